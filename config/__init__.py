@@ -1,0 +1,1 @@
+"""Settings of a Sexton process: `settings` is the model and the loader, `sexton.toml` names every knob."""

@@ -1,0 +1,44 @@
+"""Named points where a test may pause, crash or look: between a lock, its checks and its write, and after each commit.
+
+Nothing is installed in production; ``reached`` is then one comparison.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+NAMES = frozenset(
+    {
+        "resolve.stored",
+        "claim.guarded",
+        "claim.checked",
+        "claim.written",
+        "claim.committed",
+        "files.deleted",
+        "outcomes.recorded",
+        "marks.removed",
+        "undrop.guarded",
+        "undrop.checked",
+        "commit.deleted",
+    }
+)
+
+_hook: Callable[[str], None] | None = None
+
+
+def reached(name: str) -> None:
+    """Say that the code has come to this point."""
+    if _hook is not None:
+        if name not in NAMES:
+            raise KeyError(f"{name} is not in crashpoints.NAMES")
+        _hook(name)
+
+
+@contextmanager
+def installed(hook: Callable[[str], None]) -> Iterator[None]:
+    """Call ``hook(name)`` at each point, in whatever thread reaches it, until the block ends."""
+    global _hook
+    _hook = hook
+    try:
+        yield
+    finally:
+        _hook = None

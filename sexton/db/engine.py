@@ -1,0 +1,109 @@
+"""One database, PostgreSQL or SQLite, opened so that a deciding transaction means the same on both.
+
+PostgreSQL: READ COMMITTED (each statement sees what was committed before it began) and synchronous commits (a claim
+that a fail-over could roll back would let an undrop of deleted files succeed). SQLite: WAL, synchronous=FULL, and
+``write()`` begins IMMEDIATE, so nothing is read before the write lock is held.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from sexton.db.tables import Instant, Tables, build
+from sexton.errors import BadInput
+
+SQLITE_BUSY_SECONDS = 30
+_BEGIN = "sexton_begin"
+
+
+class Database:
+    """An engine, its tables and its clock. Build one per process with ``open``; safe to share between threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.dialect: str = engine.dialect.name
+        self.t: Tables = build(self.dialect)
+
+    @classmethod
+    def open(cls, url: str) -> "Database":
+        """Open the database at a SQLAlchemy URL.
+
+        Raises:
+            BadInput: the URL is neither SQLite nor PostgreSQL.
+        """
+        return cls(_engine(url))
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that writes nothing."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that may write; committed at the end, rolled back when an exception passes."""
+        with self.engine.connect() as connection:
+            connection = connection.execution_options(**{_BEGIN: "IMMEDIATE"})
+            with connection.begin():
+                yield connection
+
+    def now(self, connection: Connection) -> int:
+        """Return the database's clock plus the test offset, in milliseconds since 1970: ``sexton_now()``."""
+        if self.dialect == "postgresql":
+            value = connection.execute(select(func.sexton.now(type_=Instant()))).scalar_one()
+        else:
+            value = connection.execute(text(f"SELECT {SQLITE_NOW}")).scalar_one()
+        return int(value)
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self.engine.dispose()
+
+
+SQLITE_NOW = (
+    "(SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer) + offset_seconds * 1000 FROM sexton_clock)"
+)
+"""``sexton_now()`` on SQLite, where a function cannot read a table: an expression to paste into SQL."""
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as e:
+        raise BadInput("database_url is not a URL; use sqlite:///FILE or postgresql://USER@HOST/DATABASE") from e
+    backend = parsed.get_backend_name()
+    if backend == "postgresql":
+        return create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            isolation_level="READ COMMITTED",
+            pool_size=10,
+            max_overflow=20,
+            pool_pre_ping=True,
+            connect_args={"options": "-c synchronous_commit=on -c application_name=sexton", "connect_timeout": 10},
+        )
+    if backend == "sqlite":
+        return _sqlite(parsed)
+    raise BadInput(f"database_url names {backend}; Sexton keeps its tables in SQLite or PostgreSQL")
+
+
+def _sqlite(url: URL) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise BadInput("an in-memory SQLite database forgets its marks; name a file: sqlite:///FILE")
+    engine = create_engine(url, connect_args={"timeout": SQLITE_BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def configure(dbapi_connection: Any, _record: Any) -> None:
+        # pysqlite's own transactions begin only at the first write, so a check before it would see no transaction.
+        dbapi_connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            dbapi_connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_BEGIN, 'DEFERRED')}")
+
+    return engine

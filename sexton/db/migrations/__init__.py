@@ -1,0 +1,1 @@
+"""Alembic migrations; each revision is one SQL file per database."""

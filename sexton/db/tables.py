@@ -1,0 +1,132 @@
+"""The tables as queries see them: ``sexton.mark`` on PostgreSQL, ``sexton_mark`` in the owner's own file on SQLite.
+
+Columns and types only; constraints, defaults, triggers and functions are in ``migrations/versions/*.sql``, and a test
+compares the two. Instants are integers in Python (milliseconds since 1970) on both databases.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Integer, MetaData, Table, Text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+class Instant(TypeDecorator[int]):
+    """Milliseconds since 1970 in Python; timestamptz on PostgreSQL, so that people can read it, integer on SQLite."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        return dialect.type_descriptor(DateTime(timezone=True) if dialect.name == "postgresql" else BigInteger())
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> Any:
+        if value is None or dialect.name != "postgresql":
+            return value
+        return _EPOCH + value * _MILLISECOND
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> int | None:
+        if value is None or dialect.name != "postgresql":
+            return value  # type: ignore[no-any-return]
+        return (value - _EPOCH) // _MILLISECOND  # type: ignore[no-any-return]
+
+
+Json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Every table of one database."""
+
+    clock: Table
+    instance: Table
+    instance_guard: Table
+    vault: Table
+    mark: Table
+    mark_history: Table
+    mark_file: Table
+    lease: Table
+    plan: Table
+    round: Table
+    batch: Table
+    tally: Table
+
+    def all(self) -> list[Table]:
+        """Return the tables in order of their names in this class."""
+        return list(vars(self).values())
+
+
+def build(dialect: str) -> Tables:
+    """Return the tables as they are named on ``postgresql`` or ``sqlite``."""
+    metadata = MetaData(schema="sexton" if dialect == "postgresql" else None)
+    prefix = "" if dialect == "postgresql" else "sexton_"
+
+    def table(name: str, **columns: Any) -> Table:
+        key = {"primary_key": True}
+        cols = [Column(n.rstrip("_"), t, **(key if n.endswith("_") else {})) for n, t in columns.items()]
+        return Table(prefix + name, metadata, *cols)
+
+    number, text, instant = BigInteger(), Text(), Instant()
+    # A trailing underscore marks a column of the primary key.
+    serial = BigInteger().with_variant(Integer(), "sqlite")
+    return Tables(
+        clock=table("clock", one_=Boolean(), deployment=text, offset_seconds=number),
+        instance=table("instance", id_=text, mode=text, created_at=instant, enabled_at=instant),
+        instance_guard=table("instance_guard", instance_=text, seq=number),
+        vault=table(
+            "vault",
+            **{"instance_": text, "name_": text, "uuid": text, "kind": text, "location": text, "prefix": text},
+            **{"endpoint": text, "region": text, "profile": text, "deployment": text, "created_at": instant},
+        ),
+        mark=table(
+            "mark",
+            **{"instance_": text, "kind_": text, "id_": text, "state": text},
+            **{"marked_at": instant, "expires_at": instant, "ages_from": instant},
+            **{"parent_kind": text, "parent_id": text, "vault": text, "prefix": text, "keys": Json, "bytes": number},
+            **{"owner_txn": text, "lease_epoch": number, "batch": number, "claimed_at": instant, "swept_at": instant},
+            **{"quarantined_reason": text, "failures": number, "last_error": text, "next_try_at": instant},
+        ),
+        mark_history=table(
+            "mark_history",
+            **{"instance_": text, "kind_": text, "id_": text, "parent_kind": text, "parent_id": text, "vault": text},
+            **{"prefix": text, "keys": Json, "objects": number, "bytes": number, "marked_at": instant},
+            **{"claimed_at": instant, "gone_at": instant, "batch": number, "round": number},
+        ),
+        mark_file=table(
+            "mark_file",
+            **{"batch_": number, "seq_": number, "instance": text, "kind": text, "id": text, "vault": text},
+            **{"key": text, "bytes": number, "etag": text, "outcome": text, "reason": text},
+        ),
+        lease=table(
+            "lease",
+            **{"instance_": text, "job_": text, "state": text, "owner": text, "epoch": number},
+            **{"acquired_at": instant, "expires_at": instant},
+        ),
+        plan=table(
+            "plan",
+            **{"id_": serial, "instance": text, "created_at": instant, "state": text, "planned_by": text},
+            **{"policy_version": text, "body": Json},
+        ),
+        round=table(
+            "round",
+            **{"id_": serial, "instance": text, "run_id": text, "plan": number, "state": text},
+            **{"started_at": instant, "ended_at": instant, "report": Json},
+        ),
+        batch=table(
+            "batch",
+            **{"id_": serial, "instance": text, "round": number, "kind": text, "number": number, "first": text},
+            **{"last": text, "lease_epoch": number, "attempt": number, "state": text, "receipt": Json},
+        ),
+        tally=table(
+            "tally",
+            **{"round_": number, "kind_": text, "vault_": text, "claimed": number, "removed": number},
+            **{"deleted": number, "absent": number, "hidden": number, "failed": number},
+            **{"bytes_freed": number, "bytes_estimated": number, "bytes_hidden": number},
+        ),
+    )

@@ -1,0 +1,12 @@
+"""The root of every error Sexton raises on purpose.
+
+Each says in one sentence what happened and what to do; the CLI prints that sentence and no traceback.
+"""
+
+
+class SextonError(Exception):
+    """Something Sexton refuses or cannot do; ``str()`` is the sentence for the operator."""
+
+
+class BadInput(SextonError):
+    """A name, key, prefix or number from outside is not acceptable."""

@@ -1,0 +1,47 @@
+"""The one way to open a deciding transaction.
+
+Whoever claims, undrops, seals, holds or acquires a lease first updates the instance's guard row *in a statement of its
+own*; the checks are later statements and so see everything that was decided before. A lock taken in the same statement
+as the check, or FOR UPDATE under REPEATABLE READ, was seen to let both sides win (design, rule 3). On PostgreSQL
+``sexton.undrop`` does the same in SQL. The owner's commit takes no guard: it removes its own mark rows.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, update
+
+from sexton.db.engine import Database
+from sexton.db.tables import Tables
+from sexton.errors import SextonError
+
+EVERYTHING = "*"
+"""The guard row for what concerns all instances: registering vaults, counting leases."""
+
+
+class UnknownInstance(SextonError):
+    """No instance of that name is registered."""
+
+    def __init__(self, instance: str) -> None:
+        super().__init__(f"unknown instance {instance}; see: sexton instance list")
+        self.instance = instance
+
+
+@contextmanager
+def deciding(db: Database, instance: str) -> Iterator[Connection]:
+    """Open a transaction in which a decision about ``instance`` may be made; nobody else decides meanwhile.
+
+    Raises:
+        UnknownInstance: there is no guard row for it.
+    """
+    with db.write() as connection:
+        take(connection, db.t, instance)
+        yield connection
+
+
+def take(connection: Connection, t: Tables, instance: str) -> None:
+    """Take the guard as the first statement of a transaction that is open already (``BEGIN IMMEDIATE`` on SQLite)."""
+    guard = t.instance_guard
+    taken = connection.execute(update(guard).where(guard.c.instance == instance).values(seq=guard.c.seq + 1)).rowcount
+    if taken != 1:
+        raise UnknownInstance(instance)

@@ -1,0 +1,95 @@
+"""Leases: one round at a time works on an instance; every acquisition raises the epoch.
+
+The lease is for economy, the claim is for safety (design, rule 7). An expired lease may be taken by anyone, with a new
+epoch; whoever comes with the old epoch is refused at its next claim, outcome or removal.
+"""
+
+from sqlalchemy import and_, insert, select, update
+
+from sexton.db.engine import Database
+from sexton.errors import SextonError
+from sexton.guard import deciding
+from sexton.recycle.model import Lease
+
+TTL_SECONDS = 60
+
+
+class LeaseBusy(SextonError):
+    """Another holder works on this instance, and its lease has not expired."""
+
+
+class LeaseLost(SextonError):
+    """The lease has expired or belongs to a newer epoch; stop before the next claim, page or removal."""
+
+
+class LeaseStore:
+    """Leases as rows; ``ttl_seconds`` is on the database's clock."""
+
+    def __init__(self, db: Database, ttl_seconds: int = TTL_SECONDS) -> None:
+        self._db = db
+        self.ttl_seconds = ttl_seconds
+
+    def acquire(self, instance: str, job: str, owner: str) -> Lease:
+        """Take the lease for ``owner`` (a run id); repeating it as the same owner keeps the epoch while it is valid.
+
+        Raises:
+            LeaseBusy: somebody else holds it.
+            UnknownInstance: no such instance.
+        """
+        row = self._db.t.lease
+        mine = and_(row.c.instance == instance, row.c.job == job)
+        with deciding(self._db, instance) as c:
+            now = self._db.now(c)
+            found = c.execute(select(row).where(mine)).one_or_none()
+            epoch = 1
+            if found is None:
+                c.execute(insert(row).values(instance=instance, job=job))
+            else:
+                epoch = found.epoch + 1
+                if found.state == "BUSY" and found.expires_at > now:
+                    if found.owner != owner:
+                        left = (found.expires_at - now) // 1000
+                        raise LeaseBusy(
+                            f"a round of {instance} is running ({found.owner}); its lease ends in {left} s unless renewed"
+                        )
+                    epoch = found.epoch
+            expires = now + self.ttl_seconds * 1000
+            c.execute(
+                update(row)
+                .where(mine)
+                .values(state="BUSY", owner=owner, epoch=epoch, acquired_at=now, expires_at=expires)
+            )
+        return Lease(instance=instance, job=job, owner=owner, epoch=epoch)
+
+    def renew(self, lease: Lease) -> None:
+        """Prove the lease is still ours and move its end forward.
+
+        Raises:
+            LeaseLost: it expired or was taken; it is not renewed then, only acquired anew with a new epoch.
+        """
+        row = self._db.t.lease
+        with self._db.write() as c:
+            now = self._db.now(c)
+            renewed = c.execute(
+                update(row)
+                .where(_held(row, lease), row.c.expires_at > now)
+                .values(expires_at=now + self.ttl_seconds * 1000)
+            ).rowcount
+        if renewed != 1:
+            raise LeaseLost(f"the lease on {lease.instance} (epoch {lease.epoch}) has expired or was taken over")
+
+    def free(self, lease: Lease) -> None:
+        """Give the lease back; nothing happens when it is not ours any more."""
+        row = self._db.t.lease
+        with self._db.write() as c:
+            c.execute(update(row).where(_held(row, lease)).values(state="IDLE", owner="", expires_at=None))
+
+
+def _held(row, lease):  # type: ignore[no-untyped-def]
+    return and_(
+        row.c.instance == lease.instance,
+        row.c.job == lease.job,
+        row.c.epoch == lease.epoch,
+        row.c.owner == lease.owner,
+        row.c.state == "BUSY",
+    )

@@ -1,0 +1,1 @@
+"""Recycle: from a mark to nothing left."""

@@ -1,0 +1,169 @@
+"""What a recycle round says and is told: workflow and activity messages, plans and reports.
+
+Messages ignore unknown fields and bound nothing: old histories are read again on replay. Instants are milliseconds
+since 1970 on the database's clock.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Message(BaseModel):
+    """A frozen value that ignores what it does not know."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Lease(Message):
+    """A holder's claim to be the only one that works on an instance."""
+
+    instance: str
+    job: str
+    owner: str
+    epoch: int
+
+
+class Policy(Message):
+    """What is due when; travels with the plan, so a replay sees the policy of its day."""
+
+    version: str
+    retention_seconds: dict[str, int]
+    upload_grace_seconds: int
+
+
+class KindPlan(Message):
+    """One kind of a plan: marks due at the cutoff, and what is known of their size."""
+
+    kind: str
+    cutoff: int
+    marks: int
+    keys: int = 0
+    prefixes: int = 0
+    bytes: int = 0
+    oldest: int | None = None
+
+
+class Plan(Message):
+    """Exactly what one round may delete. ``id`` 0 means not stored yet."""
+
+    id: int = 0
+    instance: str
+    created_at: int
+    policy: Policy
+    kinds: tuple[KindPlan, ...] = ()
+    held: dict[str, int] = Field(default_factory=dict)
+    claimed: int = 0
+
+    @property
+    def marks(self) -> int:
+        """Marks the plan would claim, without those that earlier rounds claimed."""
+        return sum(k.marks for k in self.kinds)
+
+
+class RecycleRequest(Message):
+    """Start one round. Without ``plan`` the round makes its own; an instance that only observes stops after it."""
+
+    instance: str
+    plan: int | None = None
+    requested_by: str = ""
+
+
+class Opened(Message):
+    """The round as it stands after opening: its row, its lease, whether it may delete."""
+
+    round: int
+    lease: Lease
+    may_delete: bool
+
+
+class Cursor(Message):
+    """A place in the order in which marks fall due: everything up to and including it was looked at."""
+
+    ages_from: int = -(2**53)
+    id: str = ""
+
+
+class RangeOrder(Message):
+    """Work on one range of one kind: everything due after the cursor, up to about ``RANGE_OBJECTS`` objects."""
+
+    round: int
+    number: int
+    lease: Lease
+    kind: str
+    cutoff: int
+    limit: int
+    after: Cursor = Cursor()
+    upload_grace_seconds: int
+
+
+class RangeReceipt(Message):
+    """What one range did. ``held`` counts marks by what keeps them."""
+
+    scanned: int = 0
+    claimed: int = 0
+    last: Cursor = Cursor()
+    finished: bool = False
+    held: dict[str, int] = Field(default_factory=dict)
+    quarantined: int = 0
+
+
+class AdoptOrder(Message):
+    """Finish what earlier rounds claimed."""
+
+    round: int
+    lease: Lease
+    upload_grace_seconds: int
+
+
+class Tally(Message):
+    """Counts of one kind in one vault. Objects, but for ``claimed`` and ``removed``, which are marks."""
+
+    kind: str
+    vault: str
+    claimed: int = 0
+    removed: int = 0
+    deleted: int = 0
+    absent: int = 0
+    hidden: int = 0
+    failed: int = 0
+    bytes_freed: int = 0
+    bytes_estimated: int = 0
+    bytes_hidden: int = 0
+
+
+class CloseOrder(Message):
+    """End a round and store its report."""
+
+    opened: Opened
+    plan: int | None
+    outcome: str
+    error: str = ""
+    scanned: dict[str, int] = Field(default_factory=dict)
+    due: dict[str, int] = Field(default_factory=dict)
+    held: dict[str, int] = Field(default_factory=dict)
+    quarantined: int = 0
+
+
+class RoundReport(Message):
+    """One round, told honestly; stored with it. ``estimated`` bytes are what owners said, never measured."""
+
+    round: int
+    instance: str
+    plan: int | None = None
+    state: str = "SUCCEEDED"
+    observed: bool = False
+    error: str = ""
+    scanned: int = 0
+    due: int = 0
+    claimed: int = 0
+    removed: int = 0
+    deleted: int = 0
+    absent: int = 0
+    hidden: int = 0
+    failed: int = 0
+    bytes_freed: int = 0
+    bytes_estimated: int = 0
+    bytes_hidden: int = 0
+    quarantined: int = 0
+    waiting: int = 0
+    held: dict[str, int] = Field(default_factory=dict)
+    tallies: tuple[Tally, ...] = ()

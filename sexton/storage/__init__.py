@@ -1,0 +1,1 @@
+"""Vaults: the places objects live in, a bucket with a prefix or a directory."""
