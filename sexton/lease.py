@@ -4,22 +4,14 @@ The lease is for economy, the claim is for safety (design, rule 7). An expired l
 epoch; whoever comes with the old epoch is refused at its next claim, outcome or removal.
 """
 
-from sqlalchemy import and_, insert, select, update
+from sqlalchemy import ColumnElement, Table, and_, insert, select, update
 
 from sexton.db.engine import Database
-from sexton.errors import SextonError
 from sexton.guard import deciding
 from sexton.recycle.model import Lease
+from sexton.recycle.port import LeaseBusy, LeaseLost
 
 TTL_SECONDS = 60
-
-
-class LeaseBusy(SextonError):
-    """Another holder works on this instance, and its lease has not expired."""
-
-
-class LeaseLost(SextonError):
-    """The lease has expired or belongs to a newer epoch; stop before the next claim, page or removal."""
 
 
 class LeaseStore:
@@ -50,7 +42,7 @@ class LeaseStore:
                     if found.owner != owner:
                         left = (found.expires_at - now) // 1000
                         raise LeaseBusy(
-                            f"a round of {instance} is running ({found.owner}); its lease ends in {left} s unless renewed"
+                            f"a round of {instance} is running ({found.owner}); its lease ends in {left} s"
                         )
                     epoch = found.epoch
             expires = now + self.ttl_seconds * 1000
@@ -85,7 +77,7 @@ class LeaseStore:
             c.execute(update(row).where(_held(row, lease)).values(state="IDLE", owner="", expires_at=None))
 
 
-def _held(row, lease):  # type: ignore[no-untyped-def]
+def _held(row: Table, lease: Lease) -> ColumnElement[bool]:
     return and_(
         row.c.instance == lease.instance,
         row.c.job == lease.job,

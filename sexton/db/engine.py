@@ -64,9 +64,8 @@ class Database:
         self.engine.dispose()
 
 
-SQLITE_NOW = (
-    "(SELECT CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer) + offset_seconds * 1000 FROM sexton_clock)"
-)
+_SQLITE_CLOCK = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)"
+SQLITE_NOW = f"(SELECT {_SQLITE_CLOCK} + offset_seconds * 1000 FROM sexton_clock)"
 """``sexton_now()`` on SQLite, where a function cannot read a table: an expression to paste into SQL."""
 
 

@@ -90,6 +90,7 @@ def build(dialect: str) -> Tables:
             **{"marked_at": instant, "expires_at": instant, "ages_from": instant},
             **{"parent_kind": text, "parent_id": text, "vault": text, "prefix": text, "keys": Json, "bytes": number},
             **{"owner_txn": text, "lease_epoch": number, "batch": number, "claimed_at": instant, "swept_at": instant},
+            **{"objects_gone": number, "bytes_gone": number},
             **{"quarantined_reason": text, "failures": number, "last_error": text, "next_try_at": instant},
         ),
         mark_history=table(

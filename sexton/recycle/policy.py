@@ -18,7 +18,7 @@ def policy(retention_seconds: Mapping[str, int], upload_grace_seconds: int) -> P
 def cutoff(kind: str, policy: Policy, now: int) -> int | None:
     """Return the latest ``coalesce(expires_at, marked_at)`` that is due at ``now``, or None for an unknown kind.
 
-    A mark is due when that instant plus its retention is not after now; an unknown kind has no retention, so it is kept.
+    A mark is due when that instant plus its retention is not after now; an unknown kind has none: kept.
     """
     retention = policy.retention_seconds.get(kind)
     return None if retention is None else now - retention * 1000

@@ -61,6 +61,8 @@ CREATE TABLE sexton.mark (
     batch bigint,
     claimed_at timestamptz,
     swept_at timestamptz,
+    objects_gone bigint NOT NULL DEFAULT 0,
+    bytes_gone bigint NOT NULL DEFAULT 0,
     quarantined_reason text,
     failures integer NOT NULL DEFAULT 0,
     last_error text,

@@ -54,6 +54,8 @@ CREATE TABLE sexton_mark (
     batch integer,
     claimed_at integer,
     swept_at integer,
+    objects_gone integer NOT NULL DEFAULT 0,
+    bytes_gone integer NOT NULL DEFAULT 0,
     quarantined_reason text,
     failures integer NOT NULL DEFAULT 0,
     last_error text,

@@ -1,0 +1,331 @@
+"""What an owner's Python code calls, inside its own transactions: prepare, commit, mark, undrop, attach.
+
+Every function takes the owner's connection (a SQLAlchemy ``Connection``, or a ``sqlite3.Connection``), works in its open
+transaction (on SQLite it begins one where none is open) and never commits: that is the owner's. When one raises, roll
+back. On PostgreSQL they call the functions of schema ``sexton``, as any language can; on SQLite this module is the
+contract.
+"""
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NoReturn
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from sexton.crashpoints import reached
+from sexton.db.engine import SQLITE_BUSY_SECONDS, SQLITE_NOW
+from sexton.errors import BadInput, SextonError
+from sexton.recycle.model import Message
+
+__all__ = [
+    "Collected",
+    "ContractError",
+    "Gone",
+    "NewMark",
+    "NotFirst",
+    "Refused",
+    "UnknownInstance",
+    "attach",
+    "commit",
+    "mark",
+    "prepare",
+    "undrop",
+]
+
+MAX_TTL_SECONDS = 366 * 86_400
+
+
+class ContractError(SextonError):
+    """The contract refuses; the owner's transaction must roll back."""
+
+
+class Collected(ContractError):
+    """SX001: what was to be committed is claimed or gone. Its files are being deleted."""
+
+
+class NotFirst(ContractError):
+    """SX002: ``undrop`` decides, so it must come before anything its transaction writes."""
+
+
+class Refused(ContractError):
+    """SX003: what was to come back is claimed, gone or not marked, or its ancestor is marked."""
+
+
+class UnknownInstance(ContractError):
+    """SX004: no instance of that name is registered."""
+
+
+class Gone(ContractError):
+    """SX005: this id was marked before and its files are gone; ids are never used again."""
+
+
+_CODES: dict[str, type[ContractError]] = {
+    "SX001": Collected,
+    "SX002": NotFirst,
+    "SX003": Refused,
+    "SX004": UnknownInstance,
+    "SX005": Gone,
+}
+
+
+class NewMark(Message):
+    """One thing that became garbage. Name exactly one of ``prefix`` and ``keys``, relative to the vault.
+
+    ``bytes`` is what the owner believes it frees; ``parent`` is the (kind, id) because of which it goes.
+    """
+
+    id: str
+    vault: str
+    prefix: str | None = None
+    keys: tuple[str, ...] | None = None
+    bytes: int = 0
+    parent: tuple[str, str] | None = None
+    owner_txn: str | None = None
+
+
+def attach(connection: sqlite3.Connection) -> None:
+    """Make a SQLite connection fit to share its file with Sexton, and register ``sexton_now()`` (ms since 1970).
+
+    Raises:
+        BadInput: the file has no Sexton schema; run ``sexton init`` on it first.
+    """
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={SQLITE_BUSY_SECONDS * 1000}"):
+        connection.execute(f"PRAGMA {pragma}").close()
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sexton_mark'").fetchone()
+    if found is None:
+        raise BadInput("this SQLite file has no Sexton tables; run: sexton init")
+    connection.create_function("sexton_now", 0, lambda: int(connection.execute(f"SELECT {SQLITE_NOW}").fetchone()[0]))
+
+
+def prepare(
+    connection: Connection | sqlite3.Connection,
+    instance: str,
+    owner_txn: str,
+    ids: Sequence[str],
+    vault: str,
+    prefixes: Sequence[str],
+    txn_ttl_seconds: int,
+) -> None:
+    """Mark what a load or compaction is about to write. Commit this *before the first PUT*.
+
+    Args:
+        connection: in a short transaction of its own.
+        instance: the instance.
+        owner_txn: the owner's name for the transaction.
+        ids: rowset ids, ``[A-Za-z0-9.-]``, at most 128 characters, never used before.
+        vault: the vault that will be written to.
+        prefixes: one for each id, ending with a separator (not ``[A-Za-z0-9.-]``).
+        txn_ttl_seconds: how long the transaction may take at most; after it and the retention the files go.
+    """
+    if len(ids) != len(prefixes):
+        raise BadInput("prepare takes one prefix for each id")
+    if not 0 < txn_ttl_seconds <= MAX_TTL_SECONDS:
+        raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds}; it must be above 0 and at most {MAX_TTL_SECONDS}")
+    lite = _begun(connection)
+    if lite is None:
+        given = (instance, owner_txn, list(ids), vault, list(prefixes), txn_ttl_seconds)
+        _call(connection, "prepare(%s, %s, %s::text[], %s, %s::text[], make_interval(secs => %s))", given)
+        return
+    pairs = json.dumps([{"id": i, "prefix": p} for i, p in zip(ids, prefixes, strict=True)])
+    _lite(
+        lite,
+        "INSERT INTO sexton_mark (instance, kind, id, vault, prefix, owner_txn, expires_at) "
+        "SELECT ?, 'prepared', json_extract(value, '$.id'), ?, json_extract(value, '$.prefix'), ?, "
+        f"{SQLITE_NOW} + ? FROM json_each(?)",
+        (instance, vault, owner_txn, txn_ttl_seconds * 1000, pairs),
+    )
+
+
+def commit(connection: Connection | sqlite3.Connection, instance: str, ids: Iterable[str]) -> None:
+    """Remove the prepared marks of what this transaction makes visible: the metadata commit *is* this removal.
+
+    Raises:
+        Collected: one of them is claimed or gone; the whole transaction must roll back.
+    """
+    wanted = sorted(set(ids))
+    lite = _begun(connection)
+    if lite is None:
+        _call(connection, "commit(%s, %s::text[])", (instance, wanted))
+        return
+    chosen = "instance = ? AND kind = 'prepared' AND id IN (SELECT value FROM json_each(?))"
+    given = (instance, json.dumps(wanted))
+    _lite(lite, "SAVEPOINT sexton_commit", ())
+    removed = _lite(lite, f"DELETE FROM sexton_mark WHERE {chosen} AND state = 'MARKED'", given).rowcount
+    reached("commit.deleted")
+    if removed == len(wanted):
+        _lite(lite, "RELEASE sexton_commit", ())
+        return
+    _lite(lite, "ROLLBACK TO sexton_commit", ())
+    _lite(lite, "RELEASE sexton_commit", ())
+    lost = _lite(lite, _LOST, (given[1], instance, instance)).fetchall()
+    raise Collected(f"SX001 collected: {'; '.join(r[0] for r in lost)[:2000]}; roll this commit back")
+
+
+_LOST = """
+SELECT w.value || CASE
+    WHEN m.id IS NOT NULL THEN ' claimed in batch ' || m.batch
+    WHEN h.id IS NOT NULL THEN ' gone in batch ' || h.batch
+    ELSE ' was never prepared, or is committed already' END
+FROM json_each(?) w
+LEFT JOIN sexton_mark m ON m.instance = ? AND m.kind = 'prepared' AND m.id = w.value
+LEFT JOIN sexton_mark_history h ON h.instance = ? AND h.kind = 'prepared' AND h.id = w.value
+WHERE m.id IS NULL OR m.state <> 'MARKED'
+"""
+
+
+def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, marks: Iterable[NewMark]) -> int:
+    """Mark garbage, in the same transaction that un-references it. Return how many.
+
+    An ``INSERT INTO sexton.mark (…) SELECT …`` of the owner's own does the same without sending rows.
+    """
+    names = "instance, kind, id, vault, prefix, keys, bytes, parent_kind, parent_id, owner_txn"
+    rows = []
+    for m in marks:
+        parent = m.parent or (None, None)
+        keys = None if m.keys is None else json.dumps(m.keys)
+        rows.append((instance, kind, m.id, m.vault, m.prefix, keys, m.bytes, *parent, m.owner_txn))
+    if not rows:
+        return 0
+    lite = _begun(connection)
+    if lite is None:
+        assert isinstance(connection, Connection)
+        places = ", ".join(["%s"] * 5 + ["%s::jsonb"] + ["%s"] * 4)
+        with _typed():
+            connection.exec_driver_sql(f"INSERT INTO sexton.mark ({names}) VALUES ({places})", rows)
+        return len(rows)
+    with _typed():
+        lite.executemany(f"INSERT INTO sexton_mark ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    return len(rows)
+
+
+def undrop(connection: Connection | sqlite3.Connection, instance: str, kind: str, ids: Iterable[str]) -> int:
+    """Take back marks, in the transaction that re-attaches what they named, before anything it writes.
+
+    Returns:
+        How many marks were taken back: all, or it raises.
+
+    Raises:
+        Refused: one is claimed, gone or not marked, or its ancestor is marked; everything stays as it was.
+        NotFirst: the transaction has written already (PostgreSQL; SQLite has one writer, any order is safe).
+    """
+    if kind == "prepared":
+        raise Refused("SX003 refused: a prepared mark is committed, never undropped")
+    wanted = sorted(set(ids))
+    lite = _begun(connection)
+    if lite is None:
+        _call(connection, "undrop(%s, %s, %s::text[])", (instance, kind, wanted))
+        return len(wanted)
+    # Nothing of another connection can come between the guard and the end: SQLite has one writer.
+    guard = "UPDATE sexton_instance_guard SET seq = seq + 1 WHERE instance = ?"
+    if _lite(lite, guard, (instance,)).rowcount != 1:
+        raise UnknownInstance(f"SX004 unknown instance: {instance}")
+    reached("undrop.guarded")
+    given = {"i": instance, "k": kind, "ids": json.dumps(wanted)}
+    reasons = _lite(lite, _REFUSED, given).fetchall()
+    reached("undrop.checked")
+    if reasons:
+        raise Refused(f"SX003 refused: {'; '.join(r[0] for r in reasons)[:2000]}")
+    chosen = "instance = :i AND kind = :k AND state = 'MARKED' AND id IN (SELECT value FROM json_each(:ids))"
+    return _lite(lite, f"DELETE FROM sexton_mark WHERE {chosen}", given).rowcount
+
+
+_REFUSED = """
+WITH RECURSIVE up (root, kind, id, depth) AS (
+    SELECT m.id, m.parent_kind, m.parent_id, 1 FROM sexton_mark m
+    WHERE m.instance = :i AND m.kind = :k AND m.id IN (SELECT value FROM json_each(:ids)) AND m.parent_id IS NOT NULL
+    UNION
+    SELECT up.root, m.parent_kind, m.parent_id, up.depth + 1 FROM up
+    JOIN sexton_mark m ON m.instance = :i AND m.kind = up.kind AND m.id = up.id
+    WHERE m.parent_id IS NOT NULL AND up.depth < 16
+), down (root, kind, id, depth) AS (
+    SELECT value, :k, value, 0 FROM json_each(:ids)
+    UNION
+    SELECT down.root, m.kind, m.id, down.depth + 1 FROM down
+    JOIN sexton_mark m ON m.instance = :i AND m.parent_kind = down.kind AND m.parent_id = down.id
+    WHERE down.depth < 16
+)
+SELECT w.value || CASE
+    WHEN m.state = 'CLAIMED' THEN ' is claimed in batch ' || m.batch
+    WHEN m.state = 'FENCED' THEN ' is fenced'
+    WHEN h.id IS NOT NULL THEN ' is gone'
+    ELSE ' is not marked' END
+FROM json_each(:ids) w
+LEFT JOIN sexton_mark m ON m.instance = :i AND m.kind = :k AND m.id = w.value
+LEFT JOIN sexton_mark_history h ON h.instance = :i AND h.kind = :k AND h.id = w.value
+WHERE m.id IS NULL OR m.state <> 'MARKED'
+UNION ALL
+SELECT up.root || ': its ancestor ' || up.kind || ' ' || up.id || ' is marked or gone' FROM up
+WHERE EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = :i AND m.kind = up.kind AND m.id = up.id)
+   OR EXISTS (SELECT 1 FROM sexton_mark_history h WHERE h.instance = :i AND h.kind = up.kind AND h.id = up.id)
+UNION ALL
+SELECT down.root || ': its descendant ' || down.kind || ' ' || down.id || ' is claimed' FROM down
+JOIN sexton_mark m ON m.instance = :i AND m.kind = down.kind AND m.id = down.id
+WHERE down.depth > 0 AND m.state = 'CLAIMED'
+UNION ALL
+SELECT w.value || ': its descendant ' || h.kind || ' ' || h.id || ' is gone'
+FROM json_each(:ids) w
+JOIN sexton_mark_history h ON h.instance = :i AND h.parent_kind = :k AND h.parent_id = w.value
+"""
+
+
+class _typed:
+    """Turn a driver's error with one of our codes into its class; the rest passes as it is."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> Literal[False]:
+        driver = error.orig if isinstance(error, DBAPIError) else error
+        if driver is not None and error is not None:
+            text = str(driver).splitlines()[0] if str(driver) else ""
+            code = getattr(driver, "sqlstate", None) or text[:5]
+            if code == "SX006":
+                raise BadInput(text) from error
+            if code in _CODES:
+                raise _CODES[code](text) from error
+            broken = re.search(r"CHECK constraint failed: (\w+)|violates check constraint \"(\w+)\"", text)
+            if broken:
+                rule = (broken[1] or broken[2]).replace("_", " ")
+                raise BadInput(f"refused: {rule}") from error
+        return False
+
+
+def _begun(connection: Connection | sqlite3.Connection) -> sqlite3.Connection | None:
+    """Return the SQLite connection inside a transaction, or None for PostgreSQL.
+
+    Python's sqlite3 opens one only at the first write, and an outermost SAVEPOINT would commit when it is released.
+    """
+    lite = _sqlite(connection)
+    if lite is not None and not lite.in_transaction:
+        _lite(lite, "BEGIN IMMEDIATE", ())
+    return lite
+
+
+def _sqlite(connection: Connection | sqlite3.Connection) -> sqlite3.Connection | None:
+    """Return the SQLite connection under what the owner handed over, or None for PostgreSQL."""
+    if isinstance(connection, sqlite3.Connection):
+        return connection
+    driver: Any = connection.connection.driver_connection
+    if isinstance(driver, sqlite3.Connection):
+        return driver
+    if connection.dialect.name != "postgresql":
+        _unsupported(connection.dialect.name)
+    return None
+
+
+def _unsupported(name: str) -> NoReturn:
+    raise BadInput(f"the contract speaks SQLite and PostgreSQL, not {name}")
+
+
+def _lite(connection: sqlite3.Connection, sql: str, given: Any) -> sqlite3.Cursor:
+    with _typed():
+        return connection.execute(sql, given)
+    raise AssertionError("unreachable")
+
+
+def _call(connection: Any, call: str, given: tuple[Any, ...]) -> None:
+    with _typed():
+        connection.exec_driver_sql(f"SELECT sexton.{call}", given)

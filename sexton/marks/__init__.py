@@ -1,0 +1,1 @@
+"""The life of a mark: MARKED, CLAIMED, GONE. The heart of Sexton."""

@@ -1,0 +1,101 @@
+"""Claim one chunk of marks: the irrevocable decision, under the guard, with every condition checked again.
+
+What it re-checks (design, rule 4): lease epoch and attempt are mine, the instance is enabled, the state is MARKED, the
+retention has passed, and nothing holds the mark. Marks whose owner's transaction is deciding about them this moment
+are left for the next round: nobody waits for an owner while holding the guard.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import and_, delete, func, select, update
+
+from sexton.crashpoints import reached
+from sexton.db.engine import Database
+from sexton.guard import deciding
+from sexton.marks.fence import prove
+from sexton.marks.model import CHUNK_MARKS, Claimed, Hand, Ref
+from sexton.marks.rows import given_refs
+from sexton.marks.tally import add
+from sexton.recycle.port import NotEnabled
+
+
+class Claims:
+    """MARKED → CLAIMED."""
+
+    _db: Database
+
+    def claim(self, hand: Hand, refs: Sequence[Ref], cutoff: int) -> Claimed:
+        """Claim at most ``CHUNK_MARKS`` marks; files of the rest are dropped in the same transaction.
+
+        Args:
+            hand: the batch under which they are claimed.
+            refs: marks whose files are stored in the batch.
+            cutoff: the plan's; what is younger is left alone.
+
+        Raises:
+            LeaseLost: the lease expired, or a newer epoch or attempt works here.
+            NotEnabled: the instance only observes.
+        """
+        if len(refs) > CHUNK_MARKS:
+            raise ValueError(f"{len(refs)} marks in one claim; at most {CHUNK_MARKS}")
+        db, mark, file, instance = self._db, self._db.t.mark, self._db.t.mark_file, self._db.t.instance
+        given = given_refs(db, refs)
+        here = and_(mark.c.instance == hand.instance, mark.c.kind == given.c.kind, mark.c.id == given.c.id)
+        with deciding(db, hand.instance) as c:
+            reached("claim.guarded")
+            now = db.now(c)
+            prove(db, c, hand, now=now)
+            mode = c.execute(select(instance.c.mode).where(instance.c.id == hand.instance)).scalar_one_or_none()
+            if mode != "enabled":
+                raise NotEnabled(f"{hand.instance} only observes; run: sexton enable {hand.instance}")
+            free = c.execute(
+                select(mark.c.kind, mark.c.id, mark.c.vault)
+                .select_from(given.join(mark, here))
+                .where(mark.c.state == "MARKED", mark.c.quarantined_reason.is_(None), mark.c.ages_from <= cutoff)
+                .with_for_update(of=mark, skip_locked=True)
+            ).all()
+            reached("claim.checked")
+            claimed = frozenset(Ref(r.kind, r.id) for r in free)
+            taken = given_refs(db, claimed)
+            c.execute(
+                update(mark)
+                .where(mark.c.instance == hand.instance, mark.c.kind == taken.c.kind, mark.c.id == taken.c.id)
+                .values(state="CLAIMED", claimed_at=now, batch=hand.batch, lease_epoch=hand.lease.epoch)
+            )
+            # A round that died between resolve and claim may have left files of these marks in its own batch.
+            stale = and_(file.c.kind == taken.c.kind, file.c.id == taken.c.id)
+            c.execute(
+                delete(file)
+                .where(file.c.instance == hand.instance, file.c.batch != hand.batch)
+                .where(select(1).where(stale).exists())
+            )
+            rest = [r for r in refs if r not in claimed]
+            if rest:
+                left = given_refs(db, rest)
+                mine = and_(file.c.kind == left.c.kind, file.c.id == left.c.id)
+                c.execute(delete(file).where(file.c.batch == hand.batch, select(1).where(mine).exists()))
+            per: dict[tuple[str, str], dict[str, int]] = {}
+            for r in free:
+                counts = per.setdefault((r.kind, r.vault), {"claimed": 0})
+                counts["claimed"] += 1
+            add(db, c, hand.round, per)
+            reached("claim.written")
+        reached("claim.committed")
+        return Claimed(claimed, self._still_marked(hand, rest))
+
+    def _still_marked(self, hand: Hand, refs: Sequence[Ref]) -> frozenset[Ref]:
+        if not refs:
+            return frozenset()
+        mark = self._db.t.mark
+        given = given_refs(self._db, refs)
+        here = and_(mark.c.instance == hand.instance, mark.c.kind == given.c.kind, mark.c.id == given.c.id)
+        with self._db.read() as c:
+            found = c.execute(select(mark.c.kind, mark.c.id).select_from(given.join(mark, here)))
+            return frozenset(Ref(*row) for row in found)
+
+    def claimed_count(self, instance: str) -> int:
+        """Return how many marks are claimed and not gone."""
+        mark = self._db.t.mark
+        with self._db.read() as c:
+            counted = select(func.count()).where(mark.c.instance == instance, mark.c.state == "CLAIMED")
+            return int(c.execute(counted).scalar_one())

@@ -1,0 +1,83 @@
+"""The exact files of a batch: stored before the claim, read in pages by the delete."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from sqlalchemy import BigInteger, Text, and_, delete, func, insert, literal, or_, select
+
+from sexton.db.engine import Database
+from sexton.db.rows import as_rows
+from sexton.marks.fence import prove
+from sexton.marks.model import File, Hand, Page, Ref
+from sexton.marks.rows import given_refs
+from sexton.storage.model import PAGE_KEYS
+
+READ_PAGES = 8
+"""Pages read at once, so that the files of several vaults still make full pages."""
+
+
+class Files:
+    """Rows of ``mark_file``."""
+
+    _db: Database
+
+    def store_files(self, hand: Hand, files: Sequence[File]) -> None:
+        """Add resolved files to the batch."""
+        if not files:
+            return
+        file, db = self._db.t.mark_file, self._db
+        given = as_rows(
+            db,
+            ({"n": n, **f._asdict()} for n, f in enumerate(files, 1)),
+            n=BigInteger(),
+            kind=Text(),
+            id=Text(),
+            vault=Text(),
+            key=Text(),
+            bytes=BigInteger(),
+            etag=Text(),
+        )
+        with db.write() as c:
+            prove(db, c, hand)
+            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == hand.batch)
+            base = c.execute(last).scalar_one()
+            names = ("kind", "id", "vault", "key", "bytes", "etag")
+            rows = select(literal(hand.batch), given.c.n + base, literal(hand.instance), *[given.c[n] for n in names])
+            c.execute(insert(file).from_select(["batch", "seq", "instance", *names], rows))
+
+    def drop_files(self, hand: Hand, refs: Iterable[Ref]) -> None:
+        """Forget undone files of marks that were not claimed, or that are listed anew."""
+        file, db = self._db.t.mark_file, self._db
+        given = given_refs(db, refs)
+        with db.write() as c:
+            prove(db, c, hand)
+            named = and_(file.c.kind == given.c.kind, file.c.id == given.c.id)
+            undone = or_(file.c.outcome.is_(None), file.c.outcome == "failed")
+            c.execute(delete(file).where(file.c.instance == hand.instance, undone, select(1).where(named).exists()))
+
+    def pages(self, hand: Hand, after: int = 0) -> Sequence[Page]:
+        """Return the next undone files of *claimed* marks of the batch, a few pages of at most 1,000 keys each."""
+        file, mark = self._db.t.mark_file, self._db.t.mark
+        claimed = and_(
+            mark.c.instance == file.c.instance,
+            mark.c.kind == file.c.kind,
+            mark.c.id == file.c.id,
+            mark.c.state == "CLAIMED",
+            mark.c.batch == file.c.batch,
+            mark.c.quarantined_reason.is_(None),
+        )
+        with self._db.read() as c:
+            rows = c.execute(
+                select(file.c.vault, file.c.seq, file.c.key)
+                .join(mark, claimed)
+                .where(file.c.batch == hand.batch, file.c.seq > after, file.c.outcome.is_(None))
+                .order_by(file.c.seq)
+                .limit(READ_PAGES * PAGE_KEYS)
+            ).all()
+        pages = []
+        for vault, group in groupby(sorted(rows, key=lambda r: (r.vault, r.seq)), key=lambda r: str(r.vault)):
+            files = list(group)
+            for start in range(0, len(files), PAGE_KEYS):
+                part = files[start : start + PAGE_KEYS]
+                pages.append(Page(vault, [r.seq for r in part], [r.key for r in part]))
+        return pages

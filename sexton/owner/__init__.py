@@ -1,0 +1,1 @@
+"""Owners: the databases whose garbage it is."""

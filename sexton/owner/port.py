@@ -1,0 +1,43 @@
+"""The port to an owner: what it has for us, and what it says about a batch we are about to claim.
+
+Marks are always rows of ``mark``. For an owner in the same database (``sql``) they are there already and its own commit
+is the fence, so most of these answer at once; an owner in another store answers over HTTP.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from sexton.errors import SextonError
+from sexton.marks.model import DueMark, Ref
+
+
+class OwnerSilent(SextonError):
+    """The owner could not say what is live or in use; everything it was asked about is kept."""
+
+
+class Owner(Protocol):
+    """One database's word about its marks. Each call may be repeated."""
+
+    def due(self, instance: str) -> int:
+        """Bring the owner's marks into ``mark``; return how many came."""
+        ...
+
+    def expand(self, instance: str, mark: DueMark) -> Iterable[DueMark]:
+        """Yield the marks a parent mark stands for; nothing when it stands for none."""
+        ...
+
+    def fence(self, instance: str, batch: int, refs: Sequence[Ref]) -> dict[Ref, str]:
+        """Make the owner refuse commit and undrop of these marks; return those in use, each with the reason."""
+        ...
+
+    def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
+        """Tell the owner that the files of these marks are gone."""
+        ...
+
+    def live(self, instance: str, marks: Sequence[DueMark]) -> frozenset[Ref]:
+        """Return those of the marks of which anything is live.
+
+        Raises:
+            OwnerSilent: it cannot be known now.
+        """
+        ...

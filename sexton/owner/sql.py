@@ -1,0 +1,98 @@
+"""An owner in the same database: its marks are rows already, its commit removes its own mark, undrop takes the guard.
+
+What is live it may show in a view ``sexton_live`` with columns ``kind, id, vault, key`` (and ``instance``, where one
+database holds several): ``key`` is an object, or a prefix ending with a separator *all* of which is live. A mark that
+touches anything live is kept: an owner's mistake must not cost it data. Without the view there is no such check.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Text, and_, column, inspect, or_, select, table, true, tuple_
+from sqlalchemy import literal as sql_literal
+from sqlalchemy.exc import SQLAlchemyError
+
+from sexton.db.engine import Database
+from sexton.db.rows import as_rows
+from sexton.db.schema import first_line
+from sexton.marks.model import DueMark, Ref
+from sexton.marks.policy import covering_prefixes
+from sexton.owner.port import OwnerSilent
+
+LIVE_VIEW = "sexton_live"
+NAMES_AT_ONCE = 5_000
+LAST_CHARACTER = "\U0010ffff"
+"""After every other character in byte order, so a prefix plus this is above all that begins with the prefix."""
+
+
+class SqlOwner:
+    """Implements ``owner.port.Owner`` where marks are inserted by the owner's own transactions."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def due(self, instance: str) -> int:  # noqa: ARG002
+        """Return 0: the marks are rows already."""
+        return 0
+
+    def expand(self, instance: str, mark: DueMark) -> Iterable[DueMark]:  # noqa: ARG002
+        """Return nothing: such an owner marks leaves."""
+        return ()
+
+    def fence(self, instance: str, batch: int, refs: Sequence[Ref]) -> dict[Ref, str]:  # noqa: ARG002
+        """Return nothing in use: the claim itself is the fence, in the owner's database."""
+        return {}
+
+    def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
+        """Do nothing: the mark's removal is in the owner's database."""
+
+    def live(self, instance: str, marks: Sequence[DueMark]) -> frozenset[Ref]:
+        """Return those of the marks of which the view shows anything: by id, by key, or by prefix either way."""
+        try:
+            return self._live(instance, marks)
+        except SQLAlchemyError as e:
+            raise OwnerSilent(f"the view {LIVE_VIEW} cannot be read: {first_line(e)}") from e
+
+    def _live(self, instance: str, marks: Sequence[DueMark]) -> frozenset[Ref]:
+        # A new inspector each time: it remembers what it saw, and an owner may add the view while we run.
+        with self._db.read() as c:
+            inspector = inspect(c)
+            if LIVE_VIEW not in {*inspector.get_view_names(), *inspector.get_table_names()}:
+                return frozenset()
+            columns = {str(col["name"]) for col in inspector.get_columns(LIVE_VIEW)}
+            view = table(LIVE_VIEW, *[column(n, Text()) for n in ("instance", "kind", "id", "vault", "key")])
+            ours: ColumnElement[bool] = or_(view.c.instance == instance, view.c.instance.is_(None))
+            if "instance" not in columns:
+                ours = true()
+            found: set[Ref] = set()
+            ids = as_rows(self._db, ({"kind": m.kind, "id": m.id} for m in marks), kind=Text(), id=Text())
+            same = and_(view.c.kind == ids.c.kind, view.c.id == ids.c.id, ours)
+            found.update(Ref(*r) for r in c.execute(select(ids.c.kind, ids.c.id).where(select(1).where(same).exists())))
+
+            named = [
+                {"kind": m.kind, "id": m.id, "vault": m.vault, "name": name}
+                for m in marks
+                for whole in ((m.prefix,) if m.prefix is not None else (m.keys or ()))
+                for name in covering_prefixes(whole)
+            ]
+            shape: dict[str, Any] = {"kind": Text(), "id": Text(), "vault": Text(), "name": Text()}
+            for start in range(0, len(named), NAMES_AT_ONCE):
+                names = as_rows(self._db, named[start : start + NAMES_AT_ONCE], **shape)
+                covers = and_(tuple_(view.c.vault, view.c.key) == tuple_(names.c.vault, names.c.name), ours)
+                hit = select(names.c.kind, names.c.id).distinct().where(select(1).where(covers).exists())
+                found.update(Ref(*r) for r in c.execute(hit))
+
+            prefixes = [
+                {"kind": m.kind, "id": m.id, "vault": m.vault, "name": m.prefix} for m in marks if m.prefix is not None
+            ]
+            if prefixes:
+                low = as_rows(self._db, prefixes, **shape)
+                key: ColumnElement[str] = view.c.key
+                first: ColumnElement[str] = low.c.name
+                if self._db.dialect == "postgresql":  # other collations are not in byte order
+                    key, first = key.collate("C"), first.collate("C")
+                inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))
+                within = and_(view.c.vault == low.c.vault, inside, ours)
+                hit = select(low.c.kind, low.c.id).where(select(1).where(within).exists())
+                found.update(Ref(*r) for r in c.execute(hit))
+            return frozenset(found)

@@ -1,0 +1,1 @@
+"""What Sexton was told to clean: instances and their vaults."""

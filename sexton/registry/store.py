@@ -1,0 +1,129 @@
+"""Instances and vault rows. A vault's row is written only after its marker, so a row without a marker is a fault."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sexton.db.engine import Database
+from sexton.db.schema import first_line
+from sexton.errors import BadInput
+from sexton.guard import EVERYTHING, UnknownInstance, deciding, take
+from sexton.marks.model import Reason
+from sexton.recycle.model import Message
+from sexton.storage.model import VaultSpec
+from sexton.storage.policy import overlaps
+from sexton.storage.port import UnknownVault
+
+
+class Instance(Message):
+    """One tenant database. A new one only observes: its rounds plan and report, and delete nothing."""
+
+    id: str
+    mode: str
+    created_at: int
+    enabled_at: int | None
+
+
+class Registry:
+    """Instances and vaults as rows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def add_instance(self, instance: str) -> None:
+        """Register an instance, observing. Repeating it changes nothing.
+
+        Raises:
+            BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``.
+        """
+        t = self._db.t
+        try:
+            with self._db.write() as c:
+                if c.execute(select(t.instance.c.id).where(t.instance.c.id == instance)).one_or_none() is None:
+                    c.execute(insert(t.instance).values(id=instance))
+                    c.execute(insert(t.instance_guard).values(instance=instance))
+        except IntegrityError as e:
+            raise BadInput(
+                f"instance {instance!r} was refused: lower-case letters, digits, - and _, at most 63 ({first_line(e)})"
+            ) from e
+
+    def instances(self) -> Sequence[Instance]:
+        """Return every instance by name."""
+        with self._db.read() as c:
+            found = c.execute(select(self._db.t.instance).order_by(self._db.t.instance.c.id))
+            return [Instance(**r._mapping) for r in found]
+
+    def instance(self, name: str) -> Instance:
+        """Return one instance, or raise ``UnknownInstance``."""
+        with self._db.read() as c:
+            row = c.execute(select(self._db.t.instance).where(self._db.t.instance.c.id == name)).one_or_none()
+        if row is None:
+            raise UnknownInstance(name)
+        return Instance(**row._mapping)
+
+    def enable(self, instance: str) -> None:
+        """Let rounds of this instance delete."""
+        t = self._db.t.instance
+        with deciding(self._db, instance) as c:
+            now = self._db.now(c)
+            c.execute(update(t).where(t.c.id == instance, t.c.mode != "enabled").values(mode="enabled", enabled_at=now))
+
+    def vaults(self, instance: str | None = None) -> Sequence[VaultSpec]:
+        """Return the vaults of one instance, or all."""
+        with self._db.read() as c:
+            return self._vaults(c, instance)
+
+    def vault(self, instance: str, name: str) -> VaultSpec:
+        """Return one vault, or raise ``UnknownVault``."""
+        for spec in self.vaults(instance):
+            if spec.name == name:
+                return spec
+        raise UnknownVault(f"instance {instance} has no vault {name}; register it with: sexton vault add")
+
+    def check_new_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
+        """Refuse a vault that overlaps another one or whose name is taken.
+
+        Raises:
+            UnknownInstance: its instance is not registered.
+            BadInput: it overlaps, or the name is taken.
+        """
+        self.instance(spec.instance)
+        with self._db.read() as c:
+            self._refuse(c, spec, endpoint_url)
+
+    def insert_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
+        """Store a vault whose marker is written, and free the marks that waited for one of this name."""
+        t = self._db.t
+        with deciding(self._db, EVERYTHING) as c:
+            take(c, t, spec.instance)
+            self._refuse(c, spec, endpoint_url)
+            try:
+                c.execute(insert(t.vault).values(**spec.model_dump()))
+            except IntegrityError as e:
+                raise BadInput(f"vault {spec.name!r} was refused: {first_line(e)}") from e
+            c.execute(
+                update(t.mark)
+                .where(t.mark.c.instance == spec.instance, t.mark.c.vault == spec.name)
+                .where(t.mark.c.quarantined_reason == Reason.UNKNOWN_VAULT)
+                .values(quarantined_reason=None, last_error=None)
+            )
+
+    def _refuse(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
+        for other in self._vaults(c, None):
+            if (other.instance, other.name) == (spec.instance, spec.name):
+                raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")
+            if overlaps(spec, other, endpoint_url):
+                raise BadInput(
+                    f"{spec.location}/{spec.prefix} overlaps vault {other.name} of instance {other.instance} "
+                    f"({other.location}/{other.prefix}): dropping one would erase the other; use separate prefixes"
+                )
+
+    def _vaults(self, c: Connection, instance: str | None) -> list[VaultSpec]:
+        t = self._db.t.vault
+        wanted: Any = select(t).order_by(t.c.instance, t.c.name)
+        if instance is not None:
+            wanted = wanted.where(t.c.instance == instance)
+        fields = VaultSpec.model_fields
+        return [VaultSpec(**{k: v for k, v in r._mapping.items() if k in fields}) for r in c.execute(wanted)]
