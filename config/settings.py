@@ -115,9 +115,8 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        *_: PydanticBaseSettingsSource,
+        **__: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Our own layers instead of the library's: those ignore an unknown SEXTON_ variable, ours refuse it."""
         return (init_settings, *(InitSettingsSource(settings_cls, layer.values) for layer in layers()))

@@ -57,9 +57,9 @@ def masked(text: str) -> str:
     return _QUERY_SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
 
 
-def home_env() -> dict[str, str]:
-    """The KEY=VALUE lines of the home's `env` file; empty where there is none."""
-    file = home() / "env"
+def home_env(directory: Path | None = None) -> dict[str, str]:
+    """The KEY=VALUE lines of a home's `env` file, ours by default; empty where there is none."""
+    file = (directory or home()) / "env"
     if not file.is_file():
         return {}
     found: dict[str, str] = {}

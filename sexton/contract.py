@@ -1,9 +1,9 @@
 """What an owner's Python code calls, inside its own transactions: prepare, commit, mark, undrop, attach.
 
-Every function takes the owner's connection (a SQLAlchemy ``Connection``, or a ``sqlite3.Connection``), works in its open
-transaction (on SQLite it begins one where none is open) and never commits: that is the owner's. When one raises, roll
-back. On PostgreSQL they call the functions of schema ``sexton``, as any language can; on SQLite this module is the
-contract.
+Every function takes the owner's connection (a SQLAlchemy ``Connection``, or a ``sqlite3.Connection``), works in its
+open transaction (on SQLite it begins one where none is open) and never commits: that is the owner's. When one raises,
+roll back. On PostgreSQL they call the functions of schema ``sexton``, as any language can; on SQLite this module is
+the contract.
 """
 
 import json

@@ -41,9 +41,7 @@ class LeaseStore:
                 if found.state == "BUSY" and found.expires_at > now:
                     if found.owner != owner:
                         left = (found.expires_at - now) // 1000
-                        raise LeaseBusy(
-                            f"a round of {instance} is running ({found.owner}); its lease ends in {left} s"
-                        )
+                        raise LeaseBusy(f"a round of {instance} is running ({found.owner}); its lease ends in {left} s")
                     epoch = found.epoch
             expires = now + self.ttl_seconds * 1000
             c.execute(

@@ -54,10 +54,10 @@ class Database:
     def now(self, connection: Connection) -> int:
         """Return the database's clock plus the test offset, in milliseconds since 1970: ``sexton_now()``."""
         if self.dialect == "postgresql":
-            value = connection.execute(select(func.sexton.now(type_=Instant()))).scalar_one()
+            now: int = connection.execute(select(func.sexton.now(type_=Instant()))).scalar_one()  # type: ignore[assignment]
         else:
-            value = connection.execute(text(f"SELECT {SQLITE_NOW}")).scalar_one()
-        return int(value)
+            now = connection.execute(text(f"SELECT {SQLITE_NOW}")).scalar_one()
+        return now
 
     def close(self) -> None:
         """Close every pooled connection."""

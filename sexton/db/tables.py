@@ -68,8 +68,7 @@ def build(dialect: str) -> Tables:
     prefix = "" if dialect == "postgresql" else "sexton_"
 
     def table(name: str, **columns: Any) -> Table:
-        key = {"primary_key": True}
-        cols = [Column(n.rstrip("_"), t, **(key if n.endswith("_") else {})) for n, t in columns.items()]
+        cols: list[Column[Any]] = [Column(n.rstrip("_"), t, primary_key=n.endswith("_")) for n, t in columns.items()]
         return Table(prefix + name, metadata, *cols)
 
     number, text, instant = BigInteger(), Text(), Instant()
@@ -122,7 +121,14 @@ def build(dialect: str) -> Tables:
         batch=table(
             "batch",
             **{"id_": serial, "instance": text, "round": number, "kind": text, "number": number, "first": text},
-            **{"last": text, "lease_epoch": number, "attempt": number, "state": text, "receipt": Json},
+            **{
+                "last": text,
+                "lease_epoch": number,
+                "attempt": number,
+                "claimed": number,
+                "state": text,
+                "receipt": Json,
+            },
         ),
         tally=table(
             "tally",

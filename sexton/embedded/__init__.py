@@ -1,4 +1,4 @@
-"""The embedded stack: Temporal, S3 and a worker as child processes on loopback, for one machine and no configuration."""
+"""The embedded stack: Temporal, S3 and a worker as child processes on loopback, for one machine, no configuration."""
 
 import shutil
 import sys

@@ -16,7 +16,7 @@ from sexton.embedded import EmbeddedError
 from sexton.embedded.ports import write_atomically
 
 # Runs between fork and exec of the real program, in its own interpreter: a preexec_fn may deadlock beside threads.
-# prctl(PR_SET_PDEATHSIG = 1, SIGTERM): the kernel stops the child when we are killed. A parent that died meanwhile is 1.
+# prctl(PR_SET_PDEATHSIG = 1, SIGTERM): the kernel ends the child when we are killed. A parent that died before is 1.
 _LAUNCH = """
 import os, sys
 if sys.platform == "linux":

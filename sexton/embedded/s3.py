@@ -11,6 +11,7 @@ from sexton.embedded.ports import Ports
 
 READY_SECONDS = 60.0
 _PORTS = ("master", "volume", "filer", "s3", "admin")
+"""Each part listens on two, HTTP and gRPC."""
 _OFF = (
     "-admin.ui=false",
     "-webdav=false",
@@ -28,10 +29,10 @@ class S3Server:
         data = home.resolve() / "s3"
         data.mkdir(parents=True, exist_ok=True)
         flags = [f"-dir={data}", f"-master.dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *_OFF]
-        for name in _PORTS:
-            flags.append(f"-{name}.port={ports.take(f's3 {name}')}")
-            flags.append(f"-{name}.port.grpc={ports.take(f's3 {name} grpc')}")
-        self.endpoint_url = f"http://127.0.0.1:{ports.take('s3')}"
+        port = {name: ports.take(f"s3 {name}") for name in (*_PORTS, *(f"{name} grpc" for name in _PORTS))}
+        flags += [f"-{name}.port={port[name]}" for name in _PORTS]
+        flags += [f"-{name}.port.grpc={port[f'{name} grpc']}" for name in _PORTS]
+        self.endpoint_url = f"http://127.0.0.1:{port['s3']}"
         env = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_", "WEED_"))}
         keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
         self.child = Child("s3", [find_binary("weed"), "mini", *flags], home, env | keys)

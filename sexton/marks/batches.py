@@ -69,6 +69,12 @@ class Batches:
             self._seize(c, hand)
         return hand, None
 
+    def claimed_in(self, hand: Hand) -> int:
+        """Return how many marks this batch has claimed, over all attempts."""
+        batch = self._db.t.batch
+        with self._db.read() as c:
+            return int(c.execute(select(batch.c.claimed).where(batch.c.id == hand.batch)).scalar_one())
+
     def close_batch(self, hand: Hand, receipt: RangeReceipt) -> None:
         """Store the receipt; a repeated order is answered with it."""
         batch = self._db.t.batch

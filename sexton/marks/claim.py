@@ -74,6 +74,9 @@ class Claims:
                 left = given_refs(db, rest)
                 mine = and_(file.c.kind == left.c.kind, file.c.id == left.c.id)
                 c.execute(delete(file).where(file.c.batch == hand.batch, select(1).where(mine).exists()))
+            batch = db.t.batch
+            more = {"claimed": batch.c.claimed + len(claimed)}
+            c.execute(update(batch).where(batch.c.id == hand.batch).values(**more))
             per: dict[tuple[str, str], dict[str, int]] = {}
             for r in free:
                 counts = per.setdefault((r.kind, r.vault), {"claimed": 0})

@@ -68,11 +68,12 @@ class RecycleRequest(Message):
 
 
 class Opened(Message):
-    """The round as it stands after opening: its row, its lease, whether it may delete."""
+    """The round as it stands after opening: its row, its lease, whether it may delete, the policy of its day."""
 
     round: int
     lease: Lease
     may_delete: bool
+    policy: Policy
 
 
 class Cursor(Message):

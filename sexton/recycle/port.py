@@ -32,6 +32,10 @@ class NotEnabled(SextonError):
     """The instance only observes; nothing of it may be deleted."""
 
 
+class PlanRefused(SextonError):
+    """The plan does not exist, was applied, or is another instance's."""
+
+
 class Leases(Protocol):
     """Who works on an instance."""
 
@@ -57,6 +61,10 @@ class Marks(Protocol):
 
     def open_late_batch(self, order: AdoptOrder, attempt: int) -> Hand:
         """Open the batch under which this round lists swept prefixes once more."""
+        ...
+
+    def claimed_in(self, hand: Hand) -> int:
+        """Return how many marks this batch has claimed, over all attempts."""
         ...
 
     def close_batch(self, hand: Hand, receipt: RangeReceipt) -> None:
@@ -119,7 +127,7 @@ class Marks(Protocol):
 class Rounds(Protocol):
     """Plans, rounds and reports, as rows."""
 
-    def open(self, instance: str, run_id: str, plan: int | None) -> Opened:
+    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy) -> Opened:
         """Acquire the lease and open the round of this run; repeating it returns the same round."""
         ...
 

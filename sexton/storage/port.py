@@ -8,7 +8,7 @@ from sexton.storage.model import KeyResult, Listed, Marker, VaultSpec
 
 
 class VaultFault(SextonError):
-    """A vault cannot be proved to be ours, or cannot be reached. Nothing in it may be claimed, deleted or called absent.
+    """A vault is not provably ours, or not reachable. Nothing in it may be claimed, deleted or called absent.
 
     ``reason`` is one of UNREACHABLE, NO_BUCKET, NO_MARKER, FOREIGN_MARKER, DENIED, BAD_REPLY.
     """
@@ -18,6 +18,13 @@ class VaultFault(SextonError):
         self.vault = vault
         self.reason = reason
         self.detail = detail
+
+
+class Throttled(VaultFault):
+    """The store asks for patience (SlowDown, 503); nothing is known to be wrong. ``delete`` says it per key instead."""
+
+    def __init__(self, vault: str, detail: str) -> None:
+        super().__init__(vault, "UNREACHABLE", detail)
 
 
 class UnknownVault(SextonError):
@@ -38,11 +45,31 @@ class Vault(Protocol):
         ...
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
-        """Yield pages of at most 1,000 objects under a non-empty prefix, in key order; complete, or ``VaultFault``."""
+        """Yield pages of at most 1,000 objects under a non-empty prefix, no key twice; complete, or ``VaultFault``.
+
+        Keys come in byte order, but in path order from a store that keeps a tree (SeaweedFS lists ``a/x`` before
+        ``a-x``): whoever merges two listings checks the order it sees.
+
+        Raises:
+            BadInput: the prefix is empty, ambiguous or Sexton's own.
+        """
         ...
 
     def delete(self, keys: Sequence[str]) -> Sequence[KeyResult]:
-        """Delete at most 1,000 keys; one result for each key, in the order given."""
+        """Delete at most 1,000 keys; one result for each key, in the order given.
+
+        Raises:
+            BadInput: a key is not acceptable; nothing was deleted.
+            ValueError: more than 1,000 keys.
+        """
+        ...
+
+    def ancestor_markers(self) -> Sequence[Marker]:
+        """Return the markers of vaults that contain this one, outermost first; asked before a vault is added."""
+        ...
+
+    def descendant_marker(self) -> Marker | None:
+        """Return the marker of a vault inside this one, if the first 10,000 objects show any."""
         ...
 
 

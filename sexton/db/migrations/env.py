@@ -1,5 +1,7 @@
 """Run the migrations against the ``Database`` in the config's attributes, or print them for a dialect."""
 
+from typing import Any
+
 from alembic import context
 from sqlalchemy import text
 
@@ -11,7 +13,7 @@ MIGRATION_LOCK = 0x5E70
 """Advisory lock key: two ``sexton init`` at once must not both create the schema."""
 
 
-def _options(dialect: str) -> dict[str, object]:
+def _options(dialect: str) -> dict[str, Any]:
     table, schema = VERSION_TABLE[dialect]
     return {"version_table": table, "version_table_schema": schema}
 

@@ -167,6 +167,7 @@ CREATE TABLE sexton.batch (
     last text NOT NULL,
     lease_epoch bigint NOT NULL,
     attempt integer NOT NULL,
+    claimed integer NOT NULL DEFAULT 0,
     state text NOT NULL DEFAULT 'OPEN' CHECK (state IN ('OPEN', 'DONE')),
     receipt jsonb,
     UNIQUE (round, kind, number)

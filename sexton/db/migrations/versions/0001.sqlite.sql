@@ -160,6 +160,7 @@ CREATE TABLE sexton_batch (
     last text NOT NULL,
     lease_epoch integer NOT NULL,
     attempt integer NOT NULL,
+    claimed integer NOT NULL DEFAULT 0,
     state text NOT NULL DEFAULT 'OPEN' CHECK (state IN ('OPEN', 'DONE')),
     receipt text,
     UNIQUE (round, kind, number)

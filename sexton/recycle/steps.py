@@ -1,0 +1,220 @@
+"""The steps of a round over ports alone: resolve → claim → delete → settle for one range, and the same for what
+earlier rounds claimed.
+
+Every step can run twice. Nothing here decides what may go: the claim does; and nothing is deleted but the stored files
+of claimed marks.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from sexton.crashpoints import reached
+from sexton.marks.model import CHUNK_MARKS, DueMark, File, Hand, Reason, Ref
+from sexton.marks.policy import problem
+from sexton.owner.port import Owner, OwnerSilent
+from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.port import Leases, Marks
+from sexton.recycle.sweep import Holding, Sweeper
+from sexton.storage.port import UnknownVault, VaultFault, Vaults
+
+RANGE_OBJECTS = 100_000
+"""Objects after which a range ends and the workflow hears of it."""
+CHUNK_FILES = 20_000
+"""Files after which a chunk is claimed although it could hold more marks."""
+LAP_FILES = 8_000
+"""Files claimed before their pages are deleted together: enough pages to keep the threads busy."""
+STORE_FILES = 5_000
+"""Files stored by one statement."""
+LATE_MARKS = 200
+"""Swept prefixes listed once more before they are deleted and settled."""
+FIRST = Ref("", "")
+
+Pulse = Callable[[], None]
+"""Called between pages; raises when the work should stop."""
+
+
+class Recycler:
+    """What one worker does for ranges. Safe for several ranges at once."""
+
+    def __init__(self, marks: Marks, leases: Leases, vaults: Vaults, owner: Owner, sweeper: Sweeper) -> None:
+        self._marks = marks
+        self._leases = leases
+        self._vaults = vaults
+        self._owner = owner
+        self._sweeper = sweeper
+
+    def recycle(self, order: RangeOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
+        """Claim, delete and remove one range of due marks.
+
+        Raises:
+            LeaseLost: stop; a newer holder goes on.
+            NotEnabled: the instance was set to observe.
+        """
+        hand, receipt = self._marks.open_batch(order, attempt)
+        if receipt is not None:
+            return receipt
+        holding = Holding(self._leases, order.lease, pulse)
+        self._finish(hand, holding, order.upload_grace_seconds)
+        claimed = self._marks.claimed_in(hand)
+        scanned, objects, finished, cursor = claimed, 0, False, order.after
+        held: Counter[str] = Counter()
+        quarantined = 0
+        while objects < RANGE_OBJECTS and not finished:
+            lap: list[Ref] = []
+            files = 0
+            while files < LAP_FILES and len(lap) < LAP_FILES:
+                holding.prove()
+                room = min(CHUNK_MARKS, order.limit - claimed)
+                due = self._marks.due(hand.instance, order.kind, order.cutoff, cursor, room) if room > 0 else ()
+                if not due:
+                    finished = True
+                    break
+                chunk = self._resolve(hand, holding, due)
+                seen = due[: chunk.seen]
+                scanned += len(seen)
+                cursor = Cursor(ages_from=seen[-1].ages_from, id=seen[-1].id)
+                quarantined += len(chunk.problems)
+                taken = self._claim(hand, holding, order.cutoff, chunk)
+                held += chunk.held
+                lap += taken
+                claimed += len(taken)
+                files += chunk.files
+            self._delete(hand, holding, lap, order.upload_grace_seconds)
+            objects += files
+        done = RangeReceipt(
+            scanned=scanned,
+            claimed=claimed,
+            last=cursor,
+            finished=finished,
+            held=dict(held),
+            quarantined=quarantined,
+        )
+        self._marks.close_batch(hand, done)
+        return done
+
+    def adopt(self, order: AdoptOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
+        """Finish what earlier rounds claimed, then look once more at prefixes whose upload grace has passed."""
+        holding = Holding(self._leases, order.lease, pulse)
+        for batch in self._marks.unfinished_batches(order.lease.instance, order.round):
+            hand = self._marks.take_over(batch, order, attempt)
+            self._finish(hand, holding, order.upload_grace_seconds)
+            self._marks.end_batch(hand)
+        hand = self._marks.open_late_batch(order, attempt)
+        held: Counter[str] = Counter()
+        scanned = quarantined = 0
+        after = FIRST
+        while late := self._marks.take_late(hand, after, LATE_MARKS):
+            after = late[-1].ref
+            scanned += len(late)
+            self._marks.drop_files(hand, [m.ref for m in late])
+            while late:
+                chunk = self._resolve(hand, holding, late)
+                late = late[chunk.seen :]
+                held += chunk.held
+                quarantined += len(chunk.problems)
+                self._delete(hand, holding, chunk.resolved, order.upload_grace_seconds)
+        return RangeReceipt(scanned=scanned, finished=True, held=dict(held), quarantined=quarantined)
+
+    def _resolve(self, hand: Hand, holding: Holding, due: Sequence[DueMark]) -> "_Chunk":
+        """Turn marks into stored files, up to a chunk's worth. What cannot be resolved is held or quarantined."""
+        chunk = _Chunk()
+        try:
+            live = self._owner.live(hand.instance, due)
+        except OwnerSilent as e:
+            chunk.held[f"owner: {e}"] = chunk.seen = len(due)
+            return chunk
+        buffer: list[File] = []
+        for mark in due:
+            chunk.seen += 1
+            holding.prove()
+            if mark.ref in live:
+                chunk.held["live"] += 1
+                continue
+            expandable = mark.prefix is None and mark.keys is None
+            wrong = problem(mark) if not expandable or not any(self._owner.expand(hand.instance, mark)) else None
+            if wrong is not None:
+                chunk.problems[mark.ref] = wrong
+                continue
+            try:
+                for files in self._files(hand, holding, mark):
+                    buffer += files
+                    chunk.files += len(files)
+                    if len(buffer) >= STORE_FILES:
+                        self._marks.store_files(hand, buffer)
+                        buffer = []
+            except UnknownVault as e:
+                chunk.problems[mark.ref] = Reason.UNKNOWN_VAULT, str(e)
+            except VaultFault as e:
+                chunk.held[f"vault {e.vault}: {e.reason}"] += 1
+                buffer = [f for f in buffer if (f.kind, f.id) != mark.ref]
+                self._marks.drop_files(hand, [mark.ref])
+            else:
+                chunk.resolved.append(mark.ref)
+                chunk.vaults[mark.ref] = str(mark.vault)
+            if chunk.files >= CHUNK_FILES:
+                break
+        self._marks.store_files(hand, buffer)
+        self._marks.quarantine(hand, chunk.problems)
+        reached("resolve.stored")
+        return chunk
+
+    def _files(self, hand: Hand, holding: Holding, mark: DueMark) -> Iterable[list[File]]:
+        name = str(mark.vault)
+        vault = self._vaults.get(hand.instance, name)
+        if mark.prefix is None:
+            yield [File(mark.kind, mark.id, name, key, None) for key in mark.keys or ()]
+            return
+        for page in vault.list(mark.prefix):
+            holding.prove()
+            yield [File(mark.kind, mark.id, name, o.key, o.bytes, o.etag) for o in page]
+
+    def _claim(self, hand: Hand, holding: Holding, cutoff: int, chunk: "_Chunk") -> list[Ref]:
+        """Claim what was resolved, as far as its vault is proved this moment; return what was claimed."""
+        for name in set(chunk.vaults.values()):
+            try:
+                self._vaults.get(hand.instance, name)
+            except (VaultFault, UnknownVault) as e:
+                lost = [ref for ref, vault in chunk.vaults.items() if vault == name]
+                chunk.held[f"vault {name}: {getattr(e, 'reason', Reason.UNKNOWN_VAULT)}"] += len(lost)
+                self._marks.drop_files(hand, lost)
+                chunk.resolved = [ref for ref in chunk.resolved if ref not in set(lost)]
+        if not chunk.resolved:
+            return []
+        holding.prove()
+        result = self._marks.claim(hand, chunk.resolved, cutoff)
+        if result.busy:
+            chunk.held["owner's transaction"] += len(result.busy)
+        return sorted(result.marks)
+
+    def _delete(self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
+        """Delete the files of claimed marks and settle what became of them."""
+        self._sweeper.sweep(hand, holding)
+        for start in range(0, len(refs), CHUNK_MARKS):
+            holding.prove()
+            self._settle(hand, refs[start : start + CHUNK_MARKS], upload_grace_seconds)
+
+    def _finish(self, hand: Hand, holding: Holding, upload_grace_seconds: int) -> None:
+        """Delete and settle whatever the batch has claimed."""
+        self._sweeper.sweep(hand, holding)
+        after = FIRST
+        while refs := self._marks.claimed_refs(hand, after, CHUNK_MARKS):
+            holding.prove()
+            self._settle(hand, refs, upload_grace_seconds)
+            after = refs[-1]
+
+    def _settle(self, hand: Hand, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
+        if refs:
+            self._marks.settle(hand, refs, upload_grace_seconds)
+            self._owner.forget(hand.instance, hand.batch, refs)
+
+
+class _Chunk:
+    """What resolving a chunk gave."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.files = 0
+        self.resolved: list[Ref] = []
+        self.vaults: dict[Ref, str] = {}
+        self.held: Counter[str] = Counter()
+        self.problems: dict[Ref, tuple[Reason, str]] = {}

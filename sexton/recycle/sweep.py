@@ -1,0 +1,112 @@
+"""Delete the stored files of a batch, page by page, several pages at once; prove lease and vault before each page."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from sexton.crashpoints import reached
+from sexton.marks.model import Hand, Page
+from sexton.recycle.model import Lease
+from sexton.recycle.port import Leases, Marks
+from sexton.storage.model import KeyResult
+from sexton.storage.port import UnknownVault, VaultFault, Vaults
+
+PROOF_SECONDS = 5.0
+"""A lease is renewed at least this often, and no page begins on an older proof. A page takes at most 15 s (connect and
+read timeouts), so it ends long before a lease of 60 s that was renewed 5 s ago."""
+PATIENCE_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Waits before keys that the store throttled are tried again in the same round."""
+
+
+class Holding:
+    """A lease in use: renewed as the work goes on, never older than ``PROOF_SECONDS`` when it counts."""
+
+    def __init__(self, leases: Leases, lease: Lease, pulse: Callable[[], None]) -> None:
+        self._leases = leases
+        self._lease = lease
+        self._pulse = pulse
+        self._proved = float("-inf")
+
+    def prove(self) -> None:
+        """Renew when the last proof is too old; then say that we live, which raises when the work should stop."""
+        before = time.monotonic()
+        if before - self._proved >= PROOF_SECONDS:
+            self._leases.renew(self._lease)
+            self._proved = before
+        self._pulse()
+
+
+class Sweeper:
+    """Deletes with a pool of threads shared by all ranges of the process."""
+
+    def __init__(self, marks: Marks, vaults: Vaults, threads: int) -> None:
+        self._marks = marks
+        self._vaults = vaults
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
+
+    def sweep(self, hand: Hand, holding: Holding) -> None:
+        """Try every undone file of claimed marks of the batch; outcomes are stored per page.
+
+        A vault that cannot be proved or reached is left alone (its files stay undone, which is no failure); keys that
+        the store throttles are tried again with growing waits, and stay undone when it does not recover.
+        """
+        faulty: set[str] = set()
+        for patience in (*PATIENCE_SECONDS, None):
+            if not self._pass(hand, holding, faulty) or patience is None:
+                return
+            self._wait(patience, holding)
+
+    def _pass(self, hand: Hand, holding: Holding, faulty: set[str]) -> bool:
+        """Go through the undone files once; return whether any key was throttled."""
+        flying: dict[Future[Sequence[KeyResult]], Page] = {}
+        throttled = False
+        after = 0
+        try:
+            while pages := self._marks.pages(hand, after):
+                after = max(page.seqs[-1] for page in pages)
+                for page in pages:
+                    while len(flying) >= self._threads:
+                        throttled |= self._land(hand, flying, faulty, holding)
+                    if page.vault in faulty:
+                        continue
+                    holding.prove()
+                    try:
+                        vault = self._vaults.get(hand.instance, page.vault)
+                    except (VaultFault, UnknownVault):
+                        faulty.add(page.vault)
+                        continue
+                    flying[self._pool.submit(vault.delete, page.keys)] = page
+                while flying:
+                    throttled |= self._land(hand, flying, faulty, holding)
+        finally:
+            # Stopped in the middle: pages under way cannot be called back, so their outcomes are still stored.
+            for future, page in flying.items():
+                if future.exception() is None:
+                    self._marks.record(hand, page, future.result())
+        return throttled
+
+    def _land(
+        self, hand: Hand, flying: dict[Future[Sequence[KeyResult]], Page], faulty: set[str], holding: Holding
+    ) -> bool:
+        """Wait for pages and store their outcomes; return whether any key was throttled."""
+        done, _ = wait(flying, timeout=PROOF_SECONDS, return_when=FIRST_COMPLETED)
+        holding.prove()
+        throttled = False
+        for future in done:
+            page = flying.pop(future)
+            try:
+                results = future.result()
+            except VaultFault:
+                faulty.add(page.vault)
+                continue
+            reached("files.deleted")
+            self._marks.record(hand, page, results)
+            throttled |= any(r.outcome == "throttled" for r in results)
+        return throttled
+
+    def _wait(self, seconds: float, holding: Holding) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            holding.prove()
+            time.sleep(min(left, 0.5))

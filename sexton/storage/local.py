@@ -1,0 +1,149 @@
+"""A vault in a directory, with the semantics of the S3 one: keys are paths below it, regular files are the objects.
+
+It never leaves its root (see ``local_files``), and a root that is not there is a fault, not an empty vault.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import groupby, islice
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from sexton.errors import BadInput
+from sexton.storage.local_files import NoPlace, folder, make_folders, place, unlink_together, walk
+from sexton.storage.model import MARKER_KEY, PAGE_KEYS, KeyResult, Listed, Marker, VaultSpec
+from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
+from sexton.storage.port import VaultFault
+
+DESCENDANT_KEYS = 10 * PAGE_KEYS
+
+_MARKER_FOLDER, _MARKER_NAME = MARKER_KEY.split("/")
+
+
+class LocalVault:
+    """Files below ``spec.location`` / ``spec.prefix``. Safe to share between threads."""
+
+    def __init__(self, spec: VaultSpec) -> None:
+        """Open without touching the disk.
+
+        Raises:
+            BadInput: the location is not an absolute path, or the prefix could lead out of it.
+        """
+        if not Path(spec.location).is_absolute():
+            raise BadInput(f"the root of local vault {spec.name} must be an absolute path, not {spec.location!r}")
+        check_root(spec.prefix)
+        self.spec = spec
+        self._folders = spec.prefix.split("/")[:-1]
+
+    def read_marker(self) -> Marker | None:
+        with self._faults(), place(self.spec.location) as location:
+            try:
+                with folder(location, [*self._folders, _MARKER_FOLDER]) as inner:
+                    file = os.open(_MARKER_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=inner)
+            except FileNotFoundError:
+                return None
+            with os.fdopen(file, "rb") as source:
+                return self._parse(source.read(), MARKER_KEY)
+
+    def write_marker(self, marker: Marker) -> None:
+        # Complete before it has its name, and the name given only once: a crash leaves a marker or none, and of two
+        # writers one is told.
+        folders, draft = [*self._folders, _MARKER_FOLDER], f".{_MARKER_NAME}.{secrets.token_hex(8)}"
+        with self._faults(), place(self.spec.location) as location:
+            make_folders(location, folders)
+            with folder(location, folders) as inner:
+                file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=inner)
+                try:
+                    with os.fdopen(file, "wb") as out:
+                        out.write(marker.model_dump_json().encode())
+                        out.flush()
+                        os.fsync(out.fileno())
+                    os.link(draft, _MARKER_NAME, src_dir_fd=inner, dst_dir_fd=inner)
+                except FileExistsError as error:
+                    raise self._fault("FOREIGN_MARKER", "there is a marker already; it is not overwritten") from error
+                finally:
+                    os.unlink(draft, dir_fd=inner)
+                os.fsync(inner)
+
+    def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
+        check_listing(prefix)
+        return self._pages(prefix)
+
+    def delete(self, keys: Sequence[str]) -> Sequence[KeyResult]:
+        if len(keys) > PAGE_KEYS:
+            raise ValueError(f"{len(keys)} keys in one page, at most {PAGE_KEYS} are possible")
+        for key in keys:
+            check_key(key)
+        with self._faults(), place(self.spec.location, self._folders) as root:
+            # Neighbours come together, so each directory is opened, and made durable, once.
+            together = groupby(keys, lambda key: key.rpartition("/")[0])
+            return [result for parent, group in together for result in unlink_together(root, parent, list(group))]
+
+    def ancestor_markers(self) -> Sequence[Marker]:
+        found = []
+        for above in reversed(Path(self.spec.location, self.spec.prefix).resolve().parents):
+            marker = above / MARKER_KEY
+            with self._faults():
+                try:
+                    found.append(self._parse(marker.read_bytes(), str(marker)))
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+        return found
+
+    def descendant_marker(self) -> Marker | None:
+        with self._faults(), place(self.spec.location) as location:
+            try:
+                with folder(location, self._folders) as root:
+                    other = next((k for k, _ in islice(walk(root, ""), DESCENDANT_KEYS) if is_other_marker(k)), None)
+            except FileNotFoundError:
+                return None  # the prefix is not there yet
+        inner = f"{self.spec.prefix}{other}".removesuffix(MARKER_KEY)
+        return None if other is None else LocalVault(self.spec.model_copy(update={"prefix": inner})).read_marker()
+
+    def _pages(self, prefix: str) -> Iterator[Sequence[Listed]]:
+        page: list[Listed] = []
+        with self._faults(), place(self.spec.location, self._folders) as root:
+            for key, size in self._below(root, prefix):
+                if inside_other_vault(key):
+                    raise self._fault("FOREIGN_MARKER", f"{key!r} belongs to another vault inside this one")
+                page.append(Listed(key=key, bytes=size))
+                if len(page) == PAGE_KEYS:
+                    yield page
+                    page = []
+        if page:
+            yield page
+
+    def _below(self, root: int, prefix: str) -> Iterator[tuple[str, int]]:
+        parent, slash, stem = prefix.rpartition("/")
+        with ExitStack() as open_folder:
+            try:
+                inner = open_folder.enter_context(folder(root, parent.split("/") if parent else []))
+            except (FileNotFoundError, NotADirectoryError):
+                return  # as in a bucket: nothing was written under this prefix
+            # Outside of the try: a folder that changes under the walk must not end the listing early and in silence.
+            yield from walk(inner, parent + slash, stem)
+
+    def _parse(self, raw: bytes, where: str) -> Marker:
+        try:
+            return Marker.model_validate_json(raw)
+        except ValidationError as error:
+            raise self._fault("FOREIGN_MARKER", f"{where} cannot be read as a marker: {raw!r:.80}") from error
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except NoPlace as error:
+            raise self._fault("NO_BUCKET", f"{error}; is the disk mounted?") from error
+        except PermissionError as error:
+            raise self._fault("DENIED", f"{error}; let this user read and write the directory") from error
+        except UnicodeDecodeError as error:
+            raise self._fault("BAD_REPLY", f"the file name {error.object!r} is not UTF-8; rename it") from error
+        except OSError as error:
+            raise self._fault("UNREACHABLE", f"{error}; look at the disk") from error
+
+    def _fault(self, reason: str, detail: str) -> VaultFault:
+        return VaultFault(self.spec.name, reason, detail)

@@ -1,0 +1,145 @@
+"""Which keys and prefixes may reach a vault, and when two vaults are the same place.
+
+Pure: no clock, no I/O. What is doubtful is refused here, before a request exists that could delete it.
+"""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from sexton.errors import BadInput
+from sexton.storage.model import MARKER_KEY, RESERVED_PREFIX, VaultSpec
+
+_RESERVED = RESERVED_PREFIX.rstrip("/")
+_AWS_HOST = re.compile(r"s3[a-z0-9.-]*\.amazonaws\.com")
+
+
+def check_key(key: str) -> None:
+    """Refuse a key that could mean another object than it says.
+
+    Empty, ``.`` and ``..`` segments are refused because stores disagree on them: SeaweedFS takes ``a//b`` for ``a/b``,
+    a file system takes ``a/./b`` for it. One trailing ``/`` is a key of its own (a folder placeholder in S3).
+
+    Raises:
+        BadInput: the key is empty, absolute, ambiguous, holds NUL, is not UTF-8 or lies in a ``_sexton/`` folder.
+    """
+    _check_path(key, "key", key.removesuffix("/").split("/"))
+
+
+def check_listing(prefix: str) -> None:
+    """Refuse a prefix that cannot be listed: the root, an ambiguous one, or one that would show ``_sexton/``.
+
+    It need not end with a separator, so a listing can be cut into shards; what is *deleted* takes ``check_prefix``.
+
+    Raises:
+        BadInput: see above.
+    """
+    _check_path(prefix, "prefix", prefix.removesuffix("/").split("/"))
+    if RESERVED_PREFIX.startswith(prefix):
+        raise BadInput(f"prefix {prefix!r} would take in Sexton's own {RESERVED_PREFIX}; name a longer prefix")
+
+
+def check_prefix(prefix: str) -> None:
+    """Refuse a prefix that may not be deleted under: all of ``check_listing``, and one that stops inside an id.
+
+    Ids are made of letters, digits, ``.`` and ``-``; after one of these the next character may belong to the same id.
+
+    Raises:
+        BadInput: see above.
+    """
+    check_listing(prefix)
+    if prefix[-1].isalnum() or prefix[-1] in ".-":
+        raise BadInput(f"prefix {prefix!r} must end with a separator such as '/' or '_': it would also mean {prefix}2")
+
+
+def check_root(prefix: str) -> None:
+    """Refuse a vault's own prefix unless it is empty (the whole bucket or directory) or a folder's path.
+
+    Raises:
+        BadInput: it does not end with ``/``, or ``check_listing`` refuses it.
+    """
+    if prefix:
+        check_listing(prefix)
+        if not prefix.endswith("/"):
+            raise BadInput(f"the prefix {prefix!r} of a vault must end with '/'")
+
+
+def inside_other_vault(key: str) -> bool:
+    """Tell whether a key relative to our vault lies in the ``_sexton/`` folder of a vault further down."""
+    return f"/{RESERVED_PREFIX}" in key
+
+
+def is_other_marker(key: str) -> bool:
+    """Tell whether a key relative to our vault is the marker of a vault further down (ours is not)."""
+    return key.endswith(f"/{MARKER_KEY}")
+
+
+def overlaps(a: VaultSpec, b: VaultSpec, endpoint_url: str) -> bool:
+    """Tell whether an object could be in both vaults.
+
+    Args:
+        a: one vault; a ``local`` one with its canonical absolute path (symbolic links resolved by the caller).
+        b: the other one.
+        endpoint_url: the endpoint meant where a vault names none; empty for AWS.
+    """
+    if a.kind != b.kind:
+        return False
+    if a.kind == "local":
+        return _nested(_directory(a), _directory(b))
+    if canonical_endpoint(a.endpoint or endpoint_url) != canonical_endpoint(b.endpoint or endpoint_url):
+        return False
+    return a.location == b.location and _nested(a.prefix, b.prefix)
+
+
+def canonical_endpoint(url: str) -> str:
+    """Return one spelling per store: host, port unless it is the scheme's own, path; empty for AWS.
+
+    The scheme is dropped: the same host is taken for the same store over http and https, because refusing two vaults
+    that are apart is cheaper than accepting two that are one.
+
+    Raises:
+        BadInput: the port is no number.
+    """
+    if not url:
+        return ""
+    parts = urlsplit(url if "://" in url else f"https://{url}")
+    try:
+        number, host = parts.port, (parts.hostname or "").rstrip(".")
+    except ValueError as error:
+        raise BadInput(f"endpoint {url!r} has no valid port") from error
+    if _AWS_HOST.fullmatch(host):
+        return ""
+    port = "" if number in (None, {"http": 80, "https": 443}.get(parts.scheme)) else f":{number}"
+    return f"{'127.0.0.1' if _is_loopback(host) else host}{port}{parts.path.rstrip('/')}"
+
+
+def _check_path(path: str, what: str, segments: list[str]) -> None:
+    if not path:
+        raise BadInput(f"an empty {what} would mean the whole vault; name what is meant")
+    if path.startswith("/"):
+        raise BadInput(f"{what} {path!r} must be relative to its vault; remove the leading '/'")
+    if "\0" in path:
+        raise BadInput(f"{what} {path!r} holds a NUL character; no store can hold such an object")
+    if not {"", ".", ".."}.isdisjoint(segments):
+        raise BadInput(f"{what} {path!r} has an empty, '.' or '..' segment: stores take it for another object")
+    if _RESERVED in segments:
+        raise BadInput(f"{what} {path!r} is in a {RESERVED_PREFIX} folder, which belongs to Sexton itself")
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{what} {path!r} is not valid Unicode text; no store can be asked for it") from error
+
+
+def _nested(a: str, b: str) -> bool:
+    return a.startswith(b) or b.startswith(a)
+
+
+def _directory(spec: VaultSpec) -> str:
+    return f"{spec.location.rstrip('/')}/{spec.prefix}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,126 @@
+"""Run every tier in order, stop at nothing, and end with what passed, what failed and what was not run.
+
+`python -m tests` runs all, `python -m tests unit e2e` those two. A skip that
+`tests/expected_skips` does not list fails the run.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+HERE = Path(__file__).parent
+TIERS = ("lint", "unit", "contract", "activities", "workflows", "replay", "fault", "e2e")
+LINTERS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
+NO_TESTS_COLLECTED = 5
+_DESELECTED = re.compile(r"(\d+) deselected")
+
+
+@dataclass
+class Result:
+    """What one tier did; `skipped` maps test ids to reasons."""
+
+    tier: str
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    soak: int = 0
+    seconds: float = 0.0
+
+
+def main(wanted: list[str]) -> int:
+    """Run the tiers and print the summary; the exit code of the run."""
+    unknown = set(wanted) - set(TIERS)
+    if unknown:
+        print(f"no such tier: {', '.join(sorted(unknown))}; there are {', '.join(TIERS)}")
+        return 2
+    results = []
+    for tier in wanted or TIERS:
+        if tier != "lint" and not (HERE / tier).is_dir():
+            continue
+        print(f"\n── {tier}", flush=True)
+        began = time.monotonic()
+        result = lint() if tier == "lint" else pytest(tier)
+        result.seconds = time.monotonic() - began
+        results.append(result)
+    return summary(results)
+
+
+def lint() -> Result:
+    """Each linter counts as one test."""
+    result = Result("lint")
+    for command in LINTERS:
+        if subprocess.run([sys.executable, "-m", *command], cwd=HERE.parent).returncode:
+            result.failed.append(" ".join(command))
+        else:
+            result.passed += 1
+    return result
+
+
+def pytest(tier: str) -> Result:
+    """One pytest process over the tier's directory; its counts come from its junit file."""
+    result = Result(tier)
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "junit.xml"
+        options = ["-q", "-m", "not soak", f"--junitxml={report}", "-o", "junit_family=xunit1"]
+        command = [sys.executable, "-m", "pytest", f"tests/{tier}", *options]
+        with subprocess.Popen(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                if found := _DESELECTED.search(line):
+                    result.soak = int(found[1])
+        if report.is_file():
+            read(report, result)
+    if process.returncode not in (0, NO_TESTS_COLLECTED) and not result.failed:
+        result.failed.append(f"pytest tests/{tier} itself (exit code {process.returncode})")
+    return result
+
+
+def read(report: Path, result: Result) -> None:
+    """Take the outcomes of a junit file; a test that fails in its body and again in its teardown is one failure."""
+    outcomes: dict[str, str] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('file', case.get('classname'))}::{case.get('name')}"
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcomes[name] = "failed"
+        elif skip is not None:
+            result.skipped[name] = str(skip.get("message"))
+        else:
+            outcomes.setdefault(name, "passed")
+    result.passed = list(outcomes.values()).count("passed")
+    result.failed = [name for name, outcome in outcomes.items() if outcome == "failed"]
+
+
+def summary(results: list[Result]) -> int:
+    """Print the last lines: tiers, failures, totals, and what was not run."""
+    lines = (HERE / "expected_skips").read_text().splitlines()
+    expected = tuple(line.split()[0] for line in lines if line.strip() and not line.startswith("#"))
+    unexpected = [n for r in results for n in r.skipped if not n.startswith(expected or ("\0",))]
+    failed = [name for r in results for name in r.failed]
+    skipped = [reason for r in results for reason in r.skipped.values()]
+
+    print()
+    for name in failed:
+        print(f"FAILED  {name}")
+    for name in unexpected:
+        print(f"FAILED  {name} was skipped, and tests/expected_skips does not list it")
+    for r in results:
+        counts = f"{r.passed:5} passed {len(r.failed):4} failed {len(r.skipped):4} skipped"
+        print(f"{r.tier:10} {counts} {r.seconds:7.1f} s")
+    print(f"\n{sum(r.passed for r in results)} passed, {len(failed)} failed, {len(skipped)} skipped")
+    for reason, count in Counter(skipped).most_common():
+        print(f"not run: {count}, because {reason}")
+    if soak := sum(r.soak for r in results):
+        print(f"not run: {soak}, because they run long; `make soak` runs them")
+    return 1 if failed or unexpected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,64 @@
+"""Fixtures every tier shares: real servers, started when first asked for; no developer's settings reach a test."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers import postgres as postgres_server
+from tests.servers import s3 as s3_servers
+from tests.servers import temporal as temporal_servers
+
+
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No SEXTON_ variable and no ./.sexton of the developer reaches a test."""
+    for name in [name for name in os.environ if name.startswith("SEXTON_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SEXTON_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_servers.RunningS3]:
+    """A real S3 server: `.endpoint_url`, `.access_key`, `.secret_key`, `.client()`; its keys are in os.environ."""
+    running = s3_servers.start(tmp_path_factory.mktemp("s3"))
+    yield running
+    running.server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: s3_servers.RunningS3) -> str:
+    """The name of a fresh bucket."""
+    return s3_server.create_bucket()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.Cluster]:
+    """A real PostgreSQL cluster: `.url(dbname)`, `.create_database()`."""
+    try:
+        cluster = postgres_server.Cluster()
+    except postgres_server.Unavailable as e:
+        pytest.skip(str(e))
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a fresh empty database, SQLite and PostgreSQL in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'sexton.db'}"
+    cluster: postgres_server.Cluster = request.getfixturevalue("postgres")
+    return cluster.create_database()
+
+
+@pytest.fixture(scope="session")
+def temporal_server() -> Iterator[temporal_servers.DevServer]:
+    """A Temporal dev server: `.address`, and `await .connect()` for a client."""
+    # A loop of its own: the fixture outlives the loops of the tests.
+    with asyncio.Runner() as runner:
+        environment = runner.run(temporal_servers.start_local())
+        yield temporal_servers.DevServer(environment)
+        runner.run(environment.shutdown())

@@ -1,0 +1,1 @@
+"""One suite per port, run over every adapter of it."""

@@ -1,0 +1,144 @@
+"""A vault is handed out only while marker, row and deployment were seen to agree, no more than 5 s ago."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from sexton.errors import BadInput
+from sexton.storage.model import Marker, VaultSpec
+from sexton.storage.port import UnknownVault, VaultFault
+from sexton.storage.vaults import ProvenVaults, open_vault
+
+SPEC = VaultSpec(instance="i1", name="hot", kind="local", location="/", prefix="wh/", uuid="9f0c", deployment="test-d")
+MARKER = Marker(vault_uuid="9f0c", deployment="test-d", instance="i1", name="hot")
+
+
+@dataclass
+class Deployment:
+    """A vault table and a clock that a test moves."""
+
+    root: Path
+    now: float = 100.0
+    rows: dict[tuple[str, str], VaultSpec] = field(default_factory=dict)
+    step: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.rows["i1", "hot"] = SPEC.model_copy(update={"location": str(self.root)})
+        open_vault(self.rows["i1", "hot"], endpoint_url="").write_marker(MARKER)
+        self.vaults = ProvenVaults(self.lookup, "test-d", clock=self.clock)
+
+    def lookup(self, instance: str, name: str) -> VaultSpec:
+        try:
+            return self.rows[instance, name]
+        except KeyError:
+            raise UnknownVault(f"instance {instance} has no vault {name}; add it with `sexton vault add`") from None
+
+    def clock(self) -> float:
+        self.now += self.step
+        return self.now
+
+    @property
+    def marker(self) -> Path:
+        return self.root / "wh" / "_sexton" / "vault.json"
+
+    def change_row(self, **changes: str) -> None:
+        self.rows["i1", "hot"] = self.rows["i1", "hot"].model_copy(update=changes)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(tmp_path)
+
+
+def refusal(deployment: Deployment) -> VaultFault:
+    with pytest.raises(VaultFault) as caught:
+        deployment.vaults.get("i1", "hot")
+    return caught.value
+
+
+def test_a_proved_vault_is_the_one_of_its_row(deployment: Deployment) -> None:
+    vault = deployment.vaults.get("i1", "hot")
+
+    assert vault.spec == deployment.rows["i1", "hot"]
+    assert deployment.vaults.get("i1", "hot") is vault
+
+
+def test_a_proof_holds_for_less_than_five_seconds(deployment: Deployment) -> None:
+    deployment.vaults.get("i1", "hot")
+    deployment.marker.unlink()
+
+    deployment.now += 4.9
+    deployment.vaults.get("i1", "hot")
+    deployment.now += 0.1
+    assert refusal(deployment).reason == "NO_MARKER"
+
+
+def test_a_failure_is_not_remembered(deployment: Deployment) -> None:
+    content = deployment.marker.read_bytes()
+    deployment.marker.unlink()
+    refusal(deployment)
+    deployment.marker.write_bytes(content)
+
+    assert deployment.vaults.get("i1", "hot").read_marker() == MARKER
+
+
+@pytest.mark.parametrize("what", ["vault_uuid", "deployment", "instance", "name"])
+def test_a_marker_that_differs_is_foreign_and_the_sentence_says_in_what(deployment: Deployment, what: str) -> None:
+    deployment.marker.write_text(MARKER.model_copy(update={what: "other"}).model_dump_json())
+
+    fault = refusal(deployment)
+
+    assert fault.reason == "FOREIGN_MARKER"
+    assert f"{what} is 'other' in the marker" in fault.detail
+
+
+@pytest.mark.parametrize("changes", [{"deployment": "prod"}, {"instance": "i2"}, {"name": "cold"}, {"uuid": "1"}])
+def test_a_row_that_differs_is_refused_even_within_a_proof(deployment: Deployment, changes: dict[str, str]) -> None:
+    deployment.vaults.get("i1", "hot")
+
+    deployment.change_row(**changes)
+
+    assert refusal(deployment).reason == "FOREIGN_MARKER"
+
+
+def test_a_cloned_database_with_another_deployment_id_is_refused(deployment: Deployment) -> None:
+    staging = ProvenVaults(deployment.lookup, "staging", clock=deployment.clock)
+
+    with pytest.raises(VaultFault, match=r"SEXTON_DEPLOYMENT"):
+        staging.get("i1", "hot")
+
+
+def test_empty_ids_agree_with_nothing(deployment: Deployment) -> None:
+    deployment.change_row(uuid="")
+    deployment.marker.write_text(MARKER.model_copy(update={"vault_uuid": ""}).model_dump_json())
+
+    assert refusal(deployment).reason == "FOREIGN_MARKER"
+    with pytest.raises(BadInput, match="SEXTON_DEPLOYMENT"):
+        ProvenVaults(deployment.lookup, "")
+
+
+def test_a_moved_row_is_proved_anew(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.vaults.get("i1", "hot")
+    (tmp_path / "elsewhere" / "wh").mkdir(parents=True)
+
+    deployment.change_row(location=str(tmp_path / "elsewhere"))
+
+    assert refusal(deployment).reason == "NO_MARKER"
+
+
+def test_a_missing_disk_is_refused(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.change_row(location=str(tmp_path / "unmounted"))
+
+    assert refusal(deployment).reason == "NO_BUCKET"
+
+
+def test_a_marker_that_took_too_long_to_read_proves_nothing(deployment: Deployment) -> None:
+    deployment.step = 5.0
+
+    assert refusal(deployment).reason == "UNREACHABLE"
+
+
+def test_an_unknown_vault_is_unknown(deployment: Deployment) -> None:
+    with pytest.raises(UnknownVault, match="cold"):
+        deployment.vaults.get("i1", "cold")

@@ -1,0 +1,175 @@
+"""The embedded stack: restartable, alone in its home, on loopback only, and honest about a part that died."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from sexton.embedded import EmbeddedError
+from sexton.embedded.child import stop_leftovers
+from sexton.embedded.stack import Stack
+
+LISTEN = "0A"
+"""The state of a listening socket in /proc/net/tcp."""
+
+
+def _client(stack: Stack) -> Any:
+    env = stack.environment()
+    return boto3.client(
+        "s3",
+        endpoint_url=env["SEXTON_S3__ENDPOINT_URL"],
+        region_name=env["AWS_DEFAULT_REGION"],
+        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def _start(home: Path) -> Stack:
+    stack = Stack(home)
+    stack.start(worker=False, report=print)
+    return stack
+
+
+def _up(home: Path) -> subprocess.Popen[str]:
+    """A `sexton up` that has said everything is there."""
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("sexton"), "up", "--no-worker"],
+        env=os.environ | {"SEXTON_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("Ctrl-C stops"):
+            return process
+    raise AssertionError(f"sexton up ended with {process.wait()}")
+
+
+def _pid(home: Path, name: str) -> int:
+    return int(json.loads((home / "run" / f"{name}.pid").read_text())["pid"])
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One stack for the tests that only look at it."""
+    stack = _start(tmp_path_factory.mktemp("stack"))
+    yield stack
+    stack.stop()
+
+
+def test_a_second_stack_over_the_same_home_is_refused_with_the_running_pid(running: Stack) -> None:
+    with pytest.raises(EmbeddedError, match=rf"already runs over .*pid {os.getpid()}\)"):
+        _start(running.home)
+
+    running.check()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net/tcp")
+def test_nothing_listens_beyond_loopback(running: Stack) -> None:
+    addresses = [a for child in running.children.values() for a in _listening(child.pid)]
+
+    assert len(addresses) > 10
+    # Little-endian hexadecimal: 127.0.0.1, and ::1 or ::ffff:127.0.0.1.
+    loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+    assert set(addresses) <= loopback
+
+
+def _listening(pid: int | None) -> list[str]:
+    inodes = {str(fd.readlink()).strip("socket:[]") for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    rows = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        if (table := Path(f"/proc/{pid}/net/{name}")).exists()
+        for line in table.read_text().splitlines()[1:]
+    ]
+    return [row[1].split(":")[0] for row in rows if row[3] == LISTEN and row[9] in inodes]
+
+
+def test_keys_are_readable_by_their_owner_only(running: Stack) -> None:
+    assert (running.home / "env").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_restart_keeps_objects_addresses_and_identity(tmp_path: Path) -> None:
+    first = _start(tmp_path)
+    before = first.environment()
+    _client(first).create_bucket(Bucket="kept")
+    _client(first).put_object(Bucket="kept", Key="a/b", Body=b"here")
+    first.stop()
+
+    second = _start(tmp_path)
+    try:
+        assert _client(second).get_object(Bucket="kept", Key="a/b")["Body"].read() == b"here"
+        assert second.environment() == before
+        assert re.fullmatch(r"demo-[0-9a-f]{8}", before["SEXTON_DEPLOYMENT"])
+    finally:
+        second.stop()
+
+
+def test_a_part_that_dies_ends_up_with_its_name_exit_code_and_last_lines(tmp_path: Path) -> None:
+    up = _up(tmp_path)
+    os.kill(_pid(tmp_path, "s3"), signal.SIGKILL)
+
+    said, _ = up.communicate(timeout=30)
+
+    assert up.returncode == 1
+    assert "error: s3 ended with exit code -9" in said
+    last = (tmp_path / "logs" / "s3.log").read_text().splitlines()[-1]
+    assert last.strip() in said
+    assert not list((tmp_path / "run").glob("*.pid"))
+
+
+def test_sigterm_stops_every_part(tmp_path: Path) -> None:
+    up = _up(tmp_path)
+    pids = [_pid(tmp_path, name) for name in ("s3", "temporal")]
+    up.terminate()
+    said, _ = up.communicate(timeout=30)
+
+    assert up.returncode == 0, said
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_killed_up_leaves_nothing_that_hinders_the_next(tmp_path: Path) -> None:
+    up = _up(tmp_path)
+    old = _pid(tmp_path, "s3")
+    up.kill()
+    up.communicate(timeout=30)
+
+    stack = _start(tmp_path)
+    try:
+        stack.check()
+        assert _gone(old)
+    finally:
+        stack.stop()
+
+
+def _gone(pid: int) -> bool:
+    """Ended: no such process, or one that only waits for its parent to notice."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_pid_file_never_stops_a_process_that_is_not_ours(tmp_path: Path) -> None:
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    record = {"pid": stranger.pid, "started": "1", "command": ["sleep", "60"]}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "s3.pid").write_text(json.dumps(record))
+
+    stopped = stop_leftovers(tmp_path)
+    time.sleep(0.2)
+
+    assert stopped == []
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()

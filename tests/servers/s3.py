@@ -1,0 +1,51 @@
+"""The embedded stack's S3 server in a directory of its own, for tests."""
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+from mypy_boto3_s3 import S3Client
+
+from sexton.embedded.ports import Ports
+from sexton.embedded.s3 import S3Server
+
+
+@dataclass
+class RunningS3:
+    """A running server; `client()` signs with its keys."""
+
+    server: S3Server
+    access_key: str
+    secret_key: str
+
+    @property
+    def endpoint_url(self) -> str:
+        return self.server.endpoint_url
+
+    def client(self) -> S3Client:
+        """An S3 client of this server."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint_url,
+            region_name="us-east-1",
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+        )
+
+    def create_bucket(self) -> str:
+        """A fresh bucket; its name."""
+        name = f"b-{secrets.token_hex(6)}"
+        self.client().create_bucket(Bucket=name)
+        return name
+
+
+def start(home: Path) -> RunningS3:
+    """Start a server with fresh keys over a directory and put the keys into this process' environment."""
+    access_key, secret_key = secrets.token_hex(8), secrets.token_hex(16)
+    server = S3Server(home, Ports(home), access_key, secret_key)
+    server.start()
+    os.environ.pop("AWS_SESSION_TOKEN", None)
+    os.environ.update(AWS_ACCESS_KEY_ID=access_key, AWS_SECRET_ACCESS_KEY=secret_key, AWS_DEFAULT_REGION="us-east-1")
+    return RunningS3(server, access_key, secret_key)

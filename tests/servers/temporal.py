@@ -1,0 +1,37 @@
+"""Temporal servers for tests, started from the installed binaries; nothing is downloaded."""
+
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+from sexton.embedded import find_binary
+
+
+async def start_local() -> WorkflowEnvironment:
+    """A dev server in memory: schedules, updates, visibility; its clock is the real one."""
+    return await WorkflowEnvironment.start_local(
+        data_converter=pydantic_data_converter,
+        ip="127.0.0.1",
+        dev_server_existing_path=find_binary("temporal"),
+        # 'fatal' fails with a misleading timeout.
+        dev_server_log_level="error",
+    )
+
+
+async def start_time_skipping() -> WorkflowEnvironment:
+    """A server whose clock jumps ahead while workflows sleep; one clock for all, no schedules, no listing."""
+    return await WorkflowEnvironment.start_time_skipping(
+        data_converter=pydantic_data_converter, test_server_existing_path=find_binary("temporal-test-server")
+    )
+
+
+class DevServer:
+    """A dev server for a whole session; `connect()` gives a client in the caller's own event loop."""
+
+    def __init__(self, environment: WorkflowEnvironment) -> None:
+        self.environment = environment
+        self.address = environment.client.service_client.config.target_host
+
+    async def connect(self) -> Client:
+        """A client with the data converter Sexton uses."""
+        return await Client.connect(self.address, data_converter=pydantic_data_converter)

@@ -1,0 +1,167 @@
+"""Settings are strict, say where they come from, and never show a password."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from config.settings import Settings, SettingsError, explain, load, load_home_env
+from config.sources import home
+
+
+def _write_home(text: str) -> None:
+    home().mkdir(parents=True)
+    (home() / "env").write_text(text)
+
+
+def _source(key: str) -> str:
+    return next(row.source for row in explain() if row.key == key)
+
+
+def test_defaults_are_the_seeds_where_they_must_be() -> None:
+    assert load().retentions() == {"prepared": 259200, "compacted": 1800, "dropped": 10800, "orphan": 259200}
+
+
+def test_environment_wins_over_home_over_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        "[recycle]\nretention_seconds = 1001\nupload_grace_seconds = 1002\n[temporal]\nnamespace = 'file'\n"
+    )
+    monkeypatch.setenv("SEXTON_CONFIG", str(file))
+    _write_home("SEXTON_RECYCLE__RETENTION_SECONDS=2001\nSEXTON_RECYCLE__UPLOAD_GRACE_SECONDS=2002\n")
+    monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "3001")
+
+    settings = load()
+
+    assert (settings.recycle.retention_seconds, settings.recycle.upload_grace_seconds) == (3001, 2002)
+    assert settings.temporal.namespace == "file"
+    assert _source("recycle.retention_seconds") == "environment SEXTON_RECYCLE__RETENTION_SECONDS"
+    assert _source("recycle.upload_grace_seconds") == str(home() / "env")
+    assert _source("temporal.namespace") == str(file)
+    assert _source("s3.endpoint_url") == "default"
+
+
+def test_without_any_file_the_packaged_one_speaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert _source("recycle.retention_seconds") == "packaged sexton.toml"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("SEXTON_RECYCLE__RETENTION_SECONDS", "599", r"recycle\.retention_seconds = 599 .* below its floor of 600"),
+        ("SEXTON_RECYCLE__RETENTION_SECONDS", "999999999", r"above its ceiling of 315360000"),
+        ("SEXTON_RECYCLE__RETENTION_SECONDS", "three days", r"= three days .*valid integer"),
+        ("SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS", "600", r"floor of 3600"),
+        ("SEXTON_RECYCLE__INSTANCE_RECYCLER_WORKER_POOL_SIZE", "65", r"ceiling of 64"),
+        ("SEXTON_RECYCLE__RETENTION_SECOND", "600", r"is no setting; did you mean 'retention_seconds'"),
+        ("SEXTON_DEPLOYMENT", "Prod", r"deployment = Prod .*3 to 63"),
+        ("SEXTON_DATABASE_URL", "mysql://h/d", r"database_url = mysql://h/d .*use sqlite:///PATH"),
+        ("SEXTON_DATABASE_URL", "sqlite://", r"use sqlite:///PATH"),
+        ("SEXTON_TEMPORAL__ADDRESS", "http://h:1", r"temporal\.address = http://h:1"),
+        ("SEXTON_S3__ENDPOINT_URL", "h:9000", r"use http://HOST:PORT"),
+        ("SEXTON_S3", "h", r"s3 = h \(environment SEXTON_S3\)"),
+        ("SEXTON_KINDS__SNAPSHOT__RETENTION_SECONDS", "5", r"kinds\.snapshot\.retention_seconds = 5 .*floor of 600"),
+        ("SEXTON_KINDS__ORPHAN__RETENTION_SECONDS", "700", r"KINDS__ORPHAN.*'orphan' is an engine kind"),
+        ("SEXTON_KINDS__9__RETENTION_SECONDS", "700", r"'9' is no kind name"),
+    ],
+)
+def test_what_is_unsafe_or_unknown_stops_the_process_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(SettingsError, match=says):
+        load()
+
+
+def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1")
+    monkeypatch.setenv("SEXTON_RECYCLE__UPLOAD_GRACE_SECONDS", "2")
+
+    with pytest.raises(SettingsError, match=r"retention_seconds = 1 .*upload_grace_seconds = 2 "):
+        load()
+
+
+def test_an_unknown_name_is_told_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_S3__SECRET", "hunter2")
+
+    with pytest.raises(SettingsError, match="SEXTON_S3__SECRET") as refusal:
+        load()
+    assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["retention = 5", "[recycle]\nretention = 5", "[s3\n", "s3 = 5"])
+def test_a_wrong_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    monkeypatch.setenv("SEXTON_CONFIG", str(file))
+
+    with pytest.raises(SettingsError, match=re.escape(str(file))):
+        load()
+
+
+def test_a_named_file_that_is_absent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_CONFIG", "nowhere.toml")
+
+    with pytest.raises(SettingsError, match=r"cannot read nowhere\.toml"):
+        load()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:p@:hunter2/x@h:5/d", "postgres://h/d?password=p@:hunter2/x&user=u", "bad://u:p@:hunter2/x@h"]
+)
+def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("SEXTON_DATABASE_URL", url)
+
+    try:
+        shown = next(row.value for row in explain() if row.key == "database_url")
+    except SettingsError as e:
+        shown = str(e)
+    assert "***" in shown
+    assert "hunter2" not in shown
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_every_spelling_of_postgresql_is_one(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    monkeypatch.setenv("SEXTON_DATABASE_URL", f"{scheme}://u@h/d")
+
+    assert load().database_url == "postgresql+psycopg://u@h/d"
+
+
+def test_an_owners_kind_has_its_own_retention(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_KINDS__SNAPSHOT__RETENTION_SECONDS", "86400")
+
+    assert load().retentions()["snapshot"] == 86400
+    assert _source("kinds.snapshot.retention_seconds") == "environment SEXTON_KINDS__SNAPSHOT__RETENTION_SECONDS"
+
+
+def test_a_deployment_id_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match="sexton init"):
+        Settings().require_deployment()
+    monkeypatch.setenv("SEXTON_DEPLOYMENT", "prod-1")
+
+    assert load().require_deployment() == "prod-1"
+
+
+def test_the_embedded_stores_keys_replace_others_but_not_beside_another_endpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _write_home("# by sexton up\nAWS_ACCESS_KEY_ID=embedded\n")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "developer")
+    monkeypatch.setenv("SEXTON_S3__ENDPOINT_URL", "http://elsewhere:1")
+    load_home_env()
+    kept = os.environ["AWS_ACCESS_KEY_ID"]
+    monkeypatch.delenv("SEXTON_S3__ENDPOINT_URL")
+    load_home_env()
+
+    assert (kept, os.environ["AWS_ACCESS_KEY_ID"]) == ("developer", "embedded")
+
+
+def test_a_line_in_home_that_is_no_setting_is_refused() -> None:
+    _write_home("PATH=/bin\n")
+
+    with pytest.raises(SettingsError, match="line 1"):
+        load()

@@ -1,0 +1,111 @@
+"""Keys, prefixes and overlaps: what is doubtful is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.errors import BadInput
+from sexton.storage.model import VaultSpec
+from sexton.storage.policy import check_key, check_listing, check_prefix, check_root, overlaps
+
+
+def s3(location: str = "b", prefix: str = "", endpoint: str = "") -> VaultSpec:
+    return VaultSpec(instance="i", name="v", kind="s3", location=location, prefix=prefix, endpoint=endpoint)
+
+
+def local(location: str, prefix: str = "") -> VaultSpec:
+    return VaultSpec(instance="i", name="v", kind="local", location=location, prefix=prefix)
+
+
+@pytest.mark.parametrize("prefix", ["data/1/", "data/1/12_", "stage/u1/", "d=1/", "a b/", "data.x/", "..x/", "_sex/"])
+def test_a_prefix_that_ends_with_a_separator_is_accepted(prefix: str) -> None:
+    check_prefix(prefix)
+
+
+REFUSED = ["", "/", "/data/", "data/1", "data/1.", "data/1-", "data/Z", "data/é", "a/../b/", "../", "./", "a/./", "a//"]
+REFUSED += ["a//b/", "a\0/", "_", "_sexton", "_sexton/", "_sexton/audit/", "a/_sexton/", "\ud800/"]
+
+
+@pytest.mark.parametrize("prefix", REFUSED)
+def test_a_prefix_that_could_take_in_more_is_refused(prefix: str) -> None:
+    with pytest.raises(BadInput):
+        check_prefix(prefix)
+
+
+def test_a_listing_may_stop_inside_an_id_but_not_at_the_root() -> None:
+    check_listing("data/1")
+    with pytest.raises(BadInput):
+        check_listing("")
+
+
+@given(st.text(min_size=1), st.text(alphabet=st.characters(codec="ascii", categories=["L", "N"]), min_size=1))
+def test_no_accepted_prefix_is_the_beginning_of_a_longer_id(prefix: str, rest: str) -> None:
+    """`data/1` would also mean `data/12`: what is accepted never ends in the middle of letters and digits."""
+    try:
+        check_prefix(prefix)
+    except BadInput:
+        return
+
+    joined = prefix + rest
+    assert not (joined[len(prefix) - 1].isalnum() and joined[len(prefix)].isalnum())
+
+
+@pytest.mark.parametrize(
+    "key", ["a", "data/1/12_0.dat", "a b", "é", "..a", "a..", "folder/", "_sexton2/x", "x/vault.json"]
+)
+def test_a_plain_key_is_accepted(key: str) -> None:
+    check_key(key)
+
+
+@pytest.mark.parametrize(
+    "key", ["", "/", "/a", "a//", "a//b", ".", "..", "a/../b", "a/.", "a\0", "_sexton/x", "a/_sexton/b"]
+)
+def test_a_key_that_could_mean_another_object_is_refused(key: str) -> None:
+    with pytest.raises(BadInput):
+        check_key(key)
+
+
+def test_a_vault_is_a_whole_place_or_a_folder() -> None:
+    check_root("")
+    check_root("wh/")
+    for prefix in ("wh", "/wh/", "a//", "../"):
+        with pytest.raises(BadInput):
+            check_root(prefix)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (s3(), s3(), True),
+        (s3(prefix="a/"), s3(prefix="a/b/"), True),
+        (s3(prefix="a/"), s3(), True),
+        (s3(prefix="a/"), s3(prefix="ab/"), False),
+        (s3("b1"), s3("b2"), False),
+        (s3(endpoint="http://localhost:9000"), s3(endpoint="HTTP://127.0.0.1:9000/"), True),
+        (s3(endpoint="http://LOCALHOST:9000"), s3(), True),
+        (s3(endpoint="http://minio"), s3(endpoint="http://MinIO:80/"), True),
+        (s3(endpoint="http://minio"), s3(endpoint="https://minio:443"), True),
+        (s3(endpoint="http://minio:9000"), s3(endpoint="http://minio:9001"), False),
+        (s3(endpoint="https://s3.amazonaws.com"), s3(endpoint="https://s3.eu-west-1.amazonaws.com"), True),
+        (s3(endpoint="http://[::1]:9000"), s3(), True),
+        (s3(endpoint="minio:9000"), s3(endpoint="http://minio:9000"), True),
+        (local("/data"), local("/data/wh"), True),
+        (local("/data", "wh/"), local("/data/wh"), True),
+        (local("/data", "wh/"), local("/data/wh2"), False),
+        (local("/data/"), local("/data"), True),
+        (local("/"), local("/data"), True),
+        (local("/b"), s3("b"), False),
+    ],
+)
+def test_overlap_is_seen_from_both_sides(a: VaultSpec, b: VaultSpec, expected: bool) -> None:
+    assert overlaps(a, b, "http://127.0.0.1:9000") is expected
+    assert overlaps(b, a, "http://127.0.0.1:9000") is expected
+
+
+def test_aws_by_its_name_is_aws() -> None:
+    assert overlaps(s3(), s3(endpoint="https://s3.us-east-1.amazonaws.com/"), "")
+
+
+def test_an_endpoint_without_a_number_for_port_is_refused() -> None:
+    with pytest.raises(BadInput, match="port"):
+        overlaps(s3(endpoint="http://minio:x"), s3(), "")

@@ -1,0 +1,40 @@
+"""`config/sexton.toml` is the reference of every knob: it must say what the model says."""
+
+import re
+import tomllib
+
+from config.settings import Explained, Settings, explain
+from config.sources import PACKAGED
+
+
+def _described() -> list[Explained]:
+    return [row for row in explain() if not row.key.startswith("kinds.")]
+
+
+def test_the_file_has_every_key_with_its_default_and_no_other() -> None:
+    parsed = tomllib.loads(PACKAGED.read_text())
+    defaults = {name: field.get_default() for name, field in Settings.model_fields.items() if name != "kinds"}
+
+    assert parsed == {k: v if isinstance(v, str) else v.model_dump() for k, v in defaults.items()}
+
+
+def test_every_number_names_its_unit_and_its_floor() -> None:
+    text = PACKAGED.read_text()
+
+    for row in _described():
+        if not row.bound.startswith("floor"):
+            continue
+        comment = re.search(rf"((?:^#.*\n)+){row.key.rpartition('.')[2]} = ", text, re.MULTILINE)
+        assert comment, f"{row.key} has no comment above it"
+        floor = re.search(r"floor (\d+)", row.bound)
+        assert floor
+        assert row.unit in comment[1]
+        assert floor[1] in comment[1]
+
+
+def test_every_key_has_a_line_of_explanation() -> None:
+    lines = PACKAGED.read_text().splitlines()
+
+    for number, line in enumerate(lines):
+        if re.match(r"[a-z_]+ = ", line):
+            assert lines[number - 1].startswith("# "), line
