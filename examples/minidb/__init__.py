@@ -5,11 +5,12 @@ is in SQL, in the same database as Sexton's tables; that is what lets one transa
 Of Sexton it imports only ``sexton.contract``. Read in this order:
 
 1. ``schema``    the metadata tables, the view ``sexton_live``, and how the database is opened;
-2. ``vault``     files, written and read by a thread pool;
+2. ``vault``     files, written and read by a thread pool; ``rowsets``, the rows about them and the marking statement;
 3. ``database``  the operations: each says in which transaction it talks to Sexton, and why in that one.
 """
 
-from examples.minidb.database import Corrupt, MiniDB, MiniDBError, Size
+from examples.minidb.database import Corrupt, MiniDB
+from examples.minidb.rowsets import MiniDBError, Size
 from examples.minidb.schema import open_engine
 from examples.minidb.vault import Vault
 

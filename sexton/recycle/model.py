@@ -79,7 +79,7 @@ class Opened(Message):
 class Cursor(Message):
     """A place in the order in which marks fall due: everything up to and including it was looked at."""
 
-    ages_from: int = -(2**53)
+    ages_from: int = 0
     id: str = ""
 
 

@@ -82,7 +82,7 @@ class RoundStore:
                 row = c.execute(
                     select(
                         func.count().label("marks"),
-                        func.coalesce(func.sum(length(mark.c.keys)), 0).label("keys"),
+                        func.coalesce(func.sum(length(mark.c["keys"])), 0).label("keys"),
                         func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
                         func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
                         func.min(mark.c.ages_from).label("oldest"),

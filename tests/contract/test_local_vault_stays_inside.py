@@ -108,9 +108,10 @@ def test_a_name_that_is_not_utf8_stops_the_listing_instead_of_missing_in_it(root
         keys(vault, "d/")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
 def test_a_forbidden_directory_fails_its_keys_and_stops_its_listing(root: Path, vault: Vault) -> None:
     (root / "wh" / "d").chmod(0o500)
+    if os.access(root / "wh" / "d", os.W_OK):
+        pytest.skip("this user may do everything (root)")
     assert vault.delete(["d/1"])[0].outcome is Outcome.FAILED
     (root / "wh" / "d").chmod(0o000)
 

@@ -300,7 +300,7 @@ BEGIN
         JOIN sexton.mark m ON m.instance = i AND m.kind = up.kind AND m.id = up.id
         WHERE m.parent_id IS NOT NULL AND up.depth < 16
     ), down (root, kind, id, depth) AS (
-        SELECT w.id, k, w.id COLLATE "C", 0 FROM unnest(wanted) AS w (id)
+        SELECT w.id COLLATE "C", k COLLATE "C", w.id COLLATE "C", 0 FROM unnest(wanted) AS w (id)
         UNION
         SELECT down.root, m.kind, m.id, down.depth + 1 FROM down
         JOIN sexton.mark m ON m.instance = i AND m.parent_kind = down.kind AND m.parent_id = down.id

@@ -1,0 +1,222 @@
+"""minidb, the example an integrator reads: what its transactions promise, on both databases, over the real S3 server."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+from sqlalchemy import select, text
+
+import examples.minidb
+from examples.minidb import Corrupt, MiniDB, MiniDBError, Vault, open_engine
+from sexton import contract
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.lease import LeaseStore
+from sexton.marks.model import Ref
+from sexton.marks.store import MarkStore
+from sexton.owner.sql import SqlOwner
+from sexton.recycle.model import Cursor, Policy, RangeOrder
+from sexton.recycle.store import RoundStore
+from sexton.registry.store import Registry
+from tests.servers.s3 import RunningS3
+
+INSTANCE = "shop"
+POLICY = Policy(version="test", retention_seconds={}, upload_grace_seconds=600)
+
+
+@pytest.fixture
+def sexton(database_url: str) -> Iterator[Database]:
+    """Sexton's side of the database, with one enabled instance."""
+    schema.init(database_url, "test-minidb")
+    database = Database.open(database_url)
+    Registry(database).add_instance(INSTANCE)
+    Registry(database).enable(INSTANCE)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def vault(s3_server: RunningS3, bucket: str) -> Vault:
+    return Vault("hot", bucket, "minidb/", s3_server.client())
+
+
+@pytest.fixture
+def minidb(sexton: Database, database_url: str, vault: Vault) -> Iterator[MiniDB]:
+    """minidb with one table ``t`` of 3 rowsets with 4 files each."""
+    engine = open_engine(database_url)
+    db = MiniDB(engine, INSTANCE, [vault])
+    db.create_schema()
+    db.create_table("t")
+    db.load("t", 3, 4, "hot")
+    yield db
+    engine.dispose()
+
+
+def marks(sexton: Database) -> list[tuple[str, str, list[str] | None, int]]:
+    """(kind, id, keys, bytes) of every mark."""
+    m = sexton.t.mark
+    with sexton.read() as c:
+        return [(r.kind, r.id, r.keys, r.bytes) for r in c.execute(select(m).order_by(m.c.kind, m.c.id))]
+
+
+def claim(sexton: Database, kind: str) -> frozenset[Ref]:
+    """Claim every mark of a kind, as a round two days later does."""
+    schema.move_clock(sexton, 2 * 86_400)
+    with sexton.read() as c:
+        now = sexton.now(c)
+    opened = RoundStore(sexton, LeaseStore(sexton)).open(INSTANCE, "run", None, POLICY)
+    common = {"cutoff": now, "limit": 100, "upload_grace_seconds": 600}
+    store = MarkStore(sexton)
+    order = RangeOrder(round=opened.round, number=0, lease=opened.lease, kind=kind, **common)
+    hand, _ = store.open_batch(order, 1)
+    due = store.due(INSTANCE, kind, now, Cursor(), 100)
+    return store.claim(hand, [m.ref for m in due], now).marks
+
+
+def in_bucket(vault: Vault) -> dict[str, int]:
+    """Key and size of each object of the vault."""
+    pages = vault.client.get_paginator("list_objects_v2").paginate(Bucket=vault.bucket, Prefix=vault.prefix)
+    return {o["Key"].removeprefix(vault.prefix): o["Size"] for page in pages for o in page.get("Contents", ())}
+
+
+def test_a_committed_load_reads_back_and_leaves_no_mark(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
+    size = minidb.read_table("t")
+
+    assert size == (12, sum(in_bucket(vault).values()))
+    assert marks(sexton) == []
+
+
+def test_an_abandoned_load_leaves_a_mark_for_each_rowset_that_covers_its_files(
+    minidb: MiniDB, sexton: Database, vault: Vault
+) -> None:
+    before = minidb.read_table("t")
+
+    orphans = minidb.abandon_load("t", 2, 3, "hot", seed="lost")
+
+    assert minidb.read_table("t") == before
+    with sexton.read() as c:
+        prefixes = c.execute(select(sexton.t.mark.c.prefix).where(sexton.t.mark.c.kind == "prepared")).scalars().all()
+    covered = [key for key in in_bucket(vault) if key.startswith(tuple(prefixes))]
+    assert sorted(covered) == sorted(orphans)
+
+
+def test_compaction_keeps_the_rows_and_marks_exactly_its_inputs(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
+    before, inputs = minidb.read_table("t"), minidb.keys("t")
+
+    garbage = minidb.compact("t", 3)
+
+    after = minidb.read_table("t")
+    assert (garbage, after.bytes) == (before, before.bytes)
+    assert {kind for kind, *_ in marks(sexton)} == {"compacted"}
+    assert {("hot", key) for _, _, keys, _ in marks(sexton) for key in keys or ()} == inputs
+    listed = in_bucket(vault)
+    assert [size for *_, size in marks(sexton)] == [
+        sum(listed[k] for k in keys or ()) for _, _, keys, _ in marks(sexton)
+    ]
+
+
+def test_a_dropped_table_comes_back_whole(minidb: MiniDB, sexton: Database) -> None:
+    before, keys = minidb.read_table("t"), minidb.keys("t")
+
+    minidb.drop_table("t")
+    dropped = marks(sexton)
+    with pytest.raises(MiniDBError):
+        minidb.read_table("t")
+    minidb.undrop_table("t")
+
+    assert {("hot", key) for _, _, named, _ in dropped for key in named or ()} == keys
+    assert sum(size for *_, size in dropped) == before.bytes
+    assert minidb.read_table("t") == before
+    assert marks(sexton) == []
+
+
+def test_a_claimed_table_stays_dropped(minidb: MiniDB, sexton: Database) -> None:
+    minidb.drop_table("t")
+    assert len(claim(sexton, "dropped")) == 3
+
+    with pytest.raises(contract.Refused):
+        minidb.undrop_table("t")
+
+    with pytest.raises(MiniDBError):
+        minidb.read_table("t")
+
+
+def test_a_load_whose_mark_was_claimed_meanwhile_rolls_back(minidb: MiniDB, sexton: Database) -> None:
+    before = minidb.read_table("t")
+    written = minidb.stage("t", 2, 3, "hot", seed="slow")
+    assert claim(sexton, "prepared") == {Ref("prepared", w.id) for w in written}
+
+    with pytest.raises(contract.Collected):
+        minidb.publish("t", written)
+
+    assert minidb.read_table("t") == before
+    assert len(marks(sexton)) == 2
+
+
+def test_a_load_into_a_table_dropped_meanwhile_rolls_back_and_stays_marked(minidb: MiniDB, sexton: Database) -> None:
+    written = minidb.stage("t", 1, 3, "hot", seed="late")
+    minidb.drop_table("t")
+
+    with pytest.raises(MiniDBError):
+        minidb.publish("t", written)
+
+    assert [id_ for kind, id_, *_ in marks(sexton) if kind == "prepared"] == [written[0].id]
+
+
+def test_what_sexton_asks_about_a_mistaken_mark_is_answered_live(minidb: MiniDB, sexton: Database) -> None:
+    key = sorted(key for _, key in minidb.keys("t"))[0]
+    wrong = [contract.NewMark(id="by-key", vault="hot", keys=(key,))]
+    wrong += [contract.NewMark(id="by-prefix", vault="hot", prefix="data/")]
+    wrong += [contract.NewMark(id="other-vault", vault="cold", keys=(key,))]
+    with minidb.engine.begin() as c:
+        contract.mark(c, INSTANCE, "dropped", wrong)
+    schema.move_clock(sexton, 600)
+    with sexton.read() as c:
+        due = MarkStore(sexton).due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
+
+    live = SqlOwner(sexton).live(INSTANCE, due)
+
+    assert live == {Ref("dropped", "by-key"), Ref("dropped", "by-prefix")}
+
+
+def test_reading_finds_a_changed_and_a_missing_file(minidb: MiniDB, vault: Vault) -> None:
+    key = min(in_bucket(vault))
+    vault.write([(key, b"something else")])
+    with pytest.raises(Corrupt, match=key):
+        minidb.read_table("t")
+    vault.client.delete_object(Bucket=vault.bucket, Key=vault.prefix + key)
+
+    with pytest.raises(ClientError, match="NoSuchKey"):
+        minidb.read_table("t")
+
+
+def test_two_instances_share_one_database(minidb: MiniDB, sexton: Database, vault: Vault) -> None:
+    Registry(sexton).add_instance("other")
+    other = MiniDB(minidb.engine, "other", [Vault("hot", vault.bucket, "other/", vault.client)])
+    other.create_schema()
+    other.create_table("t")
+    other.load("t", 1, 2, "hot")
+    minidb.drop_table("t")
+
+    assert other.read_table("t").files == 2
+    with sexton.read() as c:
+        assert c.execute(text("SELECT DISTINCT instance FROM sexton_live")).scalars().all() == ["other"]
+
+
+def test_of_sexton_minidb_imports_only_the_contract() -> None:
+    imported = set()
+    for source in Path(examples.minidb.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                imported |= {
+                    f"{node.module}.{a.name}" if node.module == "sexton" else str(node.module) for a in node.names
+                }
+            elif isinstance(node, ast.Import):
+                imported |= {a.name for a in node.names}
+
+    rooms = {
+        name for name in imported if name.split(".")[0] in ("sexton", "config", "workflows", "activities", "worker")
+    }
+    assert rooms == {"sexton.contract"}

@@ -1,0 +1,167 @@
+"""A round without Temporal: the same steps in the same order, over a real database and real vaults.
+
+``Rig.round()`` is a small double of the workflow; a crash is an exception at a named point and a new ``Rig`` of the
+same database.
+"""
+
+import json
+import uuid
+from collections import Counter
+from pathlib import Path
+
+from sqlalchemy import func, select, text
+
+from sexton import contract
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.lease import LeaseStore
+from sexton.marks.store import MarkStore
+from sexton.owner.sql import SqlOwner
+from sexton.recycle.model import AdoptOrder, CloseOrder, Cursor, Plan, RangeOrder, RoundReport
+from sexton.recycle.policy import policy
+from sexton.recycle.steps import Recycler
+from sexton.recycle.store import RoundStore
+from sexton.recycle.sweep import Sweeper
+from sexton.registry.add import add_vault
+from sexton.registry.store import Registry
+from sexton.storage.model import VaultSpec
+from sexton.storage.port import Vault
+from sexton.storage.vaults import ProvenVaults
+
+RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan": 259_200}
+GRACE = 3_600
+DEPLOYMENT = "test-rig"
+
+
+class Rig:
+    """One deployment, one instance ``shop``, one worker's worth of wiring."""
+
+    def __init__(self, url: str, *, endpoint_url: str = "", retention: dict[str, int] | None = None) -> None:
+        schema.init(url, DEPLOYMENT)
+        self.url, self.endpoint_url = url, endpoint_url
+        self.db = Database.open(url)
+        self.registry = Registry(self.db)
+        self.marks, self.leases = MarkStore(self.db), LeaseStore(self.db)
+        self.vaults = ProvenVaults(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps())
+        self.sweeper = Sweeper(self.marks, self.vaults, 4)
+        self.recycler = Recycler(self.marks, self.leases, self.vaults, SqlOwner(self.db), self.sweeper)
+        self.rounds = RoundStore(self.db, self.leases)
+        self.policy = policy(retention or RETENTION, GRACE)
+
+    def instance(self, name: str = "shop", *, enable: bool = True) -> "Rig":
+        self.registry.add_instance(name)
+        if enable:
+            self.registry.enable(name)
+        return self
+
+    def local(self, root: Path, name: str = "disk", instance: str = "shop") -> Path:
+        root.mkdir(parents=True, exist_ok=True)
+        spec = VaultSpec(instance=instance, name=name, kind="local", location=str(root))
+        add_vault(self.registry, spec, DEPLOYMENT, self.endpoint_url)
+        return root
+
+    def s3(self, bucket: str, name: str = "cold", instance: str = "shop", prefix: str = "") -> Vault:
+        spec = VaultSpec(instance=instance, name=name, kind="s3", location=bucket, prefix=prefix)
+        add_vault(self.registry, spec, DEPLOYMENT, self.endpoint_url)
+        return self.vaults.get(instance, name)
+
+    def mark(self, kind: str, *marks: contract.NewMark, instance: str = "shop") -> None:
+        with self.db.write() as c:
+            contract.mark(c, instance, kind, marks)
+
+    def later(self, seconds: int) -> None:
+        schema.move_clock(self.db, seconds)
+
+    def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
+        opened = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy)
+        scanned: Counter[str] = Counter()
+        held: Counter[str] = Counter()
+        quarantined = 0
+        if opened.may_delete:
+            order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE)
+            adopted = self.recycler.adopt(order, 1, lambda: None)
+            held += Counter(adopted.held)
+        body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
+        for kind in body.kinds if opened.may_delete else ():
+            number, claimed, after, finished = 0, 0, Cursor(), False
+            while not finished:
+                receipt = self.recycler.recycle(
+                    RangeOrder(
+                        round=opened.round,
+                        number=number,
+                        lease=opened.lease,
+                        kind=kind.kind,
+                        cutoff=kind.cutoff,
+                        limit=kind.marks - claimed,
+                        after=after,
+                        upload_grace_seconds=GRACE,
+                    ),
+                    1,
+                    lambda: None,
+                )
+                number, claimed, after, finished = number + 1, claimed + receipt.claimed, receipt.last, receipt.finished
+                scanned[kind.kind] += receipt.scanned
+                held += Counter(receipt.held)
+                quarantined += receipt.quarantined
+        return self.rounds.close(
+            CloseOrder(
+                opened=opened,
+                plan=body.id,
+                outcome="SUCCEEDED",
+                scanned=dict(scanned),
+                due={k.kind: k.marks for k in body.kinds},
+                held=dict(held),
+                quarantined=quarantined,
+            )
+        )
+
+    def plan(self, instance: str = "shop") -> Plan:
+        return self.rounds.plan(instance, self.policy, "test")
+
+    def count(self, table: str, **where: object) -> int:
+        t = getattr(self.db.t, table)
+        with self.db.read() as c:
+            conditions = [t.c[k].is_(None) if v is None else t.c[k] == v for k, v in where.items()]
+            return int(c.execute(select(func.count()).select_from(t).where(*conditions)).scalar_one())
+
+    def row(self, kind: str, id_: str, instance: str = "shop") -> object:
+        t = self.db.t.mark
+        with self.db.read() as c:
+            return c.execute(
+                select(t).where(t.c.instance == instance, t.c.kind == kind, t.c.id == id_)
+            ).one_or_none()
+
+    def sql(self, statement: str, **given: object) -> None:
+        name = "sexton." if self.db.dialect == "postgresql" else "sexton_"
+        with self.db.write() as c:
+            c.execute(text(statement.replace("{}", name)), given)
+
+
+class Steps:
+    """A clock for vault proofs that passes 10 s at every look, so each page is proved anew."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def __call__(self) -> float:
+        self._now += 2.6
+        return self._now
+
+
+def put(root: Path, key: str, size: int = 10) -> Path:
+    """Write one file of a local vault."""
+    path = root / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+    return path
+
+
+def listing(root: Path) -> dict[str, int]:
+    """List a local vault without Sexton: key → bytes."""
+    files = (p for p in root.rglob("*") if p.is_file() and "_sexton" not in p.parts)
+    return {p.relative_to(root).as_posix(): p.stat().st_size for p in files}
+
+
+def keys(*names: str) -> str:
+    """Return keys as the JSON an owner's own INSERT would carry."""
+    return json.dumps(names)
