@@ -2,7 +2,8 @@
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Engine, Row, delete, insert, select, update
@@ -86,7 +87,7 @@ class MiniDB:
             inputs = c.execute(oldest.limit(rowsets)).all()
         if len(inputs) < 2 or len({r.vault for r in inputs}) > 1:
             raise MiniDBError(f"{name} has nothing to compact")
-        content = b"".join(segment for r in inputs for segment in self._read(r))
+        content = b"".join(self._read(inputs))
         step = -(-len(content) // OUTPUT_SEGMENTS)
         segments = [content[n : n + step] for n in range(0, len(content), step)]
         # The output is prepared like a load: until it is published *it* is the garbage, from then on its inputs are.
@@ -137,7 +138,7 @@ class MiniDB:
         with self.engine.connect() as c:
             table_id = find_table(c, self.instance, name).id
             found = c.execute(select(rowset).where(rowset.c.table_id == table_id)).all()
-        sizes = [len(segment) for r in found for segment in self._read(r)]
+        sizes = [len(segment) for segment in self._read(found)]
         return Size(len(sizes), sum(sizes))
 
     def keys(self, name: str) -> set[tuple[str, str]]:
@@ -162,12 +163,14 @@ class MiniDB:
         self._vaults[vault].write(f for w in written for f in w.files)
         return written
 
-    def _read(self, source: Row[Any]) -> list[bytes]:
-        """Return the verified segments of a rowset, in order."""
+    def _read(self, sources: Sequence[Row[Any]]) -> Iterator[bytes]:
+        """Yield the verified segments of some rowsets, by version."""
         with self.engine.connect() as c:
-            files = c.execute(select(file).where(file.c.rowset_id == source.id).order_by(file.c.key)).all()
-        segments = list(self._vaults[source.vault].read([f.key for f in files]))
-        for f, segment in zip(files, segments, strict=True):
-            if hashlib.sha256(segment).hexdigest() != f.sha256:
-                raise Corrupt(f"{source.vault}/{f.key} is not what was written")
-        return segments
+            found = select(file, rowset.c.vault).join(rowset).where(rowset.c.id.in_([r.id for r in sources]))
+            files = c.execute(found.order_by(rowset.c.first_version, file.c.key)).all()
+        for vault, group in groupby(files, key=lambda f: f.vault):
+            part = list(group)
+            for f, segment in zip(part, self._vaults[vault].read([f.key for f in part]), strict=True):
+                if hashlib.sha256(segment).hexdigest() != f.sha256:
+                    raise Corrupt(f"{vault}/{f.key} is not what was written")
+                yield segment

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from config.sources import load_home_env
-from sexton.cli import doctor, settings, up
+from sexton.cli import contract, doctor, init, instance, plan, settings, status, up, vault
 from sexton.errors import SextonError
 
 app = typer.Typer(
@@ -19,7 +19,17 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("up")(up.up)
+app.command("init")(init.init)
+app.command("status")(status.status)
+app.command("plan")(plan.plan)
+app.command("apply")(plan.apply)
+app.command("enable")(instance.enable)
+app.command("why")(status.why)
 app.command("doctor")(doctor.doctor)
+app.add_typer(instance.app, name="instance")
+app.add_typer(vault.app, name="vault")
+app.add_typer(plan.rounds, name="round")
+app.add_typer(contract.app, name="contract")
 app.add_typer(settings.app, name="settings")
 
 

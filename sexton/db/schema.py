@@ -50,6 +50,24 @@ def init(database_url: str, deployment: str) -> None:
         database.close()
 
 
+def belongs_to(database_url: str) -> str:
+    """Return the deployment whose schema is in this database, empty where there is none."""
+    database = Database.open(database_url)
+    try:
+        if database.dialect == "sqlite" and not Path(str(database.engine.url.database)).exists():
+            return ""
+        with database.read() as c:
+            if _version(database, c) is None:
+                return ""
+            return str(
+                c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none() or ""
+            )
+    except OperationalError as e:
+        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+    finally:
+        database.close()
+
+
 def check(database: Database, deployment: str) -> None:
     """Raise ``SchemaError`` unless the schema is at this version and belongs to this deployment."""
     try:

@@ -8,7 +8,7 @@ touches anything live is kept: an owner's mistake must not cost it data. Without
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, and_, column, inspect, or_, select, table, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Text, and_, column, inspect, null, or_, select, table, true, tuple_
 from sqlalchemy import literal as sql_literal
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -20,6 +20,7 @@ from sexton.marks.policy import covering_prefixes
 from sexton.owner.port import OwnerSilent
 
 LIVE_VIEW = "sexton_live"
+view = table(LIVE_VIEW, *[column(n, Text()) for n in ("instance", "kind", "id", "vault", "key")])
 NAMES_AT_ONCE = 5_000
 LAST_CHARACTER = "\U0010ffff"
 """After every other character in byte order, so a prefix plus this is above all that begins with the prefix."""
@@ -52,6 +53,26 @@ class SqlOwner:
             return self._live(instance, marks)
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the view {LIVE_VIEW} cannot be read: {first_line(e)}") from e
+
+    def live_rows(self, names: Sequence[str]) -> list[tuple[str | None, str, str, str, str]]:
+        """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id."""
+        wide = [w for name in names for w in covering_prefixes(name)]
+        with self._db.read() as c:
+            columns = self._columns(c)
+            if columns is None:
+                return []
+            shown = view.c.instance if "instance" in columns else null()
+            wanted = select(shown, view.c.kind, view.c.id, view.c.vault, view.c.key)
+            found = c.execute(wanted.where(or_(view.c.key.in_(wide), view.c.id.in_(names))).limit(100))
+            return [(row[0], row[1], row[2], row[3], row[4]) for row in found]
+
+    def _columns(self, c: Connection) -> set[str] | None:
+        """Return the view's columns, or None where there is no view."""
+        # A new inspector each time: it remembers what it saw, and an owner may add the view while we run.
+        inspector = inspect(c)
+        if LIVE_VIEW not in {*inspector.get_view_names(), *inspector.get_table_names()}:
+            return None
+        return {str(col["name"]) for col in inspector.get_columns(LIVE_VIEW)}
 
     def _live(self, instance: str, marks: Sequence[DueMark]) -> frozenset[Ref]:
         # A new inspector each time: it remembers what it saw, and an owner may add the view while we run.

@@ -15,7 +15,7 @@ from sexton.owner.port import Owner, OwnerSilent
 from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.port import Leases, Marks
 from sexton.recycle.sweep import Holding, Sweeper
-from sexton.storage.port import UnknownVault, VaultFault, Vaults
+from sexton.storage.port import UnknownVault, Vault, VaultFault, Vaults
 
 RANGE_OBJECTS = 100_000
 """Objects after which a range ends and the workflow hears of it."""
@@ -124,6 +124,7 @@ class Recycler:
             chunk.held[f"owner: {e}"] = chunk.seen = len(due)
             return chunk
         buffer: list[File] = []
+        vaults: dict[str, Vault] = {}
         for mark in due:
             chunk.seen += 1
             holding.prove()
@@ -136,7 +137,10 @@ class Recycler:
                 chunk.problems[mark.ref] = wrong
                 continue
             try:
-                for files in self._files(hand, holding, mark):
+                name = str(mark.vault)
+                if name not in vaults:
+                    vaults[name] = self._vaults.get(hand.instance, name)
+                for files in _files(vaults[name], holding, mark):
                     buffer += files
                     chunk.files += len(files)
                     if len(buffer) >= STORE_FILES:
@@ -157,16 +161,6 @@ class Recycler:
         self._marks.quarantine(hand, chunk.problems)
         reached("resolve.stored")
         return chunk
-
-    def _files(self, hand: Hand, holding: Holding, mark: DueMark) -> Iterable[list[File]]:
-        name = str(mark.vault)
-        vault = self._vaults.get(hand.instance, name)
-        if mark.prefix is None:
-            yield [File(mark.kind, mark.id, name, key, None) for key in mark.keys or ()]
-            return
-        for page in vault.list(mark.prefix):
-            holding.prove()
-            yield [File(mark.kind, mark.id, name, o.key, o.bytes, o.etag) for o in page]
 
     def _claim(self, hand: Hand, holding: Holding, cutoff: int, chunk: "_Chunk") -> list[Ref]:
         """Claim what was resolved, as far as its vault is proved this moment; return what was claimed."""
@@ -206,6 +200,17 @@ class Recycler:
         if refs:
             self._marks.settle(hand, refs, upload_grace_seconds)
             self._owner.forget(hand.instance, hand.batch, refs)
+
+
+def _files(vault: Vault, holding: Holding, mark: DueMark) -> Iterable[list[File]]:
+    """Yield the exact files of a mark: its keys, or what is listed under its prefix now."""
+    name = vault.spec.name
+    if mark.prefix is None:
+        yield [File(mark.kind, mark.id, name, key, None) for key in mark.keys or ()]
+        return
+    for page in vault.list(mark.prefix):
+        holding.prove()
+        yield [File(mark.kind, mark.id, name, o.key, o.bytes, o.etag) for o in page]
 
 
 class _Chunk:

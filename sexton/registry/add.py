@@ -43,8 +43,6 @@ def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url
         )
     spec = spec.model_copy(update={"uuid": found.vault_uuid if found else uuid.uuid4().hex})
     if found is None:
-        vault.write_marker(
-            Marker(vault_uuid=spec.uuid, deployment=deployment, instance=spec.instance, name=spec.name)
-        )
+        vault.write_marker(Marker(vault_uuid=spec.uuid, deployment=deployment, instance=spec.instance, name=spec.name))
     registry.insert_vault(spec, endpoint_url)
     return spec

@@ -1,4 +1,4 @@
-"""minidb, the example an integrator reads: what its transactions promise, on both databases, over the real S3 server."""
+"""minidb, the integrator's example: what its transactions promise, on both databases, over the real S3 server."""
 
 import ast
 from collections.abc import Iterator

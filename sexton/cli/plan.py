@@ -1,0 +1,160 @@
+"""`sexton plan`, `sexton apply`, `sexton round run`: see what would go, then let exactly that go."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sexton.cli.context import Json, counts, dump, opened, show, size, when
+from sexton.recycle.model import Plan, RecycleRequest, RoundReport
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+
+rounds = typer.Typer(help="Rounds.", no_args_is_help=True)
+
+
+def plan(
+    instance: Annotated[str | None, typer.Argument(help="Default: the only instance.")] = None, as_json: Json = False
+) -> None:
+    """Store and print what a round would delete now. Exit code 0: nothing to do, 2: something.
+
+    Example: sexton plan shop
+    """
+    from sexton.errors import BadInput
+    from sexton.lease import LeaseStore
+    from sexton.recycle.policy import policy
+    from sexton.recycle.store import RoundStore
+    from sexton.registry.store import Registry
+
+    with opened() as (settings, db):
+        if instance is None:
+            names = [i.id for i in Registry(db).instances()]
+            if len(names) != 1:
+                raise BadInput(f"name an instance, one of: {', '.join(names) or '(none registered)'}")
+            instance = names[0]
+        rules = policy(settings.retentions(), settings.recycle.upload_grace_seconds)
+        made = RoundStore(db, LeaseStore(db)).plan(instance, rules, "cli")
+        observes = Registry(db).instance(instance).mode == "observe"
+    if as_json:
+        dump(made.model_dump(mode="json"))
+    else:
+        _print(made, observes)
+    if made.marks or made.claimed:
+        raise typer.Exit(2)
+
+
+def apply(
+    plan: Annotated[int, typer.Argument(help="The plan's number.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete exactly what a stored plan says, marks as of its cutoff, and print the round's report.
+
+    Ctrl-C stops waiting, not the round. Exit code 0: all went, 1: something failed or stayed.
+
+    Example: sexton apply 7
+    """
+    from sexton.lease import LeaseStore
+    from sexton.recycle.store import RoundStore
+
+    with opened() as (settings, db):
+        found = RoundStore(db, LeaseStore(db)).find_plan(plan)
+        if not as_json:
+            _print(found, observes=False)
+        if not yes:
+            typer.confirm(f"delete these files of {found.instance} for good?", abort=True, err=True)
+        request = RecycleRequest(instance=found.instance, plan=plan, requested_by="cli")
+        _report(asyncio.run(_run(settings, request)), as_json)
+
+
+@rounds.command("run")
+def run(instance: Annotated[str, typer.Argument(help="The instance.")], as_json: Json = False) -> None:
+    """Start one round now, with a plan of its own, and print its report. An observing instance deletes nothing.
+
+    Example: sexton round run shop
+    """
+    with opened() as (settings, db):
+        from sexton.registry.store import Registry
+
+        Registry(db).instance(instance)
+        _report(asyncio.run(_run(settings, RecycleRequest(instance=instance, requested_by="cli"))), as_json)
+
+
+@rounds.callback()
+def _group() -> None:
+    """Keep `run` a subcommand although it is the only one."""
+
+
+async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport:
+    """Start the workflow and wait for its report."""
+    from temporalio.client import Client, WorkflowFailureError
+    from temporalio.contrib.pydantic import pydantic_data_converter
+    from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
+    from temporalio.service import RPCError
+
+    from sexton.errors import SextonError
+    from workflows import ids
+
+    temporal, deployment = settings.temporal, settings.require_deployment()
+    name = ids.recycle(deployment, request.instance)
+    try:
+        client = await Client.connect(
+            temporal.address, namespace=temporal.namespace, data_converter=pydantic_data_converter
+        )
+    except RuntimeError as e:
+        raise SextonError(f"cannot reach Temporal at {temporal.address}; start it: sexton up, or see doctor") from e
+    try:
+        handle = await client.start_workflow(
+            "recycle-instance", request, id=name, task_queue=ids.control_queue(deployment), result_type=RoundReport
+        )
+    except WorkflowAlreadyStartedError as e:
+        raise SextonError(f"a round of {request.instance} is running already; see: sexton status") from e
+    except RPCError as e:
+        raise SextonError(f"Temporal refused the round: {e.message}") from e
+    try:
+        return await handle.result()
+    except WorkflowFailureError as e:
+        cause: BaseException | None = e.cause
+        if isinstance(cause, ActivityError):
+            cause = cause.cause
+        raise SextonError(str(getattr(cause, "message", cause) or e)) from e
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        typer.echo(
+            f"the round goes on without us; see: sexton status, or {temporal.ui_url or 'the Temporal UI'}", err=True
+        )
+        raise
+
+
+def _print(plan: Plan, observes: bool) -> None:
+    rows = [(k.kind, k.marks, k.keys, k.prefixes, size(k.bytes), when(k.oldest), when(k.cutoff)) for k in plan.kinds]
+    title = f"plan {plan.id} of {plan.instance}, policy {plan.policy.version}"
+    show(title, ("kind", "marks", "keys", "prefixes", "bytes (owner's word)", "oldest", "marked before"), rows)
+    typer.echo(f"kept: {counts(plan.held)}")
+    if plan.claimed:
+        typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
+    if not plan.marks:
+        typer.echo("nothing new is due")
+    elif observes:
+        typer.echo(f"{plan.instance} only observes; to delete: sexton enable {plan.instance}, sexton apply {plan.id}")
+    else:
+        typer.echo(f"to delete exactly this: sexton apply {plan.id}")
+
+
+def _report(report: RoundReport, as_json: bool) -> None:
+    if as_json:
+        dump(report.model_dump(mode="json"))
+    else:
+        columns = ("kind", "vault", "claimed", "removed", "deleted", "absent", "hidden", "failed", "bytes", "estimated")
+        rows = [
+            (*[getattr(t, c) for c in columns[:8]], size(t.bytes_freed), size(t.bytes_estimated))
+            for t in report.tallies
+        ]
+        show(f"round {report.round} of {report.instance}: {report.state}", columns, rows)
+        typer.echo(f"kept: {counts(report.held)}")
+        if report.waiting:
+            typer.echo(f"claimed and not finished: {report.waiting} marks; the next round tries them again")
+        if report.error:
+            typer.echo(f"error: {report.error}", err=True)
+    if report.state != "SUCCEEDED" or report.failed or report.waiting:
+        raise typer.Exit(1)

@@ -1,0 +1,80 @@
+"""`sexton vault`: the places an instance's files are in."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from sexton.cli.context import Json, dump, opened, show
+
+app = typer.Typer(help="Vaults: a bucket with a prefix, or a directory.", no_args_is_help=True)
+
+
+@app.command("add")
+def add(
+    instance: Annotated[str, typer.Argument(help="The instance.")],
+    name: Annotated[str, typer.Argument(help="The name marks use: lower-case letters, digits, - and _.")],
+    s3: Annotated[str, typer.Option(help="BUCKET or BUCKET/PREFIX.", metavar="BUCKET[/PREFIX]")] = "",
+    local: Annotated[str, typer.Option(help="An existing directory.", metavar="DIR")] = "",
+    endpoint: Annotated[str, typer.Option(help="S3 endpoint URL; default: the setting s3.endpoint_url.")] = "",
+    region: Annotated[str, typer.Option(help="S3 region.")] = "",
+    profile: Annotated[str, typer.Option(help="AWS profile whose credentials are used.")] = "",
+) -> None:
+    """Register a vault: refuse overlaps, write its marker `_sexton/vault.json`, then its row. Safe to repeat.
+
+    Example: sexton vault add shop cold --s3 shop-data/prod
+    """
+    from sexton.errors import BadInput
+    from sexton.registry.add import add_vault
+    from sexton.registry.store import Registry
+    from sexton.storage.model import VaultSpec
+
+    if bool(s3) == bool(local):
+        raise BadInput("name one place: --s3 BUCKET[/PREFIX] or --local DIR")
+    if local and (endpoint or region or profile):
+        raise BadInput("--endpoint, --region and --profile go with --s3")
+    bucket, _, prefix = s3.removeprefix("s3://").partition("/")
+    prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
+    kind: Literal["s3", "local"] = "local" if local else "s3"
+    with opened() as (settings, db):
+        spec = VaultSpec(
+            instance=instance,
+            name=name,
+            kind=kind,
+            location=local or bucket,
+            prefix=prefix,
+            endpoint=endpoint,
+            region=region,
+            profile=profile,
+        )
+        made = add_vault(Registry(db), spec, settings.require_deployment(), settings.s3.endpoint_url)
+    typer.echo(f"vault {made.name} of {instance} is {made.kind} {made.location}/{made.prefix}, marker {made.uuid}")
+
+
+@app.command("list")
+def list_(
+    instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None, as_json: Json = False
+) -> None:
+    """Print vaults, each proved this moment: is it there, and is it ours?
+
+    Example: sexton vault list shop
+    """
+    from sexton.registry.store import Registry
+    from sexton.storage.port import VaultFault
+    from sexton.storage.vaults import ProvenVaults
+
+    rows = []
+    with opened() as (settings, db):
+        registry = Registry(db)
+        vaults = ProvenVaults(registry.vault, settings.require_deployment(), settings.s3.endpoint_url)
+        for v in registry.vaults(instance):
+            try:
+                vaults.get(v.instance, v.name)
+                proof = "ours"
+            except VaultFault as e:
+                proof = f"{e.reason}: {e.detail}"
+            rows.append((v.instance, v.name, v.kind, f"{v.location}/{v.prefix}", v.endpoint or "default", proof))
+    columns = ("instance", "vault", "kind", "place", "endpoint", "proof")
+    if as_json:
+        dump([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    show("", columns, rows)
