@@ -113,7 +113,8 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport:
     except RPCError as e:
         raise SextonError(f"Temporal refused the round: {e.message}") from e
     try:
-        return await handle.result()
+        report: RoundReport = await handle.result()
+        return report
     except WorkflowFailureError as e:
         cause: BaseException | None = e.cause
         if isinstance(cause, ActivityError):

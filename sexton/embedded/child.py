@@ -27,6 +27,8 @@ if os.getppid() != int(sys.argv[1]):
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 _POLL_SECONDS = 0.05
+GRACE_SECONDS = 25.0
+"""Longer than a worker's graceful shutdown: it stores what it has deleted."""
 
 
 class Child:
@@ -96,7 +98,13 @@ class Child:
             log.seek(max(0, self.log.stat().st_size - 65_536))
             return log.read().decode(errors="replace").splitlines()[-lines:]
 
-    def stop(self, grace: float = 10.0) -> None:
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is dead: what a crash looks like."""
+        if self._process:
+            _signal_group(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def stop(self, grace: float = GRACE_SECONDS) -> None:
         """SIGTERM, after `grace` seconds SIGKILL; to its whole group, so that nothing it started stays."""
         if self._process is None:
             return
@@ -113,7 +121,7 @@ class Child:
         return "".join(f"\n  {line}" for line in [f"last lines of {self.log}:", *self.tail()])
 
 
-def stop_leftovers(home: Path, grace: float = 10.0) -> list[str]:
+def stop_leftovers(home: Path, grace: float = GRACE_SECONDS) -> list[str]:
     """Stop what a killed parent left behind in this home; return the names of those that still ran."""
     names = []
     for file in sorted((home / "run").glob("*.pid")):

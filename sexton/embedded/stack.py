@@ -20,8 +20,9 @@ from sexton.embedded.ports import Ports, write_atomically
 from sexton.embedded.s3 import S3Server
 from sexton.embedded.temporal import TemporalServer
 
-WORKER_SETTLE_SECONDS = 2.0
-"""A worker that lives this long has read its settings and reached its servers."""
+WORKER_READY_SECONDS = 60.0
+WORKER_READY_LINE = "is polling"
+"""What `worker.py` logs once it takes work; a test starts a worker and waits for it."""
 
 _FOREIGN = frozenset({"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
 """A developer's variables that would lead a worker away from the embedded store."""
@@ -81,12 +82,11 @@ class Stack:
             report(f"worker    ready in {self.start_worker():.1f} s")
 
     def start_worker(self) -> float:
-        """Start a worker (again) against the running servers; return the seconds until it has settled."""
+        """Start a worker (again) against the running servers; return the seconds until it takes work."""
         env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
         env |= self.environment() | {"SEXTON_HOME": str(self.home)}
         child = self.children["worker"] = Child("worker", [sys.executable, "-m", "worker"], self.home, env)
-        settled = time.monotonic() + WORKER_SETTLE_SECONDS
-        return child.start(lambda: time.monotonic() > settled, 2 * WORKER_SETTLE_SECONDS)
+        return child.start(lambda: any(WORKER_READY_LINE in line for line in child.tail()), WORKER_READY_SECONDS)
 
     def environment(self) -> dict[str, str]:
         """What a process needs in its environment to use this stack; as in `HOME/env`, empty before the first start."""

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from sexton.crashpoints import reached
+from sexton.errors import BadInput
 from sexton.marks.model import Hand, Page
 from sexton.recycle.model import Lease
 from sexton.recycle.port import Leases, Marks
-from sexton.storage.model import KeyResult
-from sexton.storage.port import UnknownVault, VaultFault, Vaults
+from sexton.storage.model import KeyResult, Outcome
+from sexton.storage.port import UnknownVault, Vault, VaultFault, Vaults
 
 PROOF_SECONDS = 5.0
 """A lease is renewed at least this often, and no page begins on an older proof. A page takes at most 15 s (connect and
@@ -76,7 +77,7 @@ class Sweeper:
                     except (VaultFault, UnknownVault):
                         faulty.add(page.vault)
                         continue
-                    flying[self._pool.submit(vault.delete, page.keys)] = page
+                    flying[self._pool.submit(_delete, vault, page.keys)] = page
                 while flying:
                     throttled |= self._land(hand, flying, faulty, holding)
         finally:
@@ -110,3 +111,14 @@ class Sweeper:
         while (left := until - time.monotonic()) > 0:
             holding.prove()
             time.sleep(min(left, 0.5))
+
+
+def _delete(vault: Vault, keys: Sequence[str]) -> Sequence[KeyResult]:
+    """Delete one page. A key the vault refuses to send fails alone: one bad record never holds back its neighbours."""
+    try:
+        return vault.delete(keys)
+    except BadInput as e:
+        if len(keys) == 1:
+            return [KeyResult(key=keys[0], outcome=Outcome.FAILED, reason=str(e))]
+        middle = len(keys) // 2
+        return [*_delete(vault, keys[:middle]), *_delete(vault, keys[middle:])]

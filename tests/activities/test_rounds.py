@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from sexton.contract import Gone, NewMark, Refused, undrop
 
+from sexton.contract import Gone, NewMark, Refused, undrop
+from sexton.recycle.model import Cursor
 from tests.rig import Rig, listing, put
 
 
@@ -61,10 +62,8 @@ def test_a_late_upload_goes_after_the_grace(rig: Rig, tmp_path: Path) -> None:
     assert listing(root) == {}
     assert (report.deleted, report.removed, report.bytes_freed) == (1, 1, 7)
     assert rig.count("mark") == 0
-    with pytest.raises(Gone), rig.db.write() as c:
-        from sexton import contract
-
-        contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", prefix="data/1/")])
+    with pytest.raises(Gone):
+        rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="data/1/"))
 
 
 def test_r18_an_unknown_vault_keeps_its_mark_and_no_other(rig: Rig, tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ def test_r35_a_mark_is_due_at_exactly_its_time(rig: Rig, tmp_path: Path, seconds
 
     due_at = marked_at + 10_800_000
     plan_cutoff = due_at - seconds_before - 10_800_000
-    found = rig.marks.due("shop", "dropped", plan_cutoff, after=_start(), limit=10)
+    found = rig.marks.due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
 
     assert [m.id for m in found] == (["t"] if goes else [])
 
@@ -154,9 +153,3 @@ def test_r51_a_new_instance_plans_and_deletes_nothing_until_enabled(database_url
     rig.registry.enable("shop")
     assert rig.round().deleted == 1
     assert listing(root) == {}
-
-
-def _start():  # type: ignore[no-untyped-def]
-    from sexton.recycle.model import Cursor
-
-    return Cursor()

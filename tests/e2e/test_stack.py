@@ -74,6 +74,17 @@ def test_a_second_stack_over_the_same_home_is_refused_with_the_running_pid(runni
     running.check()
 
 
+def test_a_worker_starts_and_is_replaced_after_a_kill(running: Stack) -> None:
+    running.start_worker()
+    running.children["worker"].kill()
+    with pytest.raises(EmbeddedError, match="worker ended with exit code -9"):
+        running.check()
+
+    running.start_worker()
+
+    running.check()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net/tcp")
 def test_nothing_listens_beyond_loopback(running: Stack) -> None:
     addresses = [a for child in running.children.values() for a in _listening(child.pid)]

@@ -1,0 +1,81 @@
+"""Rounds in a real Temporal server."""
+
+from pathlib import Path
+
+import pytest
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from sexton.contract import NewMark
+from tests.rig import listing, put
+from tests.workflows.conftest import Served
+
+
+async def test_a_round_deletes_what_is_due_and_reports_it(served: Served, shop: str, tmp_path: Path) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    for n in range(30):
+        put(root, f"data/{n}/a.dat", n)
+        rig.mark("dropped", NewMark(id=f"t{n}", vault="disk", keys=(f"data/{n}/a.dat",)), instance=shop)
+    put(root, "data/live.dat")
+    rig.later(10_801)
+
+    report = await served.round(shop)
+
+    assert listing(root) == {"data/live.dat": 10}
+    assert (report.state, report.deleted, report.removed, report.bytes_freed) == ("SUCCEEDED", 30, 30, sum(range(30)))
+    assert rig.rounds.find_round(shop) == [report]
+
+
+async def test_a_plan_is_applied_once_and_takes_nothing_younger(served: Served, shop: str, tmp_path: Path) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    put(root, "a.dat")
+    put(root, "b.dat")
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)), instance=shop)
+    rig.later(5_000)
+    rig.mark("dropped", NewMark(id="b", vault="disk", keys=("b.dat",)), instance=shop)
+    rig.later(5_801)
+    plan = rig.plan(shop)
+    rig.later(10_000)
+
+    report = await served.round(shop, plan.id)
+
+    assert (report.due, report.deleted) == (1, 1)
+    assert listing(root) == {"b.dat": 10}
+    with pytest.raises(WorkflowFailureError) as refused:
+        await served.round(shop, plan.id)
+    activity = refused.value.cause
+    assert isinstance(activity, ActivityError)
+    assert isinstance(activity.cause, ApplicationError)
+    assert activity.cause.type == "PlanRefused"
+    assert rig.leases.acquire(shop, "recycle", "next").epoch == 3
+
+
+async def test_applying_a_plan_to_an_observing_instance_is_refused(served: Served, shop: str, tmp_path: Path) -> None:
+    rig = served.rig.instance(shop, enable=False)
+    rig.local(tmp_path / "v", instance=shop)
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)), instance=shop)
+    rig.later(10_801)
+    plan = rig.plan(shop)
+
+    with pytest.raises(WorkflowFailureError) as refused:
+        await served.round(shop, plan.id)
+
+    assert "sexton enable" in str(refused.value.cause.cause)  # type: ignore[union-attr]
+    assert rig.count("mark", state="MARKED") == 1
+
+
+async def test_one_kind_that_fails_does_not_stop_another(served: Served, shop: str, tmp_path: Path) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    put(root, "a.dat")
+    put(root, "dir/b.dat")
+    rig.mark("compacted", NewMark(id="a", vault="disk", keys=("a.dat",)), instance=shop)
+    rig.mark("dropped", NewMark(id="dir", vault="disk", keys=("dir",)), instance=shop)
+    rig.later(10_801)
+
+    report = await served.round(shop)
+
+    assert listing(root) == {"dir/b.dat": 10}
+    assert (report.deleted, report.failed, report.waiting) == (1, 1, 1)
