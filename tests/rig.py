@@ -136,6 +136,11 @@ class Rig:
         with self.db.write() as c:
             c.execute(text(statement.replace("{}", name)), given)
 
+    def sql_one(self, statement: str) -> str:
+        name = "sexton." if self.db.dialect == "postgresql" else "sexton_"
+        with self.db.read() as c:
+            return str(c.execute(text(statement.replace("{}", name))).scalar_one())
+
 
 class Steps:
     """A clock for vault proofs that passes 10 s at every look, so each page is proved anew."""

@@ -82,7 +82,9 @@ class Stack:
             report(f"worker    ready in {self.start_worker():.1f} s")
 
     def start_worker(self) -> float:
-        """Start a worker (again) against the running servers; return the seconds until it takes work."""
+        """Start a worker against the running servers, in place of the last one; return the seconds until it works."""
+        if before := self.children.pop("worker", None):
+            before.stop()
         env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
         env |= self.environment() | {"SEXTON_HOME": str(self.home)}
         child = self.children["worker"] = Child("worker", [sys.executable, "-m", "worker"], self.home, env)

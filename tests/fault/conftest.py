@@ -1,0 +1,44 @@
+"""A rig over a real S3 server with the fault proxy in between."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sexton.storage.port import Vault
+from tests.rig import Rig
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.s3 import RunningS3
+
+
+@dataclass
+class Faulty:
+    """One instance with one S3 vault ``cold`` that can be made to fail."""
+
+    rig: Rig
+    proxy: FaultProxy
+    server: RunningS3
+    bucket: str
+    vault: Vault
+
+    def put(self, *keys: str, size: int = 10) -> None:
+        client = self.server.client()
+        for key in keys:
+            client.put_object(Bucket=self.bucket, Key=key, Body=b"x" * size)
+
+    def listing(self) -> dict[str, int]:
+        """List past the proxy and without Sexton."""
+        pages = self.server.client().get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
+        found = {o["Key"]: o["Size"] for page in pages for o in page.get("Contents", ())}
+        return {key: size for key, size in found.items() if not key.startswith("_sexton/")}
+
+    def deletes(self) -> list[tuple[str, ...]]:
+        return [e.keys for e in self.proxy.log if e.operation == "DeleteObjects"]
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, s3_server: RunningS3, bucket: str) -> Iterator[Faulty]:
+    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
+        rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url).instance()
+        yield Faulty(rig, proxy, s3_server, bucket, rig.s3(bucket))

@@ -1,0 +1,127 @@
+"""What the store does wrong keeps exactly the records it concerns."""
+
+import pytest
+
+from sexton.contract import NewMark, Refused, undrop
+from tests.fault.conftest import Faulty
+
+
+def _many(faulty: Faulty, count: int) -> list[str]:
+    names = [f"data/{n:04}.dat" for n in range(count)]
+    faulty.put(*names, size=1)
+    marks = (NewMark(id=f"t{n:04}", vault="cold", keys=(name,), bytes=1) for n, name in enumerate(names))
+    faulty.rig.mark("dropped", *marks)
+    faulty.rig.later(10_801)
+    return names
+
+
+def test_r16_one_tablet_whose_delete_fails_keeps_its_record_until_the_store_heals(faulty: Faulty) -> None:
+    files = {t: [f"data/{t}/{n}.dat" for n in range(3)] for t in range(5)}
+    faulty.put(*(name for names in files.values() for name in names))
+    for t in files:
+        faulty.rig.mark("dropped", NewMark(id=f"t{t}", vault="cold", keys=tuple(files[t]), bytes=30))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_keys({"data/2/1.dat": "AccessDenied"}, times=1)
+
+    broken = faulty.rig.round()
+    left = faulty.listing()
+    healed = faulty.rig.round()
+
+    assert left == {"data/2/1.dat": 10}
+    assert (broken.removed, broken.failed, broken.waiting) == (4, 1, 1)
+    assert "AccessDenied" in faulty.rig.sql_one("SELECT coalesce(max(last_error), 'AccessDenied') FROM {}mark")
+    assert (healed.removed, healed.deleted, healed.failed) == (1, 3, 0)
+    assert faulty.listing() == {}
+    assert faulty.rig.count("mark") == 0
+
+
+def test_r38_a_200_with_errors_for_keys_3_and_700_keeps_their_records_only(faulty: Faulty) -> None:
+    names = _many(faulty, 1_000)
+    faulty.proxy.fail_keys({names[3]: "AccessDenied"}, times=1)
+    faulty.proxy.fail_keys({names[700]: "InternalError"}, times=1)
+
+    report = faulty.rig.round()
+
+    assert set(faulty.listing()) == {names[3]}
+    assert (report.removed, report.failed, report.waiting) == (999, 1, 1)
+    assert faulty.rig.row("dropped", "t0003").last_error.startswith("AccessDenied")
+    assert [len(keys) for keys in faulty.deletes()] == [1_000, 1]
+
+
+def test_r38_slow_down_is_tried_again_in_the_same_round(faulty: Faulty) -> None:
+    names = _many(faulty, 20)
+    faulty.proxy.fail_keys({names[3]: "SlowDown"}, times=2)
+
+    report = faulty.rig.round()
+
+    assert faulty.listing() == {}
+    assert (report.deleted, report.failed, report.removed) == (20, 0, 20)
+    assert faulty.deletes()[1:] == [(names[3],), (names[3],)]
+
+
+def test_an_unreachable_store_costs_no_mark_an_attempt(faulty: Faulty) -> None:
+    names = _many(faulty, 20)
+    faulty.proxy.reset_next("DeleteObjects")
+
+    lost = faulty.rig.round()
+    row = faulty.rig.row("dropped", "t0000")
+    healed = faulty.rig.round()
+
+    assert (lost.removed, lost.failed, lost.waiting) == (0, 0, 20)
+    assert (row.state, row.failures) == ("CLAIMED", 0)
+    assert healed.removed == 20
+    assert not set(names) & set(faulty.listing())
+
+
+def test_a_delete_whose_reply_was_lost_is_repeated_and_the_record_goes(faulty: Faulty) -> None:
+    _many(faulty, 20)
+    faulty.proxy.reset_next("DeleteObjects", after=True)
+
+    lost = faulty.rig.round()
+
+    assert faulty.listing() == {}
+    assert lost.waiting == 20
+    assert faulty.rig.round().removed == 20
+
+
+@pytest.mark.parametrize("fault", ["truncate_next", "empty_next"])
+def test_a_reply_that_is_not_whole_confirms_nothing(faulty: Faulty, fault: str) -> None:
+    _many(faulty, 20)
+    getattr(faulty.proxy, fault)("DeleteObjects")
+
+    report = faulty.rig.round()
+
+    assert (report.removed, report.waiting) == (0, 20)
+    assert faulty.rig.count("mark", state="CLAIMED") == 20
+
+
+def test_a_truncated_listing_claims_nothing_under_that_prefix(faulty: Faulty) -> None:
+    faulty.put("data/1/a.dat", "data/2/b.dat")
+    faulty.rig.mark("dropped", NewMark(id="t1", vault="cold", prefix="data/1/"))
+    faulty.rig.later(10_801)
+    faulty.proxy.truncate_next("ListObjectsV2")
+
+    report = faulty.rig.round()
+
+    assert faulty.rig.row("dropped", "t1").state == "MARKED"
+    assert report.held == {"vault cold: BAD_REPLY": 1}
+    assert faulty.deletes() == []
+
+
+def test_r41_a_quarantined_half_deleted_mark_cannot_be_undropped(faulty: Faulty) -> None:
+    faulty.put("data/1/a.dat", "data/1/b.dat")
+    faulty.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/a.dat", "data/1/b.dat")))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_keys({"data/1/b.dat": "AccessDenied"})
+
+    for _ in range(8):
+        faulty.rig.round()
+
+    row = faulty.rig.row("dropped", "t1")
+    assert (row.state, row.quarantined_reason, row.failures) == ("CLAIMED", "DELETE_FAILED", 8)
+    assert set(faulty.listing()) == {"data/1/b.dat"}
+    with pytest.raises(Refused, match="t1 is claimed"), faulty.rig.db.write() as c:
+        undrop(c, "shop", "dropped", ["t1"])
+    tries = len(faulty.deletes())
+    faulty.rig.round()
+    assert len(faulty.deletes()) == tries

@@ -1,0 +1,157 @@
+"""Vaults are who they say: a copy, an empty place or an overlap deletes nothing."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.errors import BadInput
+from sexton.storage.model import MARKER_KEY, VaultSpec
+from sexton.storage.port import VaultFault
+from tests.fault.conftest import Faulty
+from tests.rig import Rig, listing, put
+
+
+@pytest.fixture
+def rig(database_url: str) -> Rig:
+    return Rig(database_url).instance().instance("other")
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])
+def test_r43_two_instances_never_share_a_place(rig: Rig, tmp_path: Path, first: str, second: str) -> None:
+    rig.local(tmp_path / first)
+
+    with pytest.raises(BadInput, match="overlaps vault disk of instance shop"):
+        rig.local(tmp_path / second, "mine", "other")
+
+    assert rig.registry.vaults("other") == []
+    assert not (tmp_path / second / MARKER_KEY).exists() or first == second
+
+
+def test_r43_s3_prefixes_that_overlap_are_refused_and_neighbours_are_not(faulty: Faulty) -> None:
+    faulty.rig.instance("other")
+    bucket = faulty.server.create_bucket()
+    faulty.rig.s3(bucket, "left", prefix="u1/")
+
+    faulty.rig.s3(bucket, "right", instance="other", prefix="u10/")
+    for prefix in ("", "u1/", "u1/deep/"):
+        with pytest.raises(BadInput, match="overlaps vault"):
+            faulty.rig.s3(bucket, "wrong", instance="other", prefix=prefix)
+
+
+def test_r43_another_deployment_in_the_same_place_is_refused_by_its_marker(tmp_path: Path) -> None:
+    ours = Rig(f"sqlite:///{tmp_path / 'a.db'}").instance()
+    root = ours.local(tmp_path / "v")
+    marker = json.loads((root / MARKER_KEY).read_text())
+    (root / MARKER_KEY).write_text(json.dumps(marker | {"deployment": "production"}))
+    theirs = Rig(f"sqlite:///{tmp_path / 'b.db'}").instance()
+
+    with pytest.raises(BadInput, match="deployment production"):
+        theirs.local(root)
+    (root / "inner").mkdir()
+    with pytest.raises(BadInput, match="lies inside vault disk"):
+        theirs.local(root / "inner")
+    with pytest.raises(BadInput, match="inside .* lies another vault"):
+        theirs.local(tmp_path)
+
+
+def test_vault_add_that_died_after_the_marker_is_finished_by_repeating_it(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    uuid = rig.registry.vault("shop", "disk").uuid
+    rig.sql("DELETE FROM {}vault")
+
+    rig.local(root)
+
+    assert rig.registry.vault("shop", "disk").uuid == uuid
+
+
+def _absent(root: Path) -> None:
+    (root / MARKER_KEY).unlink()
+
+
+def _foreign(root: Path) -> None:
+    marker = json.loads((root / MARKER_KEY).read_text())
+    (root / MARKER_KEY).write_text(json.dumps(marker | {"deployment": "production"}))
+
+
+def _unmounted(root: Path) -> None:
+    shutil.move(root, root.with_name("elsewhere"))
+
+
+def _empty(root: Path) -> None:
+    _unmounted(root)
+    root.mkdir()
+
+
+@pytest.mark.parametrize("harm", [_absent, _foreign, _unmounted, _empty])
+def test_r44_a_vault_that_is_not_proved_loses_no_record(rig: Rig, tmp_path: Path, harm) -> None:  # type: ignore[no-untyped-def]
+    root = rig.local(tmp_path / "v")
+    good = rig.local(tmp_path / "good", "good")
+    put(root, "a.dat")
+    put(root, "p/b.dat")
+    put(good, "c.dat")
+    rig.mark("dropped", NewMark(id="keys", vault="disk", keys=("a.dat", "never.dat")))
+    rig.mark("dropped", NewMark(id="prefix", vault="disk", prefix="p/"))
+    rig.mark("dropped", NewMark(id="good", vault="good", keys=("c.dat",)))
+    rig.later(10_801)
+    harm(root)
+
+    report = rig.round()
+
+    assert (report.removed, report.deleted, report.absent) == (1, 1, 0)
+    assert sum(n for who, n in report.held.items() if who.startswith("vault disk: ")) == 2
+    assert [rig.row("dropped", i).state for i in ("keys", "prefix")] == ["MARKED", "MARKED"]
+    assert listing(good) == {}
+    left = root if root.exists() and listing(root) else root.with_name("elsewhere")
+    assert listing(left) == {"a.dat": 10, "p/b.dat": 10}
+
+
+def test_r44_a_marker_that_vanishes_after_the_claim_stops_the_deletes(rig: Rig, tmp_path: Path) -> None:
+    from sexton.crashpoints import installed
+
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    rig.mark("dropped", NewMark(id="t", vault="disk", keys=("a.dat",)))
+    rig.later(10_801)
+
+    with installed(lambda name: _absent(root) if name == "claim.committed" else None):
+        report = rig.round()
+
+    assert listing(root) == {"a.dat": 10}
+    assert (report.claimed, report.removed, report.waiting) == (1, 0, 1)
+
+
+def test_r44_a_bucket_that_is_gone_loses_no_record(faulty: Faulty) -> None:
+    faulty.put("a.dat")
+    faulty.rig.mark("dropped", NewMark(id="t", vault="cold", keys=("a.dat",)))
+    faulty.rig.later(10_801)
+    client = faulty.server.client()
+    for key in ("a.dat", MARKER_KEY):
+        client.delete_object(Bucket=faulty.bucket, Key=key)
+    client.delete_bucket(Bucket=faulty.bucket)
+
+    report = faulty.rig.round()
+
+    assert (report.claimed, report.absent) == (0, 0)
+    assert list(report.held) == ["vault cold: NO_BUCKET"]
+    assert faulty.rig.row("dropped", "t").state == "MARKED"
+
+
+def test_r44_a_cloned_database_with_another_deployment_id_deletes_nothing(rig: Rig, tmp_path: Path) -> None:
+    from sexton.storage.vaults import ProvenVaults
+
+    rig.local(tmp_path / "v")
+    clone = ProvenVaults(rig.registry.vault, "staging")
+
+    with pytest.raises(VaultFault, match="FOREIGN_MARKER"):
+        clone.get("shop", "disk")
+
+
+def test_a_vault_needs_an_existing_bucket(faulty: Faulty) -> None:
+    spec = VaultSpec(instance="shop", name="new", kind="s3", location="no-such-bucket")
+    from sexton.registry.add import add_vault
+
+    with pytest.raises(VaultFault, match="NO_BUCKET"):
+        add_vault(faulty.rig.registry, spec, "test-rig", faulty.proxy.url)
