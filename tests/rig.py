@@ -127,9 +127,7 @@ class Rig:
     def row(self, kind: str, id_: str, instance: str = "shop") -> object:
         t = self.db.t.mark
         with self.db.read() as c:
-            return c.execute(
-                select(t).where(t.c.instance == instance, t.c.kind == kind, t.c.id == id_)
-            ).one_or_none()
+            return c.execute(select(t).where(t.c.instance == instance, t.c.kind == kind, t.c.id == id_)).one_or_none()
 
     def sql(self, statement: str, **given: object) -> None:
         name = "sexton." if self.db.dialect == "postgresql" else "sexton_"

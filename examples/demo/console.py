@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-COMMAND_SECONDS = 120
+COMMAND_SECONDS = 60
+SEXTON = "from sexton.cli import main; main()"
+"""What the script ``sexton`` does, with the Python that runs us."""
 
 
 class DemoFailed(Exception):
@@ -22,7 +24,6 @@ class Console:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self.disagreements: list[str] = []
-        self._home = Path()
         self._environment: Mapping[str, str] = {}
 
     def connect(self, home: Path, environment: Mapping[str, str]) -> None:
@@ -51,17 +52,22 @@ class Console:
         """Run one real ``sexton`` command, shown to the viewer; return what it printed.
 
         Raises:
-            DemoFailed: it ended with a code that is not in ``codes``; with what it said.
+            DemoFailed: it took too long, or ended with a code that is not in ``codes``; with what it said.
         """
         self.say(f"$ sexton {' '.join(arguments)}")
-        done = subprocess.run(
-            [sys.executable, "-m", "sexton.cli", *arguments],
-            env=dict(self._environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-        )
+        command = [sys.executable, "-c", SEXTON, *arguments]
+        try:
+            done = subprocess.run(
+                command,
+                env=dict(self._environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            log = Path(self._environment["SEXTON_HOME"]) / "logs" / "worker.log"
+            raise DemoFailed(f"`sexton {' '.join(arguments)}` took over {COMMAND_SECONDS} s; see {log}") from None
         if done.returncode not in codes:
             said = (done.stdout + done.stderr).strip()
             raise DemoFailed(f"`sexton {' '.join(arguments)}` ended with exit code {done.returncode}:\n{said}")

@@ -1,13 +1,25 @@
-"""Hand a list of values to one statement as rows, on both databases: one JSON parameter instead of thousands."""
+"""Hand a list of values to one statement, on both databases: one parameter instead of thousands.
+
+To pick rows by a list use ``in_list``, which both databases turn into index look-ups. Joining a table with ``as_rows``
+leaves the order to the planner, which knows nothing of a batch made a second ago: keep it to plain inserts.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Column, FromClause, Text, func, literal, select
+from sqlalchemy import ARRAY, Column, ColumnElement, FromClause, Text, any_, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB
 
 from sexton.db.engine import Database
+
+
+def in_list(db: Database, column: Column[Any], values: Iterable[Any]) -> ColumnElement[bool]:
+    """Return the condition that the column is one of the values."""
+    if db.dialect == "postgresql":
+        return column == any_(literal(list(values), ARRAY(column.type)))
+    each = func.json_each(literal(json.dumps(list(values)), Text())).table_valued("value")
+    return column.in_(select(each.c.value))
 
 
 def as_rows(db: Database, data: Iterable[Mapping[str, Any]], name: str = "given", **columns: Any) -> FromClause:
@@ -27,4 +39,5 @@ def as_rows(db: Database, data: Iterable[Mapping[str, Any]], name: str = "given"
         )
     each = func.json_each(literal(text, Text())).table_valued("value", name=f"{name}_json")
     picked = [func.json_extract(each.c.value, f"$.{c}", type_=t).label(c) for c, t in columns.items()]
-    return select(*picked).select_from(each).subquery(name)
+    # Read the JSON once: SQLite would otherwise parse it again for every row it is joined with (seen: 8 s a page).
+    return select(*picked).select_from(each).cte(name).prefix_with("MATERIALIZED", dialect="sqlite")

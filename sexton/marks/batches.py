@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sexton.db.engine import Database
 from sexton.marks.fence import prove
 from sexton.marks.model import DueMark, Hand, Reason, Ref
-from sexton.marks.rows import due_mark, given_refs
+from sexton.marks.rows import among, due_mark
 from sexton.recycle.model import AdoptOrder, Cursor, Lease, RangeOrder, RangeReceipt
 
 LATE = "(late)"
@@ -138,10 +138,9 @@ class Batches:
                 .limit(limit)
             )
             marks = [due_mark(row) for row in c.execute(ripe)]
-            refs = given_refs(db, [m.ref for m in marks])
             c.execute(
                 update(mark)
-                .where(mark.c.instance == hand.instance, mark.c.kind == refs.c.kind, mark.c.id == refs.c.id)
+                .where(mark.c.instance == hand.instance, among(db, mark, [m.ref for m in marks]))
                 .values(batch=hand.batch, lease_epoch=hand.lease.epoch)
             )
             return marks

@@ -14,7 +14,7 @@ from sexton.db.engine import Database
 from sexton.guard import deciding
 from sexton.marks.fence import prove
 from sexton.marks.model import CHUNK_MARKS, Claimed, Hand, Ref
-from sexton.marks.rows import given_refs
+from sexton.marks.rows import among
 from sexton.marks.tally import add
 from sexton.recycle.port import NotEnabled
 
@@ -39,8 +39,6 @@ class Claims:
         if len(refs) > CHUNK_MARKS:
             raise ValueError(f"{len(refs)} marks in one claim; at most {CHUNK_MARKS}")
         db, mark, file, instance = self._db, self._db.t.mark, self._db.t.mark_file, self._db.t.instance
-        given = given_refs(db, refs)
-        here = and_(mark.c.instance == hand.instance, mark.c.kind == given.c.kind, mark.c.id == given.c.id)
         with deciding(db, hand.instance) as c:
             reached("claim.guarded")
             now = db.now(c)
@@ -48,32 +46,27 @@ class Claims:
             mode = c.execute(select(instance.c.mode).where(instance.c.id == hand.instance)).scalar_one_or_none()
             if mode != "enabled":
                 raise NotEnabled(f"{hand.instance} only observes; run: sexton enable {hand.instance}")
-            free = c.execute(
-                select(mark.c.kind, mark.c.id, mark.c.vault)
-                .select_from(given.join(mark, here))
-                .where(mark.c.state == "MARKED", mark.c.quarantined_reason.is_(None), mark.c.ages_from <= cutoff)
-                .with_for_update(of=mark, skip_locked=True)
+            # By primary key alone: with the conditions in SQL the planner may walk everything that is due instead.
+            locked = c.execute(
+                select(mark.c.kind, mark.c.id, mark.c.vault, mark.c.state, mark.c.quarantined_reason, mark.c.ages_from)
+                .where(mark.c.instance == hand.instance, among(db, mark, refs))
+                .with_for_update(skip_locked=True)
             ).all()
+            free = [r for r in locked if r.state == "MARKED" and r.quarantined_reason is None and r.ages_from <= cutoff]
             reached("claim.checked")
             claimed = frozenset(Ref(r.kind, r.id) for r in free)
-            taken = given_refs(db, claimed)
             c.execute(
                 update(mark)
-                .where(mark.c.instance == hand.instance, mark.c.kind == taken.c.kind, mark.c.id == taken.c.id)
+                .where(mark.c.instance == hand.instance, among(db, mark, claimed))
                 .values(state="CLAIMED", claimed_at=now, batch=hand.batch, lease_epoch=hand.lease.epoch)
             )
             # A round that died between resolve and claim may have left files of these marks in its own batch.
-            stale = and_(file.c.kind == taken.c.kind, file.c.id == taken.c.id)
-            c.execute(
-                delete(file)
-                .where(file.c.instance == hand.instance, file.c.batch != hand.batch)
-                .where(select(1).where(stale).exists())
-            )
+            stale = and_(file.c.instance == hand.instance, file.c.batch != hand.batch)
+            c.execute(delete(file).where(stale, among(db, file, claimed)))
             rest = [r for r in refs if r not in claimed]
             if rest:
-                left = given_refs(db, rest)
-                mine = and_(file.c.kind == left.c.kind, file.c.id == left.c.id)
-                c.execute(delete(file).where(file.c.batch == hand.batch, select(1).where(mine).exists()))
+                mine = and_(file.c.instance == hand.instance, file.c.batch == hand.batch)
+                c.execute(delete(file).where(mine, among(db, file, rest)))
             batch = db.t.batch
             more = {"claimed": batch.c.claimed + len(claimed)}
             c.execute(update(batch).where(batch.c.id == hand.batch).values(**more))
@@ -90,10 +83,9 @@ class Claims:
         if not refs:
             return frozenset()
         mark = self._db.t.mark
-        given = given_refs(self._db, refs)
-        here = and_(mark.c.instance == hand.instance, mark.c.kind == given.c.kind, mark.c.id == given.c.id)
+        here = and_(mark.c.instance == hand.instance, among(self._db, mark, refs))
         with self._db.read() as c:
-            found = c.execute(select(mark.c.kind, mark.c.id).select_from(given.join(mark, here)))
+            found = c.execute(select(mark.c.kind, mark.c.id).where(here))
             return frozenset(Ref(*row) for row in found)
 
     def claimed_count(self, instance: str) -> int:

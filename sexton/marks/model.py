@@ -91,10 +91,8 @@ class Claimed(NamedTuple):
 class Standing(NamedTuple):
     """A claimed mark and the sums over its files, as the decision after a sweep sees it."""
 
-    ref: Ref
     prefix: str | None
     swept_at: int | None
-    failures: int
     files: int
     done: int
     failed: int

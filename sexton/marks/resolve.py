@@ -9,7 +9,7 @@ from sexton.db.engine import Database
 from sexton.db.rows import as_rows
 from sexton.marks.fence import prove
 from sexton.marks.model import File, Hand, Page, Ref
-from sexton.marks.rows import given_refs
+from sexton.marks.rows import among
 from sexton.storage.model import PAGE_KEYS
 
 READ_PAGES = 8
@@ -48,12 +48,10 @@ class Files:
     def drop_files(self, hand: Hand, refs: Iterable[Ref]) -> None:
         """Forget undone files of marks that were not claimed, or that are listed anew."""
         file, db = self._db.t.mark_file, self._db
-        given = given_refs(db, refs)
         with db.write() as c:
             prove(db, c, hand)
-            named = and_(file.c.kind == given.c.kind, file.c.id == given.c.id)
             undone = or_(file.c.outcome.is_(None), file.c.outcome == "failed")
-            c.execute(delete(file).where(file.c.instance == hand.instance, undone, select(1).where(named).exists()))
+            c.execute(delete(file).where(file.c.instance == hand.instance, undone, among(db, file, refs)))
 
     def pages(self, hand: Hand, after: int = 0) -> Sequence[Page]:
         """Return the next undone files of *claimed* marks of the batch, a few pages of at most 1,000 keys each."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import FromClause, Text
+from sqlalchemy import ColumnElement, Table, and_, false, or_
 
 from sexton.db.engine import Database
-from sexton.db.rows import as_rows
+from sexton.db.rows import in_list
 from sexton.marks.model import DueMark, Ref
 
 
@@ -26,6 +26,10 @@ def due_mark(row: Any) -> DueMark:
     )
 
 
-def given_refs(db: Database, refs: Iterable[Ref]) -> FromClause:
-    """Return refs as rows with ``kind`` and ``id``."""
-    return as_rows(db, ({"kind": r.kind, "id": r.id} for r in refs), kind=Text(), id=Text())
+def among(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
+    """Return the condition that a row of ``table`` is one of the marks named; their kinds are few."""
+    kinds: dict[str, list[str]] = {}
+    for ref in refs:
+        kinds.setdefault(ref.kind, []).append(ref.id)
+    each = [and_(table.c.kind == kind, in_list(db, table.c.id, ids)) for kind, ids in kinds.items()]
+    return or_(false(), *each)

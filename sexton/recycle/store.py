@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import and_, case, delete, func, insert, select, update
+from sqlalchemy import and_, case, delete, func, insert, select, tuple_, update
 
 from sexton.db.engine import Database
 from sexton.lease import LeaseStore
@@ -186,7 +186,6 @@ class RoundStore:
             select(history.c.kind, history.c.id)
             .where(history.c.instance == instance, history.c.gone_at < edge)
             .limit(HISTORY_ROWS_A_ROUND)
-            .subquery()
         )
-        named = and_(history.c.kind == old.c.kind, history.c.id == old.c.id)
-        c.execute(delete(history).where(history.c.instance == instance, select(1).where(named).exists()))
+        named = tuple_(history.c.kind, history.c.id).in_(old)
+        c.execute(delete(history).where(history.c.instance == instance, named))

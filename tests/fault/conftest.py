@@ -1,6 +1,7 @@
 """A rig over a real S3 server with the fault proxy in between."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +25,8 @@ class Faulty:
 
     def put(self, *keys: str, size: int = 10) -> None:
         client = self.server.client()
-        for key in keys:
-            client.put_object(Bucket=self.bucket, Key=key, Body=b"x" * size)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda key: client.put_object(Bucket=self.bucket, Key=key, Body=b"x" * size), keys))
 
     def listing(self) -> dict[str, int]:
         """List past the proxy and without Sexton."""

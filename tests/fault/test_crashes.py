@@ -50,7 +50,12 @@ def _fill(rig: Rig, root: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("same_run", [True, False], ids=["activity-retried", "next-round"])
+@pytest.mark.parametrize(
+    ("database_url", "same_run"),
+    [("sqlite", True), ("postgresql", False)],
+    ids=["activity-retried", "next-round"],
+    indirect=["database_url"],
+)
 def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
     database_url: str, tmp_path: Path, point: str, same_run: bool
 ) -> None:
@@ -74,6 +79,7 @@ def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
     assert again.count("lease", state="BUSY") == 0
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("point", ["resolve.stored", "files.deleted", "outcomes.recorded", "marks.removed"])
 def test_a_crash_during_the_last_look_loses_nothing_and_leaves_nothing(
     database_url: str, tmp_path: Path, point: str

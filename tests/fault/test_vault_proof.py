@@ -15,8 +15,8 @@ from tests.rig import Rig, listing, put
 
 
 @pytest.fixture
-def rig(database_url: str) -> Rig:
-    return Rig(database_url).instance().instance("other")
+def rig(tmp_path: Path) -> Rig:
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance().instance("other")
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])
@@ -53,7 +53,7 @@ def test_r43_another_deployment_in_the_same_place_is_refused_by_its_marker(tmp_p
     (root / "inner").mkdir()
     with pytest.raises(BadInput, match="lies inside vault disk"):
         theirs.local(root / "inner")
-    with pytest.raises(BadInput, match="inside .* lies another vault"):
+    with pytest.raises(BadInput, match=r"inside .* lies another vault"):
         theirs.local(tmp_path)
 
 

@@ -111,7 +111,8 @@ def test_a_named_file_that_is_absent_is_an_error(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://u:p@:hunter2/x@h:5/d", "postgres://h/d?password=p@:hunter2/x&user=u", "bad://u:p@:hunter2/x@h"]
+    "url",
+    ["postgresql://u:p@:hunter2/x@h:5/d", "postgres://h/d?password=p@:hunter2/x&user=u", "bad://u:p@:hunter2/x@h"],
 )
 def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("SEXTON_DATABASE_URL", url)

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import worker
 from temporalio.client import Client, WorkflowHandle
 
+import worker
 from config.settings import Settings
 from sexton.recycle.model import RecycleRequest, RoundReport
 from tests.rig import DEPLOYMENT, Rig
@@ -18,8 +18,8 @@ from workflows import ids
 class Served:
     """A rig whose rounds run in Temporal."""
 
-    def __init__(self, rig: Rig, client: Client, settings: Settings) -> None:
-        self.rig, self.client, self.settings = rig, client, settings
+    def __init__(self, rig: Rig, client: Client) -> None:
+        self.rig, self.client = rig, client
 
     async def start(self, instance: str, plan: int | None = None) -> WorkflowHandle[object, RoundReport]:
         request = RecycleRequest(instance=instance, plan=plan, requested_by="test")
@@ -52,4 +52,4 @@ async def served(rig: Rig, temporal_server: DevServer) -> AsyncIterator[Served]:
     client = await temporal_server.connect()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     async with worker.build(client, settings, rig.db):
-        yield Served(rig, client, settings)
+        yield Served(rig, client)

@@ -1,0 +1,216 @@
+"""Leases on both databases: one holder at a time, every acquisition a new epoch, and the old one can write nothing."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from sexton.guard import UnknownInstance
+from sexton.lease import TTL_SECONDS, LeaseStore
+from sexton.marks.model import File, Hand, Page, Reason, Ref
+from sexton.recycle.model import Lease, RangeReceipt
+from sexton.recycle.port import LeaseBusy, LeaseLost
+from sexton.storage.model import KeyResult, Outcome
+from tests.contract.hands import AGES, claim, hand
+from tests.rig import Rig, keys
+
+
+def acquire(rig: Rig, owner: str) -> Lease:
+    return rig.leases.acquire("shop", "recycle", owner)
+
+
+def row(rig: Rig) -> Any:
+    with rig.db.read() as c:
+        return c.execute(select(rig.db.t.lease)).one()
+
+
+def test_every_acquisition_raises_the_epoch(rig: Rig) -> None:
+    epochs = []
+    for owner in ("a", "b", "b"):
+        lease = acquire(rig, owner)
+        epochs.append(lease.epoch)
+        rig.leases.free(lease)
+
+    assert epochs == [1, 2, 3]
+    assert (row(rig).state, row(rig).owner, row(rig).expires_at) == ("IDLE", "", None)
+
+
+def test_the_same_owner_keeps_its_epoch_and_gains_time(rig: Rig) -> None:
+    first = acquire(rig, "a")
+    ends = row(rig).expires_at
+    rig.later(TTL_SECONDS - 5)
+
+    assert acquire(rig, "a") == first
+    assert row(rig).expires_at - ends >= (TTL_SECONDS - 5) * 1000
+
+
+def test_a_held_lease_is_refused_to_others(rig: Rig) -> None:
+    mine = acquire(rig, "a")
+    before = row(rig)
+    rig.later(TTL_SECONDS - 5)
+
+    with pytest.raises(LeaseBusy, match=r"a round of shop is running \(a\)"):
+        acquire(rig, "b")
+
+    assert row(rig) == before
+    rig.leases.renew(mine)
+
+
+def test_an_expired_lease_goes_to_whoever_comes_with_a_new_epoch(rig: Rig) -> None:
+    old = acquire(rig, "a")
+    rig.later(TTL_SECONDS)
+
+    new = acquire(rig, "b")
+
+    assert (new.epoch, row(rig).owner) == (old.epoch + 1, "b")
+    with pytest.raises(LeaseLost):
+        rig.leases.renew(old)
+
+
+def test_an_expired_lease_is_not_renewed_but_acquired_anew_even_by_its_owner(rig: Rig) -> None:
+    old = acquire(rig, "a")
+    rig.leases.renew(old)
+    rig.later(TTL_SECONDS)
+
+    with pytest.raises(LeaseLost, match="epoch 1"):
+        rig.leases.renew(old)
+    assert acquire(rig, "a").epoch == old.epoch + 1
+    with pytest.raises(LeaseLost):
+        rig.leases.renew(old)
+
+
+def test_freeing_a_lost_lease_leaves_the_new_holder_alone(rig: Rig) -> None:
+    old = acquire(rig, "a")
+    rig.later(TTL_SECONDS)
+    new = acquire(rig, "b")
+    before = row(rig)
+
+    rig.leases.free(old)
+
+    assert row(rig) == before
+    rig.leases.renew(new)
+
+
+def test_leases_of_other_jobs_and_instances_are_apart(rig: Rig) -> None:
+    rig.instance("bank")
+
+    epochs = [
+        rig.leases.acquire(i, j, "a").epoch for i, j in (("shop", "recycle"), ("shop", "check"), ("bank", "recycle"))
+    ]
+
+    assert epochs == [1, 1, 1]
+    with pytest.raises(UnknownInstance):
+        rig.leases.acquire("nope", "recycle", "a")
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
+    if expired:
+        acquire(rig, "old")
+        rig.later(TTL_SECONDS)
+    start = Barrier(6)
+
+    def come(n: int) -> int | None:
+        start.wait()
+        try:
+            return LeaseStore(rig.db).acquire("shop", "recycle", f"w{n}").epoch
+        except LeaseBusy:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        epochs = sorted(e for e in pool.map(come, range(6)) if e is not None)
+
+    assert epochs == [2 if expired else 1]
+
+
+WRITES: dict[str, Callable[[Rig, Hand], object]] = {
+    "claim": lambda rig, h: rig.marks.claim(h, [Ref("dropped", "new")], AGES),
+    "store": lambda rig, h: rig.marks.store_files(h, [File("dropped", "new", "disk", "data/x", 1)]),
+    "record": lambda rig, h: rig.marks.record(
+        h, Page("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=Outcome.DELETED, bytes=1)]
+    ),
+    "settle": lambda rig, h: rig.marks.settle(h, [Ref("dropped", "old"), Ref("dropped", "empty")], 600),
+    "drop files": lambda rig, h: rig.marks.drop_files(h, [Ref("dropped", "old")]),
+    "quarantine": lambda rig, h: rig.marks.quarantine(h, {Ref("dropped", "new"): (Reason.NO_VAULT, "")}),
+    "close": lambda rig, h: rig.marks.close_batch(h, RangeReceipt()),
+    "end": lambda rig, h: rig.marks.end_batch(h),
+}
+
+
+@pytest.fixture
+def holder(rig: Rig) -> Hand:
+    """A holder in the middle of its work: ``old`` and ``empty`` claimed, one file of ``old`` to be deleted."""
+    for name in ("old", "empty", "new"):
+        rig.sql(
+            "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'disk', "
+            + (":keys)" if rig.db.dialect == "sqlite" else "CAST(:keys AS jsonb))"),
+            id=name,
+            keys=keys(f"data/{name}.dat"),
+        )
+    made = hand(rig, run="first")
+    claim(rig, made, "dropped", "old")
+    rig.marks.claim(made, [Ref("dropped", "empty")], AGES)
+    return made
+
+
+def world(rig: Rig) -> str:
+    """Everything a late write could change."""
+    t = rig.db.t
+    tables = (t.mark, t.mark_file, t.mark_history, t.batch, t.tally)
+    with rig.db.read() as c:
+        return repr([sorted(map(repr, c.execute(select(table)))) for table in tables])
+
+
+def assert_nothing_is_written(rig: Rig, by: Hand) -> None:
+    before = world(rig)
+
+    for name, write in WRITES.items():
+        with pytest.raises(LeaseLost):
+            write(rig, by)
+        assert world(rig) == before, name
+
+
+def test_r30_the_holder_of_an_old_epoch_writes_nothing(rig: Rig, holder: Hand) -> None:
+    rig.later(TTL_SECONDS)
+    hand(rig, run="second")
+
+    assert_nothing_is_written(rig, holder)
+
+
+def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: Hand) -> None:
+    newer = hand(rig, run="first", attempt=2)
+    assert (newer.batch, newer.lease) == (holder.batch, holder.lease)
+
+    assert_nothing_is_written(rig, holder)
+    with pytest.raises(LeaseLost):
+        hand(rig, run="first", attempt=1)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: Hand, write: str) -> None:
+    before = world(rig)
+
+    WRITES[write](rig, holder)
+
+    assert world(rig) != before
+
+
+def test_an_expired_lease_claims_nothing_even_when_nobody_took_it(rig: Rig, holder: Hand) -> None:
+    rig.later(TTL_SECONDS)
+    before = world(rig)
+
+    with pytest.raises(LeaseLost):
+        WRITES["claim"](rig, holder)
+    assert world(rig) == before
+    WRITES["record"](rig, holder)  # a fact about a file that is gone may still be told
+
+    assert rig.count("mark_file", outcome="deleted") == 1
+
+
+def test_a_freed_lease_writes_nothing(rig: Rig, holder: Hand) -> None:
+    rig.leases.free(holder.lease)
+
+    assert_nothing_is_written(rig, holder)

@@ -1,0 +1,157 @@
+"""An owner shows what is live in a view: a mark that touches any of it is kept, whatever the mark says."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from sexton.contract import NewMark
+from sexton.recycle.model import RoundReport
+from tests.rig import Rig, listing, put
+
+FILES = ("data/t1/a.dat", "data/t1/b.dat", "data/t2/c.dat")
+
+
+@pytest.fixture
+def root(rig: Rig, tmp_path: Path) -> Path:
+    """A vault with files, and the owner's view over its own table."""
+    place = rig.local(tmp_path / "v")
+    for name in FILES:
+        put(place, name)
+    show(rig, "kind, id, vault, key")
+    return place
+
+
+def show(rig: Rig, columns: str) -> None:
+    with rig.db.write() as c:
+        c.execute(text("CREATE TABLE live (instance text, kind text, id text, vault text, key text)"))
+        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {columns} FROM live"))
+
+
+def live(
+    rig: Rig, *, kind: str = "rowset", id: str = "L", vault: str = "disk", key: str, instance: str = "shop"
+) -> None:
+    with rig.db.write() as c:
+        c.execute(
+            text("INSERT INTO live VALUES (:instance, :kind, :id, :vault, :key)"),
+            {"instance": instance, "kind": kind, "id": id, "vault": vault, "key": key},
+        )
+
+
+def run(rig: Rig) -> RoundReport:
+    rig.later(10_801)
+    return rig.round()
+
+
+BY_KEYS = NewMark(id="m", vault="disk", keys=("data/t1/a.dat", "data/t2/c.dat"))
+BY_PREFIX = NewMark(id="m", vault="disk", prefix="data/t1/")
+TOUCHES = {
+    "its id": (BY_KEYS, {"kind": "dropped", "id": "m", "key": "elsewhere"}),
+    "its id, in no vault": (BY_PREFIX, {"kind": "dropped", "id": "m", "vault": "other", "key": "x"}),
+    "one of its keys": (BY_KEYS, {"key": "data/t2/c.dat"}),
+    "a key inside its prefix": (BY_PREFIX, {"key": "data/t1/b.dat"}),
+    "a key inside its prefix that is not there": (BY_PREFIX, {"key": "data/t1/\U0010fffe"}),
+    "a prefix inside its prefix": (BY_PREFIX, {"key": "data/t1/deep/"}),
+    "the same prefix": (BY_PREFIX, {"key": "data/t1/"}),
+    "a prefix above one of its keys": (BY_KEYS, {"key": "data/t2/"}),
+    "a prefix above its prefix": (BY_PREFIX, {"key": "data/"}),
+    "a prefix that ends with an underscore": (NewMark(id="m", vault="disk", keys=("a_1/x",)), {"key": "a_"}),
+}
+
+
+@pytest.mark.parametrize("how", TOUCHES)
+def test_a_mark_that_touches_what_is_live_is_kept_until_it_is_not(rig: Rig, root: Path, how: str) -> None:
+    mark, row = TOUCHES[how]
+    rig.mark("dropped", mark)
+    live(rig, **row)
+
+    report = run(rig)
+
+    assert (report.held, report.claimed, report.due) == ({"live": 1}, 0, 1)
+    assert (len(listing(root)), rig.row("dropped", "m").state) == (3, "MARKED")
+    with rig.db.write() as c:
+        c.execute(text("DELETE FROM live"))
+    again = rig.round()
+    assert (again.held, again.claimed) == ({}, 1)
+    assert len(listing(root)) == 1 if mark is BY_KEYS or mark is BY_PREFIX else 3
+
+
+def test_what_is_live_elsewhere_keeps_nothing(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", BY_PREFIX)
+    live(rig, key="data/t10/x")
+    live(rig, key="data/t")
+    live(rig, key="data/t1")
+    live(rig, key="data/t2/c.dat")
+    live(rig, key="data/t1/a.dat", vault="other")
+    live(rig, kind="rowset", id="m", key="elsewhere")
+
+    report = run(rig)
+
+    assert (report.held, report.claimed) == ({}, 1)
+    assert set(listing(root)) == {"data/t2/c.dat"}
+
+
+def test_a_mark_that_touches_nothing_live_goes_beside_one_that_does(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", BY_PREFIX, NewMark(id="other", vault="disk", keys=("data/t2/c.dat",)))
+    live(rig, key="data/t1/a.dat")
+
+    report = run(rig)
+
+    assert (report.held, report.removed) == ({"live": 1}, 1)
+    assert set(listing(root)) == {"data/t1/a.dat", "data/t1/b.dat"}
+
+
+def test_each_instance_is_held_by_its_own_live_rows(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/t1/a.dat")
+    put(root, "data/t2/c.dat")
+    show(rig, "instance, kind, id, vault, key")
+    rig.mark("dropped", BY_PREFIX, NewMark(id="m2", vault="disk", prefix="data/t2/"))
+    live(rig, instance="bank", key="data/t1/a.dat")
+    live(rig, instance="shop", key="data/t2/c.dat")
+
+    report = run(rig)
+
+    assert report.held == {"live": 1}
+    assert set(listing(root)) == {"data/t2/c.dat"}
+
+
+@pytest.mark.parametrize("columns", ["kind, id", "kind, id, vault", "id, vault, key"])
+def test_a_broken_view_keeps_everything_and_says_so(rig: Rig, tmp_path: Path, columns: str) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/t1/a.dat")
+    put(root, "data/t2/c.dat")
+    show(rig, columns)
+    rig.mark("dropped", BY_PREFIX, NewMark(id="m2", vault="disk", keys=("data/t2/c.dat",)))
+
+    report = run(rig)
+
+    assert (report.claimed, len(listing(root)), sum(report.held.values())) == (0, 2, 2)
+    assert all(why.startswith("owner: the view sexton_live cannot be read: ") for why in report.held)
+    with rig.db.write() as c:
+        c.execute(text("DROP VIEW sexton_live"))
+        c.execute(text("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM live"))
+    assert rig.round().claimed == 2
+
+
+def test_without_a_view_nothing_is_asked(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/t1/a.dat")
+    rig.mark("dropped", BY_PREFIX)
+
+    report = run(rig)
+
+    assert (report.held, report.claimed, listing(root)) == ({}, 1, {})
+
+
+def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", BY_PREFIX)
+    run(rig)
+    put(root, "data/t1/late.dat")
+    live(rig, key="data/t1/late.dat")
+    rig.later(3_601)
+
+    report = rig.round()
+
+    assert report.held == {"live": 1}
+    assert set(listing(root)) == {"data/t1/late.dat", "data/t2/c.dat"}

@@ -1,0 +1,220 @@
+"""The schema on both databases: what the code believes is what is there, made once, for one deployment."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import inspect, select, text
+from sqlalchemy.exc import IntegrityError
+
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.db.tables import Instant
+from sexton.errors import BadInput
+from tests.servers.postgres import Cluster
+
+OURS = "test-schema"
+NULLABLE = {
+    "clock": set[str](),
+    "instance": {"enabled_at"},
+    "instance_guard": set[str](),
+    "vault": set[str](),
+    "mark": {"expires_at", "parent_kind", "parent_id", "vault", "prefix", "keys", "owner_txn", "lease_epoch"}
+    | {"batch", "claimed_at", "swept_at", "quarantined_reason", "last_error", "next_try_at"},
+    "mark_history": {"parent_kind", "parent_id", "vault", "prefix", "keys"},
+    "mark_file": {"bytes", "outcome", "reason"},
+    "lease": {"acquired_at", "expires_at"},
+    "plan": set[str](),
+    "round": {"plan", "ended_at", "report"},
+    "batch": {"receipt"},
+    "tally": set[str](),
+}
+
+
+@pytest.fixture
+def db(database_url: str) -> Iterator[Database]:
+    schema.init(database_url, OURS)
+    database = Database.open(database_url)
+    yield database
+    database.close()
+
+
+def columns(db: Database) -> dict[str, list[dict[str, Any]]]:
+    """Return what the database itself says about each table."""
+    look = inspect(db.engine)
+    return {t.name: [dict(c) for c in look.get_columns(t.name, schema=t.schema)] for t in db.t.all()}
+
+
+def contents(db: Database) -> dict[str, list[tuple[Any, ...]]]:
+    with db.read() as c:
+        return {t.fullname: [tuple(r) for r in c.execute(select(t))] for t in db.t.all()}
+
+
+def test_the_tables_of_the_code_are_those_of_the_database(db: Database) -> None:
+    look = inspect(db.engine)
+
+    for t in db.t.all():
+        there = look.get_columns(t.name, schema=t.schema)
+        assert [c.name for c in t.columns] == [c["name"] for c in there], t.name
+        key = look.get_pk_constraint(t.name, schema=t.schema)["constrained_columns"]
+        assert [c.name for c in t.primary_key.columns] == key, t.name
+        if db.dialect == "postgresql":
+            instants = {c.name for c in t.columns if isinstance(c.type, Instant)}
+            assert instants == {c["name"] for c in there if "TIMESTAMP" in str(c["type"])}, t.name
+
+
+def test_the_schema_holds_no_table_that_the_code_does_not_know(db: Database) -> None:
+    look = inspect(db.engine)
+    there = {n for n in look.get_table_names(schema=db.t.mark.schema) if not n.startswith("sqlite_")}
+
+    assert there == {t.name for t in db.t.all()} | {schema.VERSION_TABLE[db.dialect][0]}
+
+
+def test_what_must_be_there_may_not_be_null(db: Database) -> None:
+    there = columns(db)
+
+    for name, nullable in NULLABLE.items():
+        t = getattr(db.t, name)
+        # SQLite reports a column of the primary key as nullable; that it is none is another matter.
+        key = {c.name for c in t.primary_key.columns}
+        assert {c["name"] for c in there[t.name] if c["nullable"]} - key == nullable - key, name
+    assert NULLABLE.keys() == vars(db.t).keys()
+
+
+def test_init_again_changes_nothing(db: Database, database_url: str) -> None:
+    schema.move_clock(db, 7)
+    before = columns(db), contents(db)
+
+    schema.init(database_url, OURS)
+
+    assert repr((columns(db), contents(db))) == repr(before)
+    schema.check(db, OURS)
+
+
+def test_inits_at_the_same_moment_make_one_schema(database_url: str) -> None:
+    code = "import sys; from sexton.db import schema; print('up', flush=True); sys.stdin.read(1); "
+    code += f"schema.init({database_url!r}, {OURS!r})"
+    pipe = subprocess.PIPE
+    both = [subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe) for _ in "12"]
+    for process in both:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write(b"x")
+        process.stdin.flush()
+    said = [process.communicate(timeout=30)[1].decode()[-500:] for process in both]
+
+    assert [process.returncode for process in both] == [0, 0], said
+    database = Database.open(database_url)
+    schema.check(database, OURS)
+    assert contents(database)[database.t.clock.fullname] == [(True, OURS, 0)]
+    database.close()
+
+
+def test_a_database_of_another_deployment_is_refused(db: Database, database_url: str) -> None:
+    before = contents(db)
+
+    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema, we are test-other"):
+        schema.init(database_url, "test-other")
+    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema"):
+        schema.check(db, "test-other")
+
+    assert contents(db) == before
+    assert schema.belongs_to(database_url) == OURS
+
+
+def test_an_empty_database_is_refused_and_stays_empty(database_url: str) -> None:
+    database = Database.open(database_url)
+
+    with pytest.raises(schema.SchemaError, match="run: sexton init"):
+        schema.check(database, OURS)
+
+    assert schema.belongs_to(database_url) == ""
+    assert inspect(database.engine).get_table_names(schema=database.t.mark.schema) == []
+    database.close()
+
+
+def test_the_clock_moves_forward_and_never_back(db: Database) -> None:
+    with db.read() as c:
+        before = db.now(c)
+
+    schema.move_clock(db, 100)
+    schema.move_clock(db, 20)
+
+    with db.read() as c:
+        assert 120_000 <= db.now(c) - before < 130_000
+    with pytest.raises(BadInput, match="only moves forward"):
+        schema.move_clock(db, -1)
+    with pytest.raises(IntegrityError), db.write() as c:
+        c.execute(text(f"UPDATE {db.t.clock.fullname} SET offset_seconds = -1"))
+
+
+def test_no_clock_of_a_real_deployment_moves(db: Database) -> None:
+    clock = db.t.clock.fullname
+
+    for deployment in ("sexton-1", "prod", "TEST-x", "test", "demo_x", " test-x", "x\ntest-y"):
+        with db.write() as c:
+            c.execute(text(f"UPDATE {clock} SET deployment = :d"), {"d": deployment})
+        with pytest.raises(BadInput, match="demo- or test-"):
+            schema.move_clock(db, 1)
+        with pytest.raises(IntegrityError), db.write() as c:
+            c.execute(text(f"UPDATE {clock} SET offset_seconds = 1"))
+        with pytest.raises(IntegrityError), db.write() as c:
+            c.execute(text(f"INSERT INTO {clock} (one, deployment, offset_seconds) VALUES (false, 'test-x', 1)"))
+        assert contents(db)[clock] == [(True, deployment, 0)]
+
+
+def test_a_demonstration_may_move_its_clock(database_url: str) -> None:
+    schema.init(database_url, "demo-1")
+    database = Database.open(database_url)
+
+    schema.move_clock(database, 5)
+
+    assert schema.status(database_url, "demo-1").endswith("clock moved forward by 5 s")
+    database.close()
+
+
+def test_the_printed_sql_makes_the_schema_that_init_makes(
+    db: Database, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    printed = schema.sql(db.dialect)
+    if db.dialect == "sqlite":
+        url = f"sqlite:///{tmp_path / 'printed.db'}"
+        with sqlite3.connect(tmp_path / "printed.db") as lite:
+            lite.executescript(printed)
+    else:
+        cluster: Cluster = request.getfixturevalue("postgres")
+        url = cluster.create_database()
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as pg:
+            pg.execute(printed.encode())
+    database = Database.open(url)
+
+    with database.write() as c:
+        c.execute(text(f"INSERT INTO {database.t.clock.fullname} (deployment) VALUES ('{OURS}')"))
+
+    schema.check(database, OURS)
+    assert repr(columns(database)) == repr(columns(db))
+    assert rules(database) == rules(db)
+    database.close()
+
+
+def rules(db: Database) -> set[tuple[str, ...]]:
+    """Return triggers, indexes, functions and constraints by name and text."""
+    if db.dialect == "sqlite":
+        wanted = "SELECT type, name, coalesce(sql, '') FROM sqlite_master WHERE name NOT LIKE '%alembic%'"
+    else:
+        wanted = """
+            SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'sexton'
+            UNION SELECT 'check', conname, pg_get_constraintdef(oid) FROM pg_constraint
+                WHERE connamespace = 'sexton'::regnamespace
+            UNION SELECT 'trigger', tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+            UNION SELECT 'function', proname, prosrc FROM pg_proc WHERE pronamespace = 'sexton'::regnamespace"""
+    with db.read() as c:
+        return {tuple(r) for r in c.execute(text(wanted))}

@@ -1,0 +1,20 @@
+"""Workflow code is replayed in a sandbox and imported by every client: it must not drag the adapters in."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HEAVY = ("boto3", "botocore", "sqlalchemy", "alembic", "psycopg", "pyspark")
+
+
+def _loaded(statement: str) -> str:
+    told = f"import sys; {statement}; print(*(m for m in {HEAVY} if m in sys.modules))"
+    return subprocess.check_output([sys.executable, "-c", told], text=True, cwd=Path(__file__).parents[2]).strip()
+
+
+def test_importing_workflows_loads_no_database_no_object_store_and_no_spark() -> None:
+    assert _loaded("import workflows") == ""
+
+
+def test_the_check_would_see_a_heavy_import() -> None:
+    assert _loaded("import sexton.storage.s3_wire").split() == ["boto3", "botocore"]
