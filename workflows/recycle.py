@@ -51,7 +51,7 @@ class RecycleInstance:
                 if error != "LeaseLost":
                     break
                 opened = await self._open(request)
-        except BaseException as e:
+        except (asyncio.CancelledError, Exception) as e:  # not eviction from the cache, which is a BaseException
             cause = "cancelled" if is_cancelled_exception(e) else str(e)
             await asyncio.shield(self._close(opened, cause))
             raise

@@ -3,6 +3,7 @@
 A command module imports what is heavy (boto3, SQLAlchemy, temporalio) inside its functions: `sexton --help` is quick.
 """
 
+import os
 import sys
 
 import typer
@@ -34,12 +35,25 @@ app.add_typer(settings.app, name="settings")
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line of this process and end it.
+
+    Without the interpreter's own exit: Temporal's threads can abort there after the work is done (sdk-python #300).
+    """
+    code = _run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run() -> int:
     try:
         load_home_env()
         app()
     except SextonError as e:
         sys.stderr.write(f"error: {e}\n")
-        sys.exit(1)
+        return 1
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
+    except SystemExit as e:
+        return e.code if isinstance(e.code, int) else int(e.code is not None)
+    return 0

@@ -91,25 +91,25 @@ class SqlOwner:
             found.update(Ref(*r) for r in c.execute(select(ids.c.kind, ids.c.id).where(select(1).where(same).exists())))
 
             named = [
-                {"kind": m.kind, "id": m.id, "vault": m.vault, "name": name}
+                {"kind": m.kind, "id": m.id, "vault": m.vault, "whole": name}
                 for m in marks
                 for whole in ((m.prefix,) if m.prefix is not None else (m.keys or ()))
                 for name in covering_prefixes(whole)
             ]
-            shape: dict[str, Any] = {"kind": Text(), "id": Text(), "vault": Text(), "name": Text()}
+            shape: dict[str, Any] = {"kind": Text(), "id": Text(), "vault": Text(), "whole": Text()}
             for start in range(0, len(named), NAMES_AT_ONCE):
                 names = as_rows(self._db, named[start : start + NAMES_AT_ONCE], **shape)
-                covers = and_(tuple_(view.c.vault, view.c.key) == tuple_(names.c.vault, names.c.name), ours)
+                covers = and_(tuple_(view.c.vault, view.c.key) == tuple_(names.c.vault, names.c.whole), ours)
                 hit = select(names.c.kind, names.c.id).distinct().where(select(1).where(covers).exists())
                 found.update(Ref(*r) for r in c.execute(hit))
 
             prefixes = [
-                {"kind": m.kind, "id": m.id, "vault": m.vault, "name": m.prefix} for m in marks if m.prefix is not None
+                {"kind": m.kind, "id": m.id, "vault": m.vault, "whole": m.prefix} for m in marks if m.prefix is not None
             ]
             if prefixes:
                 low = as_rows(self._db, prefixes, **shape)
                 key: ColumnElement[str] = view.c.key
-                first: ColumnElement[str] = low.c.name
+                first: ColumnElement[str] = low.c.whole
                 if self._db.dialect == "postgresql":  # other collations are not in byte order
                     key, first = key.collate("C"), first.collate("C")
                 inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))

@@ -60,8 +60,8 @@ def _marked(row: Any, policy: Policy, now: int) -> Story:
     events = [
         (row.marked_at, f"marked {row.kind}: {where} in vault {row.vault}, {row.bytes} bytes by its owner's word")
     ]
-    if row.owner_txn:
-        events.append((row.expires_at or 0, f"its transaction {row.owner_txn} expires"))
+    if row.expires_at:
+        events.append((row.expires_at, f"its transaction {row.owner_txn} expires"))
     retention = policy.retention_seconds.get(row.kind)
     cutoff = rules.cutoff(row.kind, policy, now)
     if row.state == "MARKED" and (retention is None or cutoff is None):

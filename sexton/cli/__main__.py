@@ -1,0 +1,5 @@
+"""`python -m sexton.cli` is `sexton`."""
+
+from sexton.cli import main
+
+main()
