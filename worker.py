@@ -9,7 +9,6 @@ from datetime import timedelta
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 import activities
 import workflows
@@ -26,6 +25,7 @@ from sexton.recycle.sweep import Sweeper
 from sexton.registry.store import Registry
 from sexton.storage.vaults import ProvenVaults
 from workflows import ids
+from workflows.sandbox import runner
 
 ACTIVITIES_AT_ONCE = 16
 SHUTDOWN = timedelta(seconds=20)
@@ -44,7 +44,6 @@ def recycle_activities(settings: Settings, db: Database) -> activities.RecycleAc
 
 def build(client: Client, settings: Settings, db: Database) -> Worker:
     """Return a control worker: workflows and their activities."""
-    passed = SandboxRestrictions.default.with_passthrough_modules("sexton", "activities", "pydantic")
     return Worker(
         client,
         task_queue=ids.control_queue(settings.require_deployment()),
@@ -52,7 +51,7 @@ def build(client: Client, settings: Settings, db: Database) -> Worker:
         activities=activities.build(recycle_activities(settings, db)),
         activity_executor=ThreadPoolExecutor(ACTIVITIES_AT_ONCE, thread_name_prefix="activity"),
         max_concurrent_activities=ACTIVITIES_AT_ONCE,
-        workflow_runner=SandboxedWorkflowRunner(restrictions=passed),
+        workflow_runner=runner(),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=SHUTDOWN,
     )
@@ -61,6 +60,7 @@ def build(client: Client, settings: Settings, db: Database) -> Worker:
 async def main() -> None:
     """Serve until SIGTERM or Ctrl-C."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     load_home_env()
     settings = load()
     db = Database.open(settings.database_url)

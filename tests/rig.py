@@ -36,17 +36,17 @@ DEPLOYMENT = "test-rig"
 class Rig:
     """One deployment, one instance ``shop``, one worker's worth of wiring."""
 
-    def __init__(self, url: str, *, endpoint_url: str = "", retention: dict[str, int] | None = None) -> None:
+    def __init__(self, url: str, *, endpoint_url: str = "", threads: int = 4) -> None:
         schema.init(url, DEPLOYMENT)
         self.url, self.endpoint_url = url, endpoint_url
         self.db = Database.open(url)
         self.registry = Registry(self.db)
         self.marks, self.leases = MarkStore(self.db), LeaseStore(self.db)
         self.vaults = ProvenVaults(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps())
-        self.sweeper = Sweeper(self.marks, self.vaults, 4)
+        self.sweeper = Sweeper(self.marks, self.vaults, threads)
         self.recycler = Recycler(self.marks, self.leases, self.vaults, SqlOwner(self.db), self.sweeper)
         self.rounds = RoundStore(self.db, self.leases)
-        self.policy = policy(retention or RETENTION, GRACE)
+        self.policy = policy(RETENTION, GRACE)
 
     def instance(self, name: str = "shop", *, enable: bool = True) -> "Rig":
         self.registry.add_instance(name)

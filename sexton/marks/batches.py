@@ -64,9 +64,10 @@ class Batches:
                 ).scalar_one()
                 return Hand(batch=made, round=round_, lease=lease, attempt=attempt), None
             hand = Hand(batch=row.id, round=round_, lease=lease, attempt=attempt)
-            if row.state == "DONE":
+            if row.receipt is not None:
                 return hand, RangeReceipt.model_validate(row.receipt)
             self._seize(c, hand)
+            c.execute(update(batch).where(batch.c.id == row.id).values(state="OPEN"))
         return hand, None
 
     def claimed_in(self, hand: Hand) -> int:
@@ -89,8 +90,11 @@ class Batches:
         left_open = select(batch.c.id).where(
             batch.c.instance == instance, batch.c.state == "OPEN", batch.c.round != round_
         )
+        # This round's own ranges are finished by their own retries.
         holding = (
             select(mark.c.batch)
+            .join(batch, batch.c.id == mark.c.batch)
+            .where(batch.c.round != round_)
             .where(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.swept_at.is_(None))
             .where(mark.c.quarantined_reason.is_(None))
         )

@@ -113,6 +113,7 @@ class Recycler:
                 held += chunk.held
                 quarantined += len(chunk.problems)
                 self._delete(hand, holding, chunk.resolved, order.upload_grace_seconds)
+        self._marks.end_batch(hand)
         return RangeReceipt(scanned=scanned, finished=True, held=dict(held), quarantined=quarantined)
 
     def _resolve(self, hand: Hand, holding: Holding, due: Sequence[DueMark]) -> "_Chunk":

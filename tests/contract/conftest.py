@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import delete, text
 
 from tests.rig import Rig
 from tests.servers.postgres import Cluster
@@ -20,8 +20,9 @@ def postgres_rig(reused_url: str) -> Iterator[Rig]:
     """One instance ``shop`` in PostgreSQL."""
     rig = Rig(reused_url)
     with rig.db.write() as c:
-        tables = ", ".join(t.fullname for t in rig.db.t.all() if t is not rig.db.t.clock)
-        c.execute(text(f"TRUNCATE {tables}; INSERT INTO sexton.instance_guard VALUES ('*', 0)"))
+        for table in reversed([t for t in rig.db.t.all() if t is not rig.db.t.clock]):
+            c.execute(delete(table))
+        c.execute(text("INSERT INTO sexton.instance_guard VALUES ('*', 0)"))
         c.execute(text("UPDATE sexton.clock SET offset_seconds = 0"))
         c.execute(text("DROP SCHEMA public CASCADE; CREATE SCHEMA public"))
     yield rig.instance()

@@ -1,12 +1,16 @@
 """Rounds in a real Temporal server."""
 
+import asyncio
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from temporalio.client import WorkflowFailureError
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 
 from sexton.contract import NewMark
+from sexton.crashpoints import installed
 from tests.rig import listing, put
 from tests.workflows.conftest import Served
 
@@ -79,3 +83,57 @@ async def test_one_kind_that_fails_does_not_stop_another(served: Served, shop: s
 
     assert listing(root) == {"dir/b.dat": 10}
     assert (report.deleted, report.failed, report.waiting) == (1, 1, 1)
+
+
+async def test_a_round_whose_lease_expired_takes_a_new_one_and_finishes(
+    served: Served, shop: str, tmp_path: Path
+) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    for n in range(1_500):
+        put(root, f"{n}.dat", 1)
+    marks = (NewMark(id=f"t{n}", vault="disk", keys=(f"{n}.dat",)) for n in range(1_500))
+    rig.mark("dropped", *marks, instance=shop)
+    rig.later(10_801)
+    away = iter([61])
+
+    with installed(lambda name: rig.later(next(away, 0)) if name == "claim.committed" else None):
+        report = await served.round(shop)
+
+    assert (report.state, report.claimed, report.removed, report.deleted) == ("SUCCEEDED", 1_500, 1_500, 1_500)
+    assert listing(root) == {}
+    assert rig.leases.acquire(shop, "recycle", "next").epoch == 3
+
+
+async def test_a_cancelled_round_frees_its_lease_and_the_next_one_finishes(
+    served: Served, shop: str, tmp_path: Path
+) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    for n in range(3_000):
+        put(root, f"{n}.dat", 1)
+    marks = (NewMark(id=f"t{n}", vault="disk", keys=(f"{n}.dat",)) for n in range(3_000))
+    rig.mark("dropped", *marks, instance=shop)
+    rig.later(10_801)
+    claimed = threading.Event()
+
+    def slowly(name: str) -> None:
+        if name == "claim.committed":
+            claimed.set()
+            time.sleep(1.5)
+
+    with installed(slowly):
+        handle = await served.start(shop)
+        await asyncio.to_thread(claimed.wait, 20)
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError) as ended:
+            await handle.result()
+
+    assert isinstance(ended.value.cause, CancelledError)
+    assert rig.count("lease", instance=shop, state="BUSY") == 0
+    cancelled = rig.rounds.find_round(shop)[0]
+    assert (cancelled.state, cancelled.error) == ("FAILED", "cancelled")
+    assert cancelled.claimed < 3_000
+    report = await served.round(shop)
+    assert report.removed + cancelled.removed == 3_000
+    assert listing(root) == {}

@@ -1,0 +1,38 @@
+"""Histories of released versions replay on today's workflows: a deployed round survives an upgrade."""
+
+from pathlib import Path
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+
+import workflows
+from tests.replay.record import HISTORIES
+from workflows.sandbox import runner
+
+RECORDED = sorted(HISTORIES.glob("*.json"))
+
+
+def test_there_is_a_recorded_history_of_every_workflow() -> None:
+    named = {getattr(w, "__temporal_workflow_definition").name for w in workflows.ALL}
+    assert named == {p.name.rpartition("-")[0] for p in RECORDED}
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
+async def test_a_recorded_history_replays(path: Path) -> None:
+    replayer = Replayer(workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=runner())
+
+    result = await replayer.replay_workflow(WorkflowHistory.from_json("recorded", path.read_text()))
+
+    assert result.replay_failure is None
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
+async def test_a_history_of_other_steps_does_not_replay(path: Path) -> None:
+    other = path.read_text().replace('"name": "adopt_claimed"', '"name": "something_else"')
+    replayer = Replayer(workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=runner())
+
+    result = await replayer.replay_workflow(WorkflowHistory.from_json("recorded", other), raise_on_replay_failure=False)
+
+    assert result.replay_failure is not None
