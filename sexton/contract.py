@@ -21,6 +21,8 @@ from sexton.errors import BadInput, SextonError
 from sexton.recycle.model import Message
 
 __all__ = [
+    "AlreadyMarked",
+    "Busy",
     "Collected",
     "ContractError",
     "Gone",
@@ -58,6 +60,14 @@ class UnknownInstance(ContractError):
     """SX004: no instance of that name is registered."""
 
 
+class AlreadyMarked(ContractError):
+    """This id is marked already, or named twice."""
+
+
+class Busy(ContractError):
+    """The database is locked by another writer (SQLite); nothing was done: roll back and try again."""
+
+
 class Gone(ContractError):
     """SX005: this id was marked before and its files are gone; ids are never used again."""
 
@@ -92,6 +102,8 @@ def attach(connection: sqlite3.Connection) -> None:
     Raises:
         BadInput: the file has no Sexton schema; run ``sexton init`` on it first.
     """
+    if connection.in_transaction:
+        raise BadInput("attach a connection before its first transaction")
     for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={SQLITE_BUSY_SECONDS * 1000}"):
         connection.execute(f"PRAGMA {pragma}").close()
     found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sexton_mark'").fetchone()
@@ -122,6 +134,9 @@ def prepare(
     """
     if len(ids) != len(prefixes):
         raise BadInput("prepare takes one prefix for each id")
+    if type(txn_ttl_seconds) is not int:
+        raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds!r}; it must be whole seconds")
+    _check_text(instance, owner_txn, vault, *ids, *prefixes)
     if not 0 < txn_ttl_seconds <= MAX_TTL_SECONDS:
         raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds}; it must be above 0 and at most {MAX_TTL_SECONDS}")
     lite = _begun(connection)
@@ -186,6 +201,9 @@ def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, 
     for m in marks:
         parent = m.parent or (None, None)
         keys = None if m.keys is None else json.dumps(m.keys)
+        _check_text(m.id, m.vault, m.prefix or "", *(m.keys or ()))
+        if m.bytes >= 2**63:
+            raise BadInput(f"{m.id}: bytes is {m.bytes}; it must be below 2**63")
         rows.append((instance, kind, m.id, m.vault, m.prefix, keys, m.bytes, *parent, m.owner_txn))
     if not rows:
         return 0
@@ -286,6 +304,10 @@ class _typed:
                 raise BadInput(text) from error
             if code in _CODES:
                 raise _CODES[code](text) from error
+            if isinstance(driver, sqlite3.OperationalError) and re.search("locked|busy", text):
+                raise Busy(f"{text}; roll back and try again") from error
+            if code == "23505" or text.startswith("UNIQUE constraint failed: sexton_mark"):
+                raise AlreadyMarked(f"already marked, or named twice: {text}") from error
             broken = re.search(r"CHECK constraint failed: (\w+)|violates check constraint \"(\w+)\"", text)
             if broken:
                 rule = (broken[1] or broken[2]).replace("_", " ")
@@ -314,6 +336,21 @@ def _sqlite(connection: Connection | sqlite3.Connection) -> sqlite3.Connection |
     if connection.dialect.name != "postgresql":
         _unsupported(connection.dialect.name)
     return None
+
+
+def _check_text(*texts: str) -> None:
+    """Refuse what a database cannot hold as text, or would cut short."""
+    for value in texts:
+        if not isinstance(value, str) or "\0" in value or (not value.isprintable() and _unencodable(value)):
+            raise BadInput(f"{value!r} is not text that a database can hold: no NUL, no lone surrogate")
+
+
+def _unencodable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _unsupported(name: str) -> NoReturn:

@@ -72,14 +72,12 @@ def _deployment(settings: "Settings") -> Finding:
 def _database(settings: "Settings") -> Finding:
     from pathlib import Path
 
-    from sqlalchemy.engine import make_url
-
     from config.settings import masked
     from sexton.db import schema
 
-    url = make_url(settings.database_url)
+    sqlite = settings.database_url.removeprefix("sqlite:///")
     shown = masked(settings.database_url)
-    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
+    if sqlite != settings.database_url and not Path(sqlite).is_file():
         # Connecting would create it.
         return Finding("FAIL", "database", f"{shown}: no such file", "run: sexton init, or sexton up")
     if not settings.deployment:

@@ -24,7 +24,7 @@ def init(
     settings = load()
     if print_sql:
         chosen = dialect or ("sqlite" if settings.database_url.startswith("sqlite") else "postgresql")
-        typer.echo(schema.sql(chosen))
+        typer.echo(schema.sql(chosen, settings.deployment))
         if grant_to and chosen == "postgresql":
             typer.echo(schema.grants(grant_to))
         return

@@ -5,6 +5,8 @@ that a fail-over could roll back would let an undrop of deleted files succeed). 
 ``write()`` begins IMMEDIATE, so nothing is read before the write lock is held.
 """
 
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -89,6 +91,18 @@ def _engine(url: str) -> Engine:
     raise BadInput(f"database_url names {backend}; Sexton keeps its tables in SQLite or PostgreSQL")
 
 
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch the file to WAL unless it is; the switch does not wait for other connections by itself."""
+    until = time.monotonic() + SQLITE_BUSY_SECONDS
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
 def _sqlite(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
         raise BadInput("an in-memory SQLite database forgets its marks; name a file: sqlite:///FILE")
@@ -98,8 +112,9 @@ def _sqlite(url: URL) -> Engine:
     def configure(dbapi_connection: Any, _record: Any) -> None:
         # pysqlite's own transactions begin only at the first write, so a check before it would see no transaction.
         dbapi_connection.isolation_level = None
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in ("synchronous=FULL", "foreign_keys=ON"):
             dbapi_connection.execute(f"PRAGMA {pragma}")
+        _write_ahead(dbapi_connection)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from sexton.db.engine import Database
+from sexton.db.tables import build
 from sexton.errors import BadInput, SextonError
 
 VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
@@ -36,16 +37,17 @@ def init(database_url: str, deployment: str) -> None:
     try:
         command.upgrade(_config(database), "head")
         with database.write() as c:
-            found = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
-            if found is None:
-                c.execute(text(f"INSERT INTO {database.t.clock.fullname} (deployment) VALUES (:d)"), {"d": deployment})
-                c.execute(text(f"INSERT INTO {database.t.instance_guard.fullname} (instance) VALUES ('*')"))
-            elif found != deployment:
+            clock = database.t.clock.fullname
+            # Another init at the same moment is waited for; whoever was first names the deployment.
+            c.execute(
+                text(f"INSERT INTO {clock} (one, deployment) VALUES (true, :d) ON CONFLICT DO NOTHING"),
+                {"d": deployment},
+            )
+            found = c.execute(text(f"SELECT deployment FROM {clock}")).scalar_one()
+            if found != deployment:
                 raise _foreign(found, deployment)
     except OperationalError as e:
         raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
-    except IntegrityError as e:
-        raise SchemaError(f"another sexton init ran at the same moment; run it again: {first_line(e)}") from e
     finally:
         database.close()
 
@@ -78,6 +80,8 @@ def check(database: Database, deployment: str) -> None:
             owner = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
     except OperationalError as e:
         raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+    if owner is None:
+        raise SchemaError("the schema names no deployment yet; run: sexton init")
     if owner != deployment:
         raise _foreign(owner, deployment)
 
@@ -95,13 +99,18 @@ def status(database_url: str, deployment: str) -> str:
         database.close()
 
 
-def sql(dialect: str) -> str:
-    """Return the whole schema as SQL, for teams with their own migrations: ``sexton init --print-sql``."""
+def sql(dialect: str, deployment: str = "") -> str:
+    """Return the whole schema as SQL, for teams with their own migrations: ``sexton init --print-sql``.
+
+    With a deployment id also the row that names it; without, ``sexton init`` writes that row later.
+    """
     buffer = io.StringIO()
     config = Config(output_buffer=buffer)
     config.set_main_option("script_location", "sexton.db:migrations")
     config.attributes["dialect"] = dialect
     command.upgrade(config, "head", sql=True)
+    if deployment:
+        buffer.write(f"INSERT INTO {build(dialect).clock.fullname} (one, deployment) VALUES (true, '{deployment}');\n")
     return buffer.getvalue()
 
 

@@ -1,10 +1,13 @@
 """Decisions about one mark, pure: may it be resolved, and what becomes of it after a sweep."""
 
+import string
+
 from sexton.errors import BadInput
 from sexton.marks.model import DueMark, Reason, Standing, Verdict
 from sexton.storage.policy import check_key, check_prefix
 
-_SEPARATORS = frozenset("/_")
+ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
+"""What ids are made of; every other character separates."""
 
 
 def problem(mark: DueMark) -> tuple[Reason, str] | None:
@@ -46,4 +49,4 @@ def covering_prefixes(name: str) -> list[str]:
 
     A live prefix that covers the name is among them; so "is anything of this live?" is a test for equality.
     """
-    return [name[: i + 1] for i, c in enumerate(name) if c in _SEPARATORS or i + 1 == len(name)]
+    return [name[: i + 1] for i, c in enumerate(name) if c not in ID_CHARACTERS or i + 1 == len(name)]

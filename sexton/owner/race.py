@@ -6,6 +6,7 @@ It works under an instance of its own, deletes no file, and leaves nothing behin
 import random
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,6 +37,11 @@ class Race(Message):
     committed_and_claimed: int
     undropped_and_claimed: int
     lost: int
+
+    @property
+    def proved(self) -> bool:
+        """Whether all sides met: a race that one side won alone shows nothing."""
+        return min(self.committed, self.undropped, self.claimed) > 0
 
     @property
     def clean(self) -> bool:
@@ -130,6 +136,7 @@ class _Arena:
             hand, _ = store.open_batch(order, 1)
             mine = [r for r in refs if r.kind == kind]
             for n in range(0, len(mine), CHUNK):
+                _rest()
                 leases.renew(lease)
                 store.claim(hand, mine[n : n + CHUNK], now + HOUR_MS)
             store.close_batch(hand, RangeReceipt(last=Cursor()))
@@ -139,13 +146,11 @@ class _Arena:
         start.wait()
         for n in range(0, len(chosen), 3):
             some = chosen[n : n + 3]
+            _rest()
             try:
                 act(some)
-            except (contract.Collected, contract.Refused):
-                with self._lock:
-                    self._refused += len(some)
-            except OperationalError:
-                # Busy or deadlocked: rolled back, as an owner would see it; it may try again.
+            except (contract.Collected, contract.Refused, contract.Busy, OperationalError):
+                # Too late, or busy: rolled back, as an owner would see it.
                 with self._lock:
                     self._refused += len(some)
             else:
@@ -159,6 +164,11 @@ class _Arena:
     def _undrop_some(self, ids: list[str]) -> None:
         with self._db.write() as c:
             contract.undrop(c, self._instance, "dropped", ids)
+
+
+def _rest() -> None:
+    """Let the others have a turn; SQLite's lock is not fair."""
+    time.sleep(random.uniform(0, 0.004))
 
 
 def _clean(db: Database, instance: str) -> None:

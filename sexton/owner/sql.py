@@ -8,7 +8,21 @@ touches anything live is kept: an owner's mistake must not cost it data. Without
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, column, inspect, null, or_, select, table, true, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    TableClause,
+    Text,
+    and_,
+    column,
+    null,
+    or_,
+    select,
+    table,
+    text,
+    true,
+    tuple_,
+)
 from sqlalchemy import literal as sql_literal
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -20,7 +34,15 @@ from sexton.marks.policy import covering_prefixes
 from sexton.owner.port import OwnerSilent
 
 LIVE_VIEW = "sexton_live"
-view = table(LIVE_VIEW, *[column(n, Text()) for n in ("instance", "kind", "id", "vault", "key")])
+COLUMNS = ("instance", "kind", "id", "vault", "key")
+_COLUMNS = {
+    "postgresql": (
+        "SELECT n.nspname, a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+        "WHERE c.relname = :view AND c.relkind IN ('r', 'v', 'm', 'f', 'p')"
+    ),
+    "sqlite": "SELECT NULL, name FROM pragma_table_info(:view)",
+}
 NAMES_AT_ONCE = 5_000
 LAST_CHARACTER = "\U0010ffff"
 """After every other character in byte order, so a prefix plus this is above all that begins with the prefix."""
@@ -58,33 +80,39 @@ class SqlOwner:
         """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id."""
         wide = [w for name in names for w in covering_prefixes(name)]
         with self._db.read() as c:
-            columns = self._columns(c)
-            if columns is None:
+            view = self._view(c)
+            if view is None:
                 return []
-            shown = view.c.instance if "instance" in columns else null()
+            shown = view.c.instance if "instance" in view.c else null()
             wanted = select(shown, view.c.kind, view.c.id, view.c.vault, view.c.key)
             found = c.execute(wanted.where(or_(view.c.key.in_(wide), view.c.id.in_(names))).limit(100))
             return [(row[0], row[1], row[2], row[3], row[4]) for row in found]
 
-    def _columns(self, c: Connection) -> set[str] | None:
-        """Return the view's columns, or None where there is no view."""
-        # A new inspector each time: it remembers what it saw, and an owner may add the view while we run.
-        inspector = inspect(c)
-        if LIVE_VIEW not in {*inspector.get_view_names(), *inspector.get_table_names()}:
+    def _view(self, c: Connection) -> TableClause | None:
+        """Return the view, with ``instance`` only where it has that column, or None where no schema holds one.
+
+        Looked up anew each time (an owner may add it while we run), and in every schema: one that is there and not
+        seen would mean no check, silently.
+        """
+        found: dict[str | None, set[str]] = {}
+        for schema, name in c.execute(text(_COLUMNS[self._db.dialect]), {"view": LIVE_VIEW}):
+            found.setdefault(schema, set()).add(name)
+        if not found:
             return None
-        return {str(col["name"]) for col in inspector.get_columns(LIVE_VIEW)}
+        if len(found) > 1:
+            raise OwnerSilent(f"there are several {LIVE_VIEW}: in {', '.join(map(str, found))}; keep one")
+        [(schema, present)] = found.items()
+        columns = [column(n, Text()) for n in COLUMNS if n in present or n != "instance"]
+        return table(LIVE_VIEW, *columns, schema=schema)
 
     def _live(self, instance: str, marks: Sequence[DueMark]) -> frozenset[Ref]:
-        # A new inspector each time: it remembers what it saw, and an owner may add the view while we run.
         with self._db.read() as c:
-            inspector = inspect(c)
-            if LIVE_VIEW not in {*inspector.get_view_names(), *inspector.get_table_names()}:
+            view = self._view(c)
+            if view is None:
                 return frozenset()
-            columns = {str(col["name"]) for col in inspector.get_columns(LIVE_VIEW)}
-            view = table(LIVE_VIEW, *[column(n, Text()) for n in ("instance", "kind", "id", "vault", "key")])
-            ours: ColumnElement[bool] = or_(view.c.instance == instance, view.c.instance.is_(None))
-            if "instance" not in columns:
-                ours = true()
+            ours: ColumnElement[bool] = true()
+            if "instance" in view.c:
+                ours = or_(view.c.instance == instance, view.c.instance.is_(None))
             found: set[Ref] = set()
             ids = as_rows(self._db, ({"kind": m.kind, "id": m.id} for m in marks), kind=Text(), id=Text())
             same = and_(view.c.kind == ids.c.kind, view.c.id == ids.c.id, ours)

@@ -6,7 +6,7 @@ of claimed marks.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from sexton.crashpoints import reached
 from sexton.marks.model import CHUNK_MARKS, DueMark, File, Hand, Reason, Ref
@@ -28,6 +28,8 @@ STORE_FILES = 5_000
 LATE_MARKS = 200
 """Swept prefixes listed once more before they are deleted and settled."""
 FIRST = Ref("", "")
+LIVE = "live"
+"""The holder named where the owner shows a mark, or anything of its files, as live."""
 
 Pulse = Callable[[], None]
 """Called between pages; raises when the work should stop."""
@@ -110,9 +112,10 @@ class Recycler:
             while late:
                 chunk = self._resolve(hand, holding, late)
                 late = late[chunk.seen :]
-                held += chunk.held
                 quarantined += len(chunk.problems)
-                self._delete(hand, holding, chunk.resolved, order.upload_grace_seconds)
+                self._keep_live(hand, chunk)
+                held += chunk.held
+                self._delete(hand, holding, chunk.refs, order.upload_grace_seconds)
         self._marks.end_batch(hand)
         return RangeReceipt(scanned=scanned, finished=True, held=dict(held), quarantined=quarantined)
 
@@ -130,7 +133,7 @@ class Recycler:
             chunk.seen += 1
             holding.prove()
             if mark.ref in live:
-                chunk.held["live"] += 1
+                chunk.held[LIVE] += 1
                 continue
             expandable = mark.prefix is None and mark.keys is None
             wrong = problem(mark) if not expandable or not any(self._owner.expand(hand.instance, mark)) else None
@@ -154,8 +157,8 @@ class Recycler:
                 buffer = [f for f in buffer if (f.kind, f.id) != mark.ref]
                 self._marks.drop_files(hand, [mark.ref])
             else:
-                chunk.resolved.append(mark.ref)
-                chunk.vaults[mark.ref] = str(mark.vault)
+                chunk.resolved.append(mark)
+                chunk.vaults[mark.ref] = name
             if chunk.files >= CHUNK_FILES:
                 break
         self._marks.store_files(hand, buffer)
@@ -169,17 +172,32 @@ class Recycler:
             try:
                 self._vaults.get(hand.instance, name)
             except (VaultFault, UnknownVault) as e:
-                lost = [ref for ref, vault in chunk.vaults.items() if vault == name]
-                chunk.held[f"vault {name}: {getattr(e, 'reason', Reason.UNKNOWN_VAULT)}"] += len(lost)
-                self._marks.drop_files(hand, lost)
-                chunk.resolved = [ref for ref in chunk.resolved if ref not in set(lost)]
+                lost = {ref for ref, vault in chunk.vaults.items() if vault == name}
+                self._keep(hand, chunk, lost, f"vault {name}: {getattr(e, 'reason', Reason.UNKNOWN_VAULT)}")
+        self._keep_live(hand, chunk)
         if not chunk.resolved:
             return []
         holding.prove()
-        result = self._marks.claim(hand, chunk.resolved, cutoff)
+        result = self._marks.claim(hand, chunk.refs, cutoff)
         if result.busy:
             chunk.held["owner's transaction"] += len(result.busy)
         return sorted(result.marks)
+
+    def _keep_live(self, hand: Hand, chunk: "_Chunk") -> None:
+        """Ask the owner once more, as late as possible: listing may have taken long."""
+        try:
+            live = self._owner.live(hand.instance, chunk.resolved)
+        except OwnerSilent as e:
+            self._keep(hand, chunk, set(chunk.refs), f"owner: {e}")
+        else:
+            self._keep(hand, chunk, set(live), LIVE)
+
+    def _keep(self, hand: Hand, chunk: "_Chunk", refs: Set[Ref], holder: str) -> None:
+        """Leave resolved marks alone this round, and say who keeps them."""
+        if refs:
+            chunk.held[holder] += len(refs)
+            chunk.resolved = [m for m in chunk.resolved if m.ref not in refs]
+            self._marks.drop_files(hand, refs)
 
     def _delete(self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
         """Delete the files of claimed marks and settle what became of them."""
@@ -220,7 +238,12 @@ class _Chunk:
     def __init__(self) -> None:
         self.seen = 0
         self.files = 0
-        self.resolved: list[Ref] = []
+        self.resolved: list[DueMark] = []
         self.vaults: dict[Ref, str] = {}
         self.held: Counter[str] = Counter()
         self.problems: dict[Ref, tuple[Reason, str]] = {}
+
+    @property
+    def refs(self) -> list[Ref]:
+        """Return the names of the marks whose files are stored."""
+        return [m.ref for m in self.resolved]

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, text
+from sqlalchemy import delete, insert, text
 
-from tests.rig import Rig
+from tests.rig import DEPLOYMENT, Rig
 from tests.servers.postgres import Cluster
 
 
@@ -20,10 +20,10 @@ def postgres_rig(reused_url: str) -> Iterator[Rig]:
     """One instance ``shop`` in PostgreSQL."""
     rig = Rig(reused_url)
     with rig.db.write() as c:
-        for table in reversed([t for t in rig.db.t.all() if t is not rig.db.t.clock]):
+        for table in reversed(rig.db.t.all()):
             c.execute(delete(table))
         c.execute(text("INSERT INTO sexton.instance_guard VALUES ('*', 0)"))
-        c.execute(text("UPDATE sexton.clock SET offset_seconds = 0"))
+        c.execute(insert(rig.db.t.clock).values(one=True, deployment=DEPLOYMENT))
         c.execute(text("DROP SCHEMA public CASCADE; CREATE SCHEMA public"))
     yield rig.instance()
     rig.db.close()

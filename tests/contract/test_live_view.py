@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from sexton import crashpoints
 from sexton.contract import NewMark
+from sexton.marks.policy import covering_prefixes
 from sexton.recycle.model import RoundReport
 from tests.rig import Rig, listing, put
 
@@ -155,3 +157,22 @@ def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
 
     assert report.held == {"live": 1}
     assert set(listing(root)) == {"data/t1/late.dat", "data/t2/c.dat"}
+
+
+def test_what_becomes_live_after_resolve_is_not_claimed(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/t1/a.dat",)))
+
+    def hook(name: str) -> None:
+        if name == "resolve.stored":
+            live(rig, key="data/t1/a.dat")
+
+    with crashpoints.installed(hook):
+        report = run(rig)
+
+    assert (report.claimed, len(listing(root))) == (0, 3)
+    assert report.held == {"live": 1}
+
+
+@pytest.mark.parametrize("separator", "/_=#: ~@+,é")
+def test_a_live_prefix_may_end_with_any_separator(separator: str) -> None:
+    assert f"data/t1{separator}" in covering_prefixes(f"data/t1{separator}a.dat")

@@ -15,6 +15,14 @@ BEGIN
         + (SELECT offset_seconds FROM sexton.clock) * interval '1 second';
 END $$;
 
+CREATE FUNCTION sexton.clock_never_goes_back() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the clock only moves forward';
+END $$;
+CREATE TRIGGER clock_never_goes_back BEFORE UPDATE ON sexton.clock FOR EACH ROW
+    WHEN (NEW.offset_seconds < OLD.offset_seconds) EXECUTE FUNCTION sexton.clock_never_goes_back();
+
 CREATE TABLE sexton.instance (
     id text PRIMARY KEY CHECK (id ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
     mode text NOT NULL DEFAULT 'observe' CHECK (mode IN ('observe', 'enabled')),
@@ -26,6 +34,8 @@ CREATE TABLE sexton.instance_guard (
     instance text PRIMARY KEY,
     seq bigint NOT NULL DEFAULT 0
 );
+
+INSERT INTO sexton.instance_guard (instance) VALUES ('*');
 
 CREATE TABLE sexton.vault (
     instance text NOT NULL REFERENCES sexton.instance (id),
@@ -229,7 +239,7 @@ RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = sexton, pg_t
 DECLARE
     n integer;
 BEGIN
-    IF cardinality(ids) IS DISTINCT FROM cardinality(prefixes) THEN
+    IF cardinality(ids) IS DISTINCT FROM cardinality(prefixes) OR array_position(prefixes, NULL) IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 prepare takes one prefix for each id';
     END IF;
     IF txn_ttl IS NULL OR txn_ttl <= interval '0' OR txn_ttl > interval '366 days' THEN
@@ -247,13 +257,15 @@ CREATE FUNCTION sexton.commit(instance text, ids text[]) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = sexton, pg_temp AS $$
 DECLARE
     wanted text[] := ARRAY(SELECT DISTINCT unnest(ids));
-    n integer;
+    removed text[];
     lost text;
 BEGIN
-    DELETE FROM sexton.mark m
-    WHERE m.instance = commit.instance AND m.kind = 'prepared' AND m.id = ANY (wanted) AND m.state = 'MARKED';
-    GET DIAGNOSTICS n = ROW_COUNT;
-    IF n < cardinality(wanted) THEN
+    WITH ours AS (
+        DELETE FROM sexton.mark m
+        WHERE m.instance = commit.instance AND m.kind = 'prepared' AND m.id = ANY (wanted) AND m.state = 'MARKED'
+        RETURNING m.id
+    ) SELECT coalesce(array_agg(ours.id), '{}') INTO removed FROM ours;
+    IF cardinality(removed) < cardinality(wanted) THEN
         SELECT string_agg(w.id || ' ' || CASE
                 WHEN m.state IS NOT NULL AND m.state <> 'MARKED'
                     THEN 'claimed in batch ' || m.batch || ' at ' || m.claimed_at || ' (its transaction expired at ' || m.expires_at || ')'
@@ -263,14 +275,15 @@ BEGIN
         FROM (SELECT unnest(wanted) AS id) w
         LEFT JOIN sexton.mark m ON m.instance = commit.instance AND m.kind = 'prepared' AND m.id = w.id
         LEFT JOIN sexton.mark_history h ON h.instance = commit.instance AND h.kind = 'prepared' AND h.id = w.id
-        WHERE m.id IS NULL OR m.state <> 'MARKED';
+        WHERE w.id <> ALL (removed);
         RAISE EXCEPTION USING ERRCODE = 'SX001',
             MESSAGE = format('SX001 collected: %s; roll this commit back', left(lost, 2000));
     END IF;
-    RETURN n;
+    RETURN cardinality(removed);
 END $$;
 
--- Undrop decides, so it takes the guard; it must come before anything this transaction writes (lock order).
+-- Undrop decides, so it takes the guard; it must come before anything this transaction writes (lock order), but for an
+-- earlier undrop of the same instance, which holds the guard already.
 CREATE FUNCTION sexton.undrop(instance text, kind text, ids text[]) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = sexton, pg_temp AS $$
 #variable_conflict use_column
@@ -284,7 +297,9 @@ BEGIN
     IF k = 'prepared' THEN
         RAISE EXCEPTION USING ERRCODE = 'SX003', MESSAGE = 'SX003 refused: a prepared mark is committed, never undropped';
     END IF;
-    IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+    IF pg_current_xact_id_if_assigned() IS NOT NULL
+        AND current_setting('sexton.guarded', true) IS DISTINCT FROM i || ' ' || pg_current_xact_id_if_assigned()
+    THEN
         RAISE EXCEPTION USING ERRCODE = 'SX002',
             MESSAGE = 'SX002 undrop must be the first statement that writes in its transaction';
     END IF;
@@ -292,6 +307,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'SX004', MESSAGE = format('SX004 unknown instance: %s', i);
     END IF;
+    PERFORM set_config('sexton.guarded', i || ' ' || pg_current_xact_id(), true);
     WITH RECURSIVE up (root, kind, id, depth) AS (
         SELECT m.id, m.parent_kind, m.parent_id, 1 FROM sexton.mark m
         WHERE m.instance = i AND m.kind = k AND m.id = ANY (wanted) AND m.parent_id IS NOT NULL

@@ -9,16 +9,18 @@ CREATE TABLE sexton_clock (
 );
 
 CREATE TABLE sexton_instance (
-    id text PRIMARY KEY CHECK (id GLOB '[a-z0-9]*' AND id NOT GLOB '*[^a-z0-9_-]*' AND length(id) <= 63),
+    id text PRIMARY KEY NOT NULL CHECK (id GLOB '[a-z0-9]*' AND id NOT GLOB '*[^a-z0-9_-]*' AND length(id) <= 63),
     mode text NOT NULL DEFAULT 'observe' CHECK (mode IN ('observe', 'enabled')),
     created_at integer NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)),
     enabled_at integer
 );
 
 CREATE TABLE sexton_instance_guard (
-    instance text PRIMARY KEY,
+    instance text PRIMARY KEY NOT NULL,
     seq integer NOT NULL DEFAULT 0
 );
+
+INSERT INTO sexton_instance_guard (instance) VALUES ('*');
 
 CREATE TABLE sexton_vault (
     instance text NOT NULL REFERENCES sexton_instance (id),
@@ -62,12 +64,12 @@ CREATE TABLE sexton_mark (
     next_try_at integer,
     PRIMARY KEY (instance, kind, id),
     CONSTRAINT mark_kind_is_a_name CHECK (kind GLOB '[a-z]*' AND kind NOT GLOB '*[^a-z0-9_-]*' AND length(kind) <= 32),
-    CONSTRAINT mark_id_is_text_of_128 CHECK (id NOT GLOB '*[^A-Za-z0-9.-]*' AND length(id) BETWEEN 1 AND 128),
+    CONSTRAINT mark_id_is_text_of_128 CHECK (id NOT GLOB '*[^A-Za-z0-9.-]*' AND instr(id, char(0)) = 0 AND length(id) BETWEEN 1 AND 128),
     CONSTRAINT mark_state_is_known CHECK (state IN ('MARKED', 'FENCED', 'CLAIMED')),
     CONSTRAINT mark_names_prefix_or_keys CHECK (prefix IS NULL OR keys IS NULL),
     CONSTRAINT mark_prefix_ends_with_a_separator CHECK (prefix GLOB '*[^A-Za-z0-9.-]'),
     CONSTRAINT mark_prefix_stays_inside CHECK (
-        substr(prefix, 1, 1) <> '/' AND substr(prefix, 1, 8) <> '_sexton/'
+        instr(prefix, char(0)) = 0 AND substr(prefix, 1, 1) <> '/' AND substr(prefix, 1, 8) <> '_sexton/'
         AND instr(prefix, '//') = 0 AND instr('/' || prefix || '/', '/../') = 0 AND instr('/' || prefix || '/', '/./') = 0),
     CONSTRAINT mark_keys_are_1_to_1000 CHECK (
         keys IS NULL OR (json_valid(keys) AND json_type(keys) = 'array' AND json_array_length(keys) BETWEEN 1 AND 1000)),
@@ -182,12 +184,21 @@ CREATE TABLE sexton_tally (
     PRIMARY KEY (round, kind, vault)
 );
 
+CREATE TRIGGER sexton_clock_never_goes_back BEFORE UPDATE ON sexton_clock
+WHEN NEW.offset_seconds < OLD.offset_seconds BEGIN
+    SELECT RAISE(ABORT, 'the clock only moves forward');
+END;
+
 CREATE TRIGGER sexton_mark_arrives BEFORE INSERT ON sexton_mark BEGIN
     SELECT RAISE(ABORT, 'SX004 unknown instance; register it with: sexton instance add')
     WHERE NOT EXISTS (SELECT 1 FROM sexton_instance i WHERE i.id = NEW.instance);
     SELECT RAISE(ABORT, 'SX005 gone: history remembers this mark; ids are never used again')
     WHERE EXISTS (SELECT 1 FROM sexton_mark_history h
                   WHERE h.instance = NEW.instance AND h.kind = NEW.kind AND h.id = NEW.id);
+    -- INSERT OR REPLACE deletes the old row without any delete trigger.
+    SELECT RAISE(ABORT, 'SX001 collected: this mark is claimed')
+    WHERE EXISTS (SELECT 1 FROM sexton_mark m
+                  WHERE m.instance = NEW.instance AND m.kind = NEW.kind AND m.id = NEW.id AND m.state <> 'MARKED');
     SELECT RAISE(ABORT, 'SX006 an owner names what goes, never its state or its time')
     WHERE NEW.state <> 'MARKED' OR NEW.claimed_at IS NOT NULL OR NEW.batch IS NOT NULL OR NEW.swept_at IS NOT NULL
        OR (NEW.expires_at IS NOT NULL AND NEW.kind <> 'prepared')
