@@ -22,7 +22,9 @@ from sexton.recycle.model import Cursor, Message, RangeOrder, RangeReceipt
 from sexton.registry.store import Registry
 
 HOUR_MS = 3_600_000
-CHUNK = 40
+RACES = 3
+"""A race that one side won alone is run again, this often at most."""
+CHUNK = 20
 """Marks per claim; small, so that claims and commits meet often."""
 
 
@@ -61,13 +63,17 @@ def run(db: Database, *, marks: int = 2_000, threads: int = 4, commit: CommitPat
         threads: committers, and as many undroppers.
         commit: what an owner does inside its metadata commit.
     """
-    instance = f"race-{secrets.token_hex(4)}"
-    Registry(db).add_instance(instance)
-    Registry(db).enable(instance)
-    try:
-        return _Arena(db, instance, marks // 2, threads, commit).fight()
-    finally:
-        _clean(db, instance)
+    for _ in range(RACES):
+        instance = f"race-{secrets.token_hex(4)}"
+        Registry(db).add_instance(instance)
+        Registry(db).enable(instance)
+        try:
+            race = _Arena(db, instance, marks // 2, threads, commit).fight()
+        finally:
+            _clean(db, instance)
+        if race.proved or not race.clean:
+            break
+    return race
 
 
 class _Arena:
@@ -129,17 +135,15 @@ class _Arena:
             made = c.execute(insert(round_).values(**values).returning(round_.c.id)).scalar_one()
         refs = [Ref(kind, i) for i in random.sample(self._ids, len(self._ids)) for kind in ("prepared", "dropped")]
         start.wait()
-        for kind in ("prepared", "dropped"):
-            order = RangeOrder(
-                round=made, number=0, lease=lease, kind=kind, cutoff=now + HOUR_MS, limit=0, upload_grace_seconds=600
-            )
-            hand, _ = store.open_batch(order, 1)
-            mine = [r for r in refs if r.kind == kind]
-            for n in range(0, len(mine), CHUNK):
-                _rest()
-                leases.renew(lease)
-                store.claim(hand, mine[n : n + CHUNK], now + HOUR_MS)
-            store.close_batch(hand, RangeReceipt(last=Cursor()))
+        order = RangeOrder(
+            round=made, number=0, lease=lease, kind="race", cutoff=now + HOUR_MS, limit=0, upload_grace_seconds=600
+        )
+        hand, _ = store.open_batch(order, 1)
+        for n in range(0, len(refs), CHUNK):
+            _rest(5)
+            leases.renew(lease)
+            store.claim(hand, refs[n : n + CHUNK], now + HOUR_MS)
+        store.close_batch(hand, RangeReceipt(last=Cursor()))
 
     def _take(self, start: threading.Barrier, ids: list[str], kind: str, act: Callable[[list[str]], None]) -> None:
         chosen = random.sample(ids, len(ids))
@@ -166,9 +170,9 @@ class _Arena:
             contract.undrop(c, self._instance, "dropped", ids)
 
 
-def _rest() -> None:
+def _rest(times: int = 1) -> None:
     """Let the others have a turn; SQLite's lock is not fair."""
-    time.sleep(random.uniform(0, 0.004))
+    time.sleep(times * random.uniform(0, 0.004))
 
 
 def _clean(db: Database, instance: str) -> None:
