@@ -32,12 +32,16 @@ def opened() -> Iterator[tuple["Settings", "Database"]]:
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table for people; nothing is cut when the output is no terminal."""
+    """Print a table for people; nothing is cut when the output is no terminal. Without rows only the title."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    if not rows:
+        if title:
+            typer.echo(title)
+        return
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)

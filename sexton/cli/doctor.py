@@ -5,7 +5,7 @@ import platform
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
-    """Check Python, settings, deployment, database, Temporal, S3 and disk; say what to do about each fault.
+    """Check settings, database, Temporal, S3, disk, the worker and every vault; say what to do about each fault.
 
     Example: sexton doctor
     """
@@ -54,9 +54,12 @@ def examine() -> Iterator[Finding]:
         yield Finding("FAIL", "settings", str(e), "correct it; the rest is not examined")
         return
     yield Finding("OK", "settings", "every key known, every value within its bounds")
-    checks: tuple[Callable[[Settings], Finding], ...] = (_deployment, _database, _temporal, _s3, _disk)
-    for check in checks:
-        yield check(settings)
+    found = {check: check(settings) for check in (_deployment, _database, _temporal, _s3, _disk)}
+    yield from found.values()
+    if found[_temporal].state == "OK" and settings.deployment:
+        yield _worker(settings)
+    if found[_database].state != "FAIL" and settings.deployment:
+        yield _vaults(settings)
 
 
 def _deployment(settings: "Settings") -> Finding:
@@ -96,6 +99,47 @@ def _temporal(settings: "Settings") -> Finding:
     fault = _unreachable(host.strip("[]"), int(port))
     todo = "start it (sexton up), or set SEXTON_TEMPORAL__ADDRESS"
     return _reached("temporal", f"{settings.temporal.address}, namespace {settings.temporal.namespace}", fault, todo)
+
+
+def _worker(settings: "Settings") -> Finding:
+    import asyncio
+
+    from sexton.cli.temporal import connect, pollers
+
+    async def count() -> int:
+        return await pollers(await connect(settings), settings)
+
+    try:
+        found = asyncio.run(count())
+    except SextonError as e:
+        return Finding("WARN", "worker", "not examined", str(e))
+    if found == 0:
+        return Finding("FAIL", "worker", "none polls this deployment's queue: nothing is deleted", "python -m worker")
+    return Finding("OK", "worker", f"{found} polling")
+
+
+def _vaults(settings: "Settings") -> Finding:
+    from sexton.db.engine import Database
+    from sexton.registry.store import Registry
+    from sexton.storage.port import VaultFault
+    from sexton.storage.vaults import ProvenVaults
+
+    db = Database.open(settings.database_url)
+    try:
+        registry = Registry(db)
+        specs = registry.vaults()
+        vaults = ProvenVaults(registry.vault, settings.require_deployment(), settings.s3.endpoint_url)
+        faults = []
+        for spec in specs:
+            try:
+                vaults.get(spec.instance, spec.name)
+            except VaultFault as e:
+                faults.append(f"{spec.instance}/{spec.name}: {e.reason}")
+    finally:
+        db.close()
+    if faults:
+        return Finding("FAIL", "vaults", "; ".join(faults), "nothing in them is deleted; see: sexton vault list")
+    return Finding("OK", "vaults", f"{len(specs)}, each proved to be ours")
 
 
 def _s3(settings: "Settings") -> Finding:

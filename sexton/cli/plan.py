@@ -11,6 +11,9 @@ from sexton.recycle.model import Plan, RecycleRequest, RoundReport
 if TYPE_CHECKING:
     from config.settings import Settings
 
+WORKER_PATIENCE_SECONDS = 5.0
+"""After this long without a report the operator hears whether any worker is there."""
+
 rounds = typer.Typer(help="Rounds.", no_args_is_help=True)
 
 
@@ -88,22 +91,17 @@ def _group() -> None:
 
 async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport:
     """Start the workflow and wait for its report."""
-    from temporalio.client import Client, WorkflowFailureError
-    from temporalio.contrib.pydantic import pydantic_data_converter
+    from temporalio.client import WorkflowFailureError
     from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
     from temporalio.service import RPCError
 
+    from sexton.cli.temporal import connect, pollers
     from sexton.errors import SextonError
     from workflows import ids
 
-    temporal, deployment = settings.temporal, settings.require_deployment()
+    deployment = settings.require_deployment()
     name = ids.recycle(deployment, request.instance)
-    try:
-        client = await Client.connect(
-            temporal.address, namespace=temporal.namespace, data_converter=pydantic_data_converter
-        )
-    except RuntimeError as e:
-        raise SextonError(f"cannot reach Temporal at {temporal.address}; start it: sexton up, or see doctor") from e
+    client = await connect(settings)
     try:
         handle = await client.start_workflow(
             "recycle-instance", request, id=name, task_queue=ids.control_queue(deployment), result_type=RoundReport
@@ -113,7 +111,11 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport:
     except RPCError as e:
         raise SextonError(f"Temporal refused the round: {e.message}") from e
     try:
-        report: RoundReport = await handle.result()
+        waiting = asyncio.ensure_future(handle.result())
+        done, _ = await asyncio.wait({waiting}, timeout=WORKER_PATIENCE_SECONDS)
+        if not done and await pollers(client, settings) == 0:
+            typer.echo("no worker polls this deployment's queue; start one: python -m worker (waiting)", err=True)
+        report: RoundReport = await waiting
         return report
     except WorkflowFailureError as e:
         cause: BaseException | None = e.cause
@@ -122,7 +124,7 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport:
         raise SextonError(str(getattr(cause, "message", cause) or e)) from e
     except (asyncio.CancelledError, KeyboardInterrupt):
         typer.echo(
-            f"the round goes on without us; see: sexton status, or {temporal.ui_url or 'the Temporal UI'}", err=True
+            f"the round goes on without us; see: sexton status, or {settings.temporal.ui_url or 'Temporal'}", err=True
         )
         raise
 
@@ -151,7 +153,8 @@ def _report(report: RoundReport, as_json: bool) -> None:
             (*[getattr(t, c) for c in columns[:8]], size(t.bytes_freed), size(t.bytes_estimated))
             for t in report.tallies
         ]
-        show(f"round {report.round} of {report.instance}: {report.state}", columns, rows)
+        seen = f"observed only, {report.due} due" if report.observed else f"{report.due} due, {report.claimed} claimed"
+        show(f"round {report.round} of {report.instance}: {report.state}, {seen}", columns, rows)
         typer.echo(f"kept: {counts(report.held)}")
         if report.waiting:
             typer.echo(f"claimed and not finished: {report.waiting} marks; the next round tries them again")

@@ -28,6 +28,8 @@ def status(as_json: Json = False) -> None:
         lease = f"a round runs since {when(i.busy_since)}" if i.busy_since else "no round is running"
         typer.echo(f"{i.instance}: {i.mode}, {lease}")
         rows = [(k.kind, k.waiting, k.due, size(k.due_bytes), when(k.oldest), k.note) for k in i.kinds]
+        if not rows:
+            typer.echo("no mark waits")
         show("", ("kind", "marked", "due", "due bytes", "oldest", ""), rows)
         typer.echo(f"claimed, not gone: {i.claimed} (of these {i.late} prefixes wait for their last look)")
         typer.echo(f"set aside: {counts(i.quarantined)}")

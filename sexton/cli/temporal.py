@@ -1,0 +1,34 @@
+"""Reach Temporal from a command, and see whether any worker is there: a round without one waits for ever."""
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from config.settings import Settings
+from sexton.errors import SextonError
+from workflows import ids
+
+
+async def connect(settings: Settings) -> Client:
+    """Return a client, or raise ``SextonError`` that says how to get a server."""
+    temporal = settings.temporal
+    try:
+        return await Client.connect(
+            temporal.address, namespace=temporal.namespace, data_converter=pydantic_data_converter
+        )
+    except RuntimeError as e:
+        raise SextonError(f"cannot reach Temporal at {temporal.address}; start it: sexton up, or see doctor") from e
+
+
+async def pollers(client: Client, settings: Settings) -> int:
+    """Return how many workers polled this deployment's queue for workflows lately."""
+    described = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=settings.temporal.namespace,
+            task_queue=TaskQueue(name=ids.control_queue(settings.require_deployment())),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        )
+    )
+    return len(described.pollers)
