@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows.options import BATCH_DELETE, CATALOG_WRITE
 
+ROUND_FAILED = "RoundFailed"
 MAX_LEASES = 5
 """Leases one run may take; it needs a new one when its worker was away for longer than a lease."""
 
@@ -42,7 +43,11 @@ class RecycleInstance:
 
     @workflow.run
     async def run(self, request: RecycleRequest) -> RoundReport:
-        """Run one round and return its report; its state is FAILED when a kind did not finish."""
+        """Run one round and return its report.
+
+        Raises:
+            ApplicationError: of type ``ROUND_FAILED`` when a kind did not finish; the report is stored all the same.
+        """
         opened = await self._open(request)
         error = ""
         try:
@@ -55,7 +60,10 @@ class RecycleInstance:
             cause = "cancelled" if is_cancelled_exception(e) else str(e)
             await asyncio.shield(self._close(opened, cause))
             raise
-        return await self._close(opened, error)
+        report = await self._close(opened, error)
+        if error:
+            raise ApplicationError(f"round {report.round}: {error}", type=ROUND_FAILED, non_retryable=True)
+        return report
 
     async def _open(self, request: RecycleRequest) -> Opened:
         return await workflow.execute_activity_method(RecycleActivities.open_round, request, **CATALOG_WRITE)

@@ -10,6 +10,7 @@ from sexton.recycle.model import Plan, RecycleRequest, RoundReport
 
 if TYPE_CHECKING:
     from config.settings import Settings
+    from sexton.db.engine import Database
 
 WORKER_PATIENCE_SECONDS = 5.0
 """After this long without a report the operator hears whether any worker is there."""
@@ -68,7 +69,7 @@ def apply(
         if not yes:
             typer.confirm(f"delete these files of {found.instance} for good?", abort=True, err=True)
         request = RecycleRequest(instance=found.instance, plan=plan, requested_by="cli")
-        _report(asyncio.run(_run(settings, request)), as_json)
+        _report(_round(settings, db, request), as_json)
 
 
 @rounds.command("run")
@@ -81,7 +82,7 @@ def run(instance: Annotated[str, typer.Argument(help="The instance.")], as_json:
         from sexton.registry.store import Registry
 
         Registry(db).instance(instance)
-        _report(asyncio.run(_run(settings, RecycleRequest(instance=instance, requested_by="cli"))), as_json)
+        _report(_round(settings, db, RecycleRequest(instance=instance, requested_by="cli")), as_json)
 
 
 @rounds.callback()
@@ -89,10 +90,19 @@ def _group() -> None:
     """Keep `run` a subcommand although it is the only one."""
 
 
-async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport:
-    """Start the workflow and wait for its report."""
+def _round(settings: "Settings", db: "Database", request: RecycleRequest) -> RoundReport:
+    """Run a round and return its report; that of a failed round comes from where it is stored."""
+    from sexton.lease import LeaseStore
+    from sexton.recycle.store import RoundStore
+
+    report = asyncio.run(_run(settings, request))
+    return report or RoundStore(db, LeaseStore(db)).find_round(request.instance)[0]
+
+
+async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | None:
+    """Start the workflow and wait for its report; None when the round failed after it had opened."""
     from temporalio.client import WorkflowFailureError
-    from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
+    from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
     from temporalio.service import RPCError
 
     from sexton.cli.temporal import connect, pollers
@@ -119,6 +129,8 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport:
         return report
     except WorkflowFailureError as e:
         cause: BaseException | None = e.cause
+        if isinstance(cause, ApplicationError) and cause.type == "RoundFailed":
+            return None
         if isinstance(cause, ActivityError):
             cause = cause.cause
         raise SextonError(str(getattr(cause, "message", cause) or e)) from e

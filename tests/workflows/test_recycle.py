@@ -137,3 +137,28 @@ async def test_a_cancelled_round_frees_its_lease_and_the_next_one_finishes(
     report = await served.round(shop)
     assert report.removed + cancelled.removed == 3_000
     assert listing(root) == {}
+
+
+async def test_a_round_that_could_not_finish_fails_in_temporal_and_stores_why(
+    served: Served, shop: str, tmp_path: Path
+) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    put(root, "a.dat")
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)), instance=shop)
+    rig.later(10_801)
+
+    def observe_again(name: str) -> None:
+        if name == "resolve.stored":
+            rig.sql("UPDATE {}instance SET mode = 'observe'")
+
+    with installed(observe_again), pytest.raises(WorkflowFailureError) as failed:
+        await served.round(shop)
+
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert failed.value.cause.type == "RoundFailed"
+    report = rig.rounds.find_round(shop)[0]
+    assert (report.state, report.claimed) == ("FAILED", 0)
+    assert f"{shop} only observes" in report.error
+    assert listing(root) == {"a.dat": 10}
+    assert rig.count("lease", instance=shop, state="BUSY") == 0
