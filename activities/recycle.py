@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
 
 from sexton.errors import SextonError
 from sexton.recycle.model import (
@@ -83,4 +83,6 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except SextonError as e:
-        raise ApplicationError(str(e), type=type(e).__name__, non_retryable=True) from e
+        # Benign: a refusal is an answer, not a fault of the worker, and needs no traceback in its log.
+        benign = ApplicationErrorCategory.BENIGN
+        raise ApplicationError(str(e), type=type(e).__name__, non_retryable=True, category=benign) from e

@@ -17,6 +17,9 @@ PREFIX = "SEXTON_"
 CONTROL_NAMES = frozenset({"SEXTON_HOME", "SEXTON_CONFIG"})
 """Names that say where to look; they are no settings themselves."""
 
+OWN_WORLD = frozenset({"SEXTON_DATABASE_URL", "SEXTON_DEPLOYMENT"})
+"""Where the environment sets one of these, `.sexton/env` is not read."""
+
 PACKAGED = Path(__file__).with_name("sexton.toml")
 
 _PASSWORD = re.compile(r"(://[^:/@\s]*:).*@")
@@ -58,7 +61,13 @@ def masked(text: str) -> str:
 
 
 def home_env(directory: Path | None = None) -> dict[str, str]:
-    """The KEY=VALUE lines of a home's `env` file, ours by default; empty where there is none."""
+    """The KEY=VALUE lines of a home's `env` file, ours by default; empty where there is none.
+
+    They hold together: where the environment names a database or a deployment of its own none of ours applies, or a
+    real database could get the demo's id, whose clock may be moved, or the demo's store.
+    """
+    if directory is None and not OWN_WORLD.isdisjoint(os.environ):
+        return {}
     file = (directory or home()) / "env"
     if not file.is_file():
         return {}

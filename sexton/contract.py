@@ -7,18 +7,27 @@ the contract.
 """
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from sexton.crashpoints import reached
 from sexton.db.engine import SQLITE_BUSY_SECONDS, SQLITE_NOW
-from sexton.errors import BadInput, SextonError
+from sexton.errors import BadInput
 from sexton.recycle.model import Message
+from sexton.refusals import (
+    AlreadyMarked,
+    Busy,
+    Collected,
+    ContractError,
+    Gone,
+    NotFirst,
+    Refused,
+    UnknownInstance,
+    typed,
+)
 
 __all__ = [
     "AlreadyMarked",
@@ -38,47 +47,6 @@ __all__ = [
 ]
 
 MAX_TTL_SECONDS = 366 * 86_400
-
-
-class ContractError(SextonError):
-    """The contract refuses; the owner's transaction must roll back."""
-
-
-class Collected(ContractError):
-    """SX001: what was to be committed is claimed or gone. Its files are being deleted."""
-
-
-class NotFirst(ContractError):
-    """SX002: ``undrop`` decides, so it must come before anything its transaction writes."""
-
-
-class Refused(ContractError):
-    """SX003: what was to come back is claimed, gone or not marked, or its ancestor is marked."""
-
-
-class UnknownInstance(ContractError):
-    """SX004: no instance of that name is registered."""
-
-
-class AlreadyMarked(ContractError):
-    """This id is marked already, or named twice."""
-
-
-class Busy(ContractError):
-    """The database is locked by another writer (SQLite); nothing was done: roll back and try again."""
-
-
-class Gone(ContractError):
-    """SX005: this id was marked before and its files are gone; ids are never used again."""
-
-
-_CODES: dict[str, type[ContractError]] = {
-    "SX001": Collected,
-    "SX002": NotFirst,
-    "SX003": Refused,
-    "SX004": UnknownInstance,
-    "SX005": Gone,
-}
 
 
 class NewMark(Message):
@@ -211,10 +179,10 @@ def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, 
     if lite is None:
         assert isinstance(connection, Connection)
         places = ", ".join(["%s"] * 5 + ["%s::jsonb"] + ["%s"] * 4)
-        with _typed():
+        with typed():
             connection.exec_driver_sql(f"INSERT INTO sexton.mark ({names}) VALUES ({places})", rows)
         return len(rows)
-    with _typed():
+    with typed():
         lite.executemany(f"INSERT INTO sexton_mark ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     return len(rows)
 
@@ -276,8 +244,9 @@ LEFT JOIN sexton_mark_history h ON h.instance = :i AND h.kind = :k AND h.id = w.
 WHERE m.id IS NULL OR m.state <> 'MARKED'
 UNION ALL
 SELECT up.root || ': its ancestor ' || up.kind || ' ' || up.id || ' is marked or gone' FROM up
-WHERE EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = :i AND m.kind = up.kind AND m.id = up.id)
-   OR EXISTS (SELECT 1 FROM sexton_mark_history h WHERE h.instance = :i AND h.kind = up.kind AND h.id = up.id)
+WHERE NOT (up.kind = :k AND up.id IN (SELECT value FROM json_each(:ids)))
+  AND (EXISTS (SELECT 1 FROM sexton_mark m WHERE m.instance = :i AND m.kind = up.kind AND m.id = up.id)
+    OR EXISTS (SELECT 1 FROM sexton_mark_history h WHERE h.instance = :i AND h.kind = up.kind AND h.id = up.id))
 UNION ALL
 SELECT down.root || ': its descendant ' || down.kind || ' ' || down.id || ' is claimed' FROM down
 JOIN sexton_mark m ON m.instance = :i AND m.kind = down.kind AND m.id = down.id
@@ -287,32 +256,6 @@ SELECT w.value || ': its descendant ' || h.kind || ' ' || h.id || ' is gone'
 FROM json_each(:ids) w
 JOIN sexton_mark_history h ON h.instance = :i AND h.parent_kind = :k AND h.parent_id = w.value
 """
-
-
-class _typed:
-    """Turn a driver's error with one of our codes into its class; the rest passes as it is."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> Literal[False]:
-        driver = error.orig if isinstance(error, DBAPIError) else error
-        if driver is not None and error is not None:
-            text = str(driver).splitlines()[0] if str(driver) else ""
-            code = getattr(driver, "sqlstate", None) or text[:5]
-            if code == "SX006":
-                raise BadInput(text) from error
-            if code in _CODES:
-                raise _CODES[code](text) from error
-            if isinstance(driver, sqlite3.OperationalError) and re.search("locked|busy", text):
-                raise Busy(f"{text}; roll back and try again") from error
-            if code == "23505" or text.startswith("UNIQUE constraint failed: sexton_mark"):
-                raise AlreadyMarked(f"already marked, or named twice: {text}") from error
-            broken = re.search(r"CHECK constraint failed: (\w+)|violates check constraint \"(\w+)\"", text)
-            if broken:
-                rule = (broken[1] or broken[2]).replace("_", " ")
-                raise BadInput(f"refused: {rule}") from error
-        return False
 
 
 def _begun(connection: Connection | sqlite3.Connection) -> sqlite3.Connection | None:
@@ -358,11 +301,11 @@ def _unsupported(name: str) -> NoReturn:
 
 
 def _lite(connection: sqlite3.Connection, sql: str, given: Any) -> sqlite3.Cursor:
-    with _typed():
+    with typed():
         return connection.execute(sql, given)
     raise AssertionError("unreachable")
 
 
 def _call(connection: Any, call: str, given: tuple[Any, ...]) -> None:
-    with _typed():
+    with typed():
         connection.exec_driver_sql(f"SELECT sexton.{call}", given)

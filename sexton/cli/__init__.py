@@ -54,6 +54,12 @@ def _run() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except Exception as e:
+        driver = getattr(e, "orig", None)  # SQLAlchemy's; imported only by commands that use it
+        if driver is None:
+            raise
+        sys.stderr.write(f"error: the database answered: {str(driver).strip().splitlines()[0]}\n")
+        return 1
     except SystemExit as e:
         return e.code if isinstance(e.code, int) else int(e.code is not None)
     return 0

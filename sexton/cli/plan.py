@@ -60,10 +60,14 @@ def apply(
     Example: sexton apply 7
     """
     from sexton.lease import LeaseStore
+    from sexton.recycle.port import NotEnabled
     from sexton.recycle.store import RoundStore
+    from sexton.registry.store import Registry
 
     with opened() as (settings, db):
         found = RoundStore(db, LeaseStore(db)).find_plan(plan)
+        if Registry(db).instance(found.instance).mode == "observe":
+            raise NotEnabled(f"{found.instance} only observes; run: sexton enable {found.instance}")
         if not as_json:
             _print(found, observes=False)
         if not yes:

@@ -10,7 +10,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from sexton.db.engine import Database
 from sexton.db.tables import build
@@ -48,6 +48,8 @@ def init(database_url: str, deployment: str) -> None:
                 raise _foreign(found, deployment)
     except OperationalError as e:
         raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+    except DBAPIError as e:
+        raise SchemaError(f"the database refuses the schema: {first_line(e)}") from e
     finally:
         database.close()
 

@@ -139,6 +139,16 @@ def test_r37_undrop_names_the_ancestor_that_is_marked(rig: Rig) -> None:
     assert rig.count("mark", state="MARKED") == 3
 
 
+def test_r37_a_parent_and_its_children_come_back_together(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
+    rig.mark("dropped", NewMark(id="part", vault="disk", prefix="t/p/", parent=("dropped", "table")))
+
+    with rig.db.write() as c:
+        assert undrop(c, "shop", "dropped", ["part", "table"]) == 2
+
+    assert rig.count("mark") == 0
+
+
 def test_r51_a_new_instance_plans_and_deletes_nothing_until_enabled(database_url: str, tmp_path: Path) -> None:
     rig = Rig(database_url).instance(enable=False)
     root = rig.local(tmp_path / "v")

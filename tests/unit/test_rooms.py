@@ -13,7 +13,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TREES = ("sexton", "workflows", "activities", "config")
 SQL = (
-    *("sexton/*/store.py", "sexton/guard.py", "sexton/lease.py", "sexton/contract.py", "sexton/owner/sql.py"),
+    *(
+        "sexton/*/store.py",
+        "sexton/guard.py",
+        "sexton/lease.py",
+        "sexton/contract.py",
+        "sexton/refusals.py",
+        "sexton/owner/sql.py",
+    ),
     *("sexton/owner/race.py", "sexton/db/*.py", "sexton/registry/*.py"),
     *(f"sexton/marks/{n}.py" for n in ("__init__", "batches", "claim", "fence", "remove", "resolve", "rows", "tally")),
     *(f"sexton/recycle/{n}.py" for n in ("status", "why")),

@@ -333,8 +333,9 @@ BEGIN
         WHERE m.id IS NULL OR m.state <> 'MARKED'
         UNION ALL
         SELECT up.root || ': its ancestor ' || up.kind || ' ' || up.id || ' is marked or gone' FROM up
-        WHERE EXISTS (SELECT FROM sexton.mark m WHERE m.instance = i AND m.kind = up.kind AND m.id = up.id)
-           OR EXISTS (SELECT FROM sexton.mark_history h WHERE h.instance = i AND h.kind = up.kind AND h.id = up.id)
+        WHERE NOT (up.kind = k AND up.id = ANY (wanted))  -- an ancestor that comes back in the same call is no obstacle
+          AND (EXISTS (SELECT FROM sexton.mark m WHERE m.instance = i AND m.kind = up.kind AND m.id = up.id)
+            OR EXISTS (SELECT FROM sexton.mark_history h WHERE h.instance = i AND h.kind = up.kind AND h.id = up.id))
         UNION ALL
         SELECT down.root || ': its descendant ' || down.kind || ' ' || down.id || ' is claimed' FROM down
         JOIN sexton.mark m ON m.instance = i AND m.kind = down.kind AND m.id = down.id
