@@ -85,4 +85,4 @@ def _refusals() -> Iterator[None]:
     except SextonError as e:
         # Benign: a refusal is an answer, not a fault of the worker, and needs no traceback in its log.
         benign = ApplicationErrorCategory.BENIGN
-        raise ApplicationError(str(e), type=type(e).__name__, non_retryable=True, category=benign) from e
+        raise ApplicationError(str(e), type=type(e).__name__, non_retryable=not e.passes, category=benign) from e

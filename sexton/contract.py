@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 MAX_TTL_SECONDS = 366 * 86_400
+MAX_BYTES = 2**50
 
 
 class NewMark(Message):
@@ -170,8 +171,8 @@ def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, 
         parent = m.parent or (None, None)
         keys = None if m.keys is None else json.dumps(m.keys)
         _check_text(m.id, m.vault, m.prefix or "", *(m.keys or ()))
-        if m.bytes >= 2**63:
-            raise BadInput(f"{m.id}: bytes is {m.bytes}; it must be below 2**63")
+        if m.bytes > MAX_BYTES:
+            raise BadInput(f"{m.id}: bytes is {m.bytes}; one mark frees at most 1 PiB ({MAX_BYTES})")
         rows.append((instance, kind, m.id, m.vault, m.prefix, keys, m.bytes, *parent, m.owner_txn))
     if not rows:
         return 0

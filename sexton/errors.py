@@ -7,6 +7,9 @@ Each says in one sentence what happened and what to do; the CLI prints that sent
 class SextonError(Exception):
     """Something Sexton refuses or cannot do; ``str()`` is the sentence for the operator."""
 
+    passes = False
+    """Whether the cause goes away by itself, so that trying again later may help."""
+
 
 class BadInput(SextonError):
     """A name, key, prefix or number from outside is not acceptable."""

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, update
+from sqlalchemy.exc import OperationalError
 
 from sexton.db.engine import Database
 from sexton.db.tables import Tables
 from sexton.errors import SextonError
+from sexton.recycle.port import GuardBusy
 
+LOCK_NOT_AVAILABLE = "55P03"
 EVERYTHING = "*"
 """The guard row for what concerns all instances: registering vaults, counting leases."""
 
@@ -33,9 +36,15 @@ def deciding(db: Database, instance: str) -> Iterator[Connection]:
 
     Raises:
         UnknownInstance: there is no guard row for it.
+        GuardBusy: an owner's undrop has held the guard for seconds.
     """
     with db.write() as connection:
-        take(connection, db.t, instance)
+        try:
+            take(connection, db.t, instance)
+        except OperationalError as e:
+            if getattr(e.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
+                raise GuardBusy(f"a transaction of {instance}'s owner holds its guard; it should end soon") from e
+            raise
         yield connection
 
 

@@ -1,4 +1,6 @@
-"""Run every tier in order, stop at nothing, and end with what passed, what failed and what was not run.
+"""Run every tier, stop at nothing, and end with what passed, what failed and what was not run.
+
+Tiers run in two lanes side by side, each lane's in order; what a tier prints is shown when it has ended.
 
 `python -m tests` runs all, `python -m tests unit e2e` those two. A skip that
 `tests/expected_skips` does not list fails the run.
@@ -8,16 +10,20 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
 HERE = Path(__file__).parent
-TIERS = ("lint", "unit", "contract", "activities", "workflows", "replay", "fault", "e2e")
+LANES = (("lint", "unit", "contract", "activities"), ("replay", "workflows", "fault", "e2e"))
+TIERS = tuple(tier for lane in LANES for tier in lane)
 LINTERS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
 NO_TESTS_COLLECTED = 5
+PRINTING = threading.Lock()
 _DESELECTED = re.compile(r"(\d+) deselected")
 
 
@@ -31,6 +37,7 @@ class Result:
     skipped: dict[str, str] = field(default_factory=dict)
     soak: int = 0
     seconds: float = 0.0
+    said: str = ""
 
 
 def main(wanted: list[str]) -> int:
@@ -39,23 +46,34 @@ def main(wanted: list[str]) -> int:
     if unknown:
         print(f"no such tier: {', '.join(sorted(unknown))}; there are {', '.join(TIERS)}")
         return 2
+    chosen = [t for t in wanted or TIERS if t == "lint" or (HERE / t).is_dir()]
+    lanes = [[t for t in lane if t in chosen] for lane in LANES]
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        done = {r.tier: r for results in pool.map(run_lane, lanes) for r in results}
+    return summary([done[t] for t in TIERS if t in done])
+
+
+def run_lane(tiers: list[str]) -> list[Result]:
+    """Run tiers one after the other."""
     results = []
-    for tier in wanted or TIERS:
-        if tier != "lint" and not (HERE / tier).is_dir():
-            continue
-        print(f"\n── {tier}", flush=True)
+    for tier in tiers:
         began = time.monotonic()
         result = lint() if tier == "lint" else pytest(tier)
         result.seconds = time.monotonic() - began
+        with PRINTING:
+            print(f"\n── {tier}, {result.seconds:.1f} s\n{result.said}", flush=True)
         results.append(result)
-    return summary(results)
+    return results
 
 
 def lint() -> Result:
     """Each linter counts as one test."""
     result = Result("lint")
     for command in LINTERS:
-        if subprocess.run([sys.executable, "-m", *command], cwd=HERE.parent).returncode:
+        line = [sys.executable, "-m", *command]
+        ran = subprocess.run(line, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        result.said += ran.stdout
+        if ran.returncode:
             result.failed.append(" ".join(command))
         else:
             result.passed += 1
@@ -77,10 +95,11 @@ def pytest(tier: str) -> Result:
             "junit_family=xunit1",
         ]
         command = [sys.executable, "-m", "pytest", f"tests/{tier}", *options]
-        with subprocess.Popen(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+        with subprocess.Popen(command, cwd=HERE.parent, **out) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                print(line, end="", flush=True)
+                result.said += line
                 if found := _DESELECTED.search(line):
                     result.soak = int(found[1])
         if report.is_file():

@@ -176,5 +176,5 @@ def _report(report: RoundReport, as_json: bool) -> None:
             typer.echo(f"claimed and not finished: {report.waiting} marks; the next round tries them again")
         if report.error:
             typer.echo(f"error: {report.error}", err=True)
-    if report.state != "SUCCEEDED" or report.failed or report.waiting:
+    if report.state != "SUCCEEDED" or report.failed or report.waiting or report.faults:
         raise typer.Exit(1)

@@ -18,7 +18,9 @@ from sqlalchemy.exc import ArgumentError
 from sexton.db.tables import Instant, Tables, build
 from sexton.errors import BadInput
 
-SQLITE_BUSY_SECONDS = 30
+SQLITE_BUSY_SECONDS = 10
+LOCK_SECONDS = 5
+"""How long a statement of ours waits for an owner's lock; a round must not hang on a transaction left open."""
 _BEGIN = "sexton_begin"
 
 
@@ -71,6 +73,9 @@ SQLITE_NOW = f"(SELECT {_SQLITE_CLOCK} + offset_seconds * 1000 FROM sexton_clock
 """``sexton_now()`` on SQLite, where a function cannot read a table: an expression to paste into SQL."""
 
 
+_OPTIONS = f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000}"
+
+
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
@@ -84,7 +89,7 @@ def _engine(url: str) -> Engine:
             pool_size=10,
             max_overflow=20,
             pool_pre_ping=True,
-            connect_args={"options": "-c synchronous_commit=on -c application_name=sexton", "connect_timeout": 10},
+            connect_args={"options": _OPTIONS, "connect_timeout": 10},
         )
     if backend == "sqlite":
         return _sqlite(parsed)

@@ -1,6 +1,6 @@
 """Batches: the row under which one range is resolved, claimed and deleted, and who may write for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -20,10 +20,12 @@ from sqlalchemy import (
 )
 
 from sexton.db.engine import Database
+from sexton.guard import deciding
 from sexton.marks.fence import prove
-from sexton.marks.model import DueMark, Hand, Reason, Ref
+from sexton.marks.model import DONE, DueMark, Hand, Problem, Reason, Ref
 from sexton.marks.rows import among, due_mark
 from sexton.recycle.model import AdoptOrder, Cursor, Lease, RangeOrder, RangeReceipt
+from sexton.storage.model import Outcome
 
 LATE = "(late)"
 """Batch kind under which swept prefixes are listed once more."""
@@ -113,18 +115,6 @@ class Batches:
         hand = Hand(batch=batch, round=order.round, lease=order.lease, attempt=attempt)
         with self._db.write() as c:
             self._seize(c, hand)
-            file, mark = self._db.t.mark_file, self._db.t.mark
-            set_aside = exists().where(
-                mark.c.instance == file.c.instance,
-                mark.c.kind == file.c.kind,
-                mark.c.id == file.c.id,
-                mark.c.quarantined_reason.is_not(None),
-            )
-            c.execute(
-                update(file)
-                .where(file.c.batch == batch, file.c.outcome == "failed", ~set_aside)
-                .values(outcome=None, reason=None)
-            )
         return hand
 
     def take_late(self, hand: Hand, after: Ref, limit: int) -> Sequence[DueMark]:
@@ -177,20 +167,50 @@ class Batches:
             )
             return [due_mark(row) for row in found]
 
-    def quarantine(self, hand: Hand, problems: Mapping[Ref, tuple[Reason, str]]) -> None:
-        """Set marks aside with a reason; their state does not change."""
-        mark, db = self._db.t.mark, self._db
-        with db.write() as c:
+    def quarantine(self, hand: Hand, problems: Sequence[Problem]) -> None:
+        """Set marks aside with a reason; their state does not change.
+
+        Only as they were seen (an owner may have marked the same id anew), and never waiting for an owner's
+        transaction: what it holds this moment is looked at in the next round. A vault added meanwhile is no problem.
+        """
+        if not problems:
+            return
+        mark, vault, db = self._db.t.mark, self._db.t.vault, self._db
+        found = {p.mark.ref: p for p in problems}
+        with deciding(db, hand.instance) as c:  # registering a vault frees the marks that wait for it, under the guard
             prove(db, c, hand)
-            for ref, (reason, detail) in problems.items():
+            named = and_(mark.c.instance == hand.instance, among(db, mark, found))
+            rows = select(mark.c.kind, mark.c.id, mark.c.ages_from, mark.c.vault, mark.c.state).where(named)
+            known = set(c.execute(select(vault.c.name).where(vault.c.instance == hand.instance)).scalars())
+            for row in c.execute(rows.with_for_update(skip_locked=True)).all():
+                ref = Ref(row.kind, row.id)
+                problem = found[ref]
+                same = (row.ages_from, row.vault) == (problem.mark.ages_from, problem.mark.vault)
+                if not same or (problem.reason is Reason.UNKNOWN_VAULT and row.vault in known):
+                    continue
                 c.execute(
                     update(mark)
                     .where(mark.c.instance == hand.instance, mark.c.kind == ref.kind, mark.c.id == ref.id)
-                    .values(quarantined_reason=reason, last_error=detail[:1000])
+                    .values(quarantined_reason=problem.reason, last_error=problem.detail[:1000])
                 )
 
+    def retry_failed(self, instance: str) -> None:
+        """Bring back claimed marks set aside for failed deletes, once a day: the cause may have been mended."""
+        mark = self._db.t.mark
+        with self._db.write() as c:
+            poison = and_(mark.c.state == "CLAIMED", mark.c.quarantined_reason == Reason.DELETE_FAILED)
+            c.execute(
+                update(mark)
+                .where(mark.c.instance == instance, poison, mark.c.next_try_at <= self._db.now(c))
+                .values(quarantined_reason=None)
+            )
+
     def _seize(self, c: Connection, hand: Hand) -> None:
-        """Make the batch ours if nobody newer has it, and forget files of marks it never claimed."""
+        """Make the batch ours if nobody newer has it; forget files of marks it never claimed; try failures again.
+
+        What a second look found at a swept prefix was perhaps not tested against the holders: unless it is done it is
+        forgotten too, and listed and tested anew.
+        """
         batch, file, mark = self._db.t.batch, self._db.t.mark_file, self._db.t.mark
         older = (batch.c.lease_epoch < hand.lease.epoch) | (
             (batch.c.lease_epoch == hand.lease.epoch) & (batch.c.attempt <= hand.attempt)
@@ -207,10 +227,14 @@ class Batches:
             mark.c.id == file.c.id,
             mark.c.state == "CLAIMED",
             mark.c.batch == file.c.batch,
-            # What a second look found was listed, perhaps not yet tested against the holders: it is listed again.
-            or_(mark.c.swept_at.is_(None), file.c.outcome.is_not(None)),
+            or_(mark.c.swept_at.is_(None), file.c.outcome.in_(DONE)),
         )
         c.execute(delete(file).where(file.c.batch == hand.batch, ~claimed))
+        c.execute(
+            update(file)
+            .where(file.c.batch == hand.batch, file.c.outcome == Outcome.FAILED)
+            .values(outcome=None, reason=None)
+        )
 
     def kinds(self, instance: str) -> Sequence[str]:
         """Return the kinds of marks that wait to fall due, by hopping through the index from kind to kind."""

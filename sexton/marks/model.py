@@ -5,11 +5,16 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from sexton.recycle.model import Lease, Message
+from sexton.storage.model import Outcome
 
 CHUNK_MARKS = 1_000
 """Marks claimed in one transaction: 66 ms on PostgreSQL, so nobody waits longer than about 100 ms (measured)."""
 MAX_FAILURES = 8
 """Failed deletes after which a mark is quarantined."""
+POISON_RETRY_SECONDS = 86_400
+"""A mark quarantined for failed deletes is tried again after this long: its cause may have been mended."""
+DONE = (Outcome.DELETED, Outcome.ABSENT, Outcome.HIDDEN)
+"""Outcomes that confirm an object gone."""
 
 
 class Ref(NamedTuple):
@@ -79,6 +84,14 @@ class Reason(StrEnum):
     BAD_KEY = "BAD_KEY"
     LIVE_FILES = "LIVE_FILES"
     DELETE_FAILED = "DELETE_FAILED"
+
+
+class Problem(NamedTuple):
+    """Why a mark, as it was seen, cannot be turned into files."""
+
+    mark: DueMark
+    reason: Reason
+    detail: str
 
 
 class Claimed(NamedTuple):

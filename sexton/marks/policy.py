@@ -1,13 +1,8 @@
 """Decisions about one mark, pure: may it be resolved, and what becomes of it after a sweep."""
 
-import string
-
 from sexton.errors import BadInput
 from sexton.marks.model import DueMark, Reason, Standing, Verdict
-from sexton.storage.policy import check_key, check_prefix
-
-ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
-"""What ids are made of; every other character separates."""
+from sexton.storage.policy import ID_CHARACTERS, check_key, check_prefix
 
 
 def problem(mark: DueMark) -> tuple[Reason, str] | None:

@@ -4,19 +4,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, insert, literal, or_, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, literal, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
 from sexton.marks.fence import prove
-from sexton.marks.model import MAX_FAILURES, Hand, Page, Reason, Ref, Standing, Verdict
+from sexton.marks.model import DONE, MAX_FAILURES, POISON_RETRY_SECONDS, Hand, Page, Reason, Ref, Standing, Verdict
 from sexton.marks.policy import after_sweep
 from sexton.marks.rows import among
 from sexton.marks.tally import add
 from sexton.storage.model import KeyResult, Outcome
-
-DONE = (Outcome.DELETED, Outcome.ABSENT, Outcome.HIDDEN)
 
 
 class Removals:
@@ -69,7 +68,7 @@ class Removals:
                 decided[after_sweep(sums.standing)].append(sums)
             self._to_history(c, hand, decided[Verdict.GONE], now)
             self._swept(c, hand, decided[Verdict.SWEPT], now, upload_grace_seconds)
-            self._failed(c, hand, decided[Verdict.FAILED])
+            self._failed(c, hand, decided[Verdict.FAILED], now)
             add(db, c, hand.round, _counts(decided))
         reached("marks.removed")
         return {v: len(rows) for v, rows in decided.items()}
@@ -120,7 +119,11 @@ class Removals:
             *[literal(v, history.c[n].type).label(n) for n, v in constant.items()],
         ).where(mark.c.instance == hand.instance, mark.c.kind == bindparam("kind"), mark.c.id == bindparam("id"))
         numbers = [{"kind": m.ref.kind, "id": m.ref.id, "objects": m.gone[0], "bytes": m.gone[1]} for m in gone]
-        c.execute(insert(history).from_select([*kept, "objects", "bytes", *constant], one), numbers)
+        upsert = (postgresql if db.dialect == "postgresql" else sqlite).insert(history)
+        told = upsert.from_select([*kept, "objects", "bytes", *constant], one)
+        # An owner's REPEATABLE READ transaction may have marked a gone id anew: its snapshot showed no history yet.
+        again = {n: told.excluded[n] for n in ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")}
+        c.execute(told.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=again), numbers)
         for table in (file, mark):
             c.execute(delete(table).where(table.c.instance == hand.instance, among(db, table, [m.ref for m in gone])))
 
@@ -145,15 +148,14 @@ class Removals:
         its = among(self._db, file, [m.ref for m in swept])
         c.execute(delete(file).where(file.c.instance == hand.instance, its))
 
-    def _failed(self, c: Connection, hand: Hand, failed: Sequence["_Sums"]) -> None:
+    def _failed(self, c: Connection, hand: Hand, failed: Sequence["_Sums"], now: int) -> None:
         mark = self._db.t.mark
         for m in failed:
-            poison = Reason.DELETE_FAILED if m.failures + 1 >= MAX_FAILURES else None
-            c.execute(
-                update(mark)
-                .where(mark.c.instance == hand.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
-                .values(failures=mark.c.failures + 1, last_error=m.reason, quarantined_reason=poison)
-            )
+            values: dict[str, Any] = {"failures": mark.c.failures + 1, "last_error": m.reason}
+            if m.failures + 1 >= MAX_FAILURES:
+                values |= {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
+            this = and_(mark.c.instance == hand.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
+            c.execute(update(mark).where(this).values(**values))
 
 
 class _Sums:

@@ -4,7 +4,7 @@ Marks are always rows of ``mark``. For an owner in the same database (``sql``) t
 is the fence, so most of these answer at once; an owner in another store answers over HTTP.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from sexton.errors import SextonError
@@ -34,8 +34,8 @@ class Owner(Protocol):
         """Tell the owner that the files of these marks are gone."""
         ...
 
-    def live(self, instance: str, marks: Sequence[DueMark]) -> frozenset[Ref]:
-        """Return those of the marks of which anything is live.
+    def live(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> frozenset[Ref]:
+        """Return those of the marks of which anything is live; ``beat`` is called between long statements.
 
         Raises:
             OwnerSilent: it cannot be known now.

@@ -167,4 +167,6 @@ class RoundReport(Message):
     quarantined: int = 0
     waiting: int = 0
     held: dict[str, int] = Field(default_factory=dict)
+    faults: int = 0
+    """Marks kept because a vault could not be proved or an owner could not be asked: somebody must look."""
     tallies: tuple[Tally, ...] = ()

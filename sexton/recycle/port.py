@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from sexton.errors import SextonError
-from sexton.marks.model import Claimed, DueMark, File, Hand, Page, Reason, Ref, Verdict
+from sexton.marks.model import Claimed, DueMark, File, Hand, Page, Problem, Ref, Verdict
 from sexton.recycle.model import (
     AdoptOrder,
     CloseOrder,
@@ -30,6 +30,12 @@ class LeaseLost(SextonError):
 
 class NotEnabled(SextonError):
     """The instance only observes; nothing of it may be deleted."""
+
+
+class GuardBusy(SextonError):
+    """An owner's transaction that undrops has been open for seconds; nothing can be decided about its instance."""
+
+    passes = True
 
 
 class PlanRefused(SextonError):
@@ -83,8 +89,12 @@ class Marks(Protocol):
         """Forget resolved files of marks that were not claimed, or that are listed anew."""
         ...
 
-    def quarantine(self, hand: Hand, problems: Mapping[Ref, tuple[Reason, str]]) -> None:
-        """Set marks aside with a reason; their state does not change."""
+    def quarantine(self, hand: Hand, problems: Sequence[Problem]) -> None:
+        """Set marks aside with a reason, if they still are as they were seen; their state does not change."""
+        ...
+
+    def retry_failed(self, instance: str) -> None:
+        """Bring back, once a day, claimed marks set aside for failed deletes."""
         ...
 
     def claim(self, hand: Hand, refs: Sequence[Ref], cutoff: int) -> Claimed:

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 
 from sexton.crashpoints import reached
-from sexton.marks.model import CHUNK_MARKS, DueMark, File, Hand, Reason, Ref
+from sexton.marks.model import CHUNK_MARKS, DueMark, File, Hand, Problem, Reason, Ref
 from sexton.marks.policy import problem
 from sexton.owner.port import Owner, OwnerSilent
 from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
-from sexton.recycle.port import Leases, Marks
+from sexton.recycle.port import GuardBusy, Leases, Marks
 from sexton.recycle.sweep import Holding, Sweeper
-from sexton.storage.port import UnknownVault, Vault, VaultFault, Vaults
+from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 
 RANGE_OBJECTS = 100_000
 """Objects after which a range ends and the workflow hears of it."""
@@ -28,6 +28,8 @@ STORE_FILES = 5_000
 LATE_MARKS = 200
 """Swept prefixes listed once more before they are deleted and settled."""
 FIRST = Ref("", "")
+OWNER_BUSY = "owner's transaction"
+"""The holder named where an owner's open transaction decides about the mark this moment."""
 LIVE = "live"
 """The holder named where the owner shows a mark, or anything of its files, as live."""
 
@@ -97,6 +99,7 @@ class Recycler:
     def adopt(self, order: AdoptOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
         """Finish what earlier rounds claimed, then look once more at prefixes whose upload grace has passed."""
         holding = Holding(self._leases, order.lease, pulse)
+        self._marks.retry_failed(order.lease.instance)
         for batch in self._marks.unfinished_batches(order.lease.instance, order.round):
             hand = self._marks.take_over(batch, order, attempt)
             self._finish(hand, holding, order.upload_grace_seconds)
@@ -113,7 +116,7 @@ class Recycler:
                 chunk = self._resolve(hand, holding, late)
                 late = late[chunk.seen :]
                 quarantined += len(chunk.problems)
-                self._keep_live(hand, chunk)
+                self._keep_live(hand, holding, chunk)
                 held += chunk.held
                 self._delete(hand, holding, chunk.refs, order.upload_grace_seconds)
         self._marks.end_batch(hand)
@@ -122,8 +125,9 @@ class Recycler:
     def _resolve(self, hand: Hand, holding: Holding, due: Sequence[DueMark]) -> "_Chunk":
         """Turn marks into stored files, up to a chunk's worth. What cannot be resolved is held or quarantined."""
         chunk = _Chunk()
+        due = _worth(due)
         try:
-            live = self._owner.live(hand.instance, due)
+            live = self._owner.live(hand.instance, due, holding.prove)
         except OwnerSilent as e:
             chunk.held[f"owner: {e}"] = chunk.seen = len(due)
             return chunk
@@ -138,10 +142,12 @@ class Recycler:
             expandable = mark.prefix is None and mark.keys is None
             wrong = problem(mark) if not expandable or not any(self._owner.expand(hand.instance, mark)) else None
             if wrong is not None:
-                chunk.problems[mark.ref] = wrong
+                chunk.problems.append(Problem(mark, *wrong))
                 continue
             try:
                 name = str(mark.vault)
+                if name in holding.unreachable:
+                    raise holding.unreachable[name]
                 if name not in vaults:
                     vaults[name] = self._vaults.get(hand.instance, name)
                 for files in _files(vaults[name], holding, mark):
@@ -151,8 +157,10 @@ class Recycler:
                         self._marks.store_files(hand, buffer)
                         buffer = []
             except UnknownVault as e:
-                chunk.problems[mark.ref] = Reason.UNKNOWN_VAULT, str(e)
+                chunk.problems.append(Problem(mark, Reason.UNKNOWN_VAULT, str(e)))
             except VaultFault as e:
+                if e.reason == UNREACHABLE:
+                    holding.unreachable[name] = e
                 chunk.held[f"vault {e.vault}: {e.reason}"] += 1
                 buffer = [f for f in buffer if (f.kind, f.id) != mark.ref]
                 self._marks.drop_files(hand, [mark.ref])
@@ -162,7 +170,11 @@ class Recycler:
             if chunk.files >= CHUNK_FILES:
                 break
         self._marks.store_files(hand, buffer)
-        self._marks.quarantine(hand, chunk.problems)
+        try:
+            self._marks.quarantine(hand, chunk.problems)
+        except GuardBusy:
+            chunk.held[OWNER_BUSY] += len(chunk.problems)
+            chunk.problems = []
         reached("resolve.stored")
         return chunk
 
@@ -174,19 +186,23 @@ class Recycler:
             except (VaultFault, UnknownVault) as e:
                 lost = {ref for ref, vault in chunk.vaults.items() if vault == name}
                 self._keep(hand, chunk, lost, f"vault {name}: {getattr(e, 'reason', Reason.UNKNOWN_VAULT)}")
-        self._keep_live(hand, chunk)
+        self._keep_live(hand, holding, chunk)
         if not chunk.resolved:
             return []
         holding.prove()
-        result = self._marks.claim(hand, chunk.refs, cutoff)
+        try:
+            result = self._marks.claim(hand, chunk.refs, cutoff)
+        except GuardBusy:
+            self._keep(hand, chunk, set(chunk.refs), OWNER_BUSY)
+            return []
         if result.busy:
-            chunk.held["owner's transaction"] += len(result.busy)
+            chunk.held[OWNER_BUSY] += len(result.busy)
         return sorted(result.marks)
 
-    def _keep_live(self, hand: Hand, chunk: "_Chunk") -> None:
+    def _keep_live(self, hand: Hand, holding: Holding, chunk: "_Chunk") -> None:
         """Ask the owner once more, as late as possible: listing may have taken long."""
         try:
-            live = self._owner.live(hand.instance, chunk.resolved)
+            live = self._owner.live(hand.instance, chunk.resolved, holding.prove)
         except OwnerSilent as e:
             self._keep(hand, chunk, set(chunk.refs), f"owner: {e}")
         else:
@@ -221,6 +237,16 @@ class Recycler:
             self._owner.forget(hand.instance, hand.batch, refs)
 
 
+def _worth(due: Sequence[DueMark]) -> Sequence[DueMark]:
+    """Return the first marks that name a chunk's worth of keys, at least one mark."""
+    keys = 0
+    for n, mark in enumerate(due, 1):
+        keys += len(mark.keys or ())
+        if keys >= CHUNK_FILES:
+            return due[:n]
+    return due
+
+
 def _files(vault: Vault, holding: Holding, mark: DueMark) -> Iterable[list[File]]:
     """Yield the exact files of a mark: its keys, or what is listed under its prefix now."""
     name = vault.spec.name
@@ -241,7 +267,7 @@ class _Chunk:
         self.resolved: list[DueMark] = []
         self.vaults: dict[Ref, str] = {}
         self.held: Counter[str] = Counter()
-        self.problems: dict[Ref, tuple[Reason, str]] = {}
+        self.problems: list[Problem] = []
 
     @property
     def refs(self) -> list[Ref]:

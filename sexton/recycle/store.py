@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import and_, case, delete, func, insert, select, tuple_, update
+from sqlalchemy import and_, case, delete, exists, func, insert, select, tuple_, update
 
 from sexton.db.engine import Database
 from sexton.lease import LeaseStore
@@ -55,7 +55,13 @@ class RoundStore:
                         raise PlanRefused(
                             f"plan {plan} is not an open plan of {instance}; make one: sexton plan {instance}"
                         )
-                values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": self._db.now(c)}
+                now = self._db.now(c)
+                # Whoever opened these held the lease before us and is gone without a word (terminated, say).
+                silent = and_(round_.c.instance == instance, round_.c.state == "RUNNING")
+                left = c.execute(select(round_.c.plan).where(silent, round_.c.plan.is_not(None))).scalars().all()
+                c.execute(update(plans).where(plans.c.id.in_(left)).values(state="APPLIED"))
+                c.execute(update(round_).where(silent).values(state="FAILED", ended_at=now))
+                values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 made = c.execute(insert(round_).values(**values, state="RUNNING").returning(round_.c.id)).scalar_one()
             return int(made)
 
@@ -147,7 +153,8 @@ class RoundStore:
                 now = self._db.now(c)
                 ended = {"state": report.state, "ended_at": now, "report": report.model_dump(mode="json")}
                 c.execute(update(t.round).where(t.round.c.id == round_).values(**ended))
-                c.execute(update(t.plan).where(t.plan.c.id == order.plan).values(state="APPLIED"))
+                if order.opened.may_delete:
+                    c.execute(update(t.plan).where(t.plan.c.id == order.plan).values(state="APPLIED"))
                 self._forget_history(c, report.instance, now)
         self._leases.free(order.opened.lease)
         return report
@@ -175,6 +182,7 @@ class RoundStore:
             quarantined=order.quarantined,
             waiting=waiting,
             held=order.held,
+            faults=sum(n for who, n in order.held.items() if who.startswith(("vault ", "owner: "))),
             tallies=tallies,
             **sums,
         )
@@ -182,9 +190,16 @@ class RoundStore:
     def _forget_history(self, c: Any, instance: str, now: int) -> None:
         history = self._db.t.mark_history
         edge = now - HISTORY_DAYS * 86_400_000
+        # While the parent is still marked its undrop must see that a child is gone.
+        mark = self._db.t.mark
+        parent_marked = exists().where(
+            mark.c.instance == history.c.instance,
+            mark.c.kind == history.c.parent_kind,
+            mark.c.id == history.c.parent_id,
+        )
         old = (
             select(history.c.kind, history.c.id)
-            .where(history.c.instance == instance, history.c.gone_at < edge)
+            .where(history.c.instance == instance, history.c.gone_at < edge, ~parent_marked)
             .limit(HISTORY_ROWS_A_ROUND)
         )
         named = tuple_(history.c.kind, history.c.id).in_(old)

@@ -1,5 +1,6 @@
 """Delete the stored files of a batch, page by page, several pages at once; prove lease and vault before each page."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -27,14 +28,22 @@ class Holding:
         self._lease = lease
         self._pulse = pulse
         self._proved = float("-inf")
+        self.unreachable: dict[str, VaultFault] = {}
+        """Vaults that did not answer during this range: their other marks are kept without waiting for each again."""
+        self._lock = threading.Lock()
 
     def prove(self) -> None:
         """Renew when the last proof is too old; then say that we live, which raises when the work should stop."""
-        before = time.monotonic()
-        if before - self._proved >= PROOF_SECONDS:
-            self._leases.renew(self._lease)
-            self._proved = before
+        self.prove_lease()
         self._pulse()
+
+    def prove_lease(self) -> None:
+        """Renew when the last proof is too old. May be called from any thread; raises ``LeaseLost``."""
+        with self._lock:
+            before = time.monotonic()
+            if before - self._proved >= PROOF_SECONDS:
+                self._leases.renew(self._lease)
+                self._proved = before
 
 
 class Sweeper:
@@ -72,12 +81,7 @@ class Sweeper:
                     if page.vault in faulty:
                         continue
                     holding.prove()
-                    try:
-                        vault = self._vaults.get(hand.instance, page.vault)
-                    except (VaultFault, UnknownVault):
-                        faulty.add(page.vault)
-                        continue
-                    flying[self._pool.submit(_delete, vault, page.keys)] = page
+                    flying[self._pool.submit(self._attempt, hand, holding, page)] = page
                 while flying:
                     throttled |= self._land(hand, flying, faulty, holding)
         finally:
@@ -86,6 +90,17 @@ class Sweeper:
                 if future.exception() is None:
                     self._marks.record(hand, page, future.result())
         return throttled
+
+    def _attempt(self, hand: Hand, holding: Holding, page: Page) -> Sequence[KeyResult]:
+        """Prove lease and vault, then delete one page. In the pool's thread: a page may have waited for its turn.
+
+        Where something was absent the vault is proved once more: a disk unmounted meanwhile shows nothing at all.
+        """
+        holding.prove_lease()
+        results = _delete(self._vaults.get(hand.instance, page.vault), page.keys)
+        if any(r.outcome is Outcome.ABSENT for r in results):
+            self._vaults.confirm(hand.instance, page.vault)
+        return results
 
     def _land(
         self, hand: Hand, flying: dict[Future[Sequence[KeyResult]], Page], faulty: set[str], holding: Holding
@@ -98,7 +113,7 @@ class Sweeper:
             page = flying.pop(future)
             try:
                 results = future.result()
-            except VaultFault:
+            except (VaultFault, UnknownVault):
                 faulty.add(page.vault)
                 continue
             reached("files.deleted")

@@ -5,11 +5,14 @@ Pure: no clock, no I/O. What is doubtful is refused here, before a request exist
 
 import ipaddress
 import re
+import string
 from urllib.parse import urlsplit
 
 from sexton.errors import BadInput
 from sexton.storage.model import MARKER_KEY, RESERVED_PREFIX, VaultSpec
 
+ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
+"""What ids are made of; every other character separates. The schema's CHECK says the same."""
 _RESERVED = RESERVED_PREFIX.rstrip("/")
 _AWS_HOST = re.compile(r"s3[a-z0-9.-]*\.amazonaws\.com")
 
@@ -48,7 +51,7 @@ def check_prefix(prefix: str) -> None:
         BadInput: see above.
     """
     check_listing(prefix)
-    if prefix[-1].isalnum() or prefix[-1] in ".-":
+    if prefix[-1] in ID_CHARACTERS or not prefix[-1].isascii():
         raise BadInput(f"prefix {prefix!r} must end with a separator such as '/' or '_': it would also mean {prefix}2")
 
 

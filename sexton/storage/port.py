@@ -6,6 +6,8 @@ from typing import Protocol
 from sexton.errors import SextonError
 from sexton.storage.model import KeyResult, Listed, Marker, VaultSpec
 
+UNREACHABLE = "UNREACHABLE"
+
 
 class VaultFault(SextonError):
     """A vault is not provably ours, or not reachable. Nothing in it may be claimed, deleted or called absent.
@@ -83,4 +85,8 @@ class Vaults(Protocol):
             UnknownVault: no such vault is registered.
             VaultFault: the proof failed; every object in it is kept.
         """
+        ...
+
+    def confirm(self, instance: str, name: str) -> None:
+        """Prove the vault this moment, whatever was proved before; raises as ``get`` does."""
         ...

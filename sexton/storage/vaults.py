@@ -76,6 +76,11 @@ class ProvenVaults:
             self._prove(opened)
         return opened.vault
 
+    def confirm(self, instance: str, name: str) -> None:
+        with self._lock:
+            self._opened.pop((instance, name), None)
+        self.get(instance, name)
+
     def _open(self, instance: str, name: str, spec: VaultSpec) -> _Opened:
         with self._lock:
             opened = self._opened.get((instance, name))

@@ -10,8 +10,8 @@ from sqlalchemy import select
 
 from sexton.guard import UnknownInstance
 from sexton.lease import TTL_SECONDS, LeaseStore
-from sexton.marks.model import File, Hand, Page, Reason, Ref
-from sexton.recycle.model import Lease, RangeReceipt
+from sexton.marks.model import DueMark, File, Hand, Page, Problem, Reason, Ref
+from sexton.recycle.model import Cursor, Lease, RangeReceipt
 from sexton.recycle.port import LeaseBusy, LeaseLost
 from sexton.storage.model import KeyResult, Outcome
 from tests.contract.hands import AGES, claim, hand
@@ -126,6 +126,12 @@ def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
     assert epochs == [2 if expired else 1]
 
 
+def new(rig: Rig) -> DueMark:
+    """The mark ``new`` as a round would see it."""
+    [mark] = [m for m in rig.marks.due("shop", "dropped", AGES, Cursor(), 10) if m.id == "new"]
+    return mark
+
+
 WRITES: dict[str, Callable[[Rig, Hand], object]] = {
     "claim": lambda rig, h: rig.marks.claim(h, [Ref("dropped", "new")], AGES),
     "store": lambda rig, h: rig.marks.store_files(h, [File("dropped", "new", "disk", "data/x", 1)]),
@@ -134,7 +140,7 @@ WRITES: dict[str, Callable[[Rig, Hand], object]] = {
     ),
     "settle": lambda rig, h: rig.marks.settle(h, [Ref("dropped", "old"), Ref("dropped", "empty")], 600),
     "drop files": lambda rig, h: rig.marks.drop_files(h, [Ref("dropped", "old")]),
-    "quarantine": lambda rig, h: rig.marks.quarantine(h, {Ref("dropped", "new"): (Reason.NO_VAULT, "")}),
+    "quarantine": lambda rig, h: rig.marks.quarantine(h, [Problem(new(rig), Reason.NO_VAULT, "")]),
     "close": lambda rig, h: rig.marks.close_batch(h, RangeReceipt()),
     "end": lambda rig, h: rig.marks.end_batch(h),
 }

@@ -44,7 +44,7 @@ BAD = {
     ],
     "keys are 1 to 1000": [{"keys": []}, {"keys": [str(n) for n in range(1_001)]}],
     "names prefix or keys": [{"keys": ["k"], "prefix": "a/"}],
-    "bytes are not negative": [{"keys": ["k"], "bytes": -1}],
+    "bytes are 0 to 1 pib": [{"keys": ["k"], "bytes": -1}],
 }
 
 

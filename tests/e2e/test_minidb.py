@@ -176,7 +176,7 @@ def test_what_sexton_asks_about_a_mistaken_mark_is_answered_live(minidb: MiniDB,
     with sexton.read() as c:
         due = MarkStore(sexton).due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
 
-    live = SqlOwner(sexton).live(INSTANCE, due)
+    live = SqlOwner(sexton).live(INSTANCE, due, lambda: None)
 
     assert live == {Ref("dropped", "by-key"), Ref("dropped", "by-prefix")}
 

@@ -63,12 +63,15 @@ def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
     root = rig.local(tmp_path / "v")
     needed = _fill(rig, root)
 
+    plan = rig.plan().id
     with installed(CrashAt(point)), pytest.raises(Crash):
-        rig.round(run="first")
+        rig.round(run="first", plan=plan)
     again = Rig(database_url)
-    if not same_run:
+    if same_run:
+        again.round(run="first", plan=plan)
+    else:
         again.later(61)
-    again.round(run="first" if same_run else "second")
+        again.round(run="second")
     again.later(3_601)
     again.round()
 

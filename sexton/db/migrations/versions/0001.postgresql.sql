@@ -82,13 +82,16 @@ CREATE TABLE sexton.mark (
     CONSTRAINT mark_id_is_text_of_128 CHECK (id ~ '^[A-Za-z0-9.-]{1,128}$'),
     CONSTRAINT mark_state_is_known CHECK (state IN ('MARKED', 'FENCED', 'CLAIMED')),
     CONSTRAINT mark_names_prefix_or_keys CHECK (prefix IS NULL OR keys IS NULL),
-    CONSTRAINT mark_prefix_ends_with_a_separator CHECK (prefix ~ '[^A-Za-z0-9.-]$'),
+    CONSTRAINT mark_prefix_ends_with_a_separator CHECK (
+        prefix ~ '[^A-Za-z0-9.-]$' AND ascii(right(prefix, 1)) < 128),
     CONSTRAINT mark_prefix_stays_inside CHECK (
         left(prefix, 1) <> '/' AND left(prefix, 8) <> '_sexton/'
         AND strpos(prefix, '//') = 0 AND ('/' || prefix || '/') !~ '/[.][.]?/'),
     CONSTRAINT mark_keys_are_1_to_1000 CHECK (
         keys IS NULL OR (jsonb_typeof(keys) = 'array' AND jsonb_array_length(keys) BETWEEN 1 AND 1000)),
-    CONSTRAINT mark_bytes_are_not_negative CHECK (bytes >= 0),
+    CONSTRAINT mark_bytes_are_0_to_1_pib CHECK (bytes BETWEEN 0 AND 1125899906842624),
+    -- Cursors are milliseconds; a finer instant would come after itself for ever.
+    CONSTRAINT mark_expires_at_a_millisecond CHECK (date_trunc('milliseconds', expires_at) = expires_at),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
 CREATE INDEX mark_due ON sexton.mark (instance, kind, ages_from, id)
@@ -246,7 +249,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 txn_ttl must be longer than 0 and at most 366 days';
     END IF;
     INSERT INTO sexton.mark (instance, kind, id, vault, prefix, owner_txn, expires_at)
-    SELECT prepare.instance, 'prepared', p.id, prepare.vault, p.prefix, prepare.owner_txn, sexton.now() + txn_ttl
+    SELECT prepare.instance, 'prepared', p.id, prepare.vault, p.prefix, prepare.owner_txn,
+        date_trunc('milliseconds', sexton.now() + txn_ttl)
     FROM unnest(ids, prefixes) AS p (id, prefix);
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;
@@ -260,6 +264,9 @@ DECLARE
     removed text[];
     lost text;
 BEGIN
+    IF wanted IS NULL OR ids IS NULL OR array_position(wanted, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 commit takes ids, none of them NULL';
+    END IF;
     WITH ours AS (
         DELETE FROM sexton.mark m
         WHERE m.instance = commit.instance AND m.kind = 'prepared' AND m.id = ANY (wanted) AND m.state = 'MARKED'
@@ -294,6 +301,9 @@ DECLARE
     n integer;
     refused text;
 BEGIN
+    IF undrop.ids IS NULL OR array_position(wanted, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'SX006', MESSAGE = 'SX006 undrop takes ids, none of them NULL';
+    END IF;
     IF k = 'prepared' THEN
         RAISE EXCEPTION USING ERRCODE = 'SX003', MESSAGE = 'SX003 refused: a prepared mark is committed, never undropped';
     END IF;

@@ -67,13 +67,18 @@ CREATE TABLE sexton_mark (
     CONSTRAINT mark_id_is_text_of_128 CHECK (id NOT GLOB '*[^A-Za-z0-9.-]*' AND instr(id, char(0)) = 0 AND length(id) BETWEEN 1 AND 128),
     CONSTRAINT mark_state_is_known CHECK (state IN ('MARKED', 'FENCED', 'CLAIMED')),
     CONSTRAINT mark_names_prefix_or_keys CHECK (prefix IS NULL OR keys IS NULL),
-    CONSTRAINT mark_prefix_ends_with_a_separator CHECK (prefix GLOB '*[^A-Za-z0-9.-]'),
+    CONSTRAINT mark_prefix_ends_with_a_separator CHECK (
+        prefix GLOB '*[^A-Za-z0-9.-]' AND unicode(substr(prefix, -1)) < 128),
     CONSTRAINT mark_prefix_stays_inside CHECK (
         instr(prefix, char(0)) = 0 AND substr(prefix, 1, 1) <> '/' AND substr(prefix, 1, 8) <> '_sexton/'
         AND instr(prefix, '//') = 0 AND instr('/' || prefix || '/', '/../') = 0 AND instr('/' || prefix || '/', '/./') = 0),
     CONSTRAINT mark_keys_are_1_to_1000 CHECK (
         keys IS NULL OR (json_valid(keys) AND json_type(keys) = 'array' AND json_array_length(keys) BETWEEN 1 AND 1000)),
-    CONSTRAINT mark_bytes_are_not_negative CHECK (bytes >= 0),
+    CONSTRAINT mark_bytes_are_0_to_1_pib CHECK (typeof(bytes) = 'integer' AND bytes BETWEEN 0 AND 1125899906842624),
+    CONSTRAINT mark_names_are_text CHECK (
+        typeof(instance) = 'text' AND typeof(kind) = 'text' AND typeof(id) = 'text'
+        AND typeof(vault) IN ('text', 'null') AND typeof(prefix) IN ('text', 'null') AND typeof(keys) IN ('text', 'null')
+        AND typeof(parent_kind) IN ('text', 'null') AND typeof(parent_id) IN ('text', 'null')),
     CONSTRAINT mark_parent_is_whole CHECK ((parent_kind IS NULL) = (parent_id IS NULL))
 );
 CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, ages_from, id)
