@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sexton import contract
 from sexton.contract import NewMark, Refused
@@ -144,19 +145,17 @@ def test_an_expiry_finer_than_a_millisecond_does_not_keep_a_range_for_ever(pg: R
 
 @pytest.mark.parametrize("value", ["1.5", "'abc'", "x'00'", "9223372036854775807", "-1"])
 def test_no_odd_size_gets_in(rig: Rig, value: str) -> None:
-    with pytest.raises(Exception, match="bytes_are_0_to_1_pib|datatype mismatch") as refused:
-        rig.sql(
-            f"INSERT INTO {{}}mark (instance, kind, id, vault, keys, bytes) VALUES ('shop','dropped','m','disk','[\"a\"]',{value})"
-        )
+    names = "(instance, kind, id, vault, keys, bytes)"
 
-    assert refused.type.__name__ == "IntegrityError"
+    with pytest.raises(IntegrityError, match="bytes_are_0_to_1_pib"):
+        rig.sql(f"INSERT INTO {{}}mark {names} VALUES ('shop', 'dropped', 'm', 'disk', '[\"a\"]', {value})")
 
 
 def test_no_id_that_is_bytes_gets_in(rig: Rig) -> None:
-    with pytest.raises(Exception, match="names_are_text") as refused:
-        rig.sql("INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop','dropped',x'6d','disk','[\"a\"]')")
+    names = "(instance, kind, id, vault, keys)"
 
-    assert refused.type.__name__ == "IntegrityError"
+    with pytest.raises(IntegrityError, match="names_are_text"):
+        rig.sql(f"INSERT INTO {{}}mark {names} VALUES ('shop', 'dropped', x'6d', 'disk', '[\"a\"]')")
 
 
 def test_a_mark_set_aside_for_failed_deletes_is_tried_again_a_day_later(faulty: Faulty) -> None:
@@ -219,8 +218,7 @@ def test_a_round_that_only_observes_leaves_its_plan_to_be_applied(tmp_path: Path
 def test_ids_that_are_null_are_refused(pg: Rig, call: str) -> None:
     pg.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
 
-    with pytest.raises(Exception, match="SX006") as refused:
+    with pytest.raises(DBAPIError, match="SX006"):
         pg.sql(f"SELECT {{}}{call}")
 
-    assert refused.type.__name__ == "ProgrammingError" or "SX006" in str(refused.value)
     assert pg.count("mark") == 1
