@@ -77,7 +77,8 @@ CREATE TABLE sexton.mark (
     failures integer NOT NULL DEFAULT 0,
     last_error text,
     next_try_at timestamptz,
-    PRIMARY KEY (instance, kind, id),
+    -- id first: led by instance and kind a planner without statistics reads every mark of the kind and filters.
+    PRIMARY KEY (id, kind, instance),
     CONSTRAINT mark_kind_is_a_name CHECK (kind ~ '^[a-z][a-z0-9_-]{0,31}$'),
     CONSTRAINT mark_id_is_text_of_128 CHECK (id ~ '^[A-Za-z0-9.-]{1,128}$'),
     CONSTRAINT mark_state_is_known CHECK (state IN ('MARKED', 'FENCED', 'CLAIMED')),
@@ -116,7 +117,7 @@ CREATE TABLE sexton.mark_history (
     gone_at timestamptz NOT NULL,
     batch bigint NOT NULL,
     round bigint NOT NULL,
-    PRIMARY KEY (instance, kind, id)
+    PRIMARY KEY (id, kind, instance)
 );
 CREATE INDEX mark_history_gone ON sexton.mark_history (instance, gone_at);
 CREATE INDEX mark_history_children ON sexton.mark_history (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
@@ -135,7 +136,7 @@ CREATE TABLE sexton.mark_file (
     reason text,
     PRIMARY KEY (batch, seq)
 );
-CREATE INDEX mark_file_of_mark ON sexton.mark_file (instance, kind, id);
+CREATE INDEX mark_file_of_mark ON sexton.mark_file (id, kind, instance);
 
 CREATE TABLE sexton.lease (
     instance text NOT NULL,

@@ -62,7 +62,8 @@ CREATE TABLE sexton_mark (
     failures integer NOT NULL DEFAULT 0,
     last_error text,
     next_try_at integer,
-    PRIMARY KEY (instance, kind, id),
+    -- id first: led by instance and kind a planner without statistics reads every mark of the kind and filters.
+    PRIMARY KEY (id, kind, instance),
     CONSTRAINT mark_kind_is_a_name CHECK (kind GLOB '[a-z]*' AND kind NOT GLOB '*[^a-z0-9_-]*' AND length(kind) <= 32),
     CONSTRAINT mark_id_is_text_of_128 CHECK (id NOT GLOB '*[^A-Za-z0-9.-]*' AND instr(id, char(0)) = 0 AND length(id) BETWEEN 1 AND 128),
     CONSTRAINT mark_state_is_known CHECK (state IN ('MARKED', 'FENCED', 'CLAIMED')),
@@ -103,7 +104,7 @@ CREATE TABLE sexton_mark_history (
     gone_at integer NOT NULL,
     batch integer NOT NULL,
     round integer NOT NULL,
-    PRIMARY KEY (instance, kind, id)
+    PRIMARY KEY (id, kind, instance)
 );
 CREATE INDEX sexton_mark_history_gone ON sexton_mark_history (instance, gone_at);
 CREATE INDEX sexton_mark_history_children ON sexton_mark_history (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
@@ -122,7 +123,7 @@ CREATE TABLE sexton_mark_file (
     reason text,
     PRIMARY KEY (batch, seq)
 );
-CREATE INDEX sexton_mark_file_of_mark ON sexton_mark_file (instance, kind, id);
+CREATE INDEX sexton_mark_file_of_mark ON sexton_mark_file (id, kind, instance);
 
 CREATE TABLE sexton_lease (
     instance text NOT NULL,
