@@ -35,7 +35,9 @@ class RecycleActivities:
         """Acquire the lease for this run and open its round."""
         with _refusals():
             run = str(activity.info().workflow_run_id)
-            return self._rounds.open(request.instance, run, request.plan, self._policy)
+            opened = self._rounds.open(request.instance, run, request.plan, self._policy)
+            self._recycler.announce(opened)
+            return opened
 
     @activity.defn
     def make_plan(self, request: RecycleRequest) -> Plan:

@@ -14,6 +14,8 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
+from sexton.recycle.model import Policy
+from sexton.recycle.policy import policy
 
 __all__ = [
     "ENGINE_KINDS",
@@ -148,6 +150,10 @@ class Settings(BaseSettings):
         )
         own = {name: kind.retention_seconds for name, kind in self.kinds.items()}
         return dict(zip(ENGINE_KINDS, engine, strict=True)) | own
+
+    def policy(self) -> Policy:
+        """What is due when; a plan carries it, so that it is judged by the settings of its day."""
+        return policy(self.retentions(), self.recycle.upload_grace_seconds)
 
 
 class Explained(NamedTuple):

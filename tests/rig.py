@@ -42,7 +42,8 @@ class Rig:
         self.db = Database.open(url)
         self.registry = Registry(self.db)
         self.marks, self.leases = MarkStore(self.db), LeaseStore(self.db)
-        self.vaults = ProvenVaults(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps())
+        last = self.registry.last_round
+        self.vaults = ProvenVaults(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(), last_round=last)
         self.sweeper = Sweeper(self.marks, self.vaults, threads)
         self.recycler = Recycler(self.marks, self.leases, self.vaults, SqlOwner(self.db), self.sweeper)
         self.rounds = RoundStore(self.db, self.leases)
@@ -74,6 +75,7 @@ class Rig:
 
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
         opened = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy)
+        self.recycler.announce(opened)
         scanned: Counter[str] = Counter()
         held: Counter[str] = Counter()
         quarantined = 0

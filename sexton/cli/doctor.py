@@ -128,7 +128,12 @@ def _vaults(settings: "Settings") -> Finding:
     try:
         registry = Registry(db)
         specs = registry.vaults()
-        vaults = ProvenVaults(registry.vault, settings.require_deployment(), settings.s3.endpoint_url)
+        vaults = ProvenVaults(
+            registry.vault,
+            settings.require_deployment(),
+            settings.s3.endpoint_url,
+            last_round=registry.last_round,
+        )
         faults = []
         for spec in specs:
             try:

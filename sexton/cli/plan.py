@@ -27,7 +27,6 @@ def plan(
     """
     from sexton.errors import BadInput
     from sexton.lease import LeaseStore
-    from sexton.recycle.policy import policy
     from sexton.recycle.store import RoundStore
     from sexton.registry.store import Registry
 
@@ -37,8 +36,7 @@ def plan(
             if len(names) != 1:
                 raise BadInput(f"name an instance, one of: {', '.join(names) or '(none registered)'}")
             instance = names[0]
-        rules = policy(settings.retentions(), settings.recycle.upload_grace_seconds)
-        made = RoundStore(db, LeaseStore(db)).plan(instance, rules, "cli")
+        made = RoundStore(db, LeaseStore(db)).plan(instance, settings.policy(), "cli")
         observes = Registry(db).instance(instance).mode == "observe"
     if as_json:
         dump(made.model_dump(mode="json"))

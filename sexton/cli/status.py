@@ -12,12 +12,10 @@ def status(as_json: Json = False) -> None:
 
     Example: sexton status
     """
-    from sexton.recycle.policy import policy
     from sexton.recycle.status import overview
 
     with opened() as (settings, db):
-        rules = policy(settings.retentions(), settings.recycle.upload_grace_seconds)
-        found = overview(db, rules)
+        found = overview(db, settings.policy())
         ui = settings.temporal.ui_url
     if as_json:
         dump([i.model_dump(mode="json") for i in found])
@@ -55,12 +53,10 @@ def why(
 
     Example: sexton why data/12/ab34_0.dat
     """
-    from sexton.recycle.policy import policy
     from sexton.recycle.why import story
 
     with opened() as (settings, db):
-        rules = policy(settings.retentions(), settings.recycle.upload_grace_seconds)
-        lines = story(db, what, instance, rules)
+        lines = story(db, what, instance, settings.policy())
     if as_json:
         dump([line.model_dump(mode="json") for line in lines])
         return

@@ -65,7 +65,12 @@ def list_(
     rows = []
     with opened() as (settings, db):
         registry = Registry(db)
-        vaults = ProvenVaults(registry.vault, settings.require_deployment(), settings.s3.endpoint_url)
+        vaults = ProvenVaults(
+            registry.vault,
+            settings.require_deployment(),
+            settings.s3.endpoint_url,
+            last_round=registry.last_round,
+        )
         for v in registry.vaults(instance):
             try:
                 vaults.get(v.instance, v.name)
@@ -78,3 +83,34 @@ def list_(
         dump([dict(zip(columns, row, strict=True)) for row in rows])
         return
     show("", columns, rows)
+
+
+@app.command("trust")
+def trust(
+    instance: Annotated[str, typer.Argument(help="The instance.")],
+    name: Annotated[str, typer.Argument(help="The vault.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """After a restore: let this database delete in a vault where a newer copy of it has deleted (fault BEHIND).
+
+    First see that nothing marked in this copy was taken back in the newer one: it would be deleted.
+
+    Example: sexton vault trust shop cold
+    """
+    from sexton.errors import BadInput
+    from sexton.registry.store import Registry
+    from sexton.storage.vaults import ProvenVaults
+
+    with opened() as (settings, db):
+        registry = Registry(db)
+        deployment, endpoint = settings.require_deployment(), settings.s3.endpoint_url
+        vault = ProvenVaults(registry.vault, deployment, endpoint).get(instance, name)  # all but the round is proved
+        marker = vault.read_marker()
+        number, run = registry.last_round(instance)
+        if marker is None:
+            raise BadInput(f"vault {name} has no marker any more; see: sexton vault list {instance}")
+        typer.echo(f"round {marker.round} deleted in {name}; the newest round this database knows is {number}")
+        if not yes:
+            typer.confirm("may rounds of this database delete in it?", abort=True, err=True)
+        vault.replace_marker(marker.model_copy(update={"round": number, "run": run}))
+    typer.echo(f"vault {name} of {instance} is this database's again")

@@ -1,6 +1,7 @@
 """Make or check Sexton's schema: Alembic migrations, the deployment id in the clock row, and the owner's grants."""
 
 import io
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,7 @@ def _head(database: Database) -> str | None:
 
 
 def _version(database: Database, connection: Any) -> str | None:
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces itself at each look
     table, schema = VERSION_TABLE[database.dialect]
     context = MigrationContext.configure(connection, opts={"version_table": table, "version_table_schema": schema})
     return context.get_current_revision()

@@ -74,6 +74,7 @@ class Opened(Message):
     lease: Lease
     may_delete: bool
     policy: Policy
+    vaults: tuple[str, ...] = ()
 
 
 class Cursor(Message):

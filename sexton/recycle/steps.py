@@ -7,12 +7,13 @@ of claimed marks.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import suppress
 
 from sexton.crashpoints import reached
 from sexton.marks.model import CHUNK_MARKS, DueMark, File, Hand, Problem, Reason, Ref
 from sexton.marks.policy import problem
 from sexton.owner.port import Owner, OwnerSilent
-from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.model import AdoptOrder, Cursor, Opened, RangeOrder, RangeReceipt
 from sexton.recycle.port import GuardBusy, Leases, Marks
 from sexton.recycle.sweep import Holding, Sweeper
 from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
@@ -46,6 +47,15 @@ class Recycler:
         self._vaults = vaults
         self._owner = owner
         self._sweeper = sweeper
+
+    def announce(self, opened: Opened) -> None:
+        """Write the round into the markers of its vaults, so that an older copy of the database is found out.
+
+        A vault that cannot be proved is left alone; the claims find it at fault as well.
+        """
+        for name in opened.vaults if opened.may_delete else ():
+            with suppress(VaultFault):
+                self._vaults.announce(opened.lease.instance, name, opened.round, opened.lease.owner)
 
     def recycle(self, order: RangeOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
         """Claim, delete and remove one range of due marks.

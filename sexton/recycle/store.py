@@ -33,7 +33,8 @@ class RoundStore:
             NotEnabled: a plan is to be applied to an instance that only observes.
             PlanRefused: the plan does not exist, was applied, or is another instance's.
         """
-        enabled = Registry(self._db).instance(instance).mode == "enabled"
+        registry = Registry(self._db)
+        enabled = registry.instance(instance).mode == "enabled"
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         lease = self._leases.acquire(instance, JOB, run_id)
@@ -42,7 +43,8 @@ class RoundStore:
         except PlanRefused:
             self._leases.free(lease)
             raise
-        return Opened(round=made, lease=lease, may_delete=enabled, policy=policy)
+        names = tuple(v.name for v in registry.vaults(instance))
+        return Opened(round=made, lease=lease, may_delete=enabled, policy=policy, vaults=names)
 
     def _open_row(self, instance: str, run_id: str, plan: int | None) -> int:
         round_, plans = self._db.t.round, self._db.t.plan

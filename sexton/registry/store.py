@@ -82,6 +82,14 @@ class Registry:
                 return spec
         raise UnknownVault(f"instance {instance} has no vault {name}; register it with: sexton vault add")
 
+    def last_round(self, instance: str) -> tuple[int, str]:
+        """Return number and run id of the newest round of an instance, (0, "") where there was none."""
+        t = self._db.t.round
+        newest = select(t.c.id, t.c.run_id).where(t.c.instance == instance).order_by(t.c.id.desc()).limit(1)
+        with self._db.read() as c:
+            row = c.execute(newest).one_or_none()
+        return (row.id, row.run_id) if row else (0, "")
+
     def check_new_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Refuse a vault that overlaps another one or whose name is taken.
 

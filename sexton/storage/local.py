@@ -5,7 +5,7 @@ It never leaves its root (see ``local_files``), and a root that is not there is 
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby, islice
 from pathlib import Path
@@ -49,23 +49,32 @@ class LocalVault:
                 return self._parse(source.read(), MARKER_KEY)
 
     def write_marker(self, marker: Marker) -> None:
-        # Complete before it has its name, and the name given only once: a crash leaves a marker or none, and of two
-        # writers one is told.
+        # A link gives the name only once: of two writers one is told.
+        def link(draft: str, inner: int) -> None:
+            try:
+                os.link(draft, _MARKER_NAME, src_dir_fd=inner, dst_dir_fd=inner)
+            except FileExistsError as error:
+                raise self._fault("FOREIGN_MARKER", "there is a marker already; it is not overwritten") from error
+            finally:
+                os.unlink(draft, dir_fd=inner)
+
+        self._draft_marker(marker, link)
+
+    def replace_marker(self, marker: Marker) -> None:
+        self._draft_marker(marker, lambda d, inner: os.replace(d, _MARKER_NAME, src_dir_fd=inner, dst_dir_fd=inner))
+
+    def _draft_marker(self, marker: Marker, publish: Callable[[str, int], None]) -> None:
+        """Complete before it has its name: a crash leaves a whole marker or none."""
         folders, draft = [*self._folders, _MARKER_FOLDER], f".{_MARKER_NAME}.{secrets.token_hex(8)}"
         with self._faults(), place(self.spec.location) as location:
             make_folders(location, folders)
             with folder(location, folders) as inner:
                 file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=inner)
-                try:
-                    with os.fdopen(file, "wb") as out:
-                        out.write(marker.model_dump_json().encode())
-                        out.flush()
-                        os.fsync(out.fileno())
-                    os.link(draft, _MARKER_NAME, src_dir_fd=inner, dst_dir_fd=inner)
-                except FileExistsError as error:
-                    raise self._fault("FOREIGN_MARKER", "there is a marker already; it is not overwritten") from error
-                finally:
-                    os.unlink(draft, dir_fd=inner)
+                with os.fdopen(file, "wb") as out:
+                    out.write(marker.model_dump_json().encode())
+                    out.flush()
+                    os.fsync(out.fileno())
+                publish(draft, inner)
                 os.fsync(inner)
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:

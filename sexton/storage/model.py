@@ -35,12 +35,15 @@ class VaultSpec(_Value):
 
 
 class Marker(_Value):
-    """The content of ``_sexton/vault.json``: who this vault is and which deployment may delete in it."""
+    """The content of ``_sexton/vault.json``: who this vault is, which deployment may delete in it, and the last round
+    that did. A database that does not know that round is an older copy: restored from a backup, or cloned."""
 
     vault_uuid: str
     deployment: str
     instance: str
     name: str
+    round: int = 0
+    run: str = ""
 
 
 class Listed(_Value):

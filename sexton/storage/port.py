@@ -12,7 +12,7 @@ UNREACHABLE = "UNREACHABLE"
 class VaultFault(SextonError):
     """A vault is not provably ours, or not reachable. Nothing in it may be claimed, deleted or called absent.
 
-    ``reason`` is one of UNREACHABLE, NO_BUCKET, NO_MARKER, FOREIGN_MARKER, DENIED, BAD_REPLY.
+    ``reason`` is one of UNREACHABLE, NO_BUCKET, NO_MARKER, FOREIGN_MARKER, BEHIND, DENIED, BAD_REPLY.
     """
 
     def __init__(self, vault: str, reason: str, detail: str) -> None:
@@ -44,6 +44,10 @@ class Vault(Protocol):
 
     def write_marker(self, marker: Marker) -> None:
         """Write the marker unless one exists (then ``VaultFault`` FOREIGN_MARKER)."""
+        ...
+
+    def replace_marker(self, marker: Marker) -> None:
+        """Write the marker over the one that is there; only for a vault that was proved a moment ago."""
         ...
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
@@ -85,6 +89,10 @@ class Vaults(Protocol):
             UnknownVault: no such vault is registered.
             VaultFault: the proof failed; every object in it is kept.
         """
+        ...
+
+    def announce(self, instance: str, name: str, round_: int, run: str) -> None:
+        """Prove the vault and write the round that begins into its marker; raises as ``get`` does."""
         ...
 
     def confirm(self, instance: str, name: str) -> None:

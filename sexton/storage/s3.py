@@ -59,6 +59,10 @@ class S3Vault:
         if self.read_marker() != marker:
             raise self._fault("FOREIGN_MARKER", "the marker reads back otherwise than written; somebody else wrote one")
 
+    def replace_marker(self, marker: Marker) -> None:
+        body, key = marker.model_dump_json().encode(), self.spec.prefix + MARKER_KEY
+        self._call(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
+
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
         check_listing(prefix)
         return self._objects(prefix)

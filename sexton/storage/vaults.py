@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sexton.errors import BadInput
 from sexton.storage.local import LocalVault
-from sexton.storage.model import MARKER_KEY, VaultSpec
+from sexton.storage.model import MARKER_KEY, Marker, VaultSpec
 from sexton.storage.port import Vault, VaultFault
 from sexton.storage.s3 import S3Vault
 
@@ -48,6 +48,7 @@ class ProvenVaults:
         deployment: str,
         endpoint_url: str = "",
         clock: Callable[[], float] = time.monotonic,
+        last_round: Callable[[str], tuple[int, str]] | None = None,
     ) -> None:
         """Nothing is opened yet.
 
@@ -56,6 +57,8 @@ class ProvenVaults:
             deployment: the id this process was given in its environment.
             endpoint_url: the settings' S3 endpoint.
             clock: seconds that never go back.
+            last_round: number and run id of an instance's newest round in our database; where None no vault is
+                compared with it (only for looking, never for deleting).
 
         Raises:
             BadInput: the deployment id is empty, which would match every row that has none.
@@ -63,6 +66,7 @@ class ProvenVaults:
         if not deployment:
             raise BadInput("the deployment id is empty; set SEXTON_DEPLOYMENT to the one `sexton init` printed")
         self._lookup, self._deployment, self._endpoint_url, self._clock = lookup, deployment, endpoint_url, clock
+        self._last_round = last_round
         self._opened: dict[tuple[str, str], _Opened] = {}
         self._lock = threading.Lock()
 
@@ -106,10 +110,32 @@ class ProvenVaults:
             "name": (marker.name, spec.name),
         }
         self._compare(spec, told, "marker", "the row")
+        self._compare_rounds(spec, marker)
         taken = self._clock() - started
         if taken >= PROOF_SECONDS:
             raise VaultFault(spec.name, "UNREACHABLE", f"its marker took {taken:.1f} s to read, too long to rely on it")
         opened.proved_at = started
+
+    def announce(self, instance: str, name: str, round_: int, run: str) -> None:
+        vault = self.get(instance, name)
+        marker = vault.read_marker()
+        if marker is not None:
+            vault.replace_marker(marker.model_copy(update={"round": round_, "run": run}))
+        self.confirm(instance, name)
+
+    def _compare_rounds(self, spec: VaultSpec, marker: Marker) -> None:
+        """Refuse a vault in which somebody deleted that our database knows nothing of."""
+        if self._last_round is None:
+            return
+        number, run = self._last_round(spec.instance)
+        if marker.round > number or (marker.round == number and number and marker.run != run):
+            raise VaultFault(
+                spec.name,
+                "BEHIND",
+                f"round {marker.round} deleted in it, and the newest round this database knows is {number}: the "
+                "database is an older copy (restored, failed over or cloned). Stop the workers, see that nothing "
+                f"marked here was taken back meanwhile, then: sexton vault trust {spec.instance} {spec.name}",
+            )
 
     def _compare(self, spec: VaultSpec, pairs: dict[str, tuple[str, str]], one: str, other: str) -> None:
         wrong = [

@@ -2,11 +2,12 @@
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark
+from sexton.contract import NewMark, undrop
 from sexton.errors import BadInput
 from sexton.storage.model import MARKER_KEY, VaultSpec
 from sexton.storage.port import VaultFault
@@ -155,3 +156,42 @@ def test_a_vault_needs_an_existing_bucket(faulty: Faulty) -> None:
 
     with pytest.raises(VaultFault, match="NO_BUCKET"):
         add_vault(faulty.rig.registry, spec, "test-rig", faulty.proxy.url)
+
+
+def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+    rig.later(10_801)
+    backup = sqlite3.connect(tmp_path / "backup.db")
+    sqlite3.connect(tmp_path / "sexton.db").backup(backup)
+    backup.close()
+    with rig.db.write() as c:
+        undrop(c, "shop", "dropped", ["a"])
+    rig.round()
+
+    restored = Rig(f"sqlite:///{tmp_path / 'backup.db'}")
+    report = restored.round()
+
+    assert listing(root) == {"a.dat": 10}
+    assert (report.claimed, report.held) == (0, {"vault disk: BEHIND": 1})
+    rig.round()
+    assert restored.round().held == {"vault disk: BEHIND": 1}
+
+
+def test_of_a_database_and_its_clone_one_at_most_goes_on(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig.local(tmp_path / "v")
+    rig.round()
+    copy = sqlite3.connect(tmp_path / "clone.db")
+    sqlite3.connect(tmp_path / "sexton.db").backup(copy)
+    copy.close()
+    clone = Rig(f"sqlite:///{tmp_path / 'clone.db'}")
+    clone.round()
+    for one in (rig, clone):
+        one.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+        one.later(10_801)
+
+    assert rig.round().held == {"vault disk: BEHIND": 1}
+    assert clone.round().held == {}

@@ -43,7 +43,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "workflows": ("workflows/*.py", "worker.py", *ENTRANCES),
     "config": ("config/*.py", "worker.py", *ENTRANCES),
     "worker": (),
-    "sexton.cli": ("sexton/cli/*.py",),
+    "sexton.cli": ("sexton/cli/*.py", "worker.py"),
     "sexton.embedded": ENTRANCES,
 }
 """Package → the rooms that may import it; every other product file may not."""
