@@ -1,6 +1,6 @@
 """The one way to open a deciding transaction.
 
-Whoever claims, undrops, seals, holds or acquires a lease first updates the instance's guard row *in a statement of its
+Whoever claims, undrops, sets aside, enables or acquires a lease first updates the guard row *in a statement of its
 own*; the checks are later statements and so see everything that was decided before. A lock taken in the same statement
 as the check, or FOR UPDATE under REPEATABLE READ, was seen to let both sides win (design, rule 3). On PostgreSQL
 ``sexton.undrop`` does the same in SQL. The owner's commit takes no guard: it removes its own mark rows.
@@ -19,7 +19,7 @@ from sexton.recycle.port import GuardBusy
 
 LOCK_NOT_AVAILABLE = "55P03"
 EVERYTHING = "*"
-"""The guard row for what concerns all instances: registering vaults, counting leases."""
+"""The guard row for what concerns all instances: registering vaults."""
 
 
 class UnknownInstance(SextonError):

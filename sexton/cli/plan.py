@@ -97,12 +97,12 @@ def _round(settings: "Settings", db: "Database", request: RecycleRequest) -> Rou
     from sexton.lease import LeaseStore
     from sexton.recycle.store import RoundStore
 
-    report = asyncio.run(_run(settings, request))
-    return report or RoundStore(db, LeaseStore(db)).find_round(request.instance)[0]
+    ended = asyncio.run(_run(settings, request))
+    return ended if isinstance(ended, RoundReport) else RoundStore(db, LeaseStore(db)).report(ended)
 
 
-async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | None:
-    """Start the workflow and wait for its report; None when the round failed after it had opened."""
+async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | int:
+    """Start the workflow and wait for its report, or for the number of the round that failed."""
     from temporalio.client import WorkflowFailureError
     from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
     from temporalio.service import RPCError
@@ -116,7 +116,7 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | N
     client = await connect(settings)
     try:
         handle = await client.start_workflow(
-            "recycle-instance", request, id=name, task_queue=ids.control_queue(deployment), result_type=RoundReport
+            ids.RECYCLE, request, id=name, task_queue=ids.control_queue(deployment), result_type=RoundReport
         )
     except WorkflowAlreadyStartedError as e:
         raise SextonError(f"a round of {request.instance} is running already; see: sexton status") from e
@@ -131,8 +131,8 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | N
         return report
     except WorkflowFailureError as e:
         cause: BaseException | None = e.cause
-        if isinstance(cause, ApplicationError) and cause.type == "RoundFailed":
-            return None
+        if isinstance(cause, ApplicationError) and cause.type == ids.ROUND_FAILED:
+            return int(cause.details[0])
         if isinstance(cause, ActivityError):
             cause = cause.cause
         raise SextonError(str(getattr(cause, "message", cause) or e)) from e

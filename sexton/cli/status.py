@@ -8,7 +8,7 @@ from sexton.cli.context import Json, counts, dump, opened, show, size, when
 
 
 def status(as_json: Json = False) -> None:
-    """Print every instance: what waits, what is due, what is held, the last round. Needs neither Temporal nor vaults.
+    """Print every instance: what waits, is due, is set aside, the last round. Needs neither Temporal nor vaults.
 
     Example: sexton status
     """
@@ -49,7 +49,7 @@ def why(
     instance: Annotated[str | None, typer.Option(help="Only in this instance.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell one object's or id's story: live, marked when, held by what, claimed where, gone when.
+    """Tell one object's or id's story: live, marked when, due when, set aside why, claimed where, gone when.
 
     Example: sexton why data/12/ab34_0.dat
     """

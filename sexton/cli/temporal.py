@@ -5,6 +5,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
 
 from config.settings import Settings
 from sexton.errors import SextonError
@@ -24,6 +25,13 @@ async def connect(settings: Settings) -> Client:
 
 async def pollers(client: Client, settings: Settings) -> int:
     """Return how many workers polled this deployment's queue for workflows lately."""
+    try:
+        return await _pollers(client, settings)
+    except RPCError as e:
+        raise SextonError(f"Temporal does not say who polls: {e.message}") from e
+
+
+async def _pollers(client: Client, settings: Settings) -> int:
     described = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=settings.temporal.namespace,

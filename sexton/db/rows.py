@@ -13,6 +13,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from sexton.db.engine import Database
 
+NAME = "given"
+"""What such rows are called in a statement."""
+
 
 def in_list(db: Database, column: Column[Any], values: Iterable[Any]) -> ColumnElement[bool]:
     """Return the condition that the column is one of the values."""
@@ -22,22 +25,21 @@ def in_list(db: Database, column: Column[Any], values: Iterable[Any]) -> ColumnE
     return column.in_(select(each.c.value))
 
 
-def as_rows(db: Database, data: Iterable[Mapping[str, Any]], name: str = "given", **columns: Any) -> FromClause:
+def as_rows(db: Database, data: Iterable[Mapping[str, Any]], **columns: Any) -> FromClause:
     """Return a table-like clause with one row per mapping.
 
     Args:
         db: whose dialect is meant.
         data: mappings with the keys named in ``columns``; a missing key is NULL.
-        name: alias in the statement.
         columns: column name to SQLAlchemy type.
     """
     text = json.dumps(list(data), ensure_ascii=True)
     if db.dialect == "postgresql":
         given = func.jsonb_to_recordset(literal(text, Text()).cast(JSONB))
-        return given.table_valued(*[Column(c, t) for c, t in columns.items()], name=name).render_derived(
-            name=name, with_types=True
+        return given.table_valued(*[Column(c, t) for c, t in columns.items()], name=NAME).render_derived(
+            name=NAME, with_types=True
         )
-    each = func.json_each(literal(text, Text())).table_valued("value", name=f"{name}_json")
+    each = func.json_each(literal(text, Text())).table_valued("value", name=f"{NAME}_json")
     picked = [func.json_extract(each.c.value, f"$.{c}", type_=t).label(c) for c, t in columns.items()]
     # Read the JSON once: SQLite would otherwise parse it again for every row it is joined with (seen: 8 s a page).
-    return select(*picked).select_from(each).cte(name).prefix_with("MATERIALIZED", dialect="sqlite")
+    return select(*picked).select_from(each).cte(NAME).prefix_with("MATERIALIZED", dialect="sqlite")

@@ -1,13 +1,14 @@
 """Claim one chunk of marks: the irrevocable decision, under the guard, with every condition checked again.
 
 What it re-checks (design, rule 4): lease epoch and attempt are mine, the instance is enabled, the state is MARKED, the
-retention has passed, and nothing holds the mark. Marks whose owner's transaction is deciding about them this moment
-are left for the next round: nobody waits for an owner while holding the guard.
+retention has passed and the mark is not set aside. Vault and liveness were asked just before (docs/adr/0008); a holder
+that is a row belongs here, after the guard. Marks whose owner's transaction is deciding about them this moment are left
+for the next round: nobody waits for an owner while holding the guard.
 """
 
 from collections.abc import Sequence
 
-from sqlalchemy import and_, delete, func, select, update
+from sqlalchemy import and_, delete, select, update
 
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
@@ -77,9 +78,11 @@ class Claims:
             add(db, c, hand.round, per)
             reached("claim.written")
         reached("claim.committed")
-        return Claimed(claimed, self._still_marked(hand, rest))
+        seen = {Ref(r.kind, r.id) for r in locked}
+        return Claimed(claimed, self._existing(hand, [r for r in rest if r not in seen]))
 
-    def _still_marked(self, hand: Hand, refs: Sequence[Ref]) -> frozenset[Ref]:
+    def _existing(self, hand: Hand, refs: Sequence[Ref]) -> frozenset[Ref]:
+        """Return those that are there: what was passed over and still exists is locked by an owner's transaction."""
         if not refs:
             return frozenset()
         mark = self._db.t.mark
@@ -87,10 +90,3 @@ class Claims:
         with self._db.read() as c:
             found = c.execute(select(mark.c.kind, mark.c.id).where(here))
             return frozenset(Ref(*row) for row in found)
-
-    def claimed_count(self, instance: str) -> int:
-        """Return how many marks are claimed and not gone."""
-        mark = self._db.t.mark
-        with self._db.read() as c:
-            counted = select(func.count()).where(mark.c.instance == instance, mark.c.state == "CLAIMED")
-            return int(c.execute(counted).scalar_one())

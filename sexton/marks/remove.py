@@ -105,7 +105,7 @@ class Removals:
         return [_Sums(row, files.get(Ref(row.kind, row.id), {})) for row in marks]
 
     def _to_history(self, c: Connection, hand: Hand, gone: Sequence["_Sums"], now: int) -> None:
-        """Files are confirmed gone: one history row each, then the records go. History first, or a trigger refuses."""
+        """Files are confirmed gone: a history row each, then the records go (else SQLite's trigger refuses)."""
         if not gone:
             return
         db, mark, history, file = self._db, self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file

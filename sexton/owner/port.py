@@ -1,10 +1,11 @@
 """The port to an owner: what it has for us, and what it says about a batch we are about to claim.
 
 Marks are always rows of ``mark``. For an owner in the same database (``sql``) they are there already and its own commit
-is the fence, so most of these answer at once; an owner in another store answers over HTTP.
+is the fence, so it is only asked what is live. An owner in another store will also bring its marks, expand parents and
+fence (``due``, ``expand``, ``fence``): they come with its adapter.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sexton.errors import SextonError
@@ -17,18 +18,6 @@ class OwnerSilent(SextonError):
 
 class Owner(Protocol):
     """One database's word about its marks. Each call may be repeated."""
-
-    def due(self, instance: str) -> int:
-        """Bring the owner's marks into ``mark``; return how many came."""
-        ...
-
-    def expand(self, instance: str, mark: DueMark) -> Iterable[DueMark]:
-        """Yield the marks a parent mark stands for; nothing when it stands for none."""
-        ...
-
-    def fence(self, instance: str, batch: int, refs: Sequence[Ref]) -> dict[Ref, str]:
-        """Make the owner refuse commit and undrop of these marks; return those in use, each with the reason."""
-        ...
 
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
         """Tell the owner that the files of these marks are gone."""

@@ -5,7 +5,7 @@ database holds several): ``key`` is an object, or a prefix ending with a separat
 touches anything live is kept: an owner's mistake must not cost it data. Without the view there is no such check.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -57,18 +57,6 @@ class SqlOwner:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-
-    def due(self, instance: str) -> int:  # noqa: ARG002
-        """Return 0: the marks are rows already."""
-        return 0
-
-    def expand(self, instance: str, mark: DueMark) -> Iterable[DueMark]:  # noqa: ARG002
-        """Return nothing: such an owner marks leaves."""
-        return ()
-
-    def fence(self, instance: str, batch: int, refs: Sequence[Ref]) -> dict[Ref, str]:  # noqa: ARG002
-        """Return nothing in use: the claim itself is the fence, in the owner's database."""
-        return {}
 
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
         """Do nothing: the mark's removal is in the owner's database."""

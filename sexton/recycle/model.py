@@ -6,6 +6,10 @@ since 1970 on the database's clock.
 
 from pydantic import BaseModel, ConfigDict, Field
 
+HELD_BY_VAULT = "vault "
+HELD_BY_OWNER = "owner: "
+"""How a holder's name begins where a vault's fault or an owner's silence keeps marks."""
+
 
 class Message(BaseModel):
     """A frozen value that ignores what it does not know."""
@@ -116,11 +120,12 @@ class AdoptOrder(Message):
     upload_grace_seconds: int
 
 
-class Tally(Message):
-    """Counts of one kind in one vault. Objects, but for ``claimed`` and ``removed``, which are marks."""
+class Counts(Message):
+    """What happened to objects and, for ``claimed`` and ``removed``, to marks.
 
-    kind: str
-    vault: str
+    ``bytes_estimated`` is what owners said where nothing was measured; hidden objects are behind delete markers.
+    """
+
     claimed: int = 0
     removed: int = 0
     deleted: int = 0
@@ -130,6 +135,13 @@ class Tally(Message):
     bytes_freed: int = 0
     bytes_estimated: int = 0
     bytes_hidden: int = 0
+
+
+class Tally(Counts):
+    """Counts of one kind in one vault."""
+
+    kind: str
+    vault: str
 
 
 class CloseOrder(Message):
@@ -139,14 +151,14 @@ class CloseOrder(Message):
     plan: int | None
     outcome: str
     error: str = ""
-    scanned: dict[str, int] = Field(default_factory=dict)
-    due: dict[str, int] = Field(default_factory=dict)
+    scanned: int = 0
+    due: int = 0
     held: dict[str, int] = Field(default_factory=dict)
     quarantined: int = 0
 
 
-class RoundReport(Message):
-    """One round, told honestly; stored with it. ``estimated`` bytes are what owners said, never measured."""
+class RoundReport(Counts):
+    """One round, told honestly; stored with it."""
 
     round: int
     instance: str
@@ -156,15 +168,6 @@ class RoundReport(Message):
     error: str = ""
     scanned: int = 0
     due: int = 0
-    claimed: int = 0
-    removed: int = 0
-    deleted: int = 0
-    absent: int = 0
-    hidden: int = 0
-    failed: int = 0
-    bytes_freed: int = 0
-    bytes_estimated: int = 0
-    bytes_hidden: int = 0
     quarantined: int = 0
     waiting: int = 0
     held: dict[str, int] = Field(default_factory=dict)

@@ -13,13 +13,13 @@ from sexton.crashpoints import reached
 from sexton.marks.model import CHUNK_MARKS, DueMark, File, Hand, Problem, Reason, Ref
 from sexton.marks.policy import problem
 from sexton.owner.port import Owner, OwnerSilent
-from sexton.recycle.model import AdoptOrder, Cursor, Opened, RangeOrder, RangeReceipt
+from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT, AdoptOrder, Cursor, Opened, RangeOrder, RangeReceipt
 from sexton.recycle.port import GuardBusy, Leases, Marks
 from sexton.recycle.sweep import Holding, Sweeper
 from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 
 RANGE_OBJECTS = 100_000
-"""Objects after which a range ends and the workflow hears of it."""
+"""Objects, or marks looked at, after which a range ends and the workflow hears of it."""
 CHUNK_FILES = 20_000
 """Files after which a chunk is claimed although it could hold more marks."""
 LAP_FILES = 8_000
@@ -75,8 +75,8 @@ class Recycler:
         quarantined = 0
         while objects < RANGE_OBJECTS and not finished:
             lap: list[Ref] = []
-            files = 0
-            while files < LAP_FILES and len(lap) < LAP_FILES:
+            files = looked = 0
+            while max(files, looked) < LAP_FILES:
                 holding.prove()
                 room = min(CHUNK_MARKS, order.limit - claimed)
                 due = self._marks.due(hand.instance, order.kind, order.cutoff, cursor, room) if room > 0 else ()
@@ -93,8 +93,9 @@ class Recycler:
                 lap += taken
                 claimed += len(taken)
                 files += chunk.files
+                looked += chunk.seen
             self._delete(hand, holding, lap, order.upload_grace_seconds)
-            objects += files
+            objects += max(files, looked)
         done = RangeReceipt(
             scanned=scanned,
             claimed=claimed,
@@ -139,7 +140,7 @@ class Recycler:
         try:
             live = self._owner.live(hand.instance, due, holding.prove)
         except OwnerSilent as e:
-            chunk.held[f"owner: {e}"] = chunk.seen = len(due)
+            chunk.held[f"{HELD_BY_OWNER}{e}"] = chunk.seen = len(due)
             return chunk
         buffer: list[File] = []
         vaults: dict[str, Vault] = {}
@@ -149,15 +150,15 @@ class Recycler:
             if mark.ref in live:
                 chunk.held[LIVE] += 1
                 continue
-            expandable = mark.prefix is None and mark.keys is None
-            wrong = problem(mark) if not expandable or not any(self._owner.expand(hand.instance, mark)) else None
+            wrong = problem(mark)
             if wrong is not None:
                 chunk.problems.append(Problem(mark, *wrong))
                 continue
+            name = str(mark.vault)
+            if name in holding.unreachable:
+                chunk.held[f"{HELD_BY_VAULT}{name}: {UNREACHABLE}"] += 1
+                continue
             try:
-                name = str(mark.vault)
-                if name in holding.unreachable:
-                    raise holding.unreachable[name]
                 if name not in vaults:
                     vaults[name] = self._vaults.get(hand.instance, name)
                 for files in _files(vaults[name], holding, mark):
@@ -170,8 +171,8 @@ class Recycler:
                 chunk.problems.append(Problem(mark, Reason.UNKNOWN_VAULT, str(e)))
             except VaultFault as e:
                 if e.reason == UNREACHABLE:
-                    holding.unreachable[name] = e
-                chunk.held[f"vault {e.vault}: {e.reason}"] += 1
+                    holding.unreachable.add(name)
+                chunk.held[f"{HELD_BY_VAULT}{e.vault}: {e.reason}"] += 1
                 buffer = [f for f in buffer if (f.kind, f.id) != mark.ref]
                 self._marks.drop_files(hand, [mark.ref])
             else:
@@ -195,7 +196,7 @@ class Recycler:
                 self._vaults.get(hand.instance, name)
             except (VaultFault, UnknownVault) as e:
                 lost = {ref for ref, vault in chunk.vaults.items() if vault == name}
-                self._keep(hand, chunk, lost, f"vault {name}: {getattr(e, 'reason', Reason.UNKNOWN_VAULT)}")
+                self._keep(hand, chunk, lost, f"{HELD_BY_VAULT}{name}: {getattr(e, 'reason', Reason.UNKNOWN_VAULT)}")
         self._keep_live(hand, holding, chunk)
         if not chunk.resolved:
             return []
@@ -214,7 +215,7 @@ class Recycler:
         try:
             live = self._owner.live(hand.instance, chunk.resolved, holding.prove)
         except OwnerSilent as e:
-            self._keep(hand, chunk, set(chunk.refs), f"owner: {e}")
+            self._keep(hand, chunk, set(chunk.refs), f"{HELD_BY_OWNER}{e}")
         else:
             self._keep(hand, chunk, set(live), LIVE)
 

@@ -1,14 +1,22 @@
 """Plans, rounds and their reports, as rows."""
 
-from typing import Any
-
-from sqlalchemy import and_, case, delete, exists, func, insert, select, tuple_, update
+from sqlalchemy import Connection, and_, case, delete, exists, func, insert, select, tuple_, update
 
 from sexton.db.engine import Database
 from sexton.lease import LeaseStore
 from sexton.marks.batches import Batches
 from sexton.recycle import policy as rules
-from sexton.recycle.model import CloseOrder, KindPlan, Opened, Plan, Policy, RoundReport, Tally
+from sexton.recycle.model import (
+    HELD_BY_OWNER,
+    HELD_BY_VAULT,
+    CloseOrder,
+    KindPlan,
+    Opened,
+    Plan,
+    Policy,
+    RoundReport,
+    Tally,
+)
 from sexton.recycle.port import NotEnabled, PlanRefused
 from sexton.registry.store import Registry
 
@@ -133,6 +141,12 @@ class RoundStore:
             raise PlanRefused(f"there is no plan {plan}; make one: sexton plan INSTANCE")
         return Plan.model_validate(body | {"id": plan})
 
+    def report(self, round_: int) -> RoundReport:
+        """Return the stored report of a round that has ended."""
+        wanted = select(self._db.t.round.c.report).where(self._db.t.round.c.id == round_)
+        with self._db.read() as c:
+            return RoundReport.model_validate(c.execute(wanted).scalar_one())
+
     def find_round(self, instance: str, last: int = 1) -> list[RoundReport]:
         """Return the newest reports of an instance, newest first; a running round has no report yet."""
         t = self._db.t.round
@@ -154,14 +168,14 @@ class RoundStore:
                 report = self._report(c, order)
                 now = self._db.now(c)
                 ended = {"state": report.state, "ended_at": now, "report": report.model_dump(mode="json")}
-                c.execute(update(t.round).where(t.round.c.id == round_).values(**ended))
-                if order.opened.may_delete:
+                if order.opened.may_delete:  # plan before round, as ``open`` does
                     c.execute(update(t.plan).where(t.plan.c.id == order.plan).values(state="APPLIED"))
+                c.execute(update(t.round).where(t.round.c.id == round_).values(**ended))
                 self._forget_history(c, report.instance, now)
         self._leases.free(order.opened.lease)
         return report
 
-    def _report(self, c: Any, order: CloseOrder) -> RoundReport:
+    def _report(self, c: Connection, order: CloseOrder) -> RoundReport:
         t, instance = self._db.t, order.opened.lease.instance
         rows = c.execute(
             select(t.tally).where(t.tally.c.round == order.opened.round).order_by(t.tally.c.kind, t.tally.c.vault)
@@ -179,17 +193,17 @@ class RoundStore:
             state=order.outcome,
             observed=not order.opened.may_delete,
             error=order.error,
-            scanned=sum(order.scanned.values()),
-            due=sum(order.due.values()),
+            scanned=order.scanned,
+            due=order.due,
             quarantined=order.quarantined,
             waiting=waiting,
             held=order.held,
-            faults=sum(n for who, n in order.held.items() if who.startswith(("vault ", "owner: "))),
+            faults=sum(n for who, n in order.held.items() if who.startswith((HELD_BY_VAULT, HELD_BY_OWNER))),
             tallies=tallies,
             **sums,
         )
 
-    def _forget_history(self, c: Any, instance: str, now: int) -> None:
+    def _forget_history(self, c: Connection, instance: str, now: int) -> None:
         history = self._db.t.mark_history
         edge = now - HISTORY_DAYS * 86_400_000
         # While the parent is still marked its undrop must see that a child is gone.

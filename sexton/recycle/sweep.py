@@ -14,8 +14,8 @@ from sexton.storage.model import KeyResult, Outcome
 from sexton.storage.port import UnknownVault, Vault, VaultFault, Vaults
 
 PROOF_SECONDS = 5.0
-"""A lease is renewed at least this often, and no page begins on an older proof. A page takes at most 15 s (connect and
-read timeouts), so it ends long before a lease of 60 s that was renewed 5 s ago."""
+"""A lease is renewed at least this often, and no page begins on an older proof. A request takes at most 15 s (connect
+and read timeouts) and a page is one request but for keys that XML cannot hold: it ends before a lease of 60 s does."""
 PATIENCE_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Waits before keys that the store throttled are tried again in the same round."""
 
@@ -28,7 +28,7 @@ class Holding:
         self._lease = lease
         self._pulse = pulse
         self._proved = float("-inf")
-        self.unreachable: dict[str, VaultFault] = {}
+        self.unreachable: set[str] = set()
         """Vaults that did not answer during this range: their other marks are kept without waiting for each again."""
         self._lock = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""The story of one object or mark: live, marked, held, claimed, gone."""
+"""The story of one object or mark: live, marked, due, set aside, claimed, gone."""
 
 from typing import Any
 

@@ -75,7 +75,7 @@ def test_a_mark_that_touches_what_is_live_is_kept_until_it_is_not(rig: Rig, root
         c.execute(text("DELETE FROM live"))
     again = rig.round()
     assert (again.held, again.claimed) == ({}, 1)
-    assert len(listing(root)) == 1 if mark is BY_KEYS or mark is BY_PREFIX else 3
+    assert len(listing(root)) == (1 if mark is BY_KEYS or mark is BY_PREFIX else 3)
 
 
 def test_what_is_live_elsewhere_keeps_nothing(rig: Rig, root: Path) -> None:

@@ -28,7 +28,8 @@ def test_r43_two_instances_never_share_a_place(rig: Rig, tmp_path: Path, first: 
         rig.local(tmp_path / second, "mine", "other")
 
     assert rig.registry.vaults("other") == []
-    assert not (tmp_path / second / MARKER_KEY).exists() or first == second
+    markers = [p for p in tmp_path.rglob("vault.json") if json.loads(p.read_text())["instance"] == "other"]
+    assert markers == []
 
 
 def test_r43_s3_prefixes_that_overlap_are_refused_and_neighbours_are_not(faulty: Faulty) -> None:

@@ -18,13 +18,6 @@ async def start_local() -> WorkflowEnvironment:
     )
 
 
-async def start_time_skipping() -> WorkflowEnvironment:
-    """A server whose clock jumps ahead while workflows sleep; one clock for all, no schedules, no listing."""
-    return await WorkflowEnvironment.start_time_skipping(
-        data_converter=pydantic_data_converter, test_server_existing_path=find_binary("temporal-test-server")
-    )
-
-
 class DevServer:
     """A dev server for a whole session; `connect()` gives a client in the caller's own event loop."""
 

@@ -11,8 +11,11 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 
 from sexton.contract import NewMark
 from sexton.crashpoints import installed
+from sexton.recycle import steps
+from sexton.recycle.port import LeaseLost
 from tests.rig import listing, put
 from tests.workflows.conftest import Served
+from workflows import ids
 
 
 async def test_a_round_deletes_what_is_due_and_reports_it(served: Served, shop: str, tmp_path: Path) -> None:
@@ -162,3 +165,37 @@ async def test_a_round_that_could_not_finish_fails_in_temporal_and_stores_why(
     assert f"{shop} only observes" in report.error
     assert listing(root) == {"a.dat": 10}
     assert rig.count("lease", instance=shop, state="BUSY") == 0
+
+
+async def test_a_cancel_that_meets_the_end_of_an_activity_still_stops_the_round(
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "RANGE_OBJECTS", 100)
+    monkeypatch.setattr(steps, "LAP_FILES", 100)
+    monkeypatch.setattr(steps, "CHUNK_MARKS", 100)
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    for n in range(1_000):
+        put(root, f"{n}.dat", 1)
+    marks = (NewMark(id=f"t{n}", vault="disk", keys=(f"{n}.dat",)) for n in range(1_000))
+    rig.mark("dropped", *marks, instance=shop)
+    rig.later(10_801)
+    claimed = threading.Event()
+
+    def at_claim(name: str) -> None:
+        if name == "claim.committed" and not claimed.is_set():
+            claimed.set()
+            time.sleep(0.3)
+
+    with installed(at_claim):
+        handle = await served.start(shop)
+        await asyncio.to_thread(claimed.wait, 20)
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+
+    assert len(listing(root)) >= 500
+
+
+def test_error_types_are_the_names_of_their_classes() -> None:
+    assert LeaseLost.__name__ == ids.LEASE_LOST

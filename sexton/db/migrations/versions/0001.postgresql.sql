@@ -98,6 +98,7 @@ CREATE TABLE sexton.mark (
 CREATE INDEX mark_due ON sexton.mark (instance, kind, ages_from, id)
     WHERE state = 'MARKED' AND quarantined_reason IS NULL;
 CREATE INDEX mark_claimed ON sexton.mark (instance, batch, kind, id) WHERE state = 'CLAIMED';
+CREATE INDEX mark_late ON sexton.mark (instance, kind, id) WHERE state = 'CLAIMED' AND swept_at IS NOT NULL;
 CREATE INDEX mark_children ON sexton.mark (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX mark_quarantined ON sexton.mark (instance, quarantined_reason) WHERE quarantined_reason IS NOT NULL;
 
@@ -186,6 +187,8 @@ CREATE TABLE sexton.batch (
     receipt jsonb,
     UNIQUE (round, kind, number)
 );
+
+CREATE INDEX batch_open ON sexton.batch (instance) WHERE state = 'OPEN';
 
 CREATE TABLE sexton.tally (
     round bigint NOT NULL REFERENCES sexton.round (id),

@@ -85,6 +85,7 @@ CREATE TABLE sexton_mark (
 CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, ages_from, id)
     WHERE state = 'MARKED' AND quarantined_reason IS NULL;
 CREATE INDEX sexton_mark_claimed ON sexton_mark (instance, batch, kind, id) WHERE state = 'CLAIMED';
+CREATE INDEX sexton_mark_late ON sexton_mark (instance, kind, id) WHERE state = 'CLAIMED' AND swept_at IS NOT NULL;
 CREATE INDEX sexton_mark_children ON sexton_mark (instance, parent_kind, parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX sexton_mark_quarantined ON sexton_mark (instance, quarantined_reason) WHERE quarantined_reason IS NOT NULL;
 
@@ -173,6 +174,8 @@ CREATE TABLE sexton_batch (
     receipt text,
     UNIQUE (round, kind, number)
 );
+
+CREATE INDEX sexton_batch_open ON sexton_batch (instance) WHERE state = 'OPEN';
 
 CREATE TABLE sexton_tally (
     round integer NOT NULL REFERENCES sexton_round (id),
