@@ -6,7 +6,6 @@ from temporalio.testing import WorkflowEnvironment
 
 from sexton.embedded import find_binary
 
-
 STARTS = 5
 
 
