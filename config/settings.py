@@ -136,7 +136,10 @@ class Settings(BaseSettings):
     def require_deployment(self) -> str:
         """The deployment id, which every vault's marker must carry; ``SettingsError`` where none is set."""
         if not self.deployment:
-            raise SettingsError("no deployment id: run `sexton init` (it prints one) or set SEXTON_DEPLOYMENT.")
+            raise SettingsError(
+                f"no deployment id: SEXTON_DEPLOYMENT is not set, and {home().absolute() / 'env'} (of sexton up) does "
+                "not give one; go to the right directory, set it, or begin anew with: sexton init"
+            )
         return self.deployment
 
     def retentions(self) -> dict[str, int]:

@@ -47,13 +47,14 @@ def plan(
 
 
 def apply(
-    plan: Annotated[int, typer.Argument(help="The plan's number.")],
+    plan: Annotated[int, typer.Argument(help="The plan's number.", min=1, max=2**63 - 1)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete exactly what a stored plan says, marks as of its cutoff, and print the round's report.
 
-    Ctrl-C stops waiting, not the round. Exit code 0: all went, 1: something failed or stayed.
+    Ctrl-C stops waiting, not the round. Exit code 0: what could go went, 1: something failed, waits, or a vault
+    or the owner could not be asked.
 
     Example: sexton apply 7
     """
@@ -107,7 +108,7 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | i
     from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
     from temporalio.service import RPCError
 
-    from sexton.cli.temporal import connect, pollers
+    from sexton.cli.temporal import connect, taken
     from sexton.errors import SextonError
     from workflows import ids
 
@@ -125,8 +126,8 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | i
     try:
         waiting = asyncio.ensure_future(handle.result())
         done, _ = await asyncio.wait({waiting}, timeout=WORKER_PATIENCE_SECONDS)
-        if not done and await pollers(client, settings) == 0:
-            typer.echo("no worker polls this deployment's queue; start one: python -m worker (waiting)", err=True)
+        if not done and not await taken(handle):
+            typer.echo("no worker has taken the round yet; see doctor, or start one: python -m worker", err=True)
         report: RoundReport = await waiting
         return report
     except WorkflowFailureError as e:
@@ -136,10 +137,11 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | i
         if isinstance(cause, ActivityError):
             cause = cause.cause
         raise SextonError(str(getattr(cause, "message", cause) or e)) from e
+    except RPCError as e:
+        raise SextonError(f"lost Temporal ({e.message}); the round goes on when it is back: sexton status") from e
     except (asyncio.CancelledError, KeyboardInterrupt):
-        typer.echo(
-            f"the round goes on without us; see: sexton status, or {settings.temporal.ui_url or 'Temporal'}", err=True
-        )
+        ui = settings.temporal.ui_url or "Temporal"
+        typer.echo(f"the round goes on without us; see: sexton status; to stop it, cancel it in {ui}", err=True)
         raise
 
 
@@ -150,6 +152,8 @@ def _print(plan: Plan, observes: bool) -> None:
     typer.echo(f"kept: {counts(plan.held)}")
     if plan.claimed:
         typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
+    if plan.marks:
+        typer.echo("an upper bound: vaults, and what the owner shows as live, are asked when it is applied")
     if not plan.marks:
         typer.echo("nothing new is due")
     elif observes:
@@ -170,6 +174,8 @@ def _report(report: RoundReport, as_json: bool) -> None:
         seen = f"observed only, {report.due} due" if report.observed else f"{report.due} due, {report.claimed} claimed"
         show(f"round {report.round} of {report.instance}: {report.state}, {seen}", columns, rows)
         typer.echo(f"kept: {counts(report.held)}")
+        if report.quarantined:
+            typer.echo(f"set aside in this round: {report.quarantined}; see: sexton status, sexton why ID")
         if report.waiting:
             typer.echo(f"claimed and not finished: {report.waiting} marks; the next round tries them again")
         if report.error:

@@ -54,8 +54,11 @@ def why(
     Example: sexton why data/12/ab34_0.dat
     """
     from sexton.recycle.why import story
+    from sexton.registry.store import Registry
 
     with opened() as (settings, db):
+        if instance is not None:
+            Registry(db).instance(instance)
         lines = story(db, what, instance, settings.policy())
     if as_json:
         dump([line.model_dump(mode="json") for line in lines])

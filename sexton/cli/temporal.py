@@ -1,9 +1,12 @@
 """Reach Temporal from a command, and see whether any worker is there: a round without one waits for ever."""
 
+import time
+from typing import Any
+
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
@@ -23,6 +26,14 @@ async def connect(settings: Settings) -> Client:
         raise SextonError(f"cannot reach Temporal at {temporal.address}; start it: sexton up, or see doctor") from e
 
 
+POLL_SECONDS = 70
+
+
+async def taken(handle: WorkflowHandle[Any, Any]) -> bool:
+    """Return whether a worker has begun with the workflow; before, its history is start and a scheduled task."""
+    return (await handle.describe()).history_length > 2
+
+
 async def pollers(client: Client, settings: Settings) -> int:
     """Return how many workers polled this deployment's queue for workflows lately."""
     try:
@@ -39,4 +50,6 @@ async def _pollers(client: Client, settings: Settings) -> int:
             task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
         )
     )
-    return len(described.pollers)
+    # Temporal remembers pollers for minutes after they stopped; one that lives polls anew at least once a minute.
+    edge = time.time() - POLL_SECONDS
+    return sum(1 for p in described.pollers if p.last_access_time.seconds >= edge)

@@ -75,6 +75,9 @@ def belongs_to(database_url: str) -> str:
 
 def check(database: Database, deployment: str) -> None:
     """Raise ``SchemaError`` unless the schema is at this version and belongs to this deployment."""
+    file = str(database.engine.url.database)
+    if database.dialect == "sqlite" and not Path(file).is_file():  # connecting would make an empty one
+        raise SchemaError(f"there is no file {file}; was it moved? To make a new one run: sexton init")
     try:
         with database.read() as c:
             found, head = _version(database, c), _head(database)

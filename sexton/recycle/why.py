@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, Text, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, Text, and_, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import JSONB
 
 from sexton.db.engine import Database
@@ -35,7 +35,9 @@ def story(db: Database, what: str, instance: str | None, policy: Policy) -> list
     ]
     with db.read() as c:
         now = db.now(c)
-        told += [_marked(row, policy, now) for row in c.execute(_about(db, db.t.mark, names, instance))]
+        marked = c.execute(_about(db, db.t.mark, names, instance)).all()
+        waits = {i: _waits(db, c, i, live=bool(told)) for i in {row.instance for row in marked}}
+        told += [_marked(row, policy, now, waits[row.instance]) for row in marked]
         told += [_gone(row) for row in c.execute(_about(db, db.t.mark_history, names, instance))]
     return told
 
@@ -55,7 +57,22 @@ def _about(db: Database, table: Table, names: set[str], instance: str | None) ->
     return found if instance is None else found.where(table.c.instance == instance)
 
 
-def _marked(row: Any, policy: Policy, now: int) -> Story:
+def _waits(db: Database, c: Connection, instance: str, *, live: bool) -> str:
+    """Return what keeps a due mark of an instance from going, as far as SQL alone can tell."""
+    if live:
+        return "kept: live (see above)"
+    t = db.t
+    if c.execute(select(t.instance.c.mode).where(t.instance.c.id == instance)).scalar_one_or_none() == "observe":
+        return f"waits: {instance} only observes; run: sexton enable {instance}"
+    ended = select(t.round.c.id, t.round.c.report).where(t.round.c.instance == instance, t.round.c.report.is_not(None))
+    last = c.execute(ended.order_by(t.round.c.id.desc()).limit(1)).one_or_none()
+    if last is None:
+        return f"waits for a round: sexton plan {instance}"
+    held = ", ".join(f"{n} by {who}" for who, n in sorted(last.report.get("held", {}).items()))
+    return f"waits for the next round; round {last.id} kept {held or 'nothing'}"
+
+
+def _marked(row: Any, policy: Policy, now: int, waits: str) -> Story:
     where = f"prefix {row.prefix}" if row.prefix else f"{len(row._mapping['keys'] or ())} keys"
     events = [
         (row.marked_at, f"marked {row.kind}: {where} in vault {row.vault}, {row.bytes} bytes by its owner's word")
@@ -68,7 +85,10 @@ def _marked(row: Any, policy: Policy, now: int) -> Story:
         events.append((0, "kept: no retention is set for this kind"))
     elif row.state == "MARKED" and retention is not None and cutoff is not None:
         due = row.ages_from + retention * 1000
-        events.append((due, "due" if row.ages_from <= cutoff else "falls due; until then undrop brings it back"))
+        if row.ages_from <= cutoff:
+            events += [(due, "due"), *([(0, waits)] if row.quarantined_reason is None else [])]
+        else:
+            events.append((due, "falls due; until then undrop brings it back"))
     if row.claimed_at:
         events.append((row.claimed_at, f"claimed in batch {row.batch} (lease epoch {row.lease_epoch}); irrevocable"))
     if row.swept_at:

@@ -116,7 +116,7 @@ def fault(vault: str, error: Exception) -> VaultFault:
         said = f"{code}: {message} (HTTP {status})"
         # The code before the status: boto3 gives an error document in a 200 the status 500.
         if code == "NoSuchBucket" or (code == "404" and status == 404):
-            return VaultFault(vault, "NO_BUCKET", f"{said}; restore the bucket or remove the vault")
+            return VaultFault(vault, "NO_BUCKET", f"{said}; create the bucket, or correct its name")
         if code in _LOGIN_CODES or code == "AccessDenied" or status in (401, 403):
             return VaultFault(vault, "DENIED", f"{said}; check the credentials and their permissions")
         if is_busy(code, status):
