@@ -26,6 +26,7 @@ from sexton.refusals import (
     NotFirst,
     Refused,
     UnknownInstance,
+    check_text,
     typed,
 )
 
@@ -105,7 +106,7 @@ def prepare(
         raise BadInput("prepare takes one prefix for each id")
     if type(txn_ttl_seconds) is not int:
         raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds!r}; it must be whole seconds")
-    _check_text(instance, owner_txn, vault, *ids, *prefixes)
+    check_text(instance, owner_txn, vault, *ids, *prefixes)
     if not 0 < txn_ttl_seconds <= MAX_TTL_SECONDS:
         raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds}; it must be above 0 and at most {MAX_TTL_SECONDS}")
     lite = _begun(connection)
@@ -170,7 +171,7 @@ def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, 
     for m in marks:
         parent = m.parent or (None, None)
         keys = None if m.keys is None else json.dumps(m.keys)
-        _check_text(m.id, m.vault, m.prefix or "", *(m.keys or ()))
+        check_text(m.id, m.vault, m.prefix or "", *(m.keys or ()))
         if m.bytes > MAX_BYTES:
             raise BadInput(f"{m.id}: bytes is {m.bytes}; one mark frees at most 1 PiB ({MAX_BYTES})")
         rows.append((instance, kind, m.id, m.vault, m.prefix, keys, m.bytes, *parent, m.owner_txn))
@@ -280,21 +281,6 @@ def _sqlite(connection: Connection | sqlite3.Connection) -> sqlite3.Connection |
     if connection.dialect.name != "postgresql":
         _unsupported(connection.dialect.name)
     return None
-
-
-def _check_text(*texts: str) -> None:
-    """Refuse what a database cannot hold as text, or would cut short."""
-    for value in texts:
-        if not isinstance(value, str) or "\0" in value or (not value.isprintable() and _unencodable(value)):
-            raise BadInput(f"{value!r} is not text that a database can hold: no NUL, no lone surrogate")
-
-
-def _unencodable(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def _unsupported(name: str) -> NoReturn:

@@ -77,3 +77,18 @@ class typed:
                 rule = (broken[1] or broken[2]).replace("_", " ")
                 raise BadInput(f"refused: {rule}") from error
         return False
+
+
+def check_text(*texts: str) -> None:
+    """Refuse what a database cannot hold as text, or would cut short."""
+    for value in texts:
+        if not isinstance(value, str) or "\0" in value or (not value.isprintable() and _unencodable(value)):
+            raise BadInput(f"{value!r} is not text that a database can hold: no NUL, no lone surrogate")
+
+
+def _unencodable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -13,13 +13,14 @@ Objects = Mapping[Key, int]
 
 
 def listing(vaults: Iterable["Vault"]) -> dict[Key, int]:
-    """List every object of the vaults, Sexton's marker included."""
+    """List every object of the vaults. Sexton's marker counts as an object of 0 bytes: each round writes its number in."""
     found = {}
     for vault in vaults:
         pages = vault.client.get_paginator("list_objects_v2").paginate(Bucket=vault.bucket, Prefix=vault.prefix)
         for page in pages:
             for entry in page.get("Contents", ()):
-                found[vault.name, entry["Key"].removeprefix(vault.prefix)] = entry["Size"]
+                key = entry["Key"].removeprefix(vault.prefix)
+                found[vault.name, key] = 0 if key.startswith("_sexton/") else entry["Size"]
     return found
 
 
