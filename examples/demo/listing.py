@@ -13,7 +13,7 @@ Objects = Mapping[Key, int]
 
 
 def listing(vaults: Iterable["Vault"]) -> dict[Key, int]:
-    """List every object of the vaults. Sexton's marker counts as an object of 0 bytes: each round writes its number in."""
+    """List every object. Sexton's marker counts as one of 0 bytes: each round writes its number into it."""
     found = {}
     for vault in vaults:
         pages = vault.client.get_paginator("list_objects_v2").paginate(Bucket=vault.bucket, Prefix=vault.prefix)
