@@ -10,7 +10,7 @@ from sexton.db.rows import as_rows
 from sexton.marks.fence import prove
 from sexton.marks.model import File, Hand, Page, Ref
 from sexton.marks.rows import among
-from sexton.storage.model import PAGE_KEYS
+from sexton.storage.model import PAGE_KEYS, Outcome
 
 READ_PAGES = 8
 """Pages read at once, so that the files of several vaults still make full pages."""
@@ -50,7 +50,7 @@ class Files:
         file, db = self._db.t.mark_file, self._db
         with db.write() as c:
             prove(db, c, hand)
-            undone = or_(file.c.outcome.is_(None), file.c.outcome == "failed")
+            undone = or_(file.c.outcome.is_(None), file.c.outcome == Outcome.FAILED)
             c.execute(delete(file).where(file.c.instance == hand.instance, undone, among(db, file, refs)))
 
     def pages(self, hand: Hand, after: int = 0) -> Sequence[Page]:

@@ -118,7 +118,7 @@ class Sweeper:
                 continue
             reached("files.deleted")
             self._marks.record(hand, page, results)
-            throttled |= any(r.outcome == "throttled" for r in results)
+            throttled |= any(r.outcome is Outcome.THROTTLED for r in results)
         return throttled
 
     def _wait(self, seconds: float, holding: Holding) -> None:

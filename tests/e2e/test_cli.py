@@ -150,6 +150,23 @@ def test_init_prints_a_new_deployment_once_and_never_adopts_a_copy(sexton: Run) 
     assert (other.returncode, "belongs to deployment sexton-" in other.stderr) == (1, True)
 
 
+def test_a_vault_ahead_of_its_database_is_trusted_only_on_command(sexton: Run, shop: Database, tmp_path: Path) -> None:
+    marker = tmp_path / "v" / "_sexton" / "vault.json"
+    marker.write_text(json.dumps(json.loads(marker.read_text()) | {"round": 99, "run": "of a newer copy"}))
+
+    behind = sexton("vault", "list", "shop", "--json")
+    unanswered = sexton("vault", "trust", "shop", "disk")
+    still = sexton("vault", "list", "shop", "--json")
+    trusted = sexton("vault", "trust", "shop", "disk", "--yes")
+    ours = sexton("vault", "list", "shop", "--json")
+
+    assert json.loads(behind.stdout)[0]["proof"].startswith("BEHIND")
+    assert unanswered.returncode == 1
+    assert json.loads(still.stdout)[0]["proof"].startswith("BEHIND")
+    assert trusted.returncode == 0
+    assert json.loads(ours.stdout)[0]["proof"] == "ours"
+
+
 def test_contract_test_races_and_leaves_nothing_behind(sexton: Run, shop: Database) -> None:
     raced = sexton("contract", "test", "--marks", "400")
 
