@@ -17,7 +17,7 @@ from sexton.cli.temporal import connect
 from sexton.db import schema
 from sexton.db.engine import Database
 from sexton.errors import SextonError
-from sexton.lease import LeaseStore
+from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
 from sexton.owner.sql import SqlOwner
 from sexton.recycle.steps import Recycler

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from sexton.crashpoints import reached
 from sexton.db.engine import SQLITE_BUSY_SECONDS, SQLITE_NOW
 from sexton.errors import BadInput
-from sexton.recycle.model import Message
+from sexton.message import Message
 from sexton.refusals import (
     AlreadyMarked,
     Busy,

@@ -13,3 +13,9 @@ class SextonError(Exception):
 
 class BadInput(SextonError):
     """A name, key, prefix or number from outside is not acceptable."""
+
+
+class GuardBusy(SextonError):
+    """An owner's transaction that undrops has been open for seconds; nothing can be decided about its instance."""
+
+    passes = True

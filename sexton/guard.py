@@ -14,8 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from sexton.db.engine import Database
 from sexton.db.tables import Tables
-from sexton.errors import SextonError
-from sexton.recycle.port import GuardBusy
+from sexton.errors import GuardBusy, SextonError
 
 LOCK_NOT_AVAILABLE = "55P03"
 EVERYTHING = "*"

@@ -14,7 +14,7 @@ from sqlalchemy import func, select, text
 from sexton import contract
 from sexton.db import schema
 from sexton.db.engine import Database
-from sexton.lease import LeaseStore
+from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
 from sexton.owner.sql import SqlOwner
 from sexton.recycle.model import AdoptOrder, CloseOrder, Cursor, Plan, RangeOrder, RoundReport

@@ -26,7 +26,7 @@ def plan(
     Example: sexton plan shop
     """
     from sexton.errors import BadInput
-    from sexton.lease import LeaseStore
+    from sexton.lease.store import LeaseStore
     from sexton.recycle.store import RoundStore
     from sexton.registry.store import Registry
 
@@ -58,7 +58,7 @@ def apply(
 
     Example: sexton apply 7
     """
-    from sexton.lease import LeaseStore
+    from sexton.lease.store import LeaseStore
     from sexton.recycle.port import NotEnabled
     from sexton.recycle.store import RoundStore
     from sexton.registry.store import Registry
@@ -95,7 +95,7 @@ def _group() -> None:
 
 def _round(settings: "Settings", db: "Database", request: RecycleRequest) -> RoundReport:
     """Run a round and return its report; that of a failed round comes from where it is stored."""
-    from sexton.lease import LeaseStore
+    from sexton.lease.store import LeaseStore
     from sexton.recycle.store import RoundStore
 
     ended = asyncio.run(_run(settings, request))

@@ -56,6 +56,9 @@ class Tables:
     round: Table
     batch: Table
     tally: Table
+    control: Table
+    hold: Table
+    counter: Table
 
     def all(self) -> list[Table]:
         """Return the tables in order of their names in this class."""
@@ -76,7 +79,11 @@ def build(dialect: str) -> Tables:
     serial = BigInteger().with_variant(Integer(), "sqlite")
     return Tables(
         clock=table("clock", one_=Boolean(), deployment=text, offset_seconds=number),
-        instance=table("instance", id_=text, mode=text, created_at=instant, enabled_at=instant),
+        instance=table(
+            "instance",
+            **{"id_": text, "mode": text, "created_at": instant, "enabled_at": instant},
+            **{"turn_at": instant, "retry_at": instant, "failures": number, "last_success_at": instant},
+        ),
         instance_guard=table("instance_guard", instance_=text, seq=number),
         vault=table(
             "vault",
@@ -96,7 +103,7 @@ def build(dialect: str) -> Tables:
             "mark_history",
             **{"instance_": text, "kind_": text, "id_": text, "parent_kind": text, "parent_id": text, "vault": text},
             **{"prefix": text, "keys": Json, "objects": number, "bytes": number, "marked_at": instant},
-            **{"claimed_at": instant, "gone_at": instant, "batch": number, "round": number},
+            **{"claimed_at": instant, "gone_at": instant, "batch": number, "round": number, "discarded": text},
         ),
         mark_file=table(
             "mark_file",
@@ -136,4 +143,12 @@ def build(dialect: str) -> Tables:
             **{"deleted": number, "absent": number, "hidden": number, "failed": number},
             **{"bytes_freed": number, "bytes_estimated": number, "bytes_hidden": number},
         ),
+        control=table("control", kind_=text, name_=text, reason=text, set_by=text, since=instant),
+        hold=table(
+            "hold",
+            **{"id_": serial, "instance": text, "scope": text, "mark_kind": text, "mark_id": text, "vault": text},
+            **{"prefix": text, "reason": text, "placed_by": text, "placed_at": instant, "expires_at": instant},
+            **{"released_at": instant},
+        ),
+        counter=table("counter", instance_=text, name_=text, label_=text, value=number),
     )

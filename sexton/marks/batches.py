@@ -21,10 +21,11 @@ from sqlalchemy import (
 
 from sexton.db.engine import Database
 from sexton.guard import deciding
+from sexton.lease.model import Lease
 from sexton.marks.fence import prove
 from sexton.marks.model import DONE, DueMark, Hand, Problem, Reason, Ref
 from sexton.marks.rows import among, due_mark
-from sexton.recycle.model import AdoptOrder, Cursor, Lease, RangeOrder, RangeReceipt
+from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.storage.model import Outcome
 
 LATE = "(late)"

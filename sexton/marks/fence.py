@@ -3,8 +3,8 @@
 from sqlalchemy import Connection, and_, select, update
 
 from sexton.db.engine import Database
+from sexton.lease.port import LeaseLost
 from sexton.marks.model import Hand
-from sexton.recycle.port import LeaseLost
 
 
 def prove(db: Database, connection: Connection, hand: Hand, *, now: int | None = None) -> None:

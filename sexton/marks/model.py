@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from sexton.recycle.model import Lease, Message
+from sexton.lease.model import Lease
+from sexton.message import Message
 from sexton.storage.model import Outcome
 
 CHUNK_MARKS = 1_000

@@ -15,10 +15,11 @@ from sqlalchemy.exc import OperationalError
 
 from sexton import contract
 from sexton.db.engine import Database
-from sexton.lease import LeaseStore
+from sexton.lease.store import LeaseStore
 from sexton.marks.model import Ref
 from sexton.marks.store import MarkStore
-from sexton.recycle.model import Cursor, Message, RangeOrder, RangeReceipt
+from sexton.message import Message
+from sexton.recycle.model import Cursor, RangeOrder, RangeReceipt
 from sexton.registry.store import Registry
 
 HOUR_MS = 3_600_000

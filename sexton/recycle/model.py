@@ -4,26 +4,14 @@ Messages ignore unknown fields and bound nothing: old histories are read again o
 since 1970 on the database's clock.
 """
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from sexton.lease.model import Lease
+from sexton.message import Message
 
 HELD_BY_VAULT = "vault "
 HELD_BY_OWNER = "owner: "
 """How a holder's name begins where a vault's fault or an owner's silence keeps marks."""
-
-
-class Message(BaseModel):
-    """A frozen value that ignores what it does not know."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class Lease(Message):
-    """A holder's claim to be the only one that works on an instance."""
-
-    instance: str
-    job: str
-    owner: str
-    epoch: int
 
 
 class Policy(Message):

@@ -9,7 +9,6 @@ from sexton.recycle.model import (
     AdoptOrder,
     CloseOrder,
     Cursor,
-    Lease,
     Opened,
     Plan,
     Policy,
@@ -20,42 +19,12 @@ from sexton.recycle.model import (
 from sexton.storage.model import KeyResult
 
 
-class LeaseBusy(SextonError):
-    """Another holder works on this instance, and its lease has not expired."""
-
-
-class LeaseLost(SextonError):
-    """The lease has expired or belongs to a newer epoch; stop before the next claim, page or removal."""
-
-
 class NotEnabled(SextonError):
     """The instance only observes; nothing of it may be deleted."""
 
 
-class GuardBusy(SextonError):
-    """An owner's transaction that undrops has been open for seconds; nothing can be decided about its instance."""
-
-    passes = True
-
-
 class PlanRefused(SextonError):
     """The plan does not exist, was applied, or is another instance's."""
-
-
-class Leases(Protocol):
-    """Who works on an instance."""
-
-    def acquire(self, instance: str, job: str, owner: str) -> Lease:
-        """Take the lease, or raise ``LeaseBusy``; the same owner keeps its epoch while the lease is valid."""
-        ...
-
-    def renew(self, lease: Lease) -> None:
-        """Prove the lease and prolong it, or raise ``LeaseLost``."""
-        ...
-
-    def free(self, lease: Lease) -> None:
-        """Give the lease back."""
-        ...
 
 
 class Marks(Protocol):

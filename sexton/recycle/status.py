@@ -4,8 +4,9 @@ from sqlalchemy import and_, func, select
 
 from sexton.db.engine import Database
 from sexton.marks.batches import Batches
+from sexton.message import Message
 from sexton.recycle import policy as rules
-from sexton.recycle.model import Message, Policy, RoundReport
+from sexton.recycle.model import Policy, RoundReport
 from sexton.registry.store import Registry
 
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 
 from sexton.crashpoints import reached
+from sexton.errors import GuardBusy
+from sexton.lease.port import Leases
 from sexton.marks.model import CHUNK_MARKS, DueMark, File, Hand, Problem, Reason, Ref
 from sexton.marks.policy import problem
 from sexton.owner.port import Owner, OwnerSilent
 from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT, AdoptOrder, Cursor, Opened, RangeOrder, RangeReceipt
-from sexton.recycle.port import GuardBusy, Leases, Marks
+from sexton.recycle.port import Marks
 from sexton.recycle.sweep import Holding, Sweeper
 from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, and_, case, delete, exists, func, insert, select, tuple_, update
 
 from sexton.db.engine import Database
-from sexton.lease import LeaseStore
+from sexton.lease.store import LeaseStore
 from sexton.marks.batches import Batches
 from sexton.recycle import policy as rules
 from sexton.recycle.model import (

@@ -7,9 +7,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from sexton.crashpoints import reached
 from sexton.errors import BadInput
+from sexton.lease.model import Lease
+from sexton.lease.port import Leases
 from sexton.marks.model import Hand, Page
-from sexton.recycle.model import Lease
-from sexton.recycle.port import Leases, Marks
+from sexton.recycle.port import Marks
 from sexton.storage.model import KeyResult, Outcome
 from sexton.storage.port import UnknownVault, Vault, VaultFault, Vaults
 

@@ -7,9 +7,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from sexton.db.engine import Database
 from sexton.marks.policy import covering_prefixes
+from sexton.message import Message
 from sexton.owner.sql import SqlOwner
 from sexton.recycle import policy as rules
-from sexton.recycle.model import Message, Policy
+from sexton.recycle.model import Policy
 from sexton.registry.store import Registry
 
 

@@ -11,7 +11,7 @@ from sexton.db.schema import first_line
 from sexton.errors import BadInput
 from sexton.guard import EVERYTHING, UnknownInstance, deciding, take
 from sexton.marks.model import Reason
-from sexton.recycle.model import Message
+from sexton.message import Message
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault

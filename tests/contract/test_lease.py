@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import select
 
 from sexton.guard import UnknownInstance
-from sexton.lease import TTL_SECONDS, LeaseStore
+from sexton.lease.model import Lease
+from sexton.lease.port import LeaseBusy, LeaseLost
+from sexton.lease.store import TTL_SECONDS, LeaseStore
 from sexton.marks.model import DueMark, File, Hand, Page, Problem, Reason, Ref
-from sexton.recycle.model import Cursor, Lease, RangeReceipt
-from sexton.recycle.port import LeaseBusy, LeaseLost
+from sexton.recycle.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyResult, Outcome
 from tests.contract.hands import AGES, claim, hand
 from tests.rig import Rig, keys

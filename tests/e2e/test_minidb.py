@@ -13,7 +13,7 @@ from examples.minidb import Corrupt, MiniDB, MiniDBError, Vault, open_engine
 from sexton import contract
 from sexton.db import schema
 from sexton.db.engine import Database
-from sexton.lease import LeaseStore
+from sexton.lease.store import LeaseStore
 from sexton.marks.model import Ref
 from sexton.marks.store import MarkStore
 from sexton.owner.sql import SqlOwner

@@ -11,8 +11,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 
 from sexton.contract import NewMark
 from sexton.crashpoints import installed
+from sexton.lease.port import LeaseLost
 from sexton.recycle import steps
-from sexton.recycle.port import LeaseLost
 from tests.rig import listing, put
 from tests.workflows.conftest import Served
 from workflows import ids

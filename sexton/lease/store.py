@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, Table, and_, insert, select, update
 
 from sexton.db.engine import Database
 from sexton.guard import deciding
-from sexton.recycle.model import Lease
-from sexton.recycle.port import LeaseBusy, LeaseLost
+from sexton.lease.model import Lease
+from sexton.lease.port import LeaseBusy, LeaseLost
 
 TTL_SECONDS = 60
 

@@ -1,0 +1,1 @@
+"""Leases: who works on an instance."""
