@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 import activities
 import workflows
 from config.settings import Settings, load, load_home_env
-from sexton.cli.temporal import connect
+from sexton.control.store import ControlStore
 from sexton.db import schema
 from sexton.db.engine import Database
 from sexton.errors import SextonError
@@ -23,32 +23,36 @@ from sexton.owner.sql import SqlOwner
 from sexton.recycle.steps import Recycler
 from sexton.recycle.store import RoundStore
 from sexton.recycle.sweep import Sweeper
+from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
 from sexton.storage.vaults import ProvenVaults
+from sexton.temporal import attributes, schedules
+from sexton.temporal.client import connect
 from workflows import ids
 from workflows.sandbox import runner
 
 ACTIVITIES_AT_ONCE = 16
 
 
-def recycle_activities(settings: Settings, db: Database) -> activities.RecycleActivities:
-    """Wire the recycle steps to this database and its vaults."""
-    marks, leases, registry = MarkStore(db), LeaseStore(db), Registry(db)
-    vaults = ProvenVaults(
-        registry.vault, settings.require_deployment(), settings.s3.endpoint_url, last_round=registry.last_round
-    )
-    sweeper = Sweeper(marks, vaults, settings.recycle.instance_recycler_worker_pool_size)
-    recycler = Recycler(marks, leases, vaults, SqlOwner(db), sweeper)
-    return activities.RecycleActivities(RoundStore(db, leases), recycler, settings.policy())
-
-
-def build(client: Client, settings: Settings, db: Database) -> Worker:
-    """Return a control worker: workflows and their activities."""
+async def build(client: Client, settings: Settings, db: Database) -> Worker:
+    """Return a control worker: workflows and their activities, wired to this database and its vaults."""
+    deployment, r = settings.require_deployment(), settings.recycle
+    registry, controls = Registry(db), ControlStore(db, settings.controls())
+    marks, leases = MarkStore(db, controls), LeaseStore(db, at_once=r.recycle_concurrency)
+    vaults = ProvenVaults(registry.vault, deployment, settings.s3.endpoint_url, last_round=registry.last_round)
+    sweeper = Sweeper(marks, vaults, r.instance_recycler_worker_pool_size)
+    recycler = Recycler(marks, leases, controls, vaults, SqlOwner(db), sweeper)
+    rounds = RoundStore(db, leases, controls, r.recycle_interval_seconds)
+    turns = TurnStore(db, controls, r.recycle_interval_seconds, r.recycle_concurrency)
+    known = not await attributes.missing(client)
     return Worker(
         client,
-        task_queue=ids.control_queue(settings.require_deployment()),
+        task_queue=ids.control_queue(deployment),
         workflows=workflows.ALL,
-        activities=activities.build(recycle_activities(settings, db)),
+        activities=activities.build(
+            activities.RecycleActivities(rounds, recycler, settings.policy(), attributes=known),
+            activities.TickActivities(turns, lambda: schedules.nudge(client, deployment)),
+        ),
         activity_executor=ThreadPoolExecutor(ACTIVITIES_AT_ONCE, thread_name_prefix="activity"),
         max_concurrent_activities=ACTIVITIES_AT_ONCE,
         workflow_runner=runner(),
@@ -67,7 +71,7 @@ async def main() -> None:
     stop = asyncio.Event()
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
-    async with build(await connect(settings), settings, db):
+    async with await build(await connect(settings), settings, db):
         logging.info("worker of %s is polling %s", settings.deployment, settings.temporal.address)
         await stop.wait()
 

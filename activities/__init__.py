@@ -4,17 +4,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from activities.recycle import RecycleActivities
+from activities.tick import TickActivities
 
-__all__ = ["RecycleActivities", "build"]
+__all__ = ["RecycleActivities", "TickActivities", "build"]
 
 
-def build(recycle: RecycleActivities) -> Sequence[Callable[..., Any]]:
+def build(recycle: RecycleActivities, tick: TickActivities) -> Sequence[Callable[..., Any]]:
     """Return the activities to register."""
     return [
         recycle.open_round,
+        recycle.release_lease,
         recycle.make_plan,
         recycle.find_plan,
         recycle.adopt_claimed,
         recycle.recycle_range,
         recycle.close_round,
+        tick.due_instances,
+        tick.nudge,
     ]

@@ -8,12 +8,24 @@ import re
 from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Le
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
+from sexton.control.model import Control, Kind
+from sexton.control.policy import parse_window
+from sexton.errors import BadInput
 from sexton.recycle.model import Policy
 from sexton.recycle.policy import policy
 
@@ -57,7 +69,23 @@ def _web(url: str) -> str:
     return url
 
 
+def _parts(separator: str) -> BeforeValidator:
+    """Let a variable of the environment carry a list."""
+    return BeforeValidator(lambda v: [p.strip() for p in v.split(separator) if p.strip()] if isinstance(v, str) else v)
+
+
+def _windows(texts: list[str]) -> list[str]:
+    for text in texts:
+        try:
+            parse_window(text)
+        except BadInput as e:
+            raise ValueError(str(e)) from e
+    return texts
+
+
 Web = Annotated[str, AfterValidator(_web)]
+Names = Annotated[list[str], _parts(",")]
+Windows = Annotated[list[str], _parts(";"), AfterValidator(_windows)]
 
 
 def _seconds(floor: int) -> Any:
@@ -85,8 +113,14 @@ class S3(_Section):
 
 
 class Recycle(_Section):
-    """How long garbage stays, and how hard a round works."""
+    """When rounds run, how long garbage stays, and how hard a round works."""
 
+    recycle_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 3_600
+    recycle_concurrency: Annotated[int, Field(ge=1, le=1_000, json_schema_extra={"unit": "rounds"})] = 16
+    recycle_whitelist: Names = []
+    recycle_blacklist: Names = []
+    recycler_storage_vault_white_list: Names = []
+    recycle_windows: Windows = []
     retention_seconds: Annotated[int, _seconds(600)] = 259_200
     compacted_rowset_retention_seconds: Annotated[int, _seconds(600)] = 1_800
     dropped_partition_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
@@ -94,10 +128,18 @@ class Recycle(_Section):
     instance_recycler_worker_pool_size: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "requests"})] = 8
 
 
+class Metrics(_Section):
+    """Where a worker answers `GET /metrics`."""
+
+    listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = ""
+    enable_recycler_stats_metrics: bool = True
+
+
 class OwnKind(_Section):
-    """A kind that an owner brings, beside the engine's four."""
+    """A kind that an owner brings, beside the engine's four; ``after`` names kinds that must go before it."""
 
     retention_seconds: Annotated[int, _seconds(600)]
+    after: Names = []
 
 
 class Settings(BaseSettings):
@@ -110,6 +152,7 @@ class Settings(BaseSettings):
     temporal: Temporal = Temporal()
     s3: S3 = S3()
     recycle: Recycle = Recycle()
+    metrics: Metrics = Metrics()
     kinds: dict[str, OwnKind] = Field(default_factory=dict)
 
     @classmethod
@@ -122,6 +165,18 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Our own layers instead of the library's: those ignore an unknown SEXTON_ variable, ours refuse it."""
         return (init_settings, *(InitSettingsSource(settings_cls, layer.values) for layer in layers()))
+
+    @model_validator(mode="after")
+    def _order(self) -> "Settings":
+        known = {*ENGINE_KINDS, *self.kinds}
+        for name, kind in self.kinds.items():
+            if unknown := set(kind.after) - known:
+                raise ValueError(f"kinds.{name}.after names {', '.join(sorted(unknown))}, which is no kind")
+        try:
+            self.policy()
+        except BadInput as e:
+            raise ValueError(str(e)) from e
+        return self
 
     @field_validator("kinds")
     @classmethod
@@ -156,7 +211,19 @@ class Settings(BaseSettings):
 
     def policy(self) -> Policy:
         """What is due when; a plan carries it, so that it is judged by the settings of its day."""
-        return policy(self.retentions(), self.recycle.upload_grace_seconds)
+        after = {name: kind.after for name, kind in self.kinds.items()}
+        return policy(self.retentions(), self.recycle.upload_grace_seconds, after)
+
+    def controls(self) -> tuple[Control, ...]:
+        """The lists and windows that the settings add to those in the database."""
+        r = self.recycle
+        named = {
+            Kind.WHITELIST: r.recycle_whitelist,
+            Kind.BLACKLIST: r.recycle_blacklist,
+            Kind.VAULT_WHITELIST: r.recycler_storage_vault_white_list,
+            Kind.WINDOW: r.recycle_windows,
+        }
+        return tuple(Control(kind=k, name=n, set_by="the settings") for k, names in named.items() for n in names)
 
 
 class Explained(NamedTuple):
@@ -221,7 +288,7 @@ def _sentence(problem: ErrorDetails) -> str:
     key = ".".join(path)
     where = _source(key, layers())
     if problem["type"] == "extra_forbidden":
-        known = {name for model in (Settings, Temporal, S3, Recycle, OwnKind) for name in model.model_fields}
+        known = {name for model in (Settings, Temporal, S3, Recycle, Metrics, OwnKind) for name in model.model_fields}
         near = difflib.get_close_matches(path[-1], known, 1)
         hint = f"did you mean {near[0]!r}?" if near else "remove it; `sexton settings show` lists the keys."
         return f"{key} ({where}) is no setting; {hint}"

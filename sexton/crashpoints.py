@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 NAMES = frozenset(
     {
+        "lease.acquired",
+        "round.opened",
         "resolve.stored",
         "claim.guarded",
         "claim.checked",
@@ -16,9 +18,12 @@ NAMES = frozenset(
         "files.deleted",
         "outcomes.recorded",
         "marks.removed",
+        "round.closed",
         "undrop.guarded",
         "undrop.checked",
         "commit.deleted",
+        "hold.guarded",
+        "hold.written",
     }
 )
 

@@ -18,7 +18,7 @@ from sexton.errors import GuardBusy, SextonError
 
 LOCK_NOT_AVAILABLE = "55P03"
 EVERYTHING = "*"
-"""The guard row for what concerns all instances: registering vaults."""
+"""The guard row for what concerns all instances: registering vaults, counting leases."""
 
 
 class UnknownInstance(SextonError):
@@ -30,8 +30,10 @@ class UnknownInstance(SextonError):
 
 
 @contextmanager
-def deciding(db: Database, instance: str) -> Iterator[Connection]:
-    """Open a transaction in which a decision about ``instance`` may be made; nobody else decides meanwhile.
+def deciding(db: Database, *instances: str) -> Iterator[Connection]:
+    """Open a transaction in which a decision about these may be made; nobody else decides meanwhile.
+
+    ``EVERYTHING`` comes before an instance, always: the same order for all, so that nobody waits in a circle.
 
     Raises:
         UnknownInstance: there is no guard row for it.
@@ -39,10 +41,11 @@ def deciding(db: Database, instance: str) -> Iterator[Connection]:
     """
     with db.write() as connection:
         try:
-            take(connection, db.t, instance)
+            for instance in instances:
+                take(connection, db.t, instance)
         except OperationalError as e:
             if getattr(e.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
-                raise GuardBusy(f"a transaction of {instance}'s owner holds its guard; it should end soon") from e
+                raise GuardBusy(f"a transaction holds the guard of {' or '.join(instances)}; it should end soon") from e
             raise
         yield connection
 

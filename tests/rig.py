@@ -12,8 +12,10 @@ from pathlib import Path
 from sqlalchemy import func, select, text
 
 from sexton import contract
+from sexton.control.store import ControlStore
 from sexton.db import schema
 from sexton.db.engine import Database
+from sexton.holds import HoldStore
 from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
 from sexton.owner.sql import SqlOwner
@@ -30,6 +32,7 @@ from sexton.storage.vaults import ProvenVaults
 
 RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan": 259_200}
 GRACE = 3_600
+INTERVAL = 3_600
 DEPLOYMENT = "test-rig"
 
 
@@ -41,12 +44,13 @@ class Rig:
         self.url, self.endpoint_url = url, endpoint_url
         self.db = Database.open(url)
         self.registry = Registry(self.db)
-        self.marks, self.leases = MarkStore(self.db), LeaseStore(self.db)
+        self.controls, self.holds = ControlStore(self.db), HoldStore(self.db)
+        self.marks, self.leases = MarkStore(self.db, self.controls), LeaseStore(self.db)
         last = self.registry.last_round
         self.vaults = ProvenVaults(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(), last_round=last)
         self.sweeper = Sweeper(self.marks, self.vaults, threads)
-        self.recycler = Recycler(self.marks, self.leases, self.vaults, SqlOwner(self.db), self.sweeper)
-        self.rounds = RoundStore(self.db, self.leases)
+        self.recycler = Recycler(self.marks, self.leases, self.controls, self.vaults, SqlOwner(self.db), self.sweeper)
+        self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL)
         self.policy = policy(RETENTION, GRACE)
 
     def instance(self, name: str = "shop", *, enable: bool = True) -> "Rig":

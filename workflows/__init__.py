@@ -1,7 +1,6 @@
 """Workflows: plumbing only. ``ALL`` is what a control worker serves."""
 
 from workflows.recycle import RecycleInstance
+from workflows.tick import RecycleTick
 
-ALL = [RecycleInstance]
-
-__all__ = ["ALL", "RecycleInstance"]
+ALL = [RecycleInstance, RecycleTick]

@@ -1,16 +1,29 @@
-"""Names of workflows and queues; every one begins with the deployment, so two deployments may share a namespace."""
+"""Names of workflows, queues and schedules; every one begins with the deployment: two may share a namespace."""
+
+from temporalio.common import SearchAttributeKey
 
 RECYCLE = "recycle-instance"
 """Workflow type of a round."""
+TICK = "recycle-tick"
+"""Workflow type that starts due rounds."""
 ROUND_FAILED = "RoundFailed"
 """Error type of a round that did not finish; its first detail is the round's number, its report is stored."""
 LEASE_LOST = "LeaseLost"
-"""Error type of an activity whose lease ran out: the class name of ``recycle.port.LeaseLost`` (tested)."""
+HALTED = "Halted"
+NOT_ENABLED = "NotEnabled"
+"""Error types of activities that a round reacts to: the class names of what its steps raise (tested)."""
+ATTRIBUTE_INSTANCE = SearchAttributeKey.for_keyword("SextonInstance")
+ATTRIBUTE_STATE = SearchAttributeKey.for_keyword("SextonState")
 
 
 def recycle(deployment: str, instance: str) -> str:
     """Return the workflow id of an instance's rounds: one at a time, however it was started."""
     return f"{deployment}/recycle/{instance}"
+
+
+def tick(deployment: str) -> str:
+    """Return the id of the schedule that starts due rounds, and of its workflows."""
+    return f"{deployment}/tick"
 
 
 def control_queue(deployment: str) -> str:

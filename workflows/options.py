@@ -6,21 +6,52 @@ from typing import Any
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
-_RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
+CATALOG_READ: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(seconds=30),
+    "schedule_to_close_timeout": timedelta(minutes=2),
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=5)),
+}
+"""A few look-ups for something that comes again by itself."""
 
 CATALOG_WRITE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=120),
     "schedule_to_close_timeout": timedelta(minutes=15),
-    "retry_policy": _RETRY,
+    "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10)),
 }
 """A few statements; the database may be away for a while."""
+
+LEASE: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(seconds=120),
+    "schedule_to_close_timeout": timedelta(hours=24),
+    # Often: a lease that a killed round left behind is taken over within 5 s of its end. Retries make no history.
+    "retry_policy": RetryPolicy(
+        initial_interval=timedelta(seconds=1), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=3)
+    ),
+    # Cancelled while it acquires: the answer is waited for, so that what was acquired is given back.
+    "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+}
+"""Wait for a slot, or for the end of somebody's lease."""
 
 BATCH_DELETE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(hours=4),
     "schedule_to_close_timeout": timedelta(hours=24),
-    # Below the lease of 60 s: a dead worker's range is retried while the round still holds its lease.
-    "heartbeat_timeout": timedelta(seconds=30),
-    "retry_policy": _RETRY,
+    # Far below the lease of 60 s: a dead worker's range is retried while the round still holds its lease.
+    "heartbeat_timeout": timedelta(seconds=10),
+    # Few: a signal cannot break an activity's own backoff, so the workflow waits and tries again.
+    "retry_policy": RetryPolicy(
+        initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=5), maximum_attempts=5
+    ),
     "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 }
-"""A range of deletions; it heartbeats between pages."""
+"""A range of deletions; it heartbeats all the time."""
+
+FIRST_BACKOFF_SECONDS = 10.0
+MAX_TRIES = 6
+"""Failed kinds are tried again after 10 s, 20 s, … 160 s; then the round fails, and its next try is a new one."""
+MAX_LEASES_LOST = 5
+"""Leases one run may lose; it loses one when its worker was away for longer than a lease."""
+
+
+def backoff(tries: int) -> float:
+    """Return the seconds to wait after so many failed tries."""
+    return FIRST_BACKOFF_SECONDS * float(2 ** (tries - 1))

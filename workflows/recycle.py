@@ -1,45 +1,90 @@
-"""One recycle round of one instance: adopt → plan → resolve, claim, delete, remove by ranges → report."""
+"""One recycle round of one instance: lease → adopt → plan → waves of kinds, range by range → report."""
 
 import asyncio
 from collections import Counter
+from dataclasses import dataclass
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
+    from activities.tick import TickActivities
     from sexton.recycle.model import (
+        CANCELLED,
+        FAILED,
+        STOPPED,
+        SUCCEEDED,
         AdoptOrder,
+        Carried,
         CloseOrder,
-        Cursor,
         KindPlan,
+        KindProgress,
         Opened,
+        OpenOrder,
         Plan,
+        Progress,
         RangeOrder,
-        RangeReceipt,
         RecycleRequest,
+        ReleaseOrder,
         RoundReport,
     )
+    from sexton.recycle.policy import waves
     from workflows import ids
-    from workflows.options import BATCH_DELETE, CATALOG_WRITE
+    from workflows.controls import Controls, Told, stop_if_cancelled
+    from workflows.options import (
+        BATCH_DELETE,
+        CATALOG_READ,
+        CATALOG_WRITE,
+        LEASE,
+        MAX_LEASES_LOST,
+        MAX_TRIES,
+        backoff,
+    )
 
-MAX_LEASES = 5
-"""Leases one run may take; it needs a new one when its worker was away for longer than a lease."""
+
+@dataclass(frozen=True)
+class End:
+    """How one go under one lease ended: as planned, unless a field says otherwise."""
+
+    error: str = ""
+    fatal: bool = False
+    halted: bool = False
+    lost: bool = False
+    full: bool = False
+
+    @property
+    def ends_all(self) -> bool:
+        """Whether no other kind can go on either."""
+        return self.fatal or self.halted or self.lost
 
 
 @workflow.defn(name=ids.RECYCLE)
-class RecycleInstance:
-    """Finish what earlier rounds claimed, then delete what a plan says and nothing more."""
+class RecycleInstance(Controls):
+    """Finish what earlier rounds claimed, then delete what a plan says and nothing more.
 
-    def __init__(self) -> None:
+    Paused or backing off it is a running workflow without a lease.
+    """
+
+    @workflow.init
+    def __init__(self, request: RecycleRequest) -> None:
+        super().__init__()
+        carried = request.carried
+        self._request = request
+        self._run = carried.run if carried else ""
+        self._opened: Opened | None = None
         self._plan: Plan | None = None
-        self._cursors: dict[str, Cursor] = {}
-        self._numbers: Counter[str] = Counter()
-        self._claimed: Counter[str] = Counter()
-        self._scanned = 0
-        self._held: Counter[str] = Counter()
-        self._quarantined = 0
-        self._finished: set[str] = set()
+        self._plan_id = carried.plan if carried else request.plan
+        self._kinds = {k.kind: k for k in carried.kinds} if carried else {}
+        self._faults = dict(carried.faults) if carried else {}
+        self._adopted: dict[str, int] = {}
+        self._leases = carried.leases if carried else 0
+        self._tries = carried.tries if carried else 0
+        self._pause = carried.paused if carried else False
+        self._lost = carried.lost_leases if carried else 0
+        self._doing = "WAITING"
+        self._error = ""
+        self._backoff = 0.0
 
     @workflow.run
     async def run(self, request: RecycleRequest) -> RoundReport:
@@ -48,127 +93,304 @@ class RecycleInstance:
         Raises:
             ApplicationError: of type ``ids.ROUND_FAILED`` when a kind did not finish; the report is stored.
         """
-        opened = await self._open(request)
-        error = ""
         try:
-            for _ in range(MAX_LEASES):
-                error = await self._work(opened, request)
-                if error != ids.LEASE_LOST:
-                    break
-                _stop_if_cancelled()
-                opened = await self._open(request)
+            while (report := await self._go()) is None:
+                pass
         except (asyncio.CancelledError, FailureError) as e:  # a bug fails the workflow task, and waits for its mending
-            cause = "cancelled" if is_cancelled_exception(e) else str(e)
-            await asyncio.shield(self._close(opened, cause))
+            if self._opened is not None:
+                cancelled = is_cancelled_exception(e)
+                close = self._close(CANCELLED if cancelled else FAILED, "cancelled" if cancelled else _told(e))
+                await asyncio.shield(close)
             raise
-        report = await self._close(opened, error)
-        if error:
-            told = f"round {report.round}: {error}"
+        if request.requested_by == "schedule":
+            await self._nudge()
+        if report.state == FAILED:
+            told = f"round {report.round}: {report.error}"
             raise ApplicationError(told, report.round, type=ids.ROUND_FAILED, non_retryable=True)
         return report
 
-    async def _open(self, request: RecycleRequest) -> Opened:
-        return await workflow.execute_activity_method(RecycleActivities.open_round, request, **CATALOG_WRITE)
+    @workflow.query
+    def progress(self) -> Progress:
+        """Tell how far the round is, from what its ranges reported so far."""
+        held = Counter(self._adopted)
+        for kind in self._kinds.values():
+            held += Counter(kind.held)
+        return Progress(
+            instance=self._request.instance,
+            doing=self._doing,
+            round=self._opened.round if self._opened else None,
+            plan=self._plan_id,
+            tries=self._tries,
+            leases=self._leases,
+            kinds=tuple(self._kinds.values()),
+            held=dict(held),
+            error=self._error,
+            backoff_seconds=self._backoff,
+        )
 
-    async def _work(self, opened: Opened, request: RecycleRequest) -> str:
-        """Return what went wrong, empty when nothing did; ``LeaseLost`` asks for another lease."""
+    async def _go(self) -> RoundReport | None:
+        """Work under one lease; return the report, or None where another go is needed."""
+        if self._pause:
+            self._say("PAUSED")
+            await self.while_paused()
+        try:
+            if self._cancel:
+                raise Told
+            end = await self.unless_told(self._work())
+        except Told:
+            if self._cancel:
+                return await self._close(CANCELLED, "cancelled")
+            await self._release("paused")
+            return None
+        except ActivityError as e:
+            # A round that was paused or backing off is refused its lease: it ends as it would have under it.
+            if self._opened is None or _type(e) not in (ids.HALTED, ids.NOT_ENABLED):
+                raise
+            end = End(error=_told(e), halted=_type(e) == ids.HALTED, fatal=True)
+        if end.full:
+            workflow.continue_as_new(self._request.model_copy(update={"carried": self._carried()}))
+        self._error = end.error
+        if end.lost:
+            self._lost += 1
+            if self._lost <= MAX_LEASES_LOST:
+                return None
+        if end.halted:
+            return await self._close(STOPPED, end.error)
+        if not end.error:
+            return await self._close(SUCCEEDED, "")
+        self._tries += 1
+        if end.fatal or end.lost or self._tries >= MAX_TRIES:
+            return await self._close(FAILED, end.error)
+        self._backoff = backoff(self._tries)
+        self._say("BACKING_OFF")
+        await self._release(f"backing off for {self._backoff:.0f} s: {end.error}")
+        await self.back_off(self._backoff)
+        self._backoff = 0.0
+        return None
+
+    async def _work(self) -> End:
+        """Take the lease, then do everything that is left to do."""
+        self._say("WAITING")
+        order = OpenOrder(
+            instance=self._request.instance,
+            plan=self._request.plan,
+            requested_by=self._request.requested_by,
+            run=self._run,
+        )
+        opened = await workflow.execute_activity_method(
+            RecycleActivities.open_round, order, **LEASE, summary="take the lease"
+        )
+        self._opened, self._run = opened, opened.lease.owner
+        self._leases += 1
+        stop_if_cancelled()
         adopting = ""
         try:
             if opened.may_delete:
                 adopting = await self._adopt(opened)
-            if self._plan is None and request.plan is not None:
-                self._plan = await workflow.execute_activity_method(
-                    RecycleActivities.find_plan, request.plan, **CATALOG_WRITE
-                )
-            elif self._plan is None:
-                self._plan = await workflow.execute_activity_method(
-                    RecycleActivities.make_plan, request, **CATALOG_WRITE
-                )
+            plan = self._plan = await self._find_plan()
         except ActivityError as e:
             if is_cancelled_exception(e):
                 raise
-            return _told(e)
+            return _end(e)
         if not opened.may_delete:
-            return ""
-        kinds = [k for k in self._plan.kinds if k.kind not in self._finished]
-        # A failing kind does not cancel another.
-        ends = await asyncio.gather(*(self._recycle(opened, self._plan, k) for k in kinds), return_exceptions=True)
-        errors = [("adopt", adopting)] if adopting else []
-        for kind, end in zip(kinds, ends, strict=True):
-            if end is None:
-                continue
-            if not isinstance(end, ActivityError) or is_cancelled_exception(end):
-                raise end
-            errors.append((kind.kind, _told(end)))
-        if any(told == ids.LEASE_LOST for _, told in errors):
-            return ids.LEASE_LOST
-        return "; ".join(f"{kind}: {told}" for kind, told in errors)
+            return End()
+        self._say("RECYCLING")
+        for k in plan.kinds:
+            self._kinds.setdefault(k.kind, KindProgress(kind=k.kind, due=k.marks))
+        errors = [f"adopt: {adopting}"] if adopting else []
+        by_name = {k.kind: k for k in plan.kinds}
+        for wave in waves(by_name, plan.policy.after):
+            # A failing kind does not cancel another; what must come after it waits.
+            free = [k for k in wave if not self._before(plan, k)]
+            runs = (self._recycle(opened, plan, by_name[k]) for k in free)
+            ends = dict(zip(free, await asyncio.gather(*runs, return_exceptions=True), strict=True))
+            stop_if_cancelled()
+            for kind, error in ends.items():
+                if isinstance(error, ActivityError) and not is_cancelled_exception(error):
+                    self._note(kind, error=_told(error))
+                elif error is not None:
+                    raise error
+            for error in ends.values():
+                if isinstance(error, ActivityError) and (end := _end(error)).ends_all:
+                    return end
+            if workflow.info().is_continue_as_new_suggested():
+                return End(full=True)
+        errors += [f"{k.kind}: {k.error}" for k in self._kinds.values() if k.error]
+        return End(error="; ".join(errors))
+
+    def _before(self, plan: Plan, kind: str) -> list[str]:
+        """Return the kinds that must go first and are not through; say so in the kind's own error."""
+        waits = [k for k in plan.policy.after.get(kind, ()) if k in self._kinds and not self._kinds[k].finished]
+        if waits:
+            self._note(kind, error=f"waits for {', '.join(waits)}")
+        return waits
 
     async def _adopt(self, opened: Opened) -> str:
         """Finish what earlier rounds claimed; return what went wrong: it does not keep what is due from going."""
+        self._say("ADOPTING")
         order = AdoptOrder(
             round=opened.round, lease=opened.lease, upload_grace_seconds=opened.policy.upload_grace_seconds
         )
         try:
-            receipt = await workflow.execute_activity_method(RecycleActivities.adopt_claimed, order, **BATCH_DELETE)
+            receipt = await workflow.execute_activity_method(
+                RecycleActivities.adopt_claimed, order, **BATCH_DELETE, summary="finish what earlier rounds claimed"
+            )
         except ActivityError as e:
-            if is_cancelled_exception(e) or _told(e) == ids.LEASE_LOST:
+            if is_cancelled_exception(e) or _type(e) in (ids.LEASE_LOST, ids.HALTED):
                 raise
             return _told(e)
-        self._add(receipt)
+        self._adopted = receipt.held
+        self._faults |= receipt.faults
+        stop_if_cancelled()
         return ""
 
+    async def _find_plan(self) -> Plan:
+        if self._plan is not None:
+            return self._plan
+        self._say("PLANNING")
+        if self._plan_id is not None:
+            plan = await workflow.execute_activity_method(
+                RecycleActivities.find_plan, self._plan_id, **CATALOG_WRITE, summary=f"plan {self._plan_id}"
+            )
+        else:
+            plan = await workflow.execute_activity_method(
+                RecycleActivities.make_plan, self._request, **CATALOG_WRITE, summary="what is due"
+            )
+        self._plan_id = plan.id
+        stop_if_cancelled()
+        return plan
+
     async def _recycle(self, opened: Opened, plan: Plan, kind: KindPlan) -> None:
+        """Go through one kind, range by range, until it is finished or the history is full."""
         name = kind.kind
-        while name not in self._finished:
+        self._note(name, error="")
+        while not self._kinds[name].finished and not workflow.info().is_continue_as_new_suggested():
+            so_far = self._kinds[name]
             order = RangeOrder(
                 round=opened.round,
-                number=self._numbers[name],
+                number=so_far.ranges,
                 lease=opened.lease,
                 kind=name,
                 cutoff=kind.cutoff,
-                limit=kind.marks - self._claimed[name],
-                after=self._cursors.get(name, Cursor()),
+                limit=kind.marks - so_far.claimed,
+                after=so_far.cursor,
                 upload_grace_seconds=plan.policy.upload_grace_seconds,
             )
-            receipt = await workflow.execute_activity_method(RecycleActivities.recycle_range, order, **BATCH_DELETE)
-            self._numbers[name] += 1
-            self._claimed[name] += receipt.claimed
-            self._cursors[name] = receipt.last
-            if receipt.finished:
-                self._finished.add(name)
-            self._add(receipt)
+            began = workflow.now()
+            try:
+                receipt = await workflow.execute_activity_method(
+                    RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {so_far.ranges}"
+                )
+            finally:
+                took = round((workflow.now() - began).total_seconds() * 1000)
+                self._note(name, elapsed_ms=so_far.elapsed_ms + took)
+            self._note(
+                name,
+                ranges=so_far.ranges + 1,
+                cursor=receipt.last,
+                finished=receipt.finished,
+                scanned=so_far.scanned + receipt.scanned,
+                claimed=so_far.claimed + receipt.claimed,
+                quarantined=so_far.quarantined + receipt.quarantined,
+                held=dict(Counter(so_far.held) + Counter(receipt.held)),
+                removed=receipt.removed,
+                objects=receipt.objects,
+                bytes=receipt.bytes,
+            )
+            self._faults |= receipt.faults
+            self._say("RECYCLING")
+            stop_if_cancelled()
 
-    def _add(self, receipt: RangeReceipt) -> None:
-        self._scanned += receipt.scanned
-        self._held += Counter(receipt.held)
-        self._quarantined += receipt.quarantined
-        _stop_if_cancelled()
+    async def _release(self, why: str) -> None:
+        """Give the lease back; the round goes on later."""
+        if self._opened is not None:
+            order = ReleaseOrder(opened=self._opened, why=why)
+            await workflow.execute_activity_method(RecycleActivities.release_lease, order, **CATALOG_WRITE, summary=why)
 
-    async def _close(self, opened: Opened, error: str) -> RoundReport:
-        plan = self._plan
+    async def _close(self, state: str, error: str) -> RoundReport:
+        if self._opened is None:
+            return RoundReport(round=0, instance=self._request.instance, state=state, error=error)
+        self._say("CLOSING")
+        plan, kinds = self._plan, tuple(self._kinds.values())
+        held = Counter(self._adopted) + Counter(plan.held if plan else {})
+        for kind in kinds:
+            held += Counter(kind.held)
         order = CloseOrder(
-            opened=opened,
+            opened=self._opened,
             plan=plan.id if plan else None,
-            outcome="FAILED" if error else "SUCCEEDED",
+            outcome=state,
             error=error,
-            scanned=self._scanned,
+            scanned=sum(k.scanned for k in kinds),
             due=plan.marks if plan else 0,
-            held=dict(self._held + Counter(plan.held if plan else {})),
-            quarantined=self._quarantined,
+            held=dict(held),
+            quarantined=sum(k.quarantined for k in kinds),
+            kinds=kinds,
+            faults=self._faults,
+            leases=self._leases,
+            lost_leases=self._lost,
         )
-        return await workflow.execute_activity_method(RecycleActivities.close_round, order, **CATALOG_WRITE)
+        report = await workflow.execute_activity_method(
+            RecycleActivities.close_round, order, **CATALOG_WRITE, summary=f"store the report: {state}"
+        )
+        self._say("ENDED", state)
+        return report
+
+    async def _nudge(self) -> None:
+        """A slot is free: let the schedule tick now. It ticks anyway before long, so a failure is none of the round."""
+        try:
+            await workflow.execute_activity_method(TickActivities.nudge, **CATALOG_READ, summary="a slot is free")
+        except ActivityError as e:
+            if is_cancelled_exception(e):
+                raise
+            workflow.logger.info("the schedule could not be told that a slot is free: %s", _told(e))
+
+    def _note(self, kind: str, **changed: object) -> None:
+        self._kinds[kind] = self._kinds[kind].model_copy(update=changed)
+
+    def _carried(self) -> Carried:
+        return Carried(
+            run=self._run,
+            plan=self._plan_id,
+            leases=self._leases - 1,  # it is taken again by the same run, at the same epoch
+            lost_leases=self._lost,
+            tries=self._tries,
+            paused=self._pause,
+            kinds=tuple(self._kinds.values()),
+            faults=self._faults,
+        )
+
+    def _say(self, doing: str, state: str = "") -> None:
+        """Show in the Temporal UI what is going on."""
+        changed, self._doing = self._doing != doing, doing
+        lines = [f"**{state or doing}**" + (f" round {self._opened.round}" if self._opened else "")]
+        lines += [
+            f"- {k.kind}: {k.scanned:,} of {k.due:,} marks looked at, {k.objects:,} objects gone"
+            + (f", kept {', '.join(f'{n:,} by {who}' for who, n in sorted(k.held.items()))}" if k.held else "")
+            + (f", error: {k.error}" if k.error else "")
+            for k in self._kinds.values()
+        ]
+        workflow.set_current_details("\n".join([*lines, *([f"error: {self._error}"] if self._error else [])]))
+        if changed and self._opened is not None and self._opened.attributes:
+            workflow.upsert_search_attributes(
+                [
+                    ids.ATTRIBUTE_INSTANCE.value_set(self._request.instance),
+                    ids.ATTRIBUTE_STATE.value_set(state or doing),
+                ]
+            )
 
 
-def _stop_if_cancelled() -> None:
-    """Raise where this task was asked to stop: an activity that ended in the same moment swallowed the request."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
+def _end(error: ActivityError) -> End:
+    kind = _type(error)
+    return End(
+        error=_told(error), lost=kind == ids.LEASE_LOST, halted=kind == ids.HALTED, fatal=kind == ids.NOT_ENABLED
+    )
 
 
-def _told(error: ActivityError) -> str:
-    cause = error.cause
-    if isinstance(cause, ApplicationError) and cause.type == ids.LEASE_LOST:
-        return ids.LEASE_LOST
-    return str(cause or error)
+def _type(error: ActivityError) -> str:
+    return error.cause.type or "" if isinstance(error.cause, ApplicationError) else ""
+
+
+def _told(error: BaseException) -> str:
+    """Return what went wrong, in the words of whoever saw it."""
+    cause = error.cause if isinstance(error, ActivityError) else None
+    return str(getattr(cause, "message", None) or cause or error)

@@ -104,7 +104,7 @@ def _temporal(settings: "Settings") -> Finding:
 def _worker(settings: "Settings") -> Finding:
     import asyncio
 
-    from sexton.cli.temporal import connect, pollers
+    from sexton.temporal.client import connect, pollers
 
     async def count() -> int:
         return await pollers(await connect(settings), settings)

@@ -26,8 +26,7 @@ def plan(
     Example: sexton plan shop
     """
     from sexton.errors import BadInput
-    from sexton.lease.store import LeaseStore
-    from sexton.recycle.store import RoundStore
+    from sexton.recycle.plans import PlanStore
     from sexton.registry.store import Registry
 
     with opened() as (settings, db):
@@ -36,7 +35,7 @@ def plan(
             if len(names) != 1:
                 raise BadInput(f"name an instance, one of: {', '.join(names) or '(none registered)'}")
             instance = names[0]
-        made = RoundStore(db, LeaseStore(db)).plan(instance, settings.policy(), "cli")
+        made = PlanStore(db).plan(instance, settings.policy(), "cli")
         observes = Registry(db).instance(instance).mode == "observe"
     if as_json:
         dump(made.model_dump(mode="json"))
@@ -58,13 +57,12 @@ def apply(
 
     Example: sexton apply 7
     """
-    from sexton.lease.store import LeaseStore
+    from sexton.recycle.plans import PlanStore
     from sexton.recycle.port import NotEnabled
-    from sexton.recycle.store import RoundStore
     from sexton.registry.store import Registry
 
     with opened() as (settings, db):
-        found = RoundStore(db, LeaseStore(db)).find_plan(plan)
+        found = PlanStore(db).find_plan(plan)
         if Registry(db).instance(found.instance).mode == "observe":
             raise NotEnabled(f"{found.instance} only observes; run: sexton enable {found.instance}")
         if not as_json:
@@ -95,11 +93,10 @@ def _group() -> None:
 
 def _round(settings: "Settings", db: "Database", request: RecycleRequest) -> RoundReport:
     """Run a round and return its report; that of a failed round comes from where it is stored."""
-    from sexton.lease.store import LeaseStore
-    from sexton.recycle.store import RoundStore
+    from sexton.recycle.reports import Reports
 
     ended = asyncio.run(_run(settings, request))
-    return ended if isinstance(ended, RoundReport) else RoundStore(db, LeaseStore(db)).report(ended)
+    return ended if isinstance(ended, RoundReport) else Reports(db).report(ended)
 
 
 async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | int:
@@ -108,8 +105,8 @@ async def _run(settings: "Settings", request: RecycleRequest) -> RoundReport | i
     from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
     from temporalio.service import RPCError
 
-    from sexton.cli.temporal import connect, taken
     from sexton.errors import SextonError
+    from sexton.temporal.client import connect, taken
     from workflows import ids
 
     deployment = settings.require_deployment()

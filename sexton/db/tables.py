@@ -124,6 +124,7 @@ def build(dialect: str) -> Tables:
             "round",
             **{"id_": serial, "instance": text, "run_id": text, "plan": number, "state": text},
             **{"started_at": instant, "ended_at": instant, "report": Json},
+            **{"waiting": text, "waiting_since": instant},
         ),
         batch=table(
             "batch",

@@ -1,39 +1,47 @@
-"""Leases: one round at a time works on an instance; every acquisition raises the epoch.
+"""Leases: one round at a time works on an instance; every acquisition raises the epoch; so many at once, no more.
 
 The lease is for economy, the claim is for safety (design, rule 7). An expired lease may be taken by anyone, with a new
 epoch; whoever comes with the old epoch is refused at its next claim, outcome or removal.
 """
 
-from sqlalchemy import ColumnElement, Table, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, insert, select, update
 
+from sexton.crashpoints import reached
 from sexton.db.engine import Database
-from sexton.guard import deciding
+from sexton.guard import EVERYTHING, deciding
 from sexton.lease.model import Lease
-from sexton.lease.port import LeaseBusy, LeaseLost
+from sexton.lease.port import LeaseBusy, LeaseLost, NoFreeSlot
 
 TTL_SECONDS = 60
 
 
 class LeaseStore:
-    """Leases as rows; ``ttl_seconds`` is on the database's clock."""
+    """Leases as rows, on the database's clock."""
 
-    def __init__(self, db: Database, ttl_seconds: int = TTL_SECONDS) -> None:
+    def __init__(self, db: Database, ttl_seconds: int = TTL_SECONDS, at_once: int | None = None) -> None:
+        """``at_once``: leases of one job over all workers (``recycle_concurrency``); None sets no bound."""
         self._db = db
         self.ttl_seconds = ttl_seconds
+        self._at_once = at_once
 
     def acquire(self, instance: str, job: str, owner: str) -> Lease:
         """Take the lease for ``owner`` (a run id); repeating it as the same owner keeps the epoch while it is valid.
 
         Raises:
             LeaseBusy: somebody else holds it.
+            NoFreeSlot: as many leases are held as are allowed at once.
             UnknownInstance: no such instance.
         """
         row = self._db.t.lease
         mine = and_(row.c.instance == instance, row.c.job == job)
-        with deciding(self._db, instance) as c:
+        with deciding(self._db, EVERYTHING, instance) as c:  # whoever counts leases must not meet another who does
             now = self._db.now(c)
             found = c.execute(select(row).where(mine)).one_or_none()
             epoch = 1
+            if self._at_once is not None and (busy := self._busy(c, instance, job, now)) >= self._at_once:
+                raise NoFreeSlot(
+                    f"{busy} rounds run already, recycle_concurrency allows {self._at_once}; {instance} waits its turn"
+                )
             if found is None:
                 c.execute(insert(row).values(instance=instance, job=job))
             else:
@@ -49,7 +57,14 @@ class LeaseStore:
                 .where(mine)
                 .values(state="BUSY", owner=owner, epoch=epoch, acquired_at=now, expires_at=expires)
             )
+        reached("lease.acquired")
         return Lease(instance=instance, job=job, owner=owner, epoch=epoch)
+
+    def _busy(self, c: Connection, instance: str, job: str, now: int) -> int:
+        """Return how many other instances are being worked on."""
+        row = self._db.t.lease
+        held = and_(row.c.job == job, row.c.state == "BUSY", row.c.expires_at > now, row.c.instance != instance)
+        return int(c.execute(select(func.count()).where(held)).scalar_one())
 
     def renew(self, lease: Lease) -> None:
         """Prove the lease is still ours and move its end forward.

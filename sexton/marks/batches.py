@@ -40,8 +40,7 @@ def _after(first: Column[Any], second: Column[Any], at: tuple[Any, Any]) -> Colu
 class Batches:
     """Open, close and take over batches; pick what is due."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    _db: Database
 
     def open_batch(self, order: RangeOrder, attempt: int) -> tuple[Hand, RangeReceipt | None]:
         """Open (or open again) the batch of a range; a receipt means an earlier attempt finished it."""

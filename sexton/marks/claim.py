@@ -1,19 +1,22 @@
 """Claim one chunk of marks: the irrevocable decision, under the guard, with every condition checked again.
 
-What it re-checks (design, rule 4): lease epoch and attempt are mine, the instance is enabled, the state is MARKED, the
-retention has passed and the mark is not set aside. Vault and liveness were asked just before (docs/adr/0008); a holder
-that is a row belongs here, after the guard. Marks whose owner's transaction is deciding about them this moment are left
-for the next round: nobody waits for an owner while holding the guard.
+What it re-checks (design, rule 4): lease epoch and attempt are mine, the instance is enabled and not halted, the state
+is MARKED, the retention has passed, the mark is not set aside and nobody in ``holders.HOLDERS`` keeps it. Vault and
+liveness were asked just before (docs/adr/0008). Marks whose owner's transaction is deciding about them this moment are
+left for the next round: nobody waits for an owner while holding the guard.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import and_, delete, select, update
 
+from sexton.control.port import Halted
+from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.guard import deciding
 from sexton.marks.fence import prove
+from sexton.marks.holders import kept
 from sexton.marks.model import CHUNK_MARKS, Claimed, Hand, Ref
 from sexton.marks.rows import among
 from sexton.marks.tally import add
@@ -24,6 +27,7 @@ class Claims:
     """MARKED → CLAIMED."""
 
     _db: Database
+    _controls: ControlStore
 
     def claim(self, hand: Hand, refs: Sequence[Ref], cutoff: int) -> Claimed:
         """Claim at most ``CHUNK_MARKS`` marks; files of the rest are dropped in the same transaction.
@@ -36,6 +40,7 @@ class Claims:
         Raises:
             LeaseLost: the lease expired, or a newer epoch or attempt works here.
             NotEnabled: the instance only observes.
+            Halted: it was stopped, or a list or window keeps it.
         """
         if len(refs) > CHUNK_MARKS:
             raise ValueError(f"{len(refs)} marks in one claim; at most {CHUNK_MARKS}")
@@ -47,6 +52,8 @@ class Claims:
             mode = c.execute(select(instance.c.mode).where(instance.c.id == hand.instance)).scalar_one_or_none()
             if mode != "enabled":
                 raise NotEnabled(f"{hand.instance} only observes; run: sexton enable {hand.instance}")
+            if (halt := self._controls.halt(c, hand.instance)) is not None:
+                raise Halted(halt)
             # By primary key alone: with the conditions in SQL the planner may walk everything that is due instead.
             locked = c.execute(
                 select(mark.c.kind, mark.c.id, mark.c.vault, mark.c.state, mark.c.quarantined_reason, mark.c.ages_from)
@@ -54,6 +61,8 @@ class Claims:
                 .with_for_update(skip_locked=True)
             ).all()
             free = [r for r in locked if r.state == "MARKED" and r.quarantined_reason is None and r.ages_from <= cutoff]
+            held = kept(db, c, hand, [Ref(r.kind, r.id) for r in free], now)
+            free = [r for r in free if Ref(r.kind, r.id) not in held]
             reached("claim.checked")
             claimed = frozenset(Ref(r.kind, r.id) for r in free)
             c.execute(
@@ -79,7 +88,14 @@ class Claims:
             reached("claim.written")
         reached("claim.committed")
         seen = {Ref(r.kind, r.id) for r in locked}
-        return Claimed(claimed, self._existing(hand, [r for r in rest if r not in seen]))
+        return Claimed(claimed, self._existing(hand, [r for r in rest if r not in seen]), held)
+
+    def held(self, hand: Hand, refs: Sequence[Ref]) -> Mapping[Ref, str]:
+        """Return which claimed marks somebody keeps now, by the files found at a last look, and who keeps them."""
+        with deciding(self._db, hand.instance) as c:
+            now = self._db.now(c)
+            prove(self._db, c, hand, now=now)
+            return kept(self._db, c, hand, refs, now)
 
     def _existing(self, hand: Hand, refs: Sequence[Ref]) -> frozenset[Ref]:
         """Return those that are there: what was passed over and still exists is locked by an owner's transaction."""

@@ -1,7 +1,8 @@
 """Marks, the exact files they resolve to, and the hand that may write about them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sexton.lease.model import Lease
@@ -95,10 +96,20 @@ class Problem(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """What one chunk's claim did: claimed marks, and those it left because their owner's transaction holds them."""
+    """What one chunk's claim did: claimed marks, those it left because their owner's transaction holds them (``busy``),
+    and those that somebody keeps (``held``: by whom)."""
 
     marks: frozenset[Ref]
     busy: frozenset[Ref]
+    held: Mapping[Ref, str] = MappingProxyType({})
+
+
+class Done(NamedTuple):
+    """What of one kind went in a round so far: marks, and objects and bytes that are gone."""
+
+    removed: int
+    objects: int
+    bytes: int
 
 
 class Standing(NamedTuple):

@@ -11,7 +11,18 @@ from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
 from sexton.marks.fence import prove
-from sexton.marks.model import DONE, MAX_FAILURES, POISON_RETRY_SECONDS, Hand, Page, Reason, Ref, Standing, Verdict
+from sexton.marks.model import (
+    DONE,
+    MAX_FAILURES,
+    POISON_RETRY_SECONDS,
+    Done,
+    Hand,
+    Page,
+    Reason,
+    Ref,
+    Standing,
+    Verdict,
+)
 from sexton.marks.policy import after_sweep
 from sexton.marks.rows import among
 from sexton.marks.tally import add
@@ -54,6 +65,14 @@ class Removals:
                 }
                 c.execute(one.values(**values), measured)
         reached("outcomes.recorded")
+
+    def done(self, hand: Hand, kind: str) -> Done:
+        """Return what of a kind went in the hand's round so far."""
+        t = self._db.t.tally
+        sums = [t.c.removed, t.c.deleted + t.c.hidden, t.c.bytes_freed + t.c.bytes_estimated]
+        wanted = select(*[func.coalesce(func.sum(n), 0) for n in sums]).where(t.c.round == hand.round, t.c.kind == kind)
+        with self._db.read() as c:
+            return Done(*(int(n) for n in c.execute(wanted).one()))
 
     def settle(self, hand: Hand, refs: Sequence[Ref], upload_grace_seconds: int) -> Mapping[Verdict, int]:
         """Remove the records whose files are gone; count the failures; leave the rest claimed."""

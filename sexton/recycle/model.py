@@ -12,14 +12,17 @@ from sexton.message import Message
 HELD_BY_VAULT = "vault "
 HELD_BY_OWNER = "owner: "
 """How a holder's name begins where a vault's fault or an owner's silence keeps marks."""
+SUCCEEDED, FAILED, CANCELLED, STOPPED = "SUCCEEDED", "FAILED", "CANCELLED", "STOPPED"
+"""How a round ends: as it should; with an error; by an operator's cancel; by a stop, a list or a window."""
 
 
 class Policy(Message):
-    """What is due when; travels with the plan, so a replay sees the policy of its day."""
+    """What is due when, and which kinds go before which; travels with the plan, so a replay sees that of its day."""
 
     version: str
     retention_seconds: dict[str, int]
     upload_grace_seconds: int
+    after: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
 class KindPlan(Message):
@@ -51,14 +54,6 @@ class Plan(Message):
         return sum(k.marks for k in self.kinds)
 
 
-class RecycleRequest(Message):
-    """Start one round. Without ``plan`` the round makes its own; an instance that only observes stops after it."""
-
-    instance: str
-    plan: int | None = None
-    requested_by: str = ""
-
-
 class Opened(Message):
     """The round as it stands after opening: its row, its lease, whether it may delete, the policy of its day."""
 
@@ -67,6 +62,8 @@ class Opened(Message):
     may_delete: bool
     policy: Policy
     vaults: tuple[str, ...] = ()
+    attributes: bool = False
+    """Whether Temporal knows our search attributes."""
 
 
 class Cursor(Message):
@@ -74,6 +71,94 @@ class Cursor(Message):
 
     ages_from: int = 0
     id: str = ""
+
+
+class KindProgress(Message):
+    """How far one kind is: marks due by the plan, looked at, claimed, removed; objects and bytes gone; in all runs."""
+
+    kind: str
+    due: int = 0
+    scanned: int = 0
+    claimed: int = 0
+    removed: int = 0
+    objects: int = 0
+    bytes: int = 0
+    quarantined: int = 0
+    held: dict[str, int] = Field(default_factory=dict)
+    cursor: Cursor = Cursor()
+    ranges: int = 0
+    finished: bool = False
+    elapsed_ms: int = 0
+    error: str = ""
+
+    @property
+    def objects_per_second(self) -> float | None:
+        """Return the rate so far, None before anything went."""
+        return 1000 * self.objects / self.elapsed_ms if self.objects and self.elapsed_ms else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return how long it will take at the rate at which marks were looked at so far."""
+        if not self.scanned or self.finished:
+            return 0.0 if self.finished else None
+        return max(0, self.due - self.scanned) * self.elapsed_ms / self.scanned / 1000
+
+
+class Progress(Message):
+    """The answer to the query ``progress``.
+
+    ``doing`` is one of WAITING (for its lease), ADOPTING, PLANNING, RECYCLING, PAUSED, BACKING_OFF, CLOSING, ENDED.
+    ``due_after_ms`` is what remains of a backoff as it began.
+    """
+
+    instance: str
+    doing: str
+    round: int | None = None
+    plan: int | None = None
+    tries: int = 0
+    leases: int = 0
+    kinds: tuple[KindProgress, ...] = ()
+    held: dict[str, int] = Field(default_factory=dict)
+    error: str = ""
+    backoff_seconds: float = 0.0
+
+
+class Carried(Message):
+    """What a run hands to the next one when its history has grown long."""
+
+    run: str
+    plan: int | None
+    leases: int
+    lost_leases: int
+    tries: int
+    paused: bool
+    kinds: tuple[KindProgress, ...]
+    faults: dict[str, str]
+
+
+class RecycleRequest(Message):
+    """Start one round. Without ``plan`` the round makes its own; an instance that only observes stops after it."""
+
+    instance: str
+    plan: int | None = None
+    requested_by: str = ""
+    carried: Carried | None = None
+
+
+class OpenOrder(Message):
+    """Take the lease and open the round of ``run`` (empty: the workflow run that asks)."""
+
+    instance: str
+    plan: int | None = None
+    requested_by: str = ""
+    run: str = ""
+
+
+class ReleaseOrder(Message):
+    """Give the lease back while the round waits; ``why`` is shown with it."""
+
+    opened: Opened
+    why: str
 
 
 class RangeOrder(Message):
@@ -90,7 +175,10 @@ class RangeOrder(Message):
 
 
 class RangeReceipt(Message):
-    """What one range did. ``held`` counts marks by what keeps them."""
+    """What one range did. ``held`` counts marks by what keeps them, ``faults`` says why a vault was left alone.
+
+    ``removed``, ``objects`` and ``bytes`` are those of the kind in the whole round so far.
+    """
 
     scanned: int = 0
     claimed: int = 0
@@ -98,6 +186,10 @@ class RangeReceipt(Message):
     finished: bool = False
     held: dict[str, int] = Field(default_factory=dict)
     quarantined: int = 0
+    faults: dict[str, str] = Field(default_factory=dict)
+    removed: int = 0
+    objects: int = 0
+    bytes: int = 0
 
 
 class AdoptOrder(Message):
@@ -143,10 +235,30 @@ class CloseOrder(Message):
     due: int = 0
     held: dict[str, int] = Field(default_factory=dict)
     quarantined: int = 0
+    kinds: tuple[KindProgress, ...] = ()
+    faults: dict[str, str] = Field(default_factory=dict)
+    leases: int = 1
+    lost_leases: int = 0
+
+
+class KindReport(Message):
+    """One kind of a round: what was due by its plan, what went, how long it took, who kept what, what went wrong."""
+
+    kind: str
+    due: int = 0
+    due_bytes: int = 0
+    scanned: int = 0
+    claimed: int = 0
+    removed: int = 0
+    deleted: int = 0
+    bytes: int = 0
+    elapsed_ms: int = 0
+    held: dict[str, int] = Field(default_factory=dict)
+    error: str = ""
 
 
 class RoundReport(Counts):
-    """One round, told honestly; stored with it."""
+    """One round, told honestly; stored with it. ``leases`` above 1: it gave back its lease and went on, or lost it."""
 
     round: int
     instance: str
@@ -162,3 +274,22 @@ class RoundReport(Counts):
     faults: int = 0
     """Marks kept because a vault could not be proved or an owner could not be asked: somebody must look."""
     tallies: tuple[Tally, ...] = ()
+    kinds: tuple[KindReport, ...] = ()
+    vaults: dict[str, str] = Field(default_factory=dict)
+    """Each vault of the instance: ``normal``, or why it was left alone."""
+    leases: int = 1
+    lost_leases: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+
+
+class TickRequest(Message):
+    """Start the rounds that are due."""
+
+    deployment: str
+
+
+class Due(Message):
+    """Instances whose turn it is, the one that waited longest first."""
+
+    instances: tuple[str, ...] = ()

@@ -1,18 +1,75 @@
-"""When a mark is due, pure: ``now`` is an argument."""
+"""When a mark is due, in which order kinds go, when an instance has its turn. Pure: ``now`` is an argument."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from sexton.recycle.model import Policy
+from sexton.errors import BadInput
+from sexton.recycle.model import FAILED, STOPPED, Policy
+
+FIRST_RETRY_MS = 30_000
+LAST_RETRY_MS = 3_600_000
+"""A failed round is tried again after 30 s, then after twice as long each time, an hour at most."""
 
 
-def policy(retention_seconds: Mapping[str, int], upload_grace_seconds: int) -> Policy:
-    """Return the policy of these settings; its version is a digest, so equal settings have equal versions."""
+def policy(
+    retention_seconds: Mapping[str, int], upload_grace_seconds: int, after: Mapping[str, Collection[str]] | None = None
+) -> Policy:
+    """Return the policy of these settings; its version is a digest, so equal settings have equal versions.
+
+    Raises:
+        BadInput: ``after`` (kind → kinds that go before it) leads in a circle.
+    """
     retention = dict(sorted(retention_seconds.items()))
-    text = json.dumps([retention, upload_grace_seconds])
+    order = {kind: tuple(sorted(before)) for kind, before in sorted((after or {}).items()) if before}
+    text = json.dumps([retention, upload_grace_seconds] + ([order] if order else []))
     version = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Policy(version=version, retention_seconds=retention, upload_grace_seconds=upload_grace_seconds)
+    waves(retention, order)
+    return Policy(version=version, retention_seconds=retention, upload_grace_seconds=upload_grace_seconds, after=order)
+
+
+def waves(kinds: Collection[str], after: Mapping[str, Collection[str]]) -> Sequence[Sequence[str]]:
+    """Return the kinds in waves: those of one wave go at the same time, and nothing before what must precede it.
+
+    Args:
+        kinds: what is to go.
+        after: kind → kinds that must precede it, where they are to go as well.
+
+    Raises:
+        BadInput: the order leads in a circle.
+    """
+    left, found = set(kinds), []
+    while left:
+        free = sorted(k for k in left if not left.intersection(after.get(k, ())))
+        if not free:
+            raise BadInput(f"{', '.join(sorted(left))}: each must go after another; break the circle of `after`")
+        found.append(free)
+        left -= set(free)
+    return found
+
+
+def turn(previous: int | None, interval_ms: int, now: int) -> int:
+    """Return the turn a round that begins now is counted for, so that turns stay an interval apart.
+
+    A round a little late takes the turn it was due at; one that comes early, or after whole turns were missed, begins
+    a new sequence.
+    """
+    if previous is None:
+        return now
+    due = previous + interval_ms
+    return due if due <= now < due + interval_ms else now
+
+
+def retry_at(state: str, failures: int, now: int) -> int | None:
+    """Return when a round that ended is to be tried again before its next turn, or None.
+
+    A stopped one is due at once, and starts when nothing halts it any more; a cancelled one was meant to end.
+    """
+    if state == STOPPED:
+        return now
+    if state == FAILED:
+        return now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
+    return None
 
 
 def cutoff(kind: str, policy: Policy, now: int) -> int | None:

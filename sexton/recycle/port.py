@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from sexton.errors import SextonError
-from sexton.marks.model import Claimed, DueMark, File, Hand, Page, Problem, Ref, Verdict
+from sexton.marks.model import Claimed, Done, DueMark, File, Hand, Page, Problem, Ref, Verdict
 from sexton.recycle.model import (
     AdoptOrder,
     CloseOrder,
@@ -52,6 +52,14 @@ class Marks(Protocol):
 
     def store_files(self, hand: Hand, files: Sequence[File]) -> None:
         """Add resolved files to the batch."""
+        ...
+
+    def held(self, hand: Hand, refs: Sequence[Ref]) -> Mapping[Ref, str]:
+        """Return which claimed marks somebody keeps now, by the files found at a last look, and who keeps them."""
+        ...
+
+    def done(self, hand: Hand, kind: str) -> Done:
+        """Return what of a kind went in the hand's round so far."""
         ...
 
     def drop_files(self, hand: Hand, refs: Iterable[Ref]) -> None:
@@ -110,6 +118,10 @@ class Rounds(Protocol):
         """Acquire the lease and open the round of this run; repeating it returns the same round."""
         ...
 
+    def release(self, opened: Opened, why: str) -> None:
+        """Give the lease back while the round waits (paused, backing off), and say why."""
+        ...
+
     def plan(self, instance: str, policy: Policy, by: str) -> Plan:
         """Fix cutoffs and counts and store them."""
         ...
@@ -120,4 +132,12 @@ class Rounds(Protocol):
 
     def close(self, order: CloseOrder) -> RoundReport:
         """End the round, free the lease and store the report."""
+        ...
+
+
+class Turns(Protocol):
+    """Whose turn it is."""
+
+    def due(self) -> Sequence[str]:
+        """Return the instances whose round should start now, at most as many as there are free slots."""
         ...

@@ -3,7 +3,7 @@
 from sqlalchemy import and_, func, select
 
 from sexton.db.engine import Database
-from sexton.marks.batches import Batches
+from sexton.marks.store import MarkStore
 from sexton.message import Message
 from sexton.recycle import policy as rules
 from sexton.recycle.model import Policy, RoundReport
@@ -42,7 +42,7 @@ def overview(db: Database, policy: Policy) -> list[InstanceStatus]:
 
 def _instance(db: Database, name: str, mode: str, policy: Policy) -> InstanceStatus:
     mark, lease, round_ = db.t.mark, db.t.lease, db.t.round
-    kinds = Batches(db).kinds(name)
+    kinds = MarkStore(db).kinds(name)
     with db.read() as c:
         now = db.now(c)
         found = []

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 
+from sexton.control.port import Gate
 from sexton.crashpoints import reached
 from sexton.errors import GuardBusy
 from sexton.lease.port import Leases
@@ -43,9 +44,12 @@ Pulse = Callable[[], None]
 class Recycler:
     """What one worker does for ranges. Safe for several ranges at once."""
 
-    def __init__(self, marks: Marks, leases: Leases, vaults: Vaults, owner: Owner, sweeper: Sweeper) -> None:
+    def __init__(
+        self, marks: Marks, leases: Leases, gate: Gate, vaults: Vaults, owner: Owner, sweeper: Sweeper
+    ) -> None:
         self._marks = marks
         self._leases = leases
+        self._gate = gate
         self._vaults = vaults
         self._owner = owner
         self._sweeper = sweeper
@@ -64,12 +68,13 @@ class Recycler:
 
         Raises:
             LeaseLost: stop; a newer holder goes on.
+            Halted: stop; an operator's stop, a list or a window keeps the instance.
             NotEnabled: the instance was set to observe.
         """
         hand, receipt = self._marks.open_batch(order, attempt)
         if receipt is not None:
             return receipt
-        holding = Holding(self._leases, order.lease, pulse)
+        holding = Holding(self._leases, self._gate, order.lease, pulse)
         self._finish(hand, holding, order.upload_grace_seconds)
         claimed = self._marks.claimed_in(hand)
         scanned, objects, finished, cursor = claimed, 0, False, order.after
@@ -98,20 +103,23 @@ class Recycler:
                 looked += chunk.seen
             self._delete(hand, holding, lap, order.upload_grace_seconds)
             objects += max(files, looked)
-        done = RangeReceipt(
+        done = self._marks.done(hand, order.kind)
+        told = RangeReceipt(
             scanned=scanned,
             claimed=claimed,
             last=cursor,
             finished=finished,
             held=dict(held),
             quarantined=quarantined,
+            faults=holding.faults,
+            **done._asdict(),
         )
-        self._marks.close_batch(hand, done)
-        return done
+        self._marks.close_batch(hand, told)
+        return told
 
     def adopt(self, order: AdoptOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
         """Finish what earlier rounds claimed, then look once more at prefixes whose upload grace has passed."""
-        holding = Holding(self._leases, order.lease, pulse)
+        holding = Holding(self._leases, self._gate, order.lease, pulse)
         self._marks.retry_failed(order.lease.instance)
         for batch in self._marks.unfinished_batches(order.lease.instance, order.round):
             hand = self._marks.take_over(batch, order, attempt)
@@ -130,10 +138,13 @@ class Recycler:
                 late = late[chunk.seen :]
                 quarantined += len(chunk.problems)
                 self._keep_live(hand, holding, chunk)
+                self._keep_held(hand, chunk)
                 held += chunk.held
                 self._delete(hand, holding, chunk.refs, order.upload_grace_seconds)
         self._marks.end_batch(hand)
-        return RangeReceipt(scanned=scanned, finished=True, held=dict(held), quarantined=quarantined)
+        return RangeReceipt(
+            scanned=scanned, finished=True, held=dict(held), quarantined=quarantined, faults=holding.faults
+        )
 
     def _resolve(self, hand: Hand, holding: Holding, due: Sequence[DueMark]) -> "_Chunk":
         """Turn marks into stored files, up to a chunk's worth. What cannot be resolved is held or quarantined."""
@@ -157,10 +168,11 @@ class Recycler:
                 chunk.problems.append(Problem(mark, *wrong))
                 continue
             name = str(mark.vault)
-            if name in holding.unreachable:
+            if holding.faults.get(name) == UNREACHABLE:  # once a range is enough to wait for it
                 chunk.held[f"{HELD_BY_VAULT}{name}: {UNREACHABLE}"] += 1
                 continue
             try:
+                holding.check_vault(name)
                 if name not in vaults:
                     vaults[name] = self._vaults.get(hand.instance, name)
                 for files in _files(vaults[name], holding, mark):
@@ -172,8 +184,7 @@ class Recycler:
             except UnknownVault as e:
                 chunk.problems.append(Problem(mark, Reason.UNKNOWN_VAULT, str(e)))
             except VaultFault as e:
-                if e.reason == UNREACHABLE:
-                    holding.unreachable.add(name)
+                holding.faults[name] = e.reason
                 chunk.held[f"{HELD_BY_VAULT}{e.vault}: {e.reason}"] += 1
                 buffer = [f for f in buffer if (f.kind, f.id) != mark.ref]
                 self._marks.drop_files(hand, [mark.ref])
@@ -195,10 +206,12 @@ class Recycler:
         """Claim what was resolved, as far as its vault is proved this moment; return what was claimed."""
         for name in set(chunk.vaults.values()):
             try:
+                holding.check_vault(name)
                 self._vaults.get(hand.instance, name)
             except (VaultFault, UnknownVault) as e:
                 lost = {ref for ref, vault in chunk.vaults.items() if vault == name}
-                self._keep(hand, chunk, lost, f"{HELD_BY_VAULT}{name}: {getattr(e, 'reason', Reason.UNKNOWN_VAULT)}")
+                holding.faults[name] = getattr(e, "reason", Reason.UNKNOWN_VAULT)
+                self._keep(hand, chunk, lost, f"{HELD_BY_VAULT}{name}: {holding.faults[name]}")
         self._keep_live(hand, holding, chunk)
         if not chunk.resolved:
             return []
@@ -210,6 +223,7 @@ class Recycler:
             return []
         if result.busy:
             chunk.held[OWNER_BUSY] += len(result.busy)
+        chunk.held += Counter(result.held.values())
         return sorted(result.marks)
 
     def _keep_live(self, hand: Hand, holding: Holding, chunk: "_Chunk") -> None:
@@ -220,6 +234,16 @@ class Recycler:
             self._keep(hand, chunk, set(chunk.refs), f"{HELD_BY_OWNER}{e}")
         else:
             self._keep(hand, chunk, set(live), LIVE)
+
+    def _keep_held(self, hand: Hand, chunk: "_Chunk") -> None:
+        """Ask the holders about what a last look found, as the claim asked about the rest."""
+        try:
+            held = self._marks.held(hand, chunk.refs)
+        except GuardBusy:
+            self._keep(hand, chunk, set(chunk.refs), OWNER_BUSY)
+            return
+        for who in sorted(set(held.values())):
+            self._keep(hand, chunk, {ref for ref, holder in held.items() if holder == who}, who)
 
     def _keep(self, hand: Hand, chunk: "_Chunk", refs: Set[Ref], holder: str) -> None:
         """Leave resolved marks alone this round, and say who keeps them."""

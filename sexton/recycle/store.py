@@ -1,43 +1,41 @@
-"""Plans, rounds and their reports, as rows."""
+"""Rounds, as rows: opened under a lease, counted as the instance's turn, closed with a report."""
 
-from sqlalchemy import Connection, and_, case, delete, exists, func, insert, select, tuple_, update
+from sqlalchemy import Connection, and_, delete, exists, insert, select, tuple_, update
 
+from sexton.control.store import ControlStore
+from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.lease.store import LeaseStore
-from sexton.marks.batches import Batches
 from sexton.recycle import policy as rules
-from sexton.recycle.model import (
-    HELD_BY_OWNER,
-    HELD_BY_VAULT,
-    CloseOrder,
-    KindPlan,
-    Opened,
-    Plan,
-    Policy,
-    RoundReport,
-    Tally,
-)
+from sexton.recycle.counters import count_round
+from sexton.recycle.model import FAILED, SUCCEEDED, CloseOrder, Opened, Policy, RoundReport
+from sexton.recycle.plans import PlanStore
 from sexton.recycle.port import NotEnabled, PlanRefused
+from sexton.recycle.reports import Reports, build
 from sexton.registry.store import Registry
 
 JOB = "recycle"
 HISTORY_DAYS = 30
 HISTORY_ROWS_A_ROUND = 100_000
-UNKNOWN_KIND = "unknown kind, no retention set"
 
 
-class RoundStore:
-    """Implements ``recycle.port.Rounds``."""
+class RoundStore(PlanStore, Reports):
+    """Implements ``recycle.port.Rounds``: everything about rounds and plans as rows."""
 
-    def __init__(self, db: Database, leases: LeaseStore) -> None:
+    def __init__(self, db: Database, leases: LeaseStore, controls: ControlStore, interval_seconds: int) -> None:
+        """``interval_seconds``: from one turn of an instance to its next."""
         self._db = db
         self._leases = leases
+        self._controls = controls
+        self._interval_ms = interval_seconds * 1000
 
     def open(self, instance: str, run_id: str, plan: int | None, policy: Policy) -> Opened:
         """Acquire the lease and open the round of this run; repeating it returns the same round.
 
         Raises:
-            LeaseBusy: another round works on the instance.
+            Halted: a stop, a list or a window keeps the instance.
+            LeaseBusy: another round works on the instance, or was killed less than a lease ago.
+            NoFreeSlot: as many rounds run as may run at once.
             NotEnabled: a plan is to be applied to an instance that only observes.
             PlanRefused: the plan does not exist, was applied, or is another instance's.
         """
@@ -45,6 +43,7 @@ class RoundStore:
         enabled = registry.instance(instance).mode == "enabled"
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
+        self._controls.check(instance)
         lease = self._leases.acquire(instance, JOB, run_id)
         try:
             made = self._open_row(instance, run_id, plan)
@@ -52,7 +51,16 @@ class RoundStore:
             self._leases.free(lease)
             raise
         names = tuple(v.name for v in registry.vaults(instance))
+        reached("round.opened")
         return Opened(round=made, lease=lease, may_delete=enabled, policy=policy, vaults=names)
+
+    def release(self, opened: Opened, why: str) -> None:
+        """Give the lease back while the round waits (paused, backing off), and say why."""
+        t = self._db.t.round
+        with self._db.write() as c:
+            waits = {"waiting": why[:1000], "waiting_since": self._db.now(c)}
+            c.execute(update(t).where(t.c.id == opened.round, t.c.state == "RUNNING").values(**waits))
+        self._leases.free(opened.lease)
 
     def _open_row(self, instance: str, run_id: str, plan: int | None) -> int:
         round_, plans = self._db.t.round, self._db.t.plan
@@ -73,88 +81,16 @@ class RoundStore:
                 c.execute(update(round_).where(silent).values(state="FAILED", ended_at=now))
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 made = c.execute(insert(round_).values(**values, state="RUNNING").returning(round_.c.id)).scalar_one()
+                self._take_turn(c, instance, now)
+            c.execute(update(round_).where(round_.c.id == made).values(waiting=None, waiting_since=None))
             return int(made)
 
-    def plan(self, instance: str, policy: Policy, by: str) -> Plan:
-        """Fix cutoffs and counts and store them; what it costs follows what is due.
-
-        Raises:
-            UnknownInstance: no such instance.
-        """
-        Registry(self._db).instance(instance)
-        kinds = Batches(self._db).kinds(instance)
-        mark, plans = self._db.t.mark, self._db.t.plan
-        with self._db.write() as c:
-            now = self._db.now(c)
-            found, held = [], {}
-            for kind in kinds:
-                cutoff = rules.cutoff(kind, policy, now)
-                waiting = and_(mark.c.instance == instance, mark.c.kind == kind, mark.c.state == "MARKED")
-                waiting = and_(waiting, mark.c.quarantined_reason.is_(None))
-                if cutoff is None:
-                    held[f"{UNKNOWN_KIND}: {kind}"] = c.execute(select(func.count()).where(waiting)).scalar_one()
-                    continue
-                length = func.jsonb_array_length if self._db.dialect == "postgresql" else func.json_array_length
-                row = c.execute(
-                    select(
-                        func.count().label("marks"),
-                        func.coalesce(func.sum(length(mark.c["keys"])), 0).label("keys"),
-                        func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
-                        func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
-                        func.min(mark.c.ages_from).label("oldest"),
-                    ).where(waiting, mark.c.ages_from <= cutoff)
-                ).one()
-                if row.marks:
-                    found.append(KindPlan(kind=kind, cutoff=cutoff, **row._mapping))
-            aside = select(mark.c.quarantined_reason, func.count()).where(
-                mark.c.instance == instance, mark.c.quarantined_reason.is_not(None)
-            )
-            held |= {f"quarantined: {r}": n for r, n in c.execute(aside.group_by(mark.c.quarantined_reason))}
-            left = select(func.count()).where(mark.c.instance == instance, mark.c.state == "CLAIMED")
-            plan = Plan(
-                instance=instance,
-                created_at=now,
-                policy=policy,
-                kinds=tuple(found),
-                held=held,
-                claimed=c.execute(left).scalar_one(),
-            )
-            made = c.execute(
-                insert(plans)
-                .values(
-                    instance=instance,
-                    created_at=now,
-                    state="PLANNED",
-                    planned_by=by,
-                    policy_version=policy.version,
-                    body=plan.model_dump(),
-                )
-                .returning(plans.c.id)
-            ).scalar_one()
-        return plan.model_copy(update={"id": made})
-
-    def find_plan(self, plan: int) -> Plan:
-        """Return a stored plan, or raise ``PlanRefused``."""
-        with self._db.read() as c:
-            body = c.execute(select(self._db.t.plan.c.body).where(self._db.t.plan.c.id == plan)).scalar_one_or_none()
-        if body is None:
-            raise PlanRefused(f"there is no plan {plan}; make one: sexton plan INSTANCE")
-        return Plan.model_validate(body | {"id": plan})
-
-    def report(self, round_: int) -> RoundReport:
-        """Return the stored report of a round that has ended."""
-        wanted = select(self._db.t.round.c.report).where(self._db.t.round.c.id == round_)
-        with self._db.read() as c:
-            return RoundReport.model_validate(c.execute(wanted).scalar_one())
-
-    def find_round(self, instance: str, last: int = 1) -> list[RoundReport]:
-        """Return the newest reports of an instance, newest first; a running round has no report yet."""
-        t = self._db.t.round
-        wanted = select(t.c.report).where(t.c.instance == instance, t.c.report.is_not(None))
-        with self._db.read() as c:
-            return [
-                RoundReport.model_validate(r) for r in c.execute(wanted.order_by(t.c.id.desc()).limit(last)).scalars()
-            ]
+    def _take_turn(self, c: Connection, instance: str, now: int) -> None:
+        """Count this round as the instance's turn; until it ends another try is due at once (it may be terminated)."""
+        t = self._db.t.instance
+        before = c.execute(select(t.c.turn_at).where(t.c.id == instance)).scalar_one()
+        turn_at = rules.turn(before, self._interval_ms, now)
+        c.execute(update(t).where(t.c.id == instance).values(turn_at=turn_at, retry_at=now))
 
     def close(self, order: CloseOrder) -> RoundReport:
         """End the round, free the lease and store the report; repeating it returns the stored one."""
@@ -165,43 +101,32 @@ class RoundStore:
             if stored is not None:
                 report = RoundReport.model_validate(stored)
             else:
-                report = self._report(c, order)
+                report = build(self._db, c, order)
                 now = self._db.now(c)
-                ended = {"state": report.state, "ended_at": now, "report": report.model_dump(mode="json")}
+                report = report.model_copy(update={"ended_at": now})
+                # The column is coarse: whether it ran to its end. The report says how it ended.
+                state = "SUCCEEDED" if report.state == SUCCEEDED else "FAILED"
+                ended = {"state": state, "ended_at": now, "report": report.model_dump(mode="json")}
                 if order.opened.may_delete:  # plan before round, as ``open`` does
                     c.execute(update(t.plan).where(t.plan.c.id == order.plan).values(state="APPLIED"))
                 c.execute(update(t.round).where(t.round.c.id == round_).values(**ended))
+                self._end_turn(c, report, now)
+                count_round(self._db, c, report)
                 self._forget_history(c, report.instance, now)
+        reached("round.closed")
         self._leases.free(order.opened.lease)
         return report
 
-    def _report(self, c: Connection, order: CloseOrder) -> RoundReport:
-        t, instance = self._db.t, order.opened.lease.instance
-        rows = c.execute(
-            select(t.tally).where(t.tally.c.round == order.opened.round).order_by(t.tally.c.kind, t.tally.c.vault)
-        )
-        tallies = tuple(Tally(**r._mapping) for r in rows)
-        left = and_(t.mark.c.instance == instance, t.mark.c.state == "CLAIMED", t.mark.c.swept_at.is_(None))
-        waiting = c.execute(select(func.count()).where(left, t.mark.c.quarantined_reason.is_(None))).scalar_one()
-        sums = {
-            n: sum(getattr(tally, n) for tally in tallies) for n in Tally.model_fields if n not in ("kind", "vault")
-        }
-        return RoundReport(
-            round=order.opened.round,
-            instance=instance,
-            plan=order.plan,
-            state=order.outcome,
-            observed=not order.opened.may_delete,
-            error=order.error,
-            scanned=order.scanned,
-            due=order.due,
-            quarantined=order.quarantined,
-            waiting=waiting,
-            held=order.held,
-            faults=sum(n for who, n in order.held.items() if who.startswith((HELD_BY_VAULT, HELD_BY_OWNER))),
-            tallies=tallies,
-            **sums,
-        )
+    def _end_turn(self, c: Connection, report: RoundReport, now: int) -> None:
+        """Say when the instance is tried again, and whether this was a success: a vault at fault is none."""
+        t = self._db.t.instance
+        failures = c.execute(select(t.c.failures).where(t.c.id == report.instance)).scalar_one()
+        values: dict[str, int | None] = {"retry_at": rules.retry_at(report.state, failures, now)}
+        if report.state == FAILED:
+            values["failures"] = failures + 1
+        elif report.state == SUCCEEDED:
+            values |= {"failures": 0} | ({"last_success_at": now} if not report.faults else {})
+        c.execute(update(t).where(t.c.id == report.instance).values(**values))
 
     def _forget_history(self, c: Connection, instance: str, now: int) -> None:
         history = self._db.t.mark_history

@@ -2,17 +2,20 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
+from sexton.control.policy import vault_allowed
+from sexton.control.port import Gate
 from sexton.crashpoints import reached
 from sexton.errors import BadInput
 from sexton.lease.model import Lease
 from sexton.lease.port import Leases
-from sexton.marks.model import Hand, Page
+from sexton.marks.model import Hand, Page, Reason
 from sexton.recycle.port import Marks
 from sexton.storage.model import KeyResult, Outcome
-from sexton.storage.port import UnknownVault, Vault, VaultFault, Vaults
+from sexton.storage.port import NOT_LISTED, UnknownVault, Vault, VaultFault, Vaults
 
 PROOF_SECONDS = 5.0
 """A lease is renewed at least this often, and no page begins on an older proof. A request takes at most 15 s (connect
@@ -22,15 +25,20 @@ PATIENCE_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Holding:
-    """A lease in use: renewed as the work goes on, never older than ``PROOF_SECONDS`` when it counts."""
+    """A lease in use: renewed as the work goes on, never older than ``PROOF_SECONDS`` when it counts.
 
-    def __init__(self, leases: Leases, lease: Lease, pulse: Callable[[], None]) -> None:
+    With it goes what an operator says about the instance and its vaults.
+    """
+
+    def __init__(self, leases: Leases, gate: Gate, lease: Lease, pulse: Callable[[], None]) -> None:
         self._leases = leases
+        self._gate = gate
         self._lease = lease
         self._pulse = pulse
         self._proved = float("-inf")
-        self.unreachable: set[str] = set()
-        """Vaults that did not answer during this range: their other marks are kept without waiting for each again."""
+        self._vaults: frozenset[str] = frozenset()
+        self.faults: dict[str, str] = {}
+        """Vaults that were left alone during this range, and why."""
         self._lock = threading.Lock()
 
     def prove(self) -> None:
@@ -39,12 +47,18 @@ class Holding:
         self._pulse()
 
     def prove_lease(self) -> None:
-        """Renew when the last proof is too old. May be called from any thread; raises ``LeaseLost``."""
+        """Renew when the last proof is too old. May be called from any thread; raises ``LeaseLost`` or ``Halted``."""
         with self._lock:
             before = time.monotonic()
             if before - self._proved >= PROOF_SECONDS:
                 self._leases.renew(self._lease)
+                self._vaults = self._gate.check(self._lease.instance)
                 self._proved = before
+
+    def check_vault(self, vault: str) -> None:
+        """Raise ``VaultFault`` NOT_LISTED where the vault whitelist leaves the vault out."""
+        if not vault_allowed(self._vaults, self._lease.instance, vault):
+            raise VaultFault(vault, NOT_LISTED, "other vaults are on the vault whitelist; see: sexton lists show")
 
 
 class Sweeper:
@@ -55,6 +69,8 @@ class Sweeper:
         self._vaults = vaults
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
+        self.in_flight: Counter[tuple[str, str]] = Counter()
+        """Pages being deleted now, by (instance, vault); for the metrics of this process."""
 
     def sweep(self, hand: Hand, holding: Holding) -> None:
         """Try every undone file of claimed marks of the batch; outcomes are stored per page.
@@ -98,7 +114,13 @@ class Sweeper:
         Where something was absent the vault is proved once more: a disk unmounted meanwhile shows nothing at all.
         """
         holding.prove_lease()
-        results = _delete(self._vaults.get(hand.instance, page.vault), page.keys)
+        holding.check_vault(page.vault)
+        vault = self._vaults.get(hand.instance, page.vault)
+        self.in_flight[hand.instance, page.vault] += 1
+        try:
+            results = _delete(vault, page.keys)
+        finally:
+            self.in_flight[hand.instance, page.vault] -= 1
         if any(r.outcome is Outcome.ABSENT for r in results):
             self._vaults.confirm(hand.instance, page.vault)
         return results
@@ -114,8 +136,9 @@ class Sweeper:
             page = flying.pop(future)
             try:
                 results = future.result()
-            except (VaultFault, UnknownVault):
+            except (VaultFault, UnknownVault) as e:
                 faulty.add(page.vault)
+                holding.faults[page.vault] = getattr(e, "reason", Reason.UNKNOWN_VAULT)
                 continue
             reached("files.deleted")
             self._marks.record(hand, page, results)

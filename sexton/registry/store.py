@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton.db.engine import Database
 from sexton.db.schema import first_line
 from sexton.errors import BadInput
-from sexton.guard import EVERYTHING, UnknownInstance, deciding, take
+from sexton.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.marks.model import Reason
 from sexton.message import Message
 from sexton.storage.model import VaultSpec
@@ -104,8 +104,7 @@ class Registry:
     def insert_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Store a vault whose marker is written, and free the marks that waited for one of this name."""
         t = self._db.t
-        with deciding(self._db, EVERYTHING) as c:
-            take(c, t, spec.instance)
+        with deciding(self._db, EVERYTHING, spec.instance) as c:
             self._refuse(c, spec, endpoint_url)
             try:
                 c.execute(insert(t.vault).values(**spec.model_dump()))

@@ -7,12 +7,14 @@ from sexton.errors import SextonError
 from sexton.storage.model import KeyResult, Listed, Marker, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"
+NOT_LISTED = "NOT_LISTED"
+"""Not a fault of the vault: an operator's whitelist leaves it out for now."""
 
 
 class VaultFault(SextonError):
     """A vault is not provably ours, or not reachable. Nothing in it may be claimed, deleted or called absent.
 
-    ``reason`` is one of UNREACHABLE, NO_BUCKET, NO_MARKER, FOREIGN_MARKER, BEHIND, DENIED, BAD_REPLY.
+    ``reason`` is one of UNREACHABLE, NO_BUCKET, NO_MARKER, FOREIGN_MARKER, BEHIND, DENIED, BAD_REPLY, NOT_LISTED.
     """
 
     def __init__(self, vault: str, reason: str, detail: str) -> None:

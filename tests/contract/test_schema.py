@@ -30,7 +30,7 @@ NULLABLE = {
     "mark_file": {"bytes", "outcome", "reason"},
     "lease": {"acquired_at", "expires_at"},
     "plan": set[str](),
-    "round": {"plan", "ended_at", "report"},
+    "round": {"plan", "ended_at", "report", "waiting", "waiting_since"},
     "batch": {"receipt"},
     "tally": set[str](),
     "control": set[str](),

@@ -21,11 +21,13 @@ SQL = (
         "sexton/owner/sql.py",
     ),
     *("sexton/owner/race.py", "sexton/db/*.py", "sexton/registry/*.py"),
-    *(f"sexton/marks/{n}.py" for n in ("__init__", "batches", "claim", "fence", "remove", "resolve", "rows", "tally")),
-    *(f"sexton/recycle/{n}.py" for n in ("status", "why")),
+    *(f"sexton/marks/{n}.py" for n in ("__init__", "batches", "claim", "fence", "holders", "quarantine")),
+    *(f"sexton/marks/{n}.py" for n in ("remove", "resolve", "rows", "tally")),
+    *(f"sexton/recycle/{n}.py" for n in ("counters", "plans", "reports", "status", "turns", "why")),
+    "sexton/holds.py",
 )
 PURE = ("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py")
-ENTRANCES = ("sexton/cli/*.py", "sexton/embedded/*.py")
+ENTRANCES = ("sexton/cli/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py")
 
 ONLY_IN: dict[str, Sequence[str]] = {
     "boto3": ("sexton/storage/*.py",),
@@ -41,6 +43,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "activities": ("workflows/*.py", "activities/*.py", "worker.py"),
     "workflows": ("workflows/*.py", "worker.py", *ENTRANCES),
     "config": ("config/*.py", "worker.py", *ENTRANCES),
+    "prometheus_client": ("sexton/metrics/*.py",),
     "worker": (),
     "sexton.cli": ("sexton/cli/*.py", "worker.py"),
     "sexton.embedded": ENTRANCES,

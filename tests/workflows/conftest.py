@@ -51,5 +51,5 @@ def shop() -> str:
 async def served(rig: Rig, temporal_server: DevServer) -> AsyncIterator[Served]:
     client = await temporal_server.connect()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
-    async with worker.build(client, settings, rig.db):
+    async with await worker.build(client, settings, rig.db):
         yield Served(rig, client)

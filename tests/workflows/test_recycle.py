@@ -10,9 +10,11 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 
 from sexton.contract import NewMark
+from sexton.control.port import Halted
 from sexton.crashpoints import installed
 from sexton.lease.port import LeaseLost
 from sexton.recycle import steps
+from sexton.recycle.port import NotEnabled
 from tests.rig import listing, put
 from tests.workflows.conftest import Served
 from workflows import ids
@@ -135,7 +137,7 @@ async def test_a_cancelled_round_frees_its_lease_and_the_next_one_finishes(
     assert isinstance(ended.value.cause, CancelledError)
     assert rig.count("lease", instance=shop, state="BUSY") == 0
     cancelled = rig.rounds.find_round(shop)[0]
-    assert (cancelled.state, cancelled.error) == ("FAILED", "cancelled")
+    assert (cancelled.state, cancelled.error) == ("CANCELLED", "cancelled")
     assert cancelled.claimed < 3_000
     report = await served.round(shop)
     assert report.removed + cancelled.removed == 3_000
@@ -198,4 +200,4 @@ async def test_a_cancel_that_meets_the_end_of_an_activity_still_stops_the_round(
 
 
 def test_error_types_are_the_names_of_their_classes() -> None:
-    assert LeaseLost.__name__ == ids.LEASE_LOST
+    assert (LeaseLost.__name__, Halted.__name__, NotEnabled.__name__) == (ids.LEASE_LOST, ids.HALTED, ids.NOT_ENABLED)

@@ -41,3 +41,6 @@ ALTER TABLE sexton.instance ADD COLUMN turn_at timestamptz, ADD COLUMN retry_at 
     ADD COLUMN failures integer NOT NULL DEFAULT 0, ADD COLUMN last_success_at timestamptz;
 
 ALTER TABLE sexton.mark_history ADD COLUMN discarded text;
+
+-- Why a round that runs holds no lease: paused, backing off.
+ALTER TABLE sexton.round ADD COLUMN waiting text, ADD COLUMN waiting_since timestamptz;

@@ -43,3 +43,7 @@ ALTER TABLE sexton_instance ADD COLUMN failures integer NOT NULL DEFAULT 0;
 ALTER TABLE sexton_instance ADD COLUMN last_success_at integer;
 
 ALTER TABLE sexton_mark_history ADD COLUMN discarded text;
+
+-- Why a round that runs holds no lease: paused, backing off.
+ALTER TABLE sexton_round ADD COLUMN waiting text;
+ALTER TABLE sexton_round ADD COLUMN waiting_since integer;

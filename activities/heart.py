@@ -1,0 +1,55 @@
+"""The heartbeat of a long activity: quick to show a dead worker, patient with a slow statement.
+
+A thread beats once a second for as long as the work has called ``beat`` lately; work that hangs falls silent too.
+"""
+
+import contextvars
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, CancelledError
+
+BEAT_SECONDS = 1.0
+SILENCE_SECONDS = 45.0
+"""Longer than the longest request with its retries, and than any statement's lock wait; shorter than a lease."""
+
+
+class Heart:
+    """Use it around the work; pass ``beat`` to the work, to be called between its pages."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self._stop = threading.Event()
+        # The activity's context: a plain thread would not know whose heartbeat it is.
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name="heart", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def beat(self) -> None:
+        """Say that the work goes on.
+
+        Raises:
+            CancelledError: it was cancelled, or paused in Temporal: stop here, between two pages.
+            ApplicationError: the worker shuts down; another attempt goes on.
+        """
+        self._last = time.monotonic()
+        if activity.is_cancelled():
+            raise CancelledError("cancelled between pages")
+        if activity.is_worker_shutdown():
+            raise ApplicationError("the worker shuts down; another attempt goes on", type="WorkerShutdown")
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if time.monotonic() - self._last < SILENCE_SECONDS:
+                activity.heartbeat()
+            self._stop.wait(BEAT_SECONDS)

@@ -1,0 +1,29 @@
+"""Whose turn it is, and telling the schedule that a slot is free."""
+
+from collections.abc import Awaitable, Callable
+
+from temporalio import activity
+
+from activities.refusals import refusals
+from sexton.recycle.model import Due
+from sexton.recycle.port import Turns
+
+
+class TickActivities:
+    """One instance per worker process."""
+
+    def __init__(self, turns: Turns, nudge: Callable[[], Awaitable[None]]) -> None:
+        """``nudge`` lets the schedule tick now, unless it is paused."""
+        self._turns = turns
+        self._nudge = nudge
+
+    @activity.defn
+    def due_instances(self) -> Due:
+        """Return the instances whose rounds should start now."""
+        with refusals():
+            return Due(instances=tuple(self._turns.due()))
+
+    @activity.defn
+    async def nudge(self) -> None:
+        """Let the schedule tick now, unless an operator has paused it."""
+        await self._nudge()

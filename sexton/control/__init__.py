@@ -1,0 +1,1 @@
+"""What an operator says about all work, effective within a page: stop, lists, windows."""

@@ -1,0 +1,142 @@
+"""Operators' holds: until they end, nothing they name is claimed. Placing one is a deciding transaction.
+
+A hold keeps what is not claimed yet; a claim that came first is irrevocable, and ``place`` says how many there are.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from sqlalchemy import Connection, and_, func, insert, or_, select, update
+
+from sexton.control.store import whoami
+from sexton.crashpoints import reached
+from sexton.db.engine import Database
+from sexton.errors import BadInput, SextonError
+from sexton.guard import deciding
+from sexton.message import Message
+
+MAX_SECONDS = 3650 * 86_400
+REASON_CHARACTERS = 500
+
+
+class TooLate(SextonError):
+    """What was to be held is claimed or gone already."""
+
+
+class Hold(Message):
+    """One hold. A ``mark`` hold keeps that mark and everything that names it as an ancestor; instants in ms."""
+
+    id: int = 0
+    instance: str
+    scope: Literal["instance", "mark", "prefix"]
+    mark_kind: str | None = None
+    mark_id: str | None = None
+    vault: str | None = None
+    prefix: str | None = None
+    reason: str
+    placed_by: str = ""
+    placed_at: int = 0
+    expires_at: int = 0
+    released_at: int | None = None
+
+    @property
+    def what(self) -> str:
+        """Return what it keeps, for people."""
+        if self.scope == "mark":
+            return f"{self.mark_kind} {self.mark_id} and all below it"
+        return f"{self.vault}/{self.prefix}" if self.scope == "prefix" else "the whole instance"
+
+
+class HoldStore:
+    """Holds as rows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def place(self, wanted: Hold, seconds: int) -> tuple[Hold, int]:
+        """Place a hold for so many seconds; return it and how many marks it comes too late for.
+
+        Raises:
+            UnknownInstance: no such instance.
+            BadInput: the length, reason, vault or prefix is not acceptable.
+            TooLate: the one mark it names is claimed or gone.
+        """
+        if not 0 < seconds <= MAX_SECONDS:
+            raise BadInput(f"a hold lasts 1 to {MAX_SECONDS} seconds, not {seconds}")
+        if not 0 < len(wanted.reason.strip()) <= REASON_CHARACTERS:
+            raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is held")
+        t = self._db.t
+        with deciding(self._db, wanted.instance) as c:
+            reached("hold.guarded")
+            now = self._db.now(c)
+            self._check(c, wanted)
+            late = self._claimed(c, wanted)
+            made = wanted.model_copy(
+                update={
+                    "placed_by": wanted.placed_by or whoami(),
+                    "placed_at": now,
+                    "expires_at": now + seconds * 1000,
+                    "released_at": None,
+                }
+            )
+            row = insert(t.hold).values(**made.model_dump(exclude={"id"})).returning(t.hold.c.id)
+            id_ = c.execute(row).scalar_one()
+            reached("hold.written")
+        return made.model_copy(update={"id": id_}), late
+
+    def release(self, hold: int) -> Hold:
+        """End a hold now; repeating it changes nothing.
+
+        Raises:
+            BadInput: there is no such hold.
+        """
+        t = self._db.t.hold
+        with self._db.write() as c:
+            now = self._db.now(c)
+            c.execute(update(t).where(t.c.id == hold, t.c.released_at.is_(None)).values(released_at=now))
+            row = c.execute(select(t).where(t.c.id == hold)).one_or_none()
+        if row is None:
+            raise BadInput(f"there is no hold {hold}; see: sexton holds")
+        return Hold(**row._mapping)
+
+    def active(self, instance: str | None = None) -> Sequence[Hold]:
+        """Return the holds that keep something now, the oldest first."""
+        t = self._db.t.hold
+        with self._db.read() as c:
+            wanted = select(t).where(t.c.released_at.is_(None), t.c.expires_at > self._db.now(c)).order_by(t.c.id)
+            if instance is not None:
+                wanted = wanted.where(t.c.instance == instance)
+            return [Hold(**r._mapping) for r in c.execute(wanted)]
+
+    def _check(self, c: Connection, wanted: Hold) -> None:
+        t = self._db.t
+        if wanted.scope == "prefix":
+            here = and_(t.vault.c.instance == wanted.instance, t.vault.c.name == wanted.vault)
+            if c.execute(select(t.vault.c.name).where(here)).one_or_none() is None:
+                raise BadInput(f"instance {wanted.instance} has no vault {wanted.vault}; see: sexton vault list")
+            if "\0" in str(wanted.prefix):
+                raise BadInput("a prefix holds no NUL")
+
+    def _claimed(self, c: Connection, wanted: Hold) -> int:
+        """Return how many claimed marks this hold would have kept; refuse where it would keep nothing at all."""
+        mark, file, history = self._db.t.mark, self._db.t.mark_file, self._db.t.mark_history
+        claimed = and_(mark.c.instance == wanted.instance, mark.c.state == "CLAIMED")
+        if wanted.scope == "mark":
+            what = f"{wanted.mark_kind} {wanted.mark_id}"
+            named = and_(mark.c.id == wanted.mark_id, mark.c.kind == wanted.mark_kind)
+            its_state = select(mark.c.state).where(mark.c.instance == wanted.instance, named)
+            state = c.execute(its_state).scalar_one_or_none()
+            if state == "CLAIMED":
+                raise TooLate(f"{what} is claimed: its files are being deleted")
+            gone = and_(history.c.id == wanted.mark_id, history.c.kind == wanted.mark_kind)
+            if state is None and c.execute(select(gone).where(history.c.instance == wanted.instance, gone)).first():
+                raise TooLate(f"{what} is gone; see: sexton why {wanted.mark_id}")
+            claimed = and_(claimed, mark.c.parent_kind == wanted.mark_kind, mark.c.parent_id == wanted.mark_id)
+        if wanted.scope == "prefix":
+            prefix = str(wanted.prefix)
+            its = and_(file.c.id == mark.c.id, file.c.kind == mark.c.kind, file.c.instance == mark.c.instance)
+            under = and_(file.c.vault == wanted.vault, func.substr(file.c.key, 1, len(prefix)) == prefix)
+            by_file = select(1).where(its, under, file.c.outcome.is_(None)).exists()
+            by_prefix = and_(mark.c.vault == wanted.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
+            claimed = and_(claimed, or_(by_file, by_prefix))
+        return int(c.execute(select(func.count()).select_from(mark).where(claimed)).scalar_one())

@@ -1,0 +1,81 @@
+"""Who keeps marks back: one list of predicates, asked under the guard by a claim and by the last look at a prefix.
+
+Each looks at marks *and at the files they resolved to*, and names itself. A holder that lives elsewhere (the owner's
+live view, a vault) is asked before the transaction, see docs/adr/0008.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from sqlalchemy import Connection, and_, func, select
+
+from sexton.db.engine import Database
+from sexton.marks.model import Hand, Ref
+from sexton.marks.rows import among
+
+DEPTH = 16
+"""Ancestors looked at, as in the contract's undrop."""
+
+Holder = Callable[[Database, Connection, Hand, Collection[Ref], int], Mapping[Ref, str]]
+"""(database, transaction, batch, marks with stored files, now) → the marks it keeps, each with the holder's name."""
+
+
+def kept(db: Database, c: Connection, hand: Hand, refs: Collection[Ref], now: int) -> dict[Ref, str]:
+    """Return the marks that somebody keeps, and who."""
+    found: dict[Ref, str] = {}
+    for holder in HOLDERS:
+        rest = [r for r in refs if r not in found]
+        if rest:
+            found |= holder(db, c, hand, rest, now)
+    return found
+
+
+def operator_holds(db: Database, c: Connection, hand: Hand, refs: Collection[Ref], now: int) -> Mapping[Ref, str]:
+    """Return what an operator's hold keeps: a whole instance, a mark with all below it, or files under a prefix."""
+    hold = db.t.hold
+    holds = c.execute(
+        select(hold).where(hold.c.instance == hand.instance, hold.c.released_at.is_(None), hold.c.expires_at > now)
+    ).all()
+    found: dict[Ref, str] = {}
+    for h in holds:
+        if h.scope == "instance":
+            return dict.fromkeys(refs, name(h.id))
+    by_mark = {Ref(h.mark_kind, h.mark_id): name(h.id) for h in holds if h.scope == "mark"}
+    if by_mark:
+        found |= _with_ancestors(db, c, hand.instance, refs, by_mark)
+    file = db.t.mark_file
+    for h in holds:
+        if h.scope == "prefix":
+            under = and_(file.c.vault == h.vault, func.substr(file.c.key, 1, len(h.prefix)) == h.prefix)
+            mine = and_(file.c.instance == hand.instance, file.c.batch == hand.batch, among(db, file, refs))
+            for row in c.execute(select(file.c.kind, file.c.id).where(mine, under).distinct()):
+                found.setdefault(Ref(*row), name(h.id))
+    return found
+
+
+HOLDERS: Sequence[Holder] = (operator_holds,)
+
+
+def name(hold: int) -> str:
+    """Return what a hold is called wherever holders are named."""
+    return f"hold {hold}"
+
+
+def _with_ancestors(
+    db: Database, c: Connection, instance: str, refs: Collection[Ref], held: Mapping[Ref, str]
+) -> dict[Ref, str]:
+    """Return those of ``refs`` that are held or have an ancestor that is; it may be marked, gone or unknown."""
+    found = {r: held[r] for r in refs if r in held}
+    at: dict[Ref, set[Ref]] = {r: {r} for r in refs if r not in found}
+    for _ in range(DEPTH):
+        if not at:
+            break
+        above: dict[Ref, set[Ref]] = {}
+        for table in (db.t.mark, db.t.mark_history):
+            named = and_(table.c.instance == instance, table.c.parent_id.is_not(None), among(db, table, at))
+            for row in c.execute(select(table.c.kind, table.c.id, table.c.parent_kind, table.c.parent_id).where(named)):
+                above.setdefault(Ref(row.parent_kind, row.parent_id), set()).update(at[Ref(row.kind, row.id)])
+        for parent, below in above.items():
+            if parent in held:
+                found |= {r: held[parent] for r in below if r not in found}
+        at = {parent: below - found.keys() for parent, below in above.items() if below - found.keys()}
+    return found

@@ -1,0 +1,57 @@
+"""Whose turn it is: instances by their next round, as many as may start now."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, and_, or_, select
+
+from sexton.control.policy import halt
+from sexton.control.store import ControlStore
+from sexton.db.engine import Database
+from sexton.recycle.store import JOB
+
+
+class TurnStore:
+    """Due instances, the one that waited longest first: round-robin. Implements ``recycle.port.Turns``."""
+
+    def __init__(self, db: Database, controls: ControlStore, interval_seconds: int, at_once: int) -> None:
+        self._db = db
+        self._controls = controls
+        self._interval_ms = interval_seconds * 1000
+        self._at_once = at_once
+
+    def due(self) -> Sequence[str]:
+        """Return the instances whose round should start now, at most as many as there are free slots.
+
+        A round that is running holds a slot by its lease; its instance may be named again, and starting it again is
+        refused by its fixed workflow id.
+        """
+        lease, instance = self._db.t.lease, self._db.t.instance
+        with self._db.read() as c:
+            now = self._db.now(c)
+            held = and_(lease.c.job == JOB, lease.c.state == "BUSY", lease.c.expires_at > now)
+            busy = set(c.execute(select(lease.c.instance).where(held)).scalars())
+            free = self._at_once - len(busy)
+            if free <= 0:
+                return []
+            waited = c.execute(
+                select(instance.c.id)
+                .where(or_(instance.c.turn_at.is_(None), instance.c.retry_at <= now, self._turn_over(now)))
+                .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
+            ).scalars()
+            controls = self._controls.all_in(c)
+            ready = [i for i in waited if i not in busy and halt(controls, i, now) is None]
+        return ready[:free]
+
+    def next_round(self, instance: str) -> int | None:
+        """Return when the instance has its next round (ms since 1970; in the past: as soon as a slot is free)."""
+        t = self._db.t.instance
+        with self._db.read() as c:
+            row = c.execute(select(t.c.turn_at, t.c.retry_at).where(t.c.id == instance)).one()
+            now = self._db.now(c)
+        if row.turn_at is None:
+            return now
+        after = int(row.turn_at) + self._interval_ms
+        return after if row.retry_at is None else min(after, int(row.retry_at))
+
+    def _turn_over(self, now: int) -> ColumnElement[bool]:
+        return self._db.t.instance.c.turn_at <= now - self._interval_ms

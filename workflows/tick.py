@@ -1,0 +1,38 @@
+"""Start rounds that are due, as many as there are slots, and end. Fixed ids: a round that runs is not started twice."""
+
+from temporalio import workflow
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.tick import TickActivities
+    from sexton.recycle.model import Due, RecycleRequest, TickRequest
+    from workflows import ids
+    from workflows.options import CATALOG_READ
+    from workflows.recycle import RecycleInstance
+
+SCHEDULED = "schedule"
+"""Who asks for a scheduled round."""
+
+
+@workflow.defn(name=ids.TICK)
+class RecycleTick:
+    """Thin: it waits for nothing it starts."""
+
+    @workflow.run
+    async def run(self, request: TickRequest) -> Due:
+        """Start what is due; return the instances whose rounds were started."""
+        due = await workflow.execute_activity_method(TickActivities.due_instances, **CATALOG_READ)
+        started = []
+        for name in due.instances:
+            try:
+                await workflow.start_child_workflow(
+                    RecycleInstance.run,
+                    RecycleRequest(instance=name, requested_by=SCHEDULED),
+                    id=ids.recycle(request.deployment, name),
+                    parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                    static_summary=f"recycle {name}, scheduled",
+                )
+            except WorkflowAlreadyStartedError:
+                continue  # it runs, is paused, or is backing off
+            started.append(name)
+        return Due(instances=tuple(started))
