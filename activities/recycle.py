@@ -31,31 +31,31 @@ class RecycleActivities:
         self._policy = policy
         self._attributes = attributes
 
-    @activity.defn
+    @activity.defn(no_thread_cancel_exception=True)
     def open_round(self, order: OpenOrder) -> Opened:
         """Acquire the lease for this run and open its round; retried until the lease or a slot is free."""
-        with refusals():
+        with refusals(), Heart():
             run = order.run or str(activity.info().workflow_run_id)
             opened = self._rounds.open(order.instance, run, order.plan, self._policy)
             self._recycler.announce(opened)
             return opened.model_copy(update={"attributes": self._attributes})
 
-    @activity.defn
+    @activity.defn(no_thread_cancel_exception=True)
     def release_lease(self, order: ReleaseOrder) -> None:
         """Give the lease back while the round is paused or backs off."""
-        with refusals():
+        with refusals(), Heart():
             self._rounds.release(order.opened, order.why)
 
-    @activity.defn
+    @activity.defn(no_thread_cancel_exception=True)
     def make_plan(self, request: RecycleRequest) -> Plan:
         """Fix what this round may delete."""
-        with refusals():
+        with refusals(), Heart():
             return self._rounds.plan(request.instance, self._policy, request.requested_by or "round")
 
-    @activity.defn
+    @activity.defn(no_thread_cancel_exception=True)
     def find_plan(self, plan: int) -> Plan:
         """Return the plan that is being applied."""
-        with refusals():
+        with refusals(), Heart():
             return self._rounds.find_plan(plan)
 
     @activity.defn(no_thread_cancel_exception=True)
@@ -70,8 +70,8 @@ class RecycleActivities:
         with refusals(), Heart() as heart:
             return self._recycler.recycle(order, activity.info().attempt, heart.beat)
 
-    @activity.defn
+    @activity.defn(no_thread_cancel_exception=True)
     def close_round(self, order: CloseOrder) -> RoundReport:
         """End the round and store its report."""
-        with refusals():
+        with refusals(), Heart():
             return self._rounds.close(order)

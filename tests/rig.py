@@ -8,6 +8,7 @@ import json
 import uuid
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import func, select, text
 
@@ -130,10 +131,15 @@ class Rig:
             conditions = [t.c[k].is_(None) if v is None else t.c[k] == v for k, v in where.items()]
             return int(c.execute(select(func.count()).select_from(t).where(*conditions)).scalar_one())
 
-    def row(self, kind: str, id_: str, instance: str = "shop") -> object:
+    def row(self, kind: str, id_: str, instance: str = "shop") -> Any:
         t = self.db.t.mark
         with self.db.read() as c:
             return c.execute(select(t).where(t.c.instance == instance, t.c.kind == kind, t.c.id == id_)).one_or_none()
+
+    def instance_row(self, instance: str = "shop") -> Any:
+        t = self.db.t.instance
+        with self.db.read() as c:
+            return c.execute(select(t).where(t.c.id == instance)).one()
 
     def sql(self, statement: str, **given: object) -> None:
         name = "sexton." if self.db.dialect == "postgresql" else "sexton_"

@@ -62,12 +62,11 @@ class Controls:
                 raise Told from e
             raise
 
-    async def back_off(self, seconds: float) -> None:
-        """Wait, or shorter when a signal comes."""
-        seen = self._kicks
+    async def back_off(self, seconds: float, kicks: int) -> None:
+        """Wait, or shorter when a signal comes: ``kicks`` is how many came before there was anything to retry."""
         try:
             await workflow.wait_condition(
-                lambda: self._kicks > seen or self._cancel or self._pause, timeout=seconds, timeout_summary="backoff"
+                lambda: self._kicks > kicks or self._cancel or self._pause, timeout=seconds, timeout_summary="backoff"
             )
         except TimeoutError:
             return

@@ -6,8 +6,12 @@ from typing import Any
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
+HEARTBEAT = timedelta(seconds=10)
+"""After this long without a heartbeat a worker is dead, and what it did is retried elsewhere. Far below the lease of
+60 s: the round still holds it then."""
+
 CATALOG_READ: dict[str, Any] = {
-    "start_to_close_timeout": timedelta(seconds=30),
+    "start_to_close_timeout": timedelta(seconds=15),
     "schedule_to_close_timeout": timedelta(minutes=2),
     "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=5)),
 }
@@ -16,6 +20,7 @@ CATALOG_READ: dict[str, Any] = {
 CATALOG_WRITE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=120),
     "schedule_to_close_timeout": timedelta(minutes=15),
+    "heartbeat_timeout": HEARTBEAT,
     "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10)),
 }
 """A few statements; the database may be away for a while."""
@@ -23,6 +28,7 @@ CATALOG_WRITE: dict[str, Any] = {
 LEASE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(seconds=120),
     "schedule_to_close_timeout": timedelta(hours=24),
+    "heartbeat_timeout": HEARTBEAT,
     # Often: a lease that a killed round left behind is taken over within 5 s of its end. Retries make no history.
     "retry_policy": RetryPolicy(
         initial_interval=timedelta(seconds=1), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=3)
@@ -35,8 +41,7 @@ LEASE: dict[str, Any] = {
 BATCH_DELETE: dict[str, Any] = {
     "start_to_close_timeout": timedelta(hours=4),
     "schedule_to_close_timeout": timedelta(hours=24),
-    # Far below the lease of 60 s: a dead worker's range is retried while the round still holds its lease.
-    "heartbeat_timeout": timedelta(seconds=10),
+    "heartbeat_timeout": HEARTBEAT,
     # Few: a signal cannot break an activity's own backoff, so the workflow waits and tries again.
     "retry_policy": RetryPolicy(
         initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=5), maximum_attempts=5

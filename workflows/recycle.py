@@ -161,10 +161,10 @@ class RecycleInstance(Controls):
         self._tries += 1
         if end.fatal or end.lost or self._tries >= MAX_TRIES:
             return await self._close(FAILED, end.error)
-        self._backoff = backoff(self._tries)
+        self._backoff, kicks = backoff(self._tries), self._kicks
         self._say("BACKING_OFF")
         await self._release(f"backing off for {self._backoff:.0f} s: {end.error}")
-        await self.back_off(self._backoff)
+        await self.back_off(self._backoff, kicks)
         self._backoff = 0.0
         return None
 

@@ -1,18 +1,23 @@
 """A rig with a real Temporal server and a worker in this process, wired by the composition root."""
 
+import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
 import worker
 from config.settings import Settings
-from sexton.recycle.model import RecycleRequest, RoundReport
-from tests.rig import DEPLOYMENT, Rig
+from sexton.contract import NewMark
+from sexton.recycle.model import Progress, RecycleRequest, RoundReport
+from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer
 from workflows import ids
+
+PATIENCE_SECONDS = 30.0
 
 
 class Served:
@@ -21,10 +26,10 @@ class Served:
     def __init__(self, rig: Rig, client: Client) -> None:
         self.rig, self.client = rig, client
 
-    async def start(self, instance: str, plan: int | None = None) -> WorkflowHandle[object, RoundReport]:
+    async def start(self, instance: str, plan: int | None = None) -> WorkflowHandle[Any, RoundReport]:
         request = RecycleRequest(instance=instance, plan=plan, requested_by="test")
         return await self.client.start_workflow(
-            "recycle-instance",
+            ids.RECYCLE,
             request,
             id=ids.recycle(DEPLOYMENT, instance),
             task_queue=ids.control_queue(DEPLOYMENT),
@@ -34,6 +39,24 @@ class Served:
     async def round(self, instance: str, plan: int | None = None) -> RoundReport:
         handle = await self.start(instance, plan)
         return await handle.result()
+
+    async def until(self, handle: WorkflowHandle[Any, RoundReport], seen: Callable[[Progress], bool]) -> Progress:
+        """Ask for the progress until it shows what is waited for."""
+        for _ in range(int(PATIENCE_SECONDS / 0.05)):
+            found: Progress = await handle.query("progress", result_type=Progress)
+            if seen(found):
+                return found
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"never seen; the last was {found}")
+
+
+def fill(rig: Rig, root: Path, shop: str, marks: int, kind: str = "dropped") -> None:
+    """Make so many due marks of one file each."""
+    for n in range(marks):
+        put(root, f"{kind}/{n}.dat", 1)
+    every = (NewMark(id=f"t{n}", vault="disk", keys=(f"{kind}/{n}.dat",)) for n in range(marks))
+    rig.mark(kind, *every, instance=shop)
+    rig.later(10_801)
 
 
 @pytest.fixture
@@ -48,8 +71,12 @@ def shop() -> str:
 
 
 @pytest.fixture
-async def served(rig: Rig, temporal_server: DevServer) -> AsyncIterator[Served]:
+def settings(rig: Rig) -> Settings:
+    return Settings(deployment=DEPLOYMENT, database_url=rig.url)
+
+
+@pytest.fixture
+async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> AsyncIterator[Served]:
     client = await temporal_server.connect()
-    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     async with await worker.build(client, settings, rig.db):
         yield Served(rig, client)

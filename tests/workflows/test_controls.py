@@ -1,0 +1,222 @@
+"""What an operator can do to a running round: cancel, pause, resume, retry, stop; and what the round shows."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import CancelledError
+
+from sexton.control.model import Kind
+from sexton.crashpoints import installed
+from sexton.errors import BadInput
+from sexton.recycle import steps
+from tests.rig import listing
+from tests.workflows.conftest import Served, fill
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges of 100 marks, claimed 100 at a time."""
+    for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(steps, name, 100)
+
+
+@contextmanager
+def slow(point: str, seconds: float) -> Iterator[threading.Event]:
+    """Make each visit of a point take a while; the event says that the first one has begun."""
+    begun = threading.Event()
+
+    def visit(name: str) -> None:
+        if name == point:
+            begun.set()
+            time.sleep(seconds)
+
+    with installed(visit):
+        yield begun
+
+
+def failing(broken: threading.Event) -> Callable[[str], None]:
+    def visit(name: str) -> None:
+        if name == "resolve.stored" and broken.is_set():
+            raise BadInput("the disk of the test is broken")
+
+    return visit
+
+
+async def test_a_cancel_signal_ends_the_round_with_a_report(
+    served: Served, shop: str, tmp_path: Path, small_ranges: None
+) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 1_000)
+
+    with slow("claim.committed", 0.3) as begun:
+        handle = await served.start(shop)
+        await asyncio.to_thread(begun.wait, 20)
+        await handle.signal("cancel")
+        report = await handle.result()
+
+    assert (report.state, report.error) == ("CANCELLED", "cancelled")
+    assert 0 < report.claimed < 1_000
+    assert served.rig.count("lease", instance=shop, state="BUSY") == 0
+    after = await served.round(shop)
+    assert report.removed + after.removed == 1_000
+    assert listing(root) == {}
+
+
+async def test_a_paused_round_holds_no_lease_and_deletes_nothing_until_it_is_resumed(
+    served: Served, shop: str, tmp_path: Path, small_ranges: None
+) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 1_000)
+
+    with slow("claim.committed", 0.1) as begun:
+        handle = await served.start(shop)
+        await asyncio.to_thread(begun.wait, 20)
+        await handle.signal("pause")
+        await handle.signal("pause")
+        paused = await served.until(handle, lambda p: p.doing == "PAUSED")
+        left = listing(root)
+        await asyncio.sleep(1)
+        still = listing(root)
+        row = served.rig.rounds.rounds(shop)[0]
+        busy = served.rig.count("lease", instance=shop, state="BUSY")
+        await handle.signal("resume")
+        report = await handle.result()
+
+    assert still == left
+    assert 0 < len(left) < 1_000
+    assert (busy, row.waiting) == (0, "paused")
+    assert paused.round == report.round
+    assert (report.state, report.claimed, report.removed, report.leases) == ("SUCCEEDED", 1_000, 1_000, 2)
+    assert served.rig.rounds.rounds(shop)[0].waiting is None
+    assert served.rig.leases.acquire(shop, "recycle", "next").epoch == 3
+    assert listing(root) == {}
+
+
+async def test_a_paused_round_can_be_cancelled(served: Served, shop: str, tmp_path: Path) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 10)
+
+    with slow("resolve.stored", 1) as begun:
+        handle = await served.start(shop)
+        await asyncio.to_thread(begun.wait, 20)
+        await handle.signal("pause")
+        await served.until(handle, lambda p: p.doing == "PAUSED")
+        await handle.signal("cancel")
+        report = await handle.result()
+
+    assert report.state == "CANCELLED"
+    assert served.rig.count("round", state="RUNNING") == 0
+
+
+async def test_retry_breaks_a_backoff_in_which_no_lease_is_held(served: Served, shop: str, tmp_path: Path) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 10)
+    broken = threading.Event()
+    broken.set()
+
+    with installed(failing(broken)):
+        handle = await served.start(shop)
+        waiting = await served.until(handle, lambda p: p.doing == "BACKING_OFF")
+        busy = served.rig.count("lease", instance=shop, state="BUSY")
+        broken.clear()
+        await handle.signal("retry")
+        report = await handle.result()
+    history = await handle.fetch_history()
+
+    assert "the disk of the test is broken" in waiting.error
+    assert (waiting.backoff_seconds, waiting.tries, busy) == (10.0, 1, 0)
+    assert (report.state, report.removed, report.error) == ("SUCCEEDED", 10, "")
+    assert not [e for e in history.events if e.HasField("timer_fired_event_attributes")]
+
+
+async def test_a_kind_that_goes_on_failing_fails_the_round_and_its_next_try_is_soon(
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 10)
+    broken = threading.Event()
+    broken.set()
+
+    with installed(failing(broken)):
+        handle = await served.start(shop)
+        for tries in range(1, 6):
+            await served.until(handle, lambda p, tries=tries: (p.doing, p.tries) == ("BACKING_OFF", tries))
+            await handle.signal("retry")
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+
+    report = served.rig.rounds.find_round(shop)[0]
+    assert (report.state, report.leases, report.removed) == ("FAILED", 6, 0)
+    assert [k.error for k in report.kinds] == ["the disk of the test is broken"]
+    row = served.rig.instance_row(shop)
+    assert row.failures == 1
+    assert row.retry_at - report.ended_at == 30_000
+    assert len(listing(root)) == 10
+
+
+async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, shop: str, tmp_path: Path) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 10)
+    served.rig.leases.acquire(shop, "recycle", "somebody")
+
+    handle = await served.start(shop)
+    await served.until(handle, lambda p: p.doing == "WAITING")
+    await asyncio.sleep(1)
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError) as ended:
+        await handle.result()
+
+    assert isinstance(ended.value.cause, CancelledError)
+    assert served.rig.count("round") == 0
+    assert len(listing(root)) == 10
+
+
+async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
+    served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.recycle.sweep.PROOF_SECONDS", 0.2)
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 1_000)
+
+    with slow("claim.committed", 0.3) as begun:
+        handle = await served.start(shop)
+        await asyncio.to_thread(begun.wait, 20)
+        served.rig.controls.put(Kind.STOP, "*", "a test", "the tester")
+        report = await handle.result()
+
+    assert report.state == "STOPPED"
+    assert "everything is stopped by the tester: a test" in report.error
+    assert 0 < report.claimed < 1_000
+    with pytest.raises(WorkflowFailureError) as refused:
+        await served.round(shop)
+    assert "sexton start --all" in str(refused.value.cause.cause)  # type: ignore[union-attr]
+    served.rig.controls.remove(Kind.STOP, "*")
+    after = await served.round(shop)
+    assert report.removed + after.removed == 1_000
+    assert listing(root) == {}
+
+
+async def test_progress_tells_each_kind(served: Served, shop: str, tmp_path: Path, small_ranges: None) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 500)
+
+    with slow("claim.committed", 0.2):
+        handle = await served.start(shop)
+        found = await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
+        report = await handle.result()
+    ended = await served.until(handle, lambda p: p.doing == "ENDED")
+
+    (kind,) = found.kinds
+    assert (found.doing, found.instance, found.round, found.plan) == ("RECYCLING", shop, report.round, report.plan)
+    assert (kind.kind, kind.due, kind.finished) == ("dropped", 500, False)
+    assert kind.scanned == kind.claimed == kind.removed == kind.objects == kind.ranges * 100
+    assert kind.objects_per_second
+    assert kind.seconds_left
+    assert (ended.kinds[0].objects, ended.kinds[0].finished) == (500, True)
+    assert [(k.kind, k.due, k.removed, k.deleted) for k in report.kinds] == [("dropped", 500, 500, 500)]
