@@ -20,7 +20,17 @@ from sexton.holds import HoldStore
 from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
 from sexton.owner.sql import SqlOwner
-from sexton.recycle.model import AdoptOrder, CloseOrder, Cursor, Plan, RangeOrder, RoundReport
+from sexton.recycle.model import (
+    AdoptOrder,
+    CloseOrder,
+    KindPlan,
+    KindProgress,
+    Opened,
+    Plan,
+    RangeOrder,
+    RangeReceipt,
+    RoundReport,
+)
 from sexton.recycle.policy import policy
 from sexton.recycle.steps import Recycler
 from sexton.recycle.store import RoundStore
@@ -81,46 +91,63 @@ class Rig:
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
         opened = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy)
         self.recycler.announce(opened)
-        scanned = 0
-        held: Counter[str] = Counter()
-        quarantined = 0
+        adopted = RangeReceipt()
         if opened.may_delete:
             order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE)
             adopted = self.recycler.adopt(order, 1, lambda: None)
-            held += Counter(adopted.held)
         body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
+        faults = dict(adopted.faults)
+        kinds = []
         for kind in body.kinds if opened.may_delete else ():
-            number, claimed, after, finished = 0, 0, Cursor(), False
-            while not finished:
-                receipt = self.recycler.recycle(
-                    RangeOrder(
-                        round=opened.round,
-                        number=number,
-                        lease=opened.lease,
-                        kind=kind.kind,
-                        cutoff=kind.cutoff,
-                        limit=kind.marks - claimed,
-                        after=after,
-                        upload_grace_seconds=GRACE,
-                    ),
-                    1,
-                    lambda: None,
-                )
-                number, claimed, after, finished = number + 1, claimed + receipt.claimed, receipt.last, receipt.finished
-                scanned += receipt.scanned
-                held += Counter(receipt.held)
-                quarantined += receipt.quarantined
+            done, receipt = self._recycle(opened, kind)
+            kinds.append(done)
+            faults |= receipt.faults
+        held = sum((Counter(k.held) for k in kinds), Counter(adopted.held))
         return self.rounds.close(
             CloseOrder(
                 opened=opened,
                 plan=body.id,
                 outcome="SUCCEEDED",
-                scanned=scanned,
+                scanned=sum(k.scanned for k in kinds),
                 due=body.marks,
                 held=dict(held),
-                quarantined=quarantined,
+                quarantined=sum(k.quarantined for k in kinds),
+                kinds=tuple(kinds),
+                faults=faults,
             )
         )
+
+    def _recycle(self, opened: Opened, plan: KindPlan) -> tuple[KindProgress, RangeReceipt]:
+        """Go through one kind, range by range, as the workflow does."""
+        done, receipt = KindProgress(kind=plan.kind, due=plan.marks), RangeReceipt()
+        held: Counter[str] = Counter()
+        faults: dict[str, str] = {}
+        while not done.finished:
+            order = RangeOrder(
+                round=opened.round,
+                number=done.ranges,
+                lease=opened.lease,
+                kind=plan.kind,
+                cutoff=plan.cutoff,
+                limit=plan.marks - done.claimed,
+                after=done.cursor,
+                upload_grace_seconds=GRACE,
+            )
+            receipt = self.recycler.recycle(order, 1, lambda: None)
+            held += Counter(receipt.held)
+            faults |= receipt.faults
+            done = done.model_copy(
+                update={
+                    "ranges": done.ranges + 1,
+                    "cursor": receipt.last,
+                    "finished": receipt.finished,
+                    "scanned": done.scanned + receipt.scanned,
+                    "claimed": done.claimed + receipt.claimed,
+                    "quarantined": done.quarantined + receipt.quarantined,
+                    "held": dict(held),
+                }
+            )
+        return done, receipt.model_copy(update={"faults": faults})
 
     def plan(self, instance: str = "shop") -> Plan:
         return self.rounds.plan(instance, self.policy, "test")

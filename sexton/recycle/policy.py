@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from sexton.errors import BadInput
 from sexton.recycle.model import FAILED, STOPPED, Policy
@@ -38,13 +39,15 @@ def waves(kinds: Collection[str], after: Mapping[str, Collection[str]]) -> Seque
     Raises:
         BadInput: the order leads in a circle.
     """
-    left, found = set(kinds), []
-    while left:
-        free = sorted(k for k in left if not left.intersection(after.get(k, ())))
-        if not free:
-            raise BadInput(f"{', '.join(sorted(left))}: each must go after another; break the circle of `after`")
-        found.append(free)
-        left -= set(free)
+    order = TopologicalSorter({k: set(kinds).intersection(after.get(k, ())) for k in kinds})
+    try:
+        order.prepare()
+    except CycleError as e:
+        raise BadInput(f"{' after '.join(e.args[1])}: that is a circle; break it in `after`") from e
+    found = []
+    while ready := order.get_ready():
+        found.append(sorted(ready))
+        order.done(*ready)
     return found
 
 

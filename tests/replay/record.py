@@ -12,16 +12,20 @@ from pathlib import Path
 import worker
 from config.settings import Settings
 from sexton.contract import NewMark
+from sexton.crashpoints import installed
+from sexton.errors import BadInput
+from sexton.recycle.model import TickRequest
+from sexton.temporal import attributes
 from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer, start_local
 from tests.workflows.conftest import Served
+from workflows import ids
 
 HISTORIES = Path(__file__).parent / "histories"
-NAME = "recycle-instance-0.1.json"
 
 
-async def record(scratch: Path) -> str:
-    """Return one round's history: adopted prefixes, two kinds, something held."""
+async def record(scratch: Path) -> dict[str, str]:
+    """Return histories by file name: a round that was paused and backed off, and the tick that started one."""
     rig = Rig(f"sqlite:///{scratch / 'sexton.db'}").instance()
     root = rig.local(scratch / "v")
     for n in range(3):
@@ -32,20 +36,43 @@ async def record(scratch: Path) -> str:
     rig.later(10_801)
     environment = await start_local()
     client = await DevServer(environment).connect()
+    await attributes.register(client)
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
-    async with worker.build(client, settings, rig.db):
-        await Served(rig, client).round("shop")
+    broken = iter([True])
+
+    def once(name: str) -> None:
+        if name == "claim.guarded" and next(broken, False):
+            raise BadInput("broken once")
+
+    async with await worker.build(client, settings, rig.db):
+        served = Served(rig, client)
+        with installed(once):
+            handle = await served.start("shop")
+            await served.until(handle, lambda p: p.doing == "BACKING_OFF")
+            await handle.signal("pause")
+            await served.until(handle, lambda p: p.doing == "PAUSED")
+            await handle.signal("resume")
+            await handle.result()
+        found = {"recycle-instance-paused": await handle.fetch_history()}
         rig.later(3_601)
-        handle = await Served(rig, client).start("shop")
-        await handle.result()
-        history = await handle.fetch_history()
+        request = TickRequest(deployment=DEPLOYMENT)
+        ticked = await client.start_workflow(
+            ids.TICK, request, id=ids.tick(DEPLOYMENT), task_queue=ids.control_queue(DEPLOYMENT)
+        )
+        await ticked.result()
+        scheduled = client.get_workflow_handle(ids.recycle(DEPLOYMENT, "shop"))
+        await scheduled.result()
+        found["recycle-tick-first"] = await ticked.fetch_history()
+        found["recycle-instance-scheduled"] = await scheduled.fetch_history()
     await environment.shutdown()
     # Who recorded it is nobody's business.
-    return re.sub(r'("identity": )"[^"]*"', r'\1"recorder"', json.dumps(history.to_json_dict(), indent=1))
+    texts = {name: json.dumps(history.to_json_dict(), indent=1) for name, history in found.items()}
+    return {name: re.sub(r'("identity": )"[^"]*"', r'\1"recorder"', text) for name, text in texts.items()}
 
 
 if __name__ == "__main__":
     HISTORIES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        text = asyncio.run(record(Path(scratch)))
-    (HISTORIES / NAME).write_text(text + "\n")
+        recorded = asyncio.run(record(Path(scratch)))
+    for name, text in recorded.items():
+        (HISTORIES / f"{name}.json").write_text(text + "\n")

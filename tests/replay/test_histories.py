@@ -30,7 +30,8 @@ async def test_a_recorded_history_replays(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
 async def test_a_history_of_other_steps_does_not_replay(path: Path) -> None:
-    other = path.read_text().replace('"name": "adopt_claimed"', '"name": "something_else"')
+    first = '"name": "due_instances"' if "tick" in path.stem else '"name": "adopt_claimed"'
+    other = path.read_text().replace(first, '"name": "something_else"')
     replayer = Replayer(workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=runner())
 
     result = await replayer.replay_workflow(WorkflowHistory.from_json("recorded", other), raise_on_replay_failure=False)

@@ -1,5 +1,7 @@
 """Temporal servers for tests, started from the installed binaries; nothing is downloaded."""
 
+from collections.abc import Sequence
+
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
@@ -9,7 +11,7 @@ from sexton.embedded import find_binary
 STARTS = 5
 
 
-async def start_local() -> WorkflowEnvironment:
+async def start_local(extra: Sequence[str] = ()) -> WorkflowEnvironment:
     """A dev server in memory: schedules, updates, visibility; its clock is the real one."""
     for left in reversed(range(STARTS)):
         try:
@@ -19,6 +21,7 @@ async def start_local() -> WorkflowEnvironment:
                 dev_server_existing_path=find_binary("temporal"),
                 # 'fatal' fails with a misleading timeout.
                 dev_server_log_level="error",
+                dev_server_extra_args=extra,
             )
         except RuntimeError as e:
             # The SDK gives it 5 s, which a loaded machine of two cores exceeds now and then.

@@ -1,0 +1,112 @@
+"""A tiny owner, as docs/integration.md describes one: plain sqlite3, its tables in Sexton's own file.
+
+It keeps the owner's obligations: ids never come back, prepare before the first write, marks in the transaction that
+un-references, a refusal rolls everything back. It may die in the middle of any transaction.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from sexton import contract
+
+INSTANCE = "shop"
+TTL_SECONDS = 7_200
+TABLES = """
+CREATE TABLE thing (id text PRIMARY KEY, above text, vault text, prefix text, live integer);
+CREATE TABLE file (thing text, vault text, key text, bytes integer, PRIMARY KEY (vault, key));
+CREATE INDEX thing_by_place ON thing (vault, prefix);
+"""
+VIEW = """
+CREATE VIEW sexton_live AS
+SELECT 'shop' AS instance, 'rowset' AS kind, id, vault, prefix AS key FROM thing WHERE live;
+"""
+
+
+class Thing(NamedTuple):
+    """A table or a rowset: what is written under one prefix, and the table it belongs to."""
+
+    id: str
+    above: str | None
+    vault: str
+    prefix: str
+
+
+class Shop:
+    """The owner's side of one file. After a crash of its process: ``Shop`` again."""
+
+    def __init__(self, path: Path) -> None:
+        self._c = sqlite3.connect(path, isolation_level=None)
+        contract.attach(self._c)
+
+    def close(self) -> None:
+        """End the connection; what was not committed is rolled back, as when its process dies."""
+        self._c.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._c.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._c
+        except BaseException:
+            self._c.execute("ROLLBACK")
+            raise
+        self._c.execute("COMMIT")
+
+    def prepare(self, thing: Thing) -> None:
+        """Announce a thing that is about to be written."""
+        with self._transaction() as c:
+            contract.prepare(c, INSTANCE, f"load {thing.id}", [thing.id], thing.vault, [thing.prefix], TTL_SECONDS)
+
+    def commit(self, thing: Thing, files: Sequence[tuple[str, int]], inputs: Sequence[str] = ()) -> None:
+        """Make a thing visible; what it was compacted from goes in the same transaction."""
+        with self._transaction() as c:
+            c.execute("INSERT INTO thing VALUES (?, ?, ?, ?, 1)", thing)
+            c.executemany(
+                "INSERT INTO file VALUES (?, ?, ?, ?)", [(thing.id, thing.vault, key, size) for key, size in files]
+            )
+            for id_ in inputs:
+                c.execute("UPDATE thing SET live = 0 WHERE id = ?", (id_,))
+                contract.mark(c, INSTANCE, "compacted", [self._by_keys(id_, None)])
+            contract.commit(c, INSTANCE, [thing.id])
+
+    def drop(self, ids: Sequence[str], how: str, parent: str | None = None, more: Sequence[str] = ()) -> None:
+        """Drop things: each becomes one mark, by prefix, by keys (and ``more`` keys), or by nothing at all."""
+        above = None if parent is None else ("dropped", parent)
+        with self._transaction() as c:
+            for id_ in ids:
+                c.execute("UPDATE thing SET live = 0 WHERE id = ?", (id_,))
+                self._mark(c, "dropped", id_, how, above if id_ != parent else None, more)
+
+    def mark_what_is_live(self, id_: str, how: str) -> None:
+        """An owner's mistake: marked, and still referenced."""
+        with self._transaction() as c:
+            self._mark(c, "orphan", id_, how, None, ())
+
+    def undrop(self, ids: Sequence[str], kind: str = "dropped") -> None:
+        """Take things back: all of them or none."""
+        with self._transaction() as c:
+            contract.undrop(c, INSTANCE, kind, ids)
+            for id_ in ids:
+                c.execute("UPDATE thing SET live = 1 WHERE id = ?", (id_,))
+
+    def _mark(
+        self, c: sqlite3.Connection, kind: str, id_: str, how: str, above: tuple[str, str] | None, more: Sequence[str]
+    ) -> None:
+        if how == "prefix":
+            c.execute(
+                "INSERT INTO sexton_mark (instance, kind, id, vault, prefix, parent_kind, parent_id) "
+                "SELECT ?, ?, id, vault, prefix, ?, ? FROM thing WHERE id = ?",
+                (INSTANCE, kind, *(above or (None, None)), id_),
+            )
+        elif how == "keys":
+            contract.mark(c, INSTANCE, kind, [self._by_keys(id_, above, more)])
+        else:
+            contract.mark(c, INSTANCE, kind, [contract.NewMark(id=id_, vault="disk", parent=above)])
+
+    def _by_keys(self, id_: str, above: tuple[str, str] | None, more: Sequence[str] = ()) -> contract.NewMark:
+        rows = self._c.execute("SELECT vault, key, bytes FROM file WHERE thing = ? ORDER BY key", (id_,)).fetchall()
+        keys = (*(row[1] for row in rows), *more)
+        return contract.NewMark(id=id_, vault=rows[0][0], keys=keys, bytes=sum(r[2] for r in rows), parent=above)

@@ -1,0 +1,113 @@
+"""Who may be worked on now: stop before blacklist before whitelist before windows; and when a window is open."""
+
+import datetime as dt
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from sexton.control.model import ALL, Control, Kind
+from sexton.control.policy import halt, is_open, opens_at, parse_window, vault_allowed, vault_whitelist
+from sexton.errors import BadInput
+
+
+def control(kind: Kind, name: str, since: int | None = 1) -> Control:
+    return Control(kind=kind, name=name, reason="why", set_by="ada", since=since)
+
+
+def at(text: str, zone: str = "UTC") -> int:
+    return int(dt.datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
+
+
+def test_nothing_said_halts_nothing() -> None:
+    assert halt([], "shop", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("controls", "by"),
+    [
+        ([control(Kind.STOP, ALL), control(Kind.WHITELIST, "shop")], Kind.STOP),
+        ([control(Kind.STOP, "shop"), control(Kind.BLACKLIST, "shop")], Kind.STOP),
+        ([control(Kind.BLACKLIST, "shop"), control(Kind.WHITELIST, "shop")], Kind.BLACKLIST),
+        ([control(Kind.WHITELIST, "other")], Kind.WHITELIST),
+        ([control(Kind.STOP, "other"), control(Kind.BLACKLIST, "other")], None),
+        ([control(Kind.WHITELIST, "shop"), control(Kind.WHITELIST, "other")], None),
+        ([control(Kind.VAULT_WHITELIST, "cold")], None),
+    ],
+)
+def test_the_strongest_word_wins(controls: list[Control], by: Kind | None) -> None:
+    found = halt(controls, "shop", 0)
+
+    assert (found and found.by) == by
+
+
+def test_a_halt_says_who_why_since_when_and_what_to_do() -> None:
+    found = halt([control(Kind.STOP, "shop", since=7)], "shop", 0)
+
+    assert found is not None
+    assert str(found) == "shop is stopped by ada: why; to go on: sexton start shop"
+    assert found.since == 7
+
+
+@pytest.mark.parametrize(
+    ("window", "now", "inside"),
+    [
+        ("daily 01:00-05:00", "2026-11-18T01:00", True),
+        ("daily 01:00-05:00", "2026-11-18T04:59", True),
+        ("daily 01:00-05:00", "2026-11-18T05:00", False),
+        ("daily 01:00-05:00", "2026-11-18T00:59", False),
+        ("daily 00:00-24:00", "2026-11-18T23:59", True),
+        ("wed 22:00-06:00", "2026-11-18T22:00", True),  # a Wednesday
+        ("wed 22:00-06:00", "2026-11-19T05:59", True),
+        ("wed 22:00-06:00", "2026-11-19T22:30", False),
+        ("wed 22:00-06:00", "2026-11-18T05:00", False),
+        ("mon-fri 09:00-17:00", "2026-11-20T12:00", True),
+        ("mon-fri 09:00-17:00", "2026-11-21T12:00", False),
+        ("fri-mon 09:00-17:00", "2026-11-22T12:00", True),
+        ("fri-mon 09:00-17:00", "2026-11-18T12:00", False),
+        ("sat,sun 00:00-24:00", "2026-11-21T00:00", True),
+        ("daily 02:00-03:00 Europe/Berlin", "2026-11-18T01:30", True),
+        ("daily 02:00-03:00 Europe/Berlin", "2026-07-18T00:30", True),
+    ],
+)
+def test_a_window_is_open_from_its_start_to_before_its_end(window: str, now: str, inside: bool) -> None:
+    assert is_open([parse_window(window)], at(now)) is inside
+
+
+def test_without_windows_it_is_always_open_and_one_of_several_is_enough() -> None:
+    both = [parse_window("mon 01:00-02:00"), parse_window("wed 01:00-02:00")]
+
+    assert is_open([], 0)
+    assert is_open(both, at("2026-11-18T01:30"))
+
+
+def test_a_closed_window_says_when_it_opens() -> None:
+    windows = [parse_window("mon 01:00-02:00"), parse_window("fri 22:00-23:00 Europe/Berlin")]
+    found = halt([control(Kind.WINDOW, "mon 01:00-02:00")], "shop", at("2026-11-18T12:00"))
+
+    assert opens_at(windows, at("2026-11-18T12:00")) == at("2026-11-20T21:00")
+    assert found is not None
+    assert found.until == at("2026-11-23T01:00")
+
+
+NO_WINDOWS = (
+    *("", "daily", "daily 1:00-5:00", "daily 01:00-01:00", "xyz 01:00-02:00", "mon-tue-wed 01:00-02:00"),
+    *("daily 25:00-26:00", "daily 01:60-02:00", "daily 01:00-02:00 Europe/Nowhere", "daily 01:00-02:00 ../etc/passwd"),
+    *("mon 01:00-02:00 Europe/Berlin extra", "mon 24:30-02:00"),
+)
+
+
+@pytest.mark.parametrize("text", NO_WINDOWS)
+def test_what_is_no_window_is_refused_by_its_text(text: str) -> None:
+    with pytest.raises(BadInput, match="window"):
+        parse_window(text)
+
+
+def test_a_vault_whitelist_names_vaults_of_any_or_of_one_instance() -> None:
+    listed = vault_whitelist([control(Kind.VAULT_WHITELIST, "cold"), control(Kind.VAULT_WHITELIST, "shop/hot")])
+
+    assert vault_allowed(frozenset(), "shop", "any")
+    assert [vault_allowed(listed, i, v) for i, v in (("a", "cold"), ("shop", "hot"), ("a", "hot"))] == [
+        True,
+        True,
+        False,
+    ]

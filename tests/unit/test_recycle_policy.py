@@ -1,0 +1,60 @@
+"""Waves of kinds, turns of instances, and when a round is tried again."""
+
+import pytest
+
+from sexton.errors import BadInput
+from sexton.recycle.policy import policy, retry_at, turn, waves
+
+MINUTE = 60_000
+
+
+def test_kinds_without_order_go_together() -> None:
+    assert waves({"b", "a"}, {}) == [["a", "b"]]
+
+
+def test_a_kind_goes_after_all_that_precede_it() -> None:
+    after = {"index": ["tablet"], "table": ["index", "partition"], "partition": ["tablet"]}
+
+    assert waves({"table", "index", "partition", "tablet"}, after) == [["tablet"], ["index", "partition"], ["table"]]
+
+
+def test_a_predecessor_that_is_not_to_go_holds_nobody_up() -> None:
+    assert waves({"index"}, {"index": ["tablet"]}) == [["index"]]
+
+
+@pytest.mark.parametrize("after", [{"a": ["a"]}, {"a": ["b"], "b": ["a"]}, {"a": ["c"], "b": ["a"], "c": ["b"]}])
+def test_a_circle_is_refused(after: dict[str, list[str]]) -> None:
+    with pytest.raises(BadInput, match="circle"):
+        policy(dict.fromkeys("abc", 600), 600, after)
+
+
+def test_an_order_makes_another_policy_and_none_leaves_the_version_as_it_was() -> None:
+    plain, ordered = policy({"a": 600}, 600), policy({"a": 600, "b": 600}, 600, {"a": ["b"]})
+
+    assert policy({"a": 600}, 600, {}).version == plain.version
+    assert policy({"a": 600, "b": 600}, 600).version != ordered.version
+
+
+def test_turns_stay_an_interval_apart_although_ticks_come_late() -> None:
+    turns = [turn(None, MINUTE, 1_000)]
+    for late in (0, 14_000, 3_000):
+        turns.append(turn(turns[-1], MINUTE, turns[-1] + MINUTE + late))
+
+    assert turns == [1_000, 61_000, 121_000, 181_000]
+
+
+def test_an_early_round_and_a_long_absence_begin_anew() -> None:
+    assert turn(0, MINUTE, 10_000) == 10_000
+    assert turn(0, MINUTE, 10 * MINUTE + 5) == 10 * MINUTE + 5
+
+
+def test_failed_rounds_are_tried_again_later_each_time_and_an_hour_later_at_most() -> None:
+    waits = [retry_at("FAILED", n, 0) for n in range(9)]
+
+    assert waits[:4] == [30_000, 60_000, 120_000, 240_000]
+    assert waits[-1] == 3_600_000
+
+
+def test_a_stopped_round_is_due_at_once_and_a_cancelled_one_at_its_next_turn() -> None:
+    assert retry_at("STOPPED", 3, 77) == 77
+    assert (retry_at("CANCELLED", 0, 77), retry_at("SUCCEEDED", 0, 77)) == (None, None)

@@ -1,0 +1,154 @@
+"""Waves of kinds, long histories, slots."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from temporalio.testing import WorkflowEnvironment
+
+import worker
+from config.settings import Settings
+from sexton.crashpoints import installed
+from sexton.errors import BadInput
+from sexton.recycle import steps
+from tests.rig import DEPLOYMENT, Rig, listing
+from tests.servers import temporal
+from tests.servers.temporal import DevServer
+from tests.workflows.conftest import Served, fill
+from workflows import ids
+
+OWN_KINDS = {"snapshot": {"retention_seconds": 600, "after": ["dropped"]}}
+
+
+class Kinds:
+    """Which kind was claimed when; ``broken`` makes ranges of ``dropped`` fail."""
+
+    def __init__(self, rig: Rig, shop: str) -> None:
+        self.rig, self.shop = rig, shop
+        self.seen: list[tuple[int, int]] = []
+        self.broken = threading.Event()
+
+    def __call__(self, name: str) -> None:
+        if name == "claim.guarded" and self.broken.is_set():
+            raise BadInput("broken for the test")
+        if name == "claim.committed":
+            left = [self.rig.count("mark", instance=self.shop, kind=k, state="MARKED") for k in ("dropped", "snapshot")]
+            self.seen.append((left[0], left[1]))
+
+
+@pytest.fixture
+def settings(rig: Rig) -> Settings:
+    return Settings(deployment=DEPLOYMENT, database_url=rig.url, kinds=OWN_KINDS)  # type: ignore[arg-type]
+
+
+async def test_a_kind_goes_after_what_must_precede_it(served: Served, shop: str, tmp_path: Path) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 1_500)
+    fill(rig, root, shop, 300, "snapshot")
+    kinds = Kinds(rig, shop)
+
+    with installed(kinds):
+        report = await served.round(shop)
+
+    assert report.removed == 1_800
+    assert [seen for seen in kinds.seen if seen[1] < 300] == [(0, 0)]
+    assert listing(root) == {}
+
+
+async def test_a_kind_whose_predecessor_failed_waits_and_says_so(served: Served, shop: str, tmp_path: Path) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 10)
+    fill(rig, root, shop, 10, "snapshot")
+    kinds = Kinds(rig, shop)
+    kinds.broken.set()
+
+    with installed(kinds):
+        handle = await served.start(shop)
+        waiting = await served.until(handle, lambda p: p.doing == "BACKING_OFF")
+        kinds.broken.clear()
+        await handle.signal("retry")
+        report = await handle.result()
+
+    assert [(k.kind, k.error) for k in waiting.kinds] == [
+        ("dropped", "broken for the test"),
+        ("snapshot", "waits for dropped"),
+    ]
+    assert (report.state, report.removed) == ("SUCCEEDED", 20)
+    assert kinds.seen == [(0, 10), (0, 0)]
+
+
+@pytest.fixture
+async def short_histories(rig: Rig) -> AsyncIterator[Served]:
+    """A server that suggests a new run after 30 events."""
+    suggest = ["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30"]
+    environment: WorkflowEnvironment = await temporal.start_local(suggest)
+    client = await DevServer(environment).connect()
+    async with await worker.build(client, Settings(deployment=DEPLOYMENT, database_url=rig.url), rig.db):
+        yield Served(rig, client)
+    await environment.shutdown()
+
+
+async def test_a_long_round_goes_on_in_a_new_run_under_the_same_lease(
+    short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(steps, name, 20)
+    rig = short_histories.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 600)
+    fill(rig, root, shop, 200, "compacted")
+
+    handle = await short_histories.start(shop)
+    report = await handle.result()
+
+    first = await short_histories.client.get_workflow_handle(handle.id, run_id=handle.first_execution_run_id).describe()
+    last = await short_histories.client.get_workflow_handle(handle.id).describe()
+    assert first.status is not None
+    assert first.status.name == "CONTINUED_AS_NEW"
+    assert last.run_id != first.run_id
+    assert last.history_length < 60
+    assert (report.state, report.claimed, report.removed, report.scanned) == ("SUCCEEDED", 800, 800, 800)
+    assert (report.leases, rig.count("round")) == (1, 1)
+    assert [(k.kind, k.due, k.scanned, k.removed) for k in report.kinds] == [
+        ("compacted", 200, 200, 200),
+        ("dropped", 600, 600, 600),
+    ]
+    assert listing(root) == {}
+    assert rig.leases.acquire(shop, "recycle", "next").epoch == 2
+
+
+class TestOneSlot:
+    """``recycle_concurrency`` counts leases over all workers."""
+
+    @pytest.fixture
+    def settings(self, rig: Rig) -> Settings:
+        usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+        return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 1})})
+
+    async def test_only_so_many_rounds_work_at_once(self, served: Served, shop: str, tmp_path: Path) -> None:
+        rig = served.rig
+        shops = [f"{shop}-{n}" for n in range(3)]
+        roots = [rig.instance(s).local(tmp_path / s, instance=s) for s in shops]
+        for s, root in zip(shops, roots, strict=True):
+            fill(rig, root, s, 5)
+        most: list[int] = []
+
+        with installed(
+            lambda name: most.append(rig.count("lease", state="BUSY")) if name == "resolve.stored" else None
+        ):
+            reports = await asyncio.gather(*(served.round(s) for s in shops))
+
+        assert max(most) == 1
+        assert [r.removed for r in reports] == [5, 5, 5]
+        assert rig.count("lease", state="BUSY") == 0
+
+
+def test_ids_begin_with_the_deployment() -> None:
+    names = [ids.recycle("d-1", "shop"), ids.tick("d-1"), ids.control_queue("d-1")]
+
+    assert [n.partition("/")[0] for n in names] == ["d-1"] * 3
+    assert len(set(names)) == 3

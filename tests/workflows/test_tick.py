@@ -1,0 +1,177 @@
+"""The schedule: applied twice it is one, an operator's pause stays; ticks start what is due, a round's end the next."""
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from config.settings import Settings
+from sexton.control.model import Kind
+from sexton.recycle.model import Due, TickRequest
+from sexton.temporal import attributes, schedules
+from tests.rig import Rig, listing
+from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
+from workflows import ids
+from workflows.tick import RecycleTick
+
+
+@pytest.fixture
+def deployment() -> str:
+    """A deployment of this test alone: the schedule lives in a server that other tests use too."""
+    return f"test-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def rig(tmp_path: Path, deployment: str, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    monkeypatch.setattr("tests.rig.DEPLOYMENT", deployment)
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+
+
+@pytest.fixture
+def settings(rig: Rig, deployment: str) -> Settings:
+    usual = Settings(deployment=deployment, database_url=rig.url)
+    fast = usual.recycle.model_copy(update={"recycle_interval_seconds": 10, "recycle_concurrency": 2})
+    return usual.model_copy(update={"recycle": fast})
+
+
+async def tick(client: Client, deployment: str) -> tuple[str, ...]:
+    found: Due = await client.execute_workflow(
+        RecycleTick.run,
+        TickRequest(deployment=deployment),
+        id=f"{ids.tick(deployment)}/by-hand",
+        task_queue=ids.control_queue(deployment),
+    )
+    return found.instances
+
+
+async def until_ended(rig: Rig, rounds: int) -> None:
+    for _ in range(int(PATIENCE_SECONDS / 0.1)):
+        if rig.count("round", state="SUCCEEDED") >= rounds and rig.count("lease", state="BUSY") == 0:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"only {rig.count('round', state='SUCCEEDED')} rounds ended")
+
+
+async def test_a_tick_starts_as_many_as_there_are_slots_and_each_in_its_turn(
+    served: Served, deployment: str, tmp_path: Path
+) -> None:
+    rig = served.rig
+    for name in ("a", "b", "c"):
+        fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
+
+    first = await tick(served.client, deployment)
+    await until_ended(rig, 2)
+    second = await tick(served.client, deployment)
+    await until_ended(rig, 3)
+    third = await tick(served.client, deployment)
+
+    assert (first, second, third) == (("a", "b"), ("c",), ())
+    assert [listing(tmp_path / name) for name in "abc"] == [{}, {}, {}]
+
+
+async def test_what_is_halted_gets_no_round_and_one_that_runs_is_not_started_twice(
+    served: Served, deployment: str, tmp_path: Path
+) -> None:
+    rig = served.rig
+    for name in ("a", "b", "c"):
+        fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
+    rig.controls.put(Kind.STOP, "a")
+    rig.controls.put(Kind.BLACKLIST, "b")
+    paused = await served.client.start_workflow(
+        ids.RECYCLE, {"instance": "c"}, id=ids.recycle(deployment, "c"), task_queue=ids.control_queue(deployment),
+        start_signal="pause",
+    )  # fmt: skip
+
+    started = await tick(served.client, deployment)
+    await paused.signal("cancel")
+    await paused.result()
+
+    assert started == ()
+    assert [len(listing(tmp_path / name)) for name in "abc"] == [2, 2, 2]
+
+
+async def test_applying_the_schedule_again_changes_nothing_and_keeps_an_operators_pause(
+    served: Served, settings: Settings, deployment: str
+) -> None:
+    client = served.client
+
+    told = [await schedules.apply(client, settings) for _ in "12"]
+    await schedules.pause(client, deployment, "hands off")
+    told.append(await schedules.apply(client, settings))
+    slower = settings.recycle.model_copy(update={"recycle_interval_seconds": 7_200})
+    told.append(await schedules.apply(client, settings.model_copy(update={"recycle": slower})))
+    (found,) = await schedules.describe(client, deployment)
+
+    assert told == ["created", "unchanged", "unchanged", "updated"]
+    assert (found.id, found.paused, found.note, found.every_seconds) == (f"{deployment}/tick", True, "hands off", 60.0)
+    await schedules.resume(client, deployment, "go on")
+    assert not (await schedules.describe(client, deployment))[0].paused
+    await schedules.handle(client, deployment).delete()
+
+
+async def test_the_schedule_recycles_every_instance_and_a_paused_one_starts_nothing(
+    served: Served, settings: Settings, deployment: str, tmp_path: Path
+) -> None:
+    rig = served.rig
+    for name in ("a", "b", "c"):
+        fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
+
+    await schedules.apply(served.client, settings)
+    await until_ended(rig, 3)
+    await schedules.pause(served.client, deployment, "for the test")
+    await asyncio.sleep(schedules.tick_seconds(10))
+    ended = rig.count("round")
+    await schedules.nudge(served.client, deployment)
+    rig.later(3_600)
+    await asyncio.sleep(2 * schedules.tick_seconds(10))
+
+    assert rig.count("round") == ended
+    assert [listing(tmp_path / name) for name in "abc"] == [{}, {}, {}]
+    await schedules.handle(served.client, deployment).delete()
+
+
+class TestOneSlotAndRareTicks:
+    """A tick a minute, one slot."""
+
+    @pytest.fixture
+    def settings(self, rig: Rig, deployment: str) -> Settings:
+        usual = Settings(deployment=deployment, database_url=rig.url)
+        return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 1})})
+
+    async def test_the_end_of_a_round_starts_the_next_one(
+        self, served: Served, settings: Settings, deployment: str, tmp_path: Path
+    ) -> None:
+        rig = served.rig
+        for name in ("a", "b", "c"):
+            fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
+
+        await schedules.apply(served.client, settings)
+        await schedules.nudge(served.client, deployment)
+        await until_ended(rig, 3)
+        started = [r.started_at for r in reversed(rig.rounds.rounds())]
+        await schedules.handle(served.client, deployment).delete()
+
+        assert started[2] - started[0] < 60_000
+        assert [r.instance for r in reversed(rig.rounds.rounds())] == ["a", "b", "c"]
+
+
+async def test_without_a_schedule_there_is_nothing_to_describe_pause_or_nudge(served: Served, deployment: str) -> None:
+    assert await schedules.describe(served.client, deployment) == []
+    with pytest.raises(schedules.NoSchedule, match="sexton schedules apply"):
+        await schedules.pause(served.client, deployment, "")
+    await schedules.nudge(served.client, deployment)
+    assert await schedules.describe(served.client, deployment) == []
+
+
+async def test_search_attributes_are_registered_once(served: Served) -> None:
+    before = await attributes.missing(served.client)
+
+    assert set(await attributes.register(served.client)) == set(before)
+    assert await attributes.missing(served.client) == []
+    assert await attributes.register(served.client) == []
+
+
+def test_ticks_are_a_quarter_of_the_interval_and_a_minute_at_most() -> None:
+    assert [schedules.tick_seconds(s) for s in (10, 20, 3_600, 86_400)] == [2, 5, 60, 60]
