@@ -136,6 +136,7 @@ def build(dialect: str) -> Tables:
                 "claimed": number,
                 "state": text,
                 "receipt": Json,
+                "opens": number,
             },
         ),
         tally=table(

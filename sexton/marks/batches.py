@@ -68,7 +68,7 @@ class Batches:
             hand = Hand(batch=row.id, round=round_, lease=lease, attempt=attempt)
             if row.receipt is not None:
                 return hand, RangeReceipt.model_validate(row.receipt)
-            self._seize(c, hand)
+            hand = self._seize(c, hand)
             c.execute(update(batch).where(batch.c.id == row.id).values(state="OPEN"))
         return hand, None
 
@@ -114,8 +114,7 @@ class Batches:
         """Make an earlier round's batch ours; what failed is tried again."""
         hand = Hand(batch=batch, round=order.round, lease=order.lease, attempt=attempt)
         with self._db.write() as c:
-            self._seize(c, hand)
-        return hand
+            return self._seize(c, hand)
 
     def take_late(self, hand: Hand, after: Ref, limit: int) -> Sequence[DueMark]:
         """Bring swept prefix marks whose upload grace has passed into this batch, to be listed once more."""
@@ -205,9 +204,10 @@ class Batches:
                 .values(quarantined_reason=None)
             )
 
-    def _seize(self, c: Connection, hand: Hand) -> None:
-        """Make the batch ours if nobody newer has it; forget files of marks it never claimed; try failures again.
+    def _seize(self, c: Connection, hand: Hand) -> Hand:
+        """Make the batch ours if nobody newer has it, and return the hand that may write for it.
 
+        Files of marks it never claimed are forgotten, failures are tried again.
         What a second look found at a swept prefix was perhaps not tested against the holders: unless it is done it is
         forgotten too, and listed and tested anew.
         """
@@ -215,11 +215,9 @@ class Batches:
         older = (batch.c.lease_epoch < hand.lease.epoch) | (
             (batch.c.lease_epoch == hand.lease.epoch) & (batch.c.attempt <= hand.attempt)
         )
-        c.execute(
-            update(batch)
-            .where(batch.c.id == hand.batch, older)
-            .values(lease_epoch=hand.lease.epoch, attempt=hand.attempt)
-        )
+        ours = {"lease_epoch": hand.lease.epoch, "attempt": hand.attempt, "opens": batch.c.opens + 1}
+        opened = update(batch).where(batch.c.id == hand.batch, older).values(**ours).returning(batch.c.opens)
+        hand = hand.model_copy(update={"opens": c.execute(opened).scalar_one_or_none() or 0})
         prove(self._db, c, hand)
         claimed = exists().where(
             mark.c.instance == file.c.instance,
@@ -235,6 +233,7 @@ class Batches:
             .where(file.c.batch == hand.batch, file.c.outcome == Outcome.FAILED)
             .values(outcome=None, reason=None)
         )
+        return hand
 
     def kinds(self, instance: str) -> Sequence[str]:
         """Return the kinds of marks that wait to fall due, by hopping through the index from kind to kind."""

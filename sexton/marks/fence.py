@@ -1,4 +1,4 @@
-"""The condition under which a batch's worker may write: its lease epoch and its attempt are still the latest."""
+"""The condition under which a batch's worker may write: its lease epoch, attempt and opening are still the latest."""
 
 from sqlalchemy import Connection, and_, select, update
 
@@ -8,7 +8,7 @@ from sexton.marks.model import Hand
 
 
 def prove(db: Database, connection: Connection, hand: Hand, *, now: int | None = None) -> None:
-    """Lock the batch row and check epoch and attempt; with ``now``, also that the lease has not expired.
+    """Lock the batch row and check epoch, attempt and opening; with ``now``, also that the lease has not expired.
 
     A fact about a deleted file may be written after expiry as long as nobody took over; a claim may not.
 
@@ -16,7 +16,12 @@ def prove(db: Database, connection: Connection, hand: Hand, *, now: int | None =
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
     batch, lease = db.t.batch, db.t.lease
-    mine = and_(batch.c.id == hand.batch, batch.c.lease_epoch == hand.lease.epoch, batch.c.attempt == hand.attempt)
+    mine = and_(
+        batch.c.id == hand.batch,
+        batch.c.lease_epoch == hand.lease.epoch,
+        batch.c.attempt == hand.attempt,
+        batch.c.opens == hand.opens,
+    )
     if connection.execute(update(batch).where(mine).values(attempt=hand.attempt)).rowcount != 1:
         raise LeaseLost(f"batch {hand.batch} was taken over by a newer attempt or lease")
     held = connection.execute(

@@ -63,12 +63,13 @@ class Page(NamedTuple):
 
 
 class Hand(Message):
-    """Who writes: every write about a batch holds only for this lease epoch and this attempt."""
+    """Who writes: every write about a batch holds only for this lease epoch, this attempt, and the last to open it."""
 
     batch: int
     round: int
     lease: Lease
     attempt: int
+    opens: int = 0
 
     @property
     def instance(self) -> str:

@@ -196,6 +196,14 @@ def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: Hand) -> None:
         hand(rig, run="first", attempt=1)
 
 
+def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig, holder: Hand) -> None:
+    """A run that was reset in Temporal starts its attempts at 1 again."""
+    again = hand(rig, run="first", attempt=1)
+    assert (again.batch, again.lease, again.attempt) == (holder.batch, holder.lease, holder.attempt)
+
+    assert_nothing_is_written(rig, holder)
+
+
 @pytest.mark.parametrize("write", WRITES)
 def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: Hand, write: str) -> None:
     before = world(rig)

@@ -44,3 +44,6 @@ ALTER TABLE sexton.mark_history ADD COLUMN discarded text;
 
 -- Why a round that runs holds no lease: paused, backing off.
 ALTER TABLE sexton.round ADD COLUMN waiting text, ADD COLUMN waiting_since timestamptz;
+
+-- A run that was reset starts its attempts at 1 again: of two workers with one epoch and attempt the last to open writes.
+ALTER TABLE sexton.batch ADD COLUMN opens integer NOT NULL DEFAULT 0;
