@@ -51,10 +51,10 @@ class Controls:
         task = asyncio.create_task(work)
         try:
             await workflow.wait_condition(lambda: task.done() or self._cancel or self._pause)
-        finally:
-            if not task.done():
-                task.cancel()
-                await workflow.wait([task])
+        except asyncio.CancelledError:  # not finally: a workflow that leaves a worker's cache must do nothing more
+            await _end(task)
+            raise
+        await _end(task)
         try:
             return task.result()
         except (asyncio.CancelledError, Exception) as e:
@@ -74,6 +74,13 @@ class Controls:
     async def while_paused(self) -> None:
         """Return when the pause is over, or the round is to end."""
         await workflow.wait_condition(lambda: not self._pause or self._cancel)
+
+
+async def _end(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task that still runs, and wait until it has ended."""
+    if not task.done():
+        task.cancel()
+        await workflow.wait([task])
 
 
 def stop_if_cancelled() -> None:

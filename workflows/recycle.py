@@ -277,15 +277,12 @@ class RecycleInstance(Controls):
                 upload_grace_seconds=plan.policy.upload_grace_seconds,
             )
             began = workflow.now()
-            try:
-                receipt = await workflow.execute_activity_method(
-                    RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {so_far.ranges}"
-                )
-            finally:
-                took = round((workflow.now() - began).total_seconds() * 1000)
-                self._note(name, elapsed_ms=so_far.elapsed_ms + took)
+            receipt = await workflow.execute_activity_method(
+                RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {so_far.ranges}"
+            )
             self._note(
                 name,
+                elapsed_ms=so_far.elapsed_ms + round((workflow.now() - began).total_seconds() * 1000),
                 ranges=so_far.ranges + 1,
                 cursor=receipt.last,
                 finished=receipt.finished,

@@ -1,0 +1,161 @@
+"""What the buttons of the Temporal UI do to a round: terminate, reset, pause of an activity. Nothing is lost by any."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import (
+    PauseActivityRequest,
+    ResetWorkflowExecutionRequest,
+    UnpauseActivityRequest,
+)
+
+from sexton.contract import NewMark
+from sexton.crashpoints import installed
+from sexton.recycle import steps
+from tests.rig import Rig, listing, put
+from tests.workflows.conftest import Served
+
+MARKS = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(steps, name, 100)
+
+
+def fill(rig: Rig, shop: str, root: Path) -> None:
+    """Half by key, half by prefix, and one object that is needed."""
+    put(root, "live.dat")
+    for n in range(MARKS):
+        put(root, f"{n % 2}/{n}/x.dat", 1)
+    names = {0: "keys", 1: "prefix"}
+    rig.mark(
+        "dropped",
+        *(
+            NewMark(id=f"t{n}", vault="disk", **{names[n % 2]: (f"0/{n}/x.dat",) if n % 2 == 0 else f"1/{n}/"})
+            for n in range(MARKS)
+        ),
+        instance=shop,
+    )
+    rig.later(10_801)
+
+
+@contextmanager
+def slow(seconds: float = 0.15) -> Iterator[threading.Event]:
+    begun = threading.Event()
+    visits = iter(range(10_000))
+
+    def visit(name: str) -> None:
+        if name == "files.deleted":
+            if next(visits) == 2:
+                begun.set()
+            time.sleep(seconds)
+
+    with installed(visit):
+        yield begun
+
+
+def settled(rig: Rig, shop: str, root: Path) -> None:
+    """Everything went once, and only what was marked."""
+    assert listing(root) == {"live.dat": 10}
+    assert rig.count("mark", instance=shop) == 0
+    assert rig.count("mark_history", instance=shop) == MARKS
+    # A run that was terminated reports nothing, so the sum may be less; an object counted twice would make it more.
+    assert sum(r.report.deleted for r in rig.rounds.rounds(shop) if r.report) <= MARKS
+
+
+async def finish(served: Served, shop: str) -> None:
+    """Two clean rounds: what is left, and the last look at prefixes."""
+    await served.round(shop)
+    served.rig.later(3_601)
+    await served.round(shop)
+
+
+async def test_r50_after_terminate_the_last_delete_comes_soon_and_the_next_round_finishes(
+    served: Served, shop: str, tmp_path: Path
+) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, shop, root)
+
+    with slow() as begun:
+        handle = await served.start(shop)
+        await asyncio.to_thread(begun.wait, 20)
+        await handle.terminate("by hand")
+        for _ in range(100):
+            left = len(listing(root))
+            await asyncio.sleep(1.5)
+            if len(listing(root)) == left:
+                break
+    assert left > 100
+    rig.later(61)  # the lease ends
+    await finish(served, shop)
+
+    settled(rig, shop, root)
+    assert rig.leases.acquire(shop, "recycle", "next").epoch == 4
+
+
+async def test_a_paused_activity_stops_between_pages_and_goes_on_when_it_is_unpaused(
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "RANGE_OBJECTS", 2 * MARKS)  # the button pauses one range, not the round
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, shop, root)
+    service, namespace = served.client.workflow_service, served.client.namespace
+
+    with slow(0.8) as begun:
+        handle = await served.start(shop)
+        execution = WorkflowExecution(workflow_id=handle.id)
+        await asyncio.to_thread(begun.wait, 20)
+        which = {"namespace": namespace, "execution": execution, "type": "recycle_range"}
+        await service.pause_activity(PauseActivityRequest(**which))
+        await asyncio.sleep(4)
+        left = len(listing(root))
+        await asyncio.sleep(2)
+        still = len(listing(root))
+        rig.later(61)  # as if it had been paused for longer than the lease
+        await service.unpause_activity(UnpauseActivityRequest(**which))
+        report = await handle.result()
+    rig.later(3_601)
+    await served.round(shop)
+
+    assert left == still > 100
+    assert report.state == "SUCCEEDED"
+    settled(rig, shop, root)
+
+
+async def test_a_reset_run_works_on_under_the_same_lease_and_loses_nothing(
+    served: Served, shop: str, tmp_path: Path
+) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, shop, root)
+
+    with slow() as begun:
+        handle = await served.start(shop)
+        await asyncio.to_thread(begun.wait, 20)
+        history = await handle.fetch_history()
+        tasks = [e.event_id for e in history.events if e.HasField("workflow_task_completed_event_attributes")]
+        reset = await served.client.workflow_service.reset_workflow_execution(
+            ResetWorkflowExecutionRequest(
+                namespace=served.client.namespace,
+                workflow_execution=WorkflowExecution(workflow_id=handle.id),
+                workflow_task_finish_event_id=tasks[-1],
+                request_id=shop,
+                reason="a test",
+            )
+        )
+        again = served.client.get_workflow_handle(handle.id, run_id=reset.run_id)
+        await again.result()
+    rig.later(61)
+    await finish(served, shop)
+
+    settled(rig, shop, root)
