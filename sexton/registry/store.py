@@ -70,6 +70,12 @@ class Registry:
             now = self._db.now(c)
             c.execute(update(t).where(t.c.id == instance, t.c.mode != "enabled").values(mode="enabled", enabled_at=now))
 
+    def observe(self, instance: str) -> None:
+        """Let rounds of this instance only plan and report; what is claimed stays claimed and waits."""
+        t = self._db.t.instance
+        with deciding(self._db, instance) as c:
+            c.execute(update(t).where(t.c.id == instance).values(mode="observe"))
+
     def vaults(self, instance: str | None = None) -> Sequence[VaultSpec]:
         """Return the vaults of one instance, or all."""
         with self._db.read() as c:
