@@ -19,9 +19,9 @@ class TickActivities:
 
     @activity.defn
     def due_instances(self) -> Due:
-        """Return the instances whose rounds should start now."""
+        """Return the instances whose rounds should start now, and how many may."""
         with refusals():
-            return Due(instances=tuple(self._turns.due()))
+            return self._turns.due()
 
     @activity.defn
     async def nudge(self) -> None:

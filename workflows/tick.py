@@ -22,8 +22,10 @@ class RecycleTick:
     async def run(self, request: TickRequest) -> Due:
         """Start what is due; return the instances whose rounds were started."""
         due = await workflow.execute_activity_method(TickActivities.due_instances, **CATALOG_READ)
-        started = []
+        started: list[str] = []
         for name in due.instances:
+            if len(started) >= due.slots:
+                break
             try:
                 await workflow.start_child_workflow(
                     RecycleInstance.run,

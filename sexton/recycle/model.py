@@ -290,6 +290,7 @@ class TickRequest(Message):
 
 
 class Due(Message):
-    """Instances whose turn it is, the one that waited longest first."""
+    """Instances whose turn it is, the one that waited longest first, and how many rounds may start."""
 
     instances: tuple[str, ...] = ()
+    slots: int = 0

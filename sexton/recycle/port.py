@@ -9,6 +9,7 @@ from sexton.recycle.model import (
     AdoptOrder,
     CloseOrder,
     Cursor,
+    Due,
     Opened,
     Plan,
     Policy,
@@ -138,6 +139,6 @@ class Rounds(Protocol):
 class Turns(Protocol):
     """Whose turn it is."""
 
-    def due(self) -> Sequence[str]:
-        """Return the instances whose round should start now, at most as many as there are free slots."""
+    def due(self) -> Due:
+        """Return the instances whose round should start now, and how many may."""
         ...

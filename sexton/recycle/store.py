@@ -78,7 +78,8 @@ class RoundStore(PlanStore, Reports):
                 silent = and_(round_.c.instance == instance, round_.c.state == "RUNNING")
                 left = c.execute(select(round_.c.plan).where(silent, round_.c.plan.is_not(None))).scalars().all()
                 c.execute(update(plans).where(plans.c.id.in_(left)).values(state="APPLIED"))
-                c.execute(update(round_).where(silent).values(state="FAILED", ended_at=now))
+                ended = {"state": "FAILED", "ended_at": now, "waiting": None, "waiting_since": None}
+                c.execute(update(round_).where(silent).values(**ended))
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 made = c.execute(insert(round_).values(**values, state="RUNNING").returning(round_.c.id)).scalar_one()
                 self._take_turn(c, instance, now)
@@ -106,7 +107,7 @@ class RoundStore(PlanStore, Reports):
                 report = report.model_copy(update={"ended_at": now})
                 # The column is coarse: whether it ran to its end. The report says how it ended.
                 state = "SUCCEEDED" if report.state == SUCCEEDED else "FAILED"
-                ended = {"state": state, "ended_at": now, "report": report.model_dump(mode="json")}
+                ended = {"state": state, "ended_at": now, "report": report.model_dump(mode="json"), "waiting": None}
                 if order.opened.may_delete:  # plan before round, as ``open`` does
                     c.execute(update(t.plan).where(t.plan.c.id == order.plan).values(state="APPLIED"))
                 c.execute(update(t.round).where(t.round.c.id == round_).values(**ended))

@@ -1,13 +1,15 @@
 """Whose turn it is: instances by their next round, as many as may start now."""
 
-from collections.abc import Sequence
-
 from sqlalchemy import ColumnElement, and_, or_, select
 
 from sexton.control.policy import halt
 from sexton.control.store import ControlStore
 from sexton.db.engine import Database
+from sexton.recycle.model import Due
 from sexton.recycle.store import JOB
+
+SPARE = 100
+"""Instances named beyond the free slots."""
 
 
 class TurnStore:
@@ -19,20 +21,20 @@ class TurnStore:
         self._interval_ms = interval_seconds * 1000
         self._at_once = at_once
 
-    def due(self) -> Sequence[str]:
-        """Return the instances whose round should start now, at most as many as there are free slots.
+    def due(self) -> Due:
+        """Return the instances whose round should start now, and how many may.
 
-        A round that is running holds a slot by its lease; its instance may be named again, and starting it again is
-        refused by its fixed workflow id.
+        More are named than may start: a round that is paused holds no lease, so only its fixed workflow id tells that
+        it is there. Such come last, or a few of them would keep the others from their turns.
         """
-        lease, instance = self._db.t.lease, self._db.t.instance
+        lease, instance, round_ = self._db.t.lease, self._db.t.instance, self._db.t.round
         with self._db.read() as c:
             now = self._db.now(c)
             held = and_(lease.c.job == JOB, lease.c.state == "BUSY", lease.c.expires_at > now)
             busy = set(c.execute(select(lease.c.instance).where(held)).scalars())
             free = self._at_once - len(busy)
             if free <= 0:
-                return []
+                return Due()
             waited = c.execute(
                 select(instance.c.id)
                 .where(or_(instance.c.turn_at.is_(None), instance.c.retry_at <= now, self._turn_over(now)))
@@ -40,7 +42,9 @@ class TurnStore:
             ).scalars()
             controls = self._controls.all_in(c)
             ready = [i for i in waited if i not in busy and halt(controls, i, now) is None]
-        return ready[:free]
+            waiting = set(c.execute(select(round_.c.instance).where(round_.c.waiting.is_not(None))).scalars())
+        ready.sort(key=lambda i: i in waiting)
+        return Due(instances=tuple(ready[: free + SPARE]), slots=free)
 
     def next_round(self, instance: str) -> int | None:
         """Return when the instance has its next round (ms since 1970; in the past: as soon as a slot is free)."""

@@ -19,29 +19,33 @@ def turns(rig: Rig, at_once: int = 16) -> TurnStore:
     return TurnStore(rig.db, rig.controls, INTERVAL, at_once)
 
 
+def due(rig: Rig, at_once: int = 16) -> list[str]:
+    return list(turns(rig, at_once).due().instances)
+
+
 class TestTurns:
     """Who is next."""
 
     def test_an_instance_is_due_at_once_then_once_an_interval(self, rig: Rig) -> None:
-        first = turns(rig).due()
+        first = due(rig)
         rig.round()
-        then = turns(rig).due()
+        then = due(rig)
         rig.later(INTERVAL - 10)
-        before = turns(rig).due()
+        before = due(rig)
         rig.later(11)
 
-        assert (first, then, before, turns(rig).due()) == (["shop"], [], [], ["shop"])
+        assert (first, then, before, due(rig)) == (["shop"], [], [], ["shop"])
 
     def test_a_failed_round_is_due_after_its_backoff_and_a_lost_one_at_once(self, rig: Rig) -> None:
         opened = rig.rounds.open("shop", "lost", None, rig.policy)
         rig.leases.free(opened.lease)
-        lost = turns(rig).due()
+        lost = due(rig)
         next_ = rig.rounds.open("shop", "failed", None, rig.policy)
         rig.rounds.close(CloseOrder(opened=next_, plan=None, outcome="FAILED", error="because"))
-        failed = turns(rig).due()
+        failed = due(rig)
         rig.later(31)
 
-        assert (lost, failed, turns(rig).due()) == (["shop"], [], ["shop"])
+        assert (lost, failed, due(rig)) == (["shop"], [], ["shop"])
         assert rig.instance_row().failures == 1
         rig.round()
         assert rig.instance_row().failures == 0
@@ -55,15 +59,26 @@ class TestTurns:
         rig.later(INTERVAL)
         rig.leases.acquire("c", "recycle", "somebody")
 
-        assert turns(rig).due() == ["shop", "b", "a"]
-        assert turns(rig, 3).due() == ["shop", "b"]
-        assert turns(rig, 1).due() == []
+        assert due(rig) == ["shop", "b", "a"]
+        assert [turns(rig, at_once).due().slots for at_once in (16, 3, 1)] == [15, 2, 0]
+        assert due(rig, 1) == []
+
+    def test_paused_rounds_come_last_so_that_they_keep_nobody_from_a_turn(self, rig: Rig) -> None:
+        rig.instance("a")
+        opened = rig.rounds.open("a", "paused", None, rig.policy)
+        rig.rounds.release(opened, "paused")
+        rig.later(INTERVAL)
+
+        assert due(rig) == ["shop", "a"]
+        rig.later(10)
+        rig.round("a")  # the paused run was terminated: its row waits for nobody any more
+        assert rig.count("round", waiting="paused") == 0
 
     def test_what_is_halted_has_no_turn(self, rig: Rig) -> None:
         rig.instance("a")
         rig.controls.put(Kind.BLACKLIST, "shop")
 
-        assert turns(rig).due() == ["a"]
+        assert due(rig) == ["a"]
         with pytest.raises(Halted):
             rig.round()
         assert rig.count("lease") == 0

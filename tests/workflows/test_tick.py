@@ -92,6 +92,26 @@ async def test_what_is_halted_gets_no_round_and_one_that_runs_is_not_started_twi
     assert [len(listing(tmp_path / name)) for name in "abc"] == [2, 2, 2]
 
 
+async def test_paused_rounds_take_no_slots(served: Served, deployment: str, tmp_path: Path) -> None:
+    rig, queue = served.rig, ids.control_queue(deployment)
+    for name in ("a", "b", "c", "d"):
+        fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
+    paused = [
+        await served.client.start_workflow(
+            ids.RECYCLE, {"instance": n}, id=ids.recycle(deployment, n), task_queue=queue, start_signal="pause"
+        )
+        for n in ("a", "b")
+    ]
+
+    started = await tick(served.client, deployment)
+    for handle in paused:
+        await handle.signal("cancel")
+        await handle.result()
+    await until_ended(rig, 2)
+
+    assert started == ("c", "d")
+
+
 async def test_applying_the_schedule_again_changes_nothing_and_keeps_an_operators_pause(
     served: Served, settings: Settings, deployment: str
 ) -> None:

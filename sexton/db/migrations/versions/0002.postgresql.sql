@@ -44,6 +44,7 @@ ALTER TABLE sexton.mark_history ADD COLUMN discarded text;
 
 -- Why a round that runs holds no lease: paused, backing off.
 ALTER TABLE sexton.round ADD COLUMN waiting text, ADD COLUMN waiting_since timestamptz;
+CREATE INDEX round_waiting ON sexton.round (instance) WHERE waiting IS NOT NULL;
 
 -- A run that was reset starts its attempts at 1 again: of two workers with one epoch and attempt the last to open writes.
 ALTER TABLE sexton.batch ADD COLUMN opens integer NOT NULL DEFAULT 0;
