@@ -11,7 +11,6 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import activities
-import workflows
 from config.settings import Settings, load, load_home_env
 from sexton.control.store import ControlStore
 from sexton.db import schema
@@ -19,6 +18,7 @@ from sexton.db.engine import Database
 from sexton.errors import SextonError
 from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
+from sexton.metrics import server
 from sexton.owner.sql import SqlOwner
 from sexton.recycle.steps import Recycler
 from sexton.recycle.store import RoundStore
@@ -28,15 +28,12 @@ from sexton.registry.store import Registry
 from sexton.storage.vaults import ProvenVaults
 from sexton.temporal import attributes, schedules
 from sexton.temporal.client import connect
-from workflows import ids
-from workflows.sandbox import runner
-
-ACTIVITIES_AT_ONCE = 16
+from workflows import ALL, ids, sandbox
 
 
-async def build(client: Client, settings: Settings, db: Database) -> Worker:
+async def build(client: Client, settings: Settings, db: Database, activities_at_once: int = 16) -> Worker:
     """Return a control worker: workflows and their activities, wired to this database and its vaults."""
-    deployment, r = settings.require_deployment(), settings.recycle
+    deployment, policy, r = settings.require_deployment(), settings.policy(), settings.recycle
     registry, controls = Registry(db), ControlStore(db, settings.controls())
     marks, leases = MarkStore(db, controls), LeaseStore(db, at_once=r.recycle_concurrency)
     vaults = ProvenVaults(registry.vault, deployment, settings.s3.endpoint_url, last_round=registry.last_round)
@@ -44,18 +41,18 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     recycler = Recycler(marks, leases, controls, vaults, SqlOwner(db), sweeper)
     rounds = RoundStore(db, leases, controls, r.recycle_interval_seconds)
     turns = TurnStore(db, controls, r.recycle_interval_seconds, r.recycle_concurrency)
-    known = not await attributes.missing(client)
+    server.start(settings.metrics, db, controls, policy, r.recycle_interval_seconds, sweeper.in_flight)
     return Worker(
         client,
         task_queue=ids.control_queue(deployment),
-        workflows=workflows.ALL,
+        workflows=ALL,
         activities=activities.build(
-            activities.RecycleActivities(rounds, recycler, settings.policy(), attributes=known),
+            activities.RecycleActivities(rounds, recycler, policy, attributes=not await attributes.missing(client)),
             activities.TickActivities(turns, lambda: schedules.nudge(client, deployment)),
         ),
-        activity_executor=ThreadPoolExecutor(ACTIVITIES_AT_ONCE, thread_name_prefix="activity"),
-        max_concurrent_activities=ACTIVITIES_AT_ONCE,
-        workflow_runner=runner(),
+        activity_executor=ThreadPoolExecutor(activities_at_once, thread_name_prefix="activity"),
+        max_concurrent_activities=activities_at_once,
+        workflow_runner=sandbox.runner(),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=timedelta(seconds=20),  # longer than a page: what was deleted is still stored
     )
@@ -65,10 +62,9 @@ async def main() -> None:
     """Serve until SIGTERM or Ctrl-C."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     load_home_env()
-    settings = load()
+    settings, stop = load(), asyncio.Event()
     db = Database.open(settings.database_url)
     schema.check(db, settings.require_deployment())
-    stop = asyncio.Event()
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
     async with await build(await connect(settings), settings, db):

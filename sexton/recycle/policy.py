@@ -63,6 +63,14 @@ def turn(previous: int | None, interval_ms: int, now: int) -> int:
     return due if due <= now < due + interval_ms else now
 
 
+def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now: int) -> int:
+    """Return when an instance has its next round; at or before ``now``: as soon as a slot is free."""
+    if turn_at is None:
+        return now
+    due = turn_at + interval_ms
+    return due if retry_at is None else min(due, retry_at)
+
+
 def retry_at(state: str, failures: int, now: int) -> int | None:
     """Return when a round that ended is to be tried again before its next turn, or None.
 

@@ -71,6 +71,7 @@ class Sweeper:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
         self.in_flight: Counter[tuple[str, str]] = Counter()
         """Pages being deleted now, by (instance, vault); for the metrics of this process."""
+        self._lock = threading.Lock()
 
     def sweep(self, hand: Hand, holding: Holding) -> None:
         """Try every undone file of claimed marks of the batch; outcomes are stored per page.
@@ -116,14 +117,18 @@ class Sweeper:
         holding.prove_lease()
         holding.check_vault(page.vault)
         vault = self._vaults.get(hand.instance, page.vault)
-        self.in_flight[hand.instance, page.vault] += 1
+        self._fly(hand.instance, page.vault, 1)
         try:
             results = _delete(vault, page.keys)
         finally:
-            self.in_flight[hand.instance, page.vault] -= 1
+            self._fly(hand.instance, page.vault, -1)
         if any(r.outcome is Outcome.ABSENT for r in results):
             self._vaults.confirm(hand.instance, page.vault)
         return results
+
+    def _fly(self, instance: str, vault: str, pages: int) -> None:
+        with self._lock:
+            self.in_flight[instance, vault] += pages
 
     def _land(
         self, hand: Hand, flying: dict[Future[Sequence[KeyResult]], Page], faulty: set[str], holding: Holding

@@ -5,6 +5,7 @@ from sqlalchemy import ColumnElement, and_, or_, select
 from sexton.control.policy import halt
 from sexton.control.store import ControlStore
 from sexton.db.engine import Database
+from sexton.recycle import policy as rules
 from sexton.recycle.model import Due
 from sexton.recycle.store import JOB
 
@@ -46,16 +47,13 @@ class TurnStore:
         ready.sort(key=lambda i: i in waiting)
         return Due(instances=tuple(ready[: free + SPARE]), slots=free)
 
-    def next_round(self, instance: str) -> int | None:
+    def next_round(self, instance: str) -> int:
         """Return when the instance has its next round (ms since 1970; in the past: as soon as a slot is free)."""
         t = self._db.t.instance
         with self._db.read() as c:
             row = c.execute(select(t.c.turn_at, t.c.retry_at).where(t.c.id == instance)).one()
             now = self._db.now(c)
-        if row.turn_at is None:
-            return now
-        after = int(row.turn_at) + self._interval_ms
-        return after if row.retry_at is None else min(after, int(row.retry_at))
+        return rules.next_round(row.turn_at, row.retry_at, self._interval_ms, now)
 
     def _turn_over(self, now: int) -> ColumnElement[bool]:
         return self._db.t.instance.c.turn_at <= now - self._interval_ms

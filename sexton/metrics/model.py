@@ -1,0 +1,48 @@
+"""The figures of one scrape, as values. Instants are ms since 1970."""
+
+from pydantic import Field
+
+from sexton.control.model import Halt
+from sexton.message import Message
+from sexton.recycle.model import RoundReport
+
+
+class InstanceFigures(Message):
+    """One instance. ``quiet_since``: its last success or its enabling, whichever is later; None while it observes."""
+
+    instance: str
+    enabled: bool
+    failures: int = 0
+    last_success_at: int | None = None
+    quiet_since: int | None = None
+    next_round: int | None = None
+    halt: Halt | None = None
+    oldest_due: dict[str, int] = Field(default_factory=dict)
+    """Kind → what its oldest due mark ages from."""
+    quarantined: dict[str, int] = Field(default_factory=dict)
+    claimed: int = 0
+    late: int = 0
+    """Those of the claimed whose files are gone and that wait to be listed once more."""
+    holds: int = 0
+    oldest_hold: int | None = None
+    vaults: tuple[str, ...] = ()
+    last: RoundReport | None = None
+
+
+class Figures(Message):
+    """Everything one look at the database gives. ``unreadable`` counts stored reports that could not be understood."""
+
+    now: int
+    interval_seconds: int
+    retention_seconds: dict[str, int]
+    running: int = 0
+    unreadable: int = 0
+    instances: tuple[InstanceFigures, ...] = ()
+    counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
+    """(instance, name, label) → value, as ``recycle.counters`` names them."""
+
+    def totals(self, counter: str) -> dict[tuple[str, str], int]:
+        """Return a counter by (instance, kind); 0 where nothing was counted yet: a series that begins later is cut."""
+        found = {(i.instance, kind): 0 for i in self.instances for kind in self.retention_seconds}
+        counted = {(i, kind): n for (i, name, kind), n in self.counters.items() if name == counter and kind != "*"}
+        return dict(sorted((found | counted).items()))

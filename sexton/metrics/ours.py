@@ -1,0 +1,125 @@
+"""Our own metrics, ``sexton_…``: base units, ``_total`` for what only grows, label values that are few.
+
+The label of an instance is ``instance_id``, as the seed's: ``instance`` is Prometheus' own name for who was scraped.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from sexton.control.model import Kind
+from sexton.metrics import labels
+from sexton.metrics.model import Figures, InstanceFigures
+from sexton.recycle.counters import BYTES, NORMAL, REMOVED, ROUNDS
+from sexton.storage.port import NOT_LISTED
+
+HALTS = (Kind.STOP, Kind.BLACKLIST, Kind.WHITELIST, Kind.WINDOW)
+Of = Callable[[InstanceFigures, int], float | None]
+"""(instance, now) → value; None where there is none."""
+
+
+def _seconds(since: int | None, now: int) -> float:
+    return 0.0 if since is None else max(0, now - since) / 1000
+
+
+def _stopped(i: InstanceFigures, now: int) -> float:
+    return _seconds(i.halt.since, now) if i.halt is not None and i.halt.by is Kind.STOP else 0.0
+
+
+OF_AN_INSTANCE: Mapping[str, tuple[str, Of]] = {
+    "instance_enabled": ("1 where rounds delete, 0 where they only observe.", lambda i, _: i.enabled),
+    "rounds_failed_in_a_row": ("Failed rounds since the last that did not fail.", lambda i, _: i.failures),
+    "last_success_timestamp_seconds": (
+        "When a round last succeeded and every vault and owner answered; none before the first.",
+        lambda i, _: None if i.last_success_at is None else i.last_success_at / 1000,
+    ),
+    "without_success_seconds": (
+        "Seconds since the last success, or since the enabling; only for enabled instances.",
+        lambda i, now: None if i.quiet_since is None else _seconds(i.quiet_since, now),
+    ),
+    "stopped_seconds": ("Seconds for which an operator's stop has kept the instance; 0: not stopped.", _stopped),
+    "holds": ("Operators' holds that keep something now.", lambda i, _: i.holds),
+    "oldest_hold_age_seconds": (
+        "Age of the oldest active hold; 0 without one.",
+        lambda i, now: _seconds(i.oldest_hold, now),
+    ),
+}
+
+
+def families(f: Figures) -> Iterator[Metric]:
+    """Yield our families; without instances, those of instances have no samples."""
+    interval = "Seconds from one round of an instance to its next."
+    yield GaugeMetricFamily("sexton_round_interval_seconds", interval, value=f.interval_seconds)
+    told = "Seconds from the mark (prepared: its transaction's expiry) until it is due."
+    retention = GaugeMetricFamily("sexton_retention_seconds", told, labels=["kind"])
+    for kind, seconds in sorted(f.retention_seconds.items()):
+        retention.add_metric([kind], seconds)
+    yield retention
+    for name, (told, value) in OF_AN_INSTANCE.items():
+        gauge = GaugeMetricFamily(f"sexton_{name}", told, labels=["instance_id"])
+        for i in f.instances:
+            if (found := value(i, f.now)) is not None:
+                gauge.add_metric([i.instance], found)
+        yield gauge
+    told = "1 where rounds are kept from running now, by what."
+    yield _by("instance_halted", told, "by", f, lambda i: {h: bool(i.halt and i.halt.by is h) for h in HALTS})
+    told = "Age of the oldest due mark, its retention included, what is quarantined left out; 0: nothing is due."
+    yield _by("oldest_due_age_seconds", told, "kind", f, lambda i: _ages(i, f))
+    told = "Marks that the last round looked at and left, by who keeps them."
+    yield _by("last_round_held_marks", told, "holder", f, _held)
+    told = "Marks set aside, by reason."
+    yield _by("quarantined_marks", told, "reason", f, _quarantined)
+    told = "Marks claimed and not finished; upload_grace: files gone, listed once more when the grace has passed."
+    yield _by("claimed_marks", told, "stage", f, lambda i: {"files": i.claimed - i.late, "upload_grace": i.late})
+    told = "1 where the last round left the vault alone because it was not reachable or not provably ours."
+    yield _by("vault_fault", told, "vault", f, _faults)
+    yield from _totals(f)
+
+
+def _by(name: str, told: str, label: str, f: Figures, of: Callable[[InstanceFigures], Mapping[str, float]]) -> Metric:
+    gauge = GaugeMetricFamily(f"sexton_{name}", told, labels=["instance_id", label])
+    for i in f.instances:
+        for value, n in of(i).items():
+            gauge.add_metric([i.instance, value], n)
+    return gauge
+
+
+def _ages(i: InstanceFigures, f: Figures) -> Mapping[str, float]:
+    return {kind: _seconds(i.oldest_due.get(kind), f.now) for kind in sorted(f.retention_seconds)}
+
+
+def _held(i: InstanceFigures) -> Mapping[str, float]:
+    found = Counter(dict.fromkeys(labels.HOLDERS, 0))
+    for holder, n in i.last.held.items() if i.last else ():
+        found[labels.holder_class(holder)] += n
+    return found
+
+
+def _quarantined(i: InstanceFigures) -> Mapping[str, float]:
+    found = Counter(dict.fromkeys(labels.REASONS, 0))
+    for reason, n in i.quarantined.items():
+        found[labels.reason(reason)] += n
+    return found
+
+
+def _faults(i: InstanceFigures) -> Mapping[str, float]:
+    """Return 1 for each vault at fault in the last round; one that the whitelist leaves out is not."""
+    found = i.last.vaults if i.last else {}
+    return {vault: status not in (NORMAL, NOT_LISTED) for vault, status in sorted(found.items())}
+
+
+def _totals(f: Figures) -> Iterator[Metric]:
+    for name, told, counter in (
+        ("freed_bytes", "Bytes freed, estimates included; survives restarts.", BYTES),
+        ("removed_marks", "Marks whose files are gone; survives restarts.", REMOVED),
+    ):
+        family = CounterMetricFamily(f"sexton_{name}", told, labels=["instance_id", "kind"])
+        for (instance, kind), n in f.totals(counter).items():
+            family.add_metric([instance, kind], n)
+        yield family
+    told = "Rounds that ended and were allowed to delete, whatever their outcome; survives restarts."
+    rounds = CounterMetricFamily("sexton_rounds", told, labels=["instance_id"])
+    for i in f.instances:
+        rounds.add_metric([i.instance], f.counters.get((i.instance, ROUNDS, "*"), 0))
+    yield rounds

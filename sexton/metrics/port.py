@@ -1,0 +1,17 @@
+"""What serving metrics needs to know, as a Protocol."""
+
+from typing import Protocol
+
+
+class Wanted(Protocol):
+    """The settings of section ``metrics``."""
+
+    @property
+    def listen(self) -> str:
+        """``host:port``; empty: no metrics."""
+        ...
+
+    @property
+    def enable_recycler_stats_metrics(self) -> bool:
+        """Whether the seed's ``recycler_…`` are there beside ours."""
+        ...

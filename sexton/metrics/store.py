@@ -1,0 +1,155 @@
+"""Read the figures from the tables: a few statements whose cost follows instances, kinds and what is set aside.
+
+Marks that only wait are not counted: of each kind the first entry of the due index is looked at.
+"""
+
+import logging
+from collections import defaultdict
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, literal, literal_column, select, true, union_all
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnection
+
+from sexton.control.policy import halt
+from sexton.control.store import ControlStore
+from sexton.db.engine import Database
+from sexton.db.schema import first_line
+from sexton.errors import SextonError
+from sexton.metrics.model import Figures, InstanceFigures
+from sexton.recycle import policy as rules
+from sexton.recycle.counters import read_counters
+from sexton.recycle.model import Policy, RoundReport
+from sexton.recycle.store import JOB
+
+log = logging.getLogger(__name__)
+
+# As text, not as a parameter: a prepared statement must show the planner that the partial indexes apply.
+MARKED: ColumnElement[str] = literal_column("'MARKED'")
+CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
+
+
+class FiguresUnread(SextonError):
+    """The database did not answer a scrape."""
+
+
+class FigureStore:
+    """Figures as the tables have them."""
+
+    def __init__(self, db: Database, controls: ControlStore, policy: Policy, interval_seconds: int) -> None:
+        """``policy`` and ``interval_seconds`` (from one turn to the next) are those of this process."""
+        self._db = db
+        self._controls = controls
+        self._policy = policy
+        self._interval = interval_seconds
+
+    def read(self) -> Figures:
+        """Return the figures of this moment.
+
+        Raises:
+            FiguresUnread: the database does not answer, or refuses.
+        """
+        try:
+            with self._db.read() as c:
+                return self._figures(c)
+        except (DBAPIError, NoConnection) as e:
+            why = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
+            raise FiguresUnread(f"the metrics could not be read from the database ({why}); run: sexton doctor") from e
+
+    def _figures(self, c: Connection) -> Figures:
+        t, now = self._db.t, self._db.now(c)
+        held = and_(t.lease.c.job == JOB, t.lease.c.state == "BUSY", t.lease.c.expires_at > now)
+        controls = self._controls.all_in(c)
+        oldest, aside, vaults, last = self._oldest_due(c, now), self._aside(c), self._vaults(c), self._last(c)
+        instances = tuple(
+            InstanceFigures(
+                instance=row.id,
+                enabled=row.mode == "enabled",
+                quiet_since=max(row.enabled_at or 0, row.last_success_at or 0) if row.mode == "enabled" else None,
+                halt=halt(controls, row.id, now),
+                next_round=rules.next_round(row.turn_at, row.retry_at, self._interval * 1000, now),
+                oldest_due=oldest[row.id],
+                quarantined=aside[row.id],
+                vaults=tuple(vaults[row.id]),
+                last=last.get(row.id),
+                **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "late")},
+                **{n: getattr(row, n) for n in ("holds", "oldest_hold")},
+            )
+            for row in self._instances(c, now)
+        )
+        return Figures(
+            now=now,
+            interval_seconds=self._interval,
+            retention_seconds=self._policy.retention_seconds,
+            running=c.execute(select(func.count()).where(held)).scalar_one(),
+            unreadable=sum(report is None for report in last.values()),
+            instances=instances,
+            counters=dict(read_counters(self._db, c)),
+        )
+
+    def _instances(self, c: Connection, now: int) -> list[Row[Any]]:
+        """Return every instance with what is counted for it."""
+        instance, mark, hold = self._db.t.instance, self._db.t.mark, self._db.t.hold
+        claimed = select(func.count()).where(mark.c.instance == instance.c.id, mark.c.state == CLAIMED)
+        active = and_(hold.c.instance == instance.c.id, hold.c.released_at.is_(None), hold.c.expires_at > now)
+        wanted = select(
+            instance,
+            claimed.scalar_subquery().label("claimed"),
+            claimed.where(mark.c.swept_at.is_not(None)).scalar_subquery().label("late"),
+            select(func.count()).where(active).scalar_subquery().label("holds"),
+            select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),
+        )
+        return list(c.execute(wanted.order_by(instance.c.id)).all())
+
+    def _oldest_due(self, c: Connection, now: int) -> defaultdict[str, dict[str, int]]:
+        """Return what the oldest due mark ages from, by instance and kind: one probe of the due index for each."""
+        instance, mark = self._db.t.instance, self._db.t.mark
+        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        if not self._policy.retention_seconds:
+            return found
+        kind = union_all(*(select(literal(k).label("name")) for k in self._policy.retention_seconds)).subquery()
+        here = and_(mark.c.instance == instance.c.id, mark.c.kind == kind.c.name)
+        waits = and_(here, mark.c.state == MARKED, mark.c.quarantined_reason.is_(None))
+        first = select(mark.c.ages_from).where(waits).order_by(mark.c.ages_from).limit(1).scalar_subquery()
+        for row in c.execute(
+            select(instance.c.id, kind.c.name, first.label("oldest")).select_from(instance.join(kind, true()))
+        ):
+            cutoff = rules.cutoff(row.name, self._policy, now)
+            if row.oldest is not None and cutoff is not None and row.oldest <= cutoff:
+                found[row.id][row.name] = row.oldest
+        return found
+
+    def _aside(self, c: Connection) -> defaultdict[str, dict[str, int]]:
+        mark = self._db.t.mark
+        named = (mark.c.instance, mark.c.quarantined_reason)
+        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        counted = select(*named, func.count()).where(mark.c.quarantined_reason.is_not(None)).group_by(*named)
+        for instance, reason, n in c.execute(counted):
+            found[instance][reason] = n
+        return found
+
+    def _vaults(self, c: Connection) -> defaultdict[str, list[str]]:
+        vault = self._db.t.vault
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for instance, name in c.execute(select(vault.c.instance, vault.c.name).order_by(vault.c.name)):
+            found[instance].append(name)
+        return found
+
+    def _last(self, c: Connection) -> dict[str, RoundReport | None]:
+        """Return each instance's newest report, None where it cannot be understood."""
+        instance, round_ = self._db.t.instance, self._db.t.round.alias()
+        its = and_(round_.c.instance == instance.c.id, round_.c.report.is_not(None))
+        newest = select(round_.c.id).where(its).order_by(round_.c.id.desc()).limit(1).correlate(instance)
+        found: dict[str, RoundReport | None] = {}
+        whole = self._db.t.round
+        both = instance.join(whole, whole.c.id == newest.scalar_subquery())
+        for name, report in c.execute(select(instance.c.id, whole.c.report).select_from(both)):
+            try:
+                found[name] = RoundReport.model_validate(report)
+            except ValidationError as e:
+                found[name] = None
+                log.error(
+                    "the newest report of %s is unreadable (%d problems); it has no figures", name, e.error_count()
+                )
+        return found
