@@ -1,4 +1,4 @@
-"""The `sexton` command. A refusal is one line on stderr and exit code 1, a usage error 2, Ctrl-C 130; no traceback.
+"""The `sexton` command. A refusal is one line on stderr and exit code 1, wrong usage 64, Ctrl-C 130; no traceback.
 
 A command module imports what is heavy (boto3, SQLAlchemy, temporalio) inside its functions: `sexton --help` is quick.
 """
@@ -9,8 +9,31 @@ import sys
 import typer
 
 from config.sources import load_home_env
-from sexton.cli import contract, doctor, init, instance, plan, settings, status, up, vault
+from sexton.cli import (
+    contract,
+    control,
+    doctor,
+    hold,
+    holds,
+    init,
+    instance,
+    plan,
+    quarantine,
+    round,
+    schedules,
+    settings,
+    status,
+    up,
+    vault,
+    why,
+)
+from sexton.cli.context import WrongUsage
 from sexton.errors import SextonError
+
+REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130
+"""Exit codes; 0 is done, and 2 is `plan`'s own: something to do."""
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""Typer's error of every usage that is not one of its commands; it exports only what derives from it."""
 
 app = typer.Typer(
     name="sexton",
@@ -18,6 +41,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog="Exit codes: 0 done; 1 refused or failed; 2 from plan alone: something to do; 64 wrong usage; 130 Ctrl-C.",
 )
 app.command("up")(up.up)
 app.command("init")(init.init)
@@ -25,11 +49,18 @@ app.command("status")(status.status)
 app.command("plan")(plan.plan)
 app.command("apply")(plan.apply)
 app.command("enable")(instance.enable)
-app.command("why")(status.why)
+app.command("why")(why.why)
+app.command("stop")(control.stop)
+app.command("start")(control.start)
+app.command("holds")(holds.holds)
 app.command("doctor")(doctor.doctor)
 app.add_typer(instance.app, name="instance")
 app.add_typer(vault.app, name="vault")
-app.add_typer(plan.rounds, name="round")
+app.add_typer(round.app, name="round")
+app.add_typer(schedules.app, name="schedules")
+app.add_typer(hold.app, name="hold")
+app.add_typer(control.lists, name="lists")
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(contract.app, name="contract")
 app.add_typer(settings.app, name="settings")
 
@@ -39,27 +70,36 @@ def main() -> None:
 
     Without the interpreter's own exit: Temporal's threads can abort there after the work is done (sdk-python #300).
     """
-    code = _run()
+    code = run()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def _run() -> int:
+def run() -> int:
+    """Run the command line of this process and return its exit code."""
     try:
         load_home_env()
-        app()
+        ended = app(standalone_mode=False, prog_name="sexton")
+        return ended if isinstance(ended, int) else 0
+    except UsageError as e:
+        e.show()  # type: ignore[attr-defined]
+        return WRONG_USAGE
+    except typer.Abort as e:
+        if isinstance(e.__context__, KeyboardInterrupt):  # at a question
+            return INTERRUPTED
+        sys.stderr.write("not done: it was not answered with yes\n")
+        return REFUSED
     except SextonError as e:
         sys.stderr.write(f"error: {e}\n")
-        return 1
+        return WRONG_USAGE if isinstance(e, WrongUsage) else REFUSED
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
+    except SystemExit as e:  # of shell completion, or of a pipe that was closed
+        return e.code if isinstance(e.code, int) else int(e.code is not None)
     except Exception as e:
         driver = getattr(e, "orig", None)  # SQLAlchemy's; imported only by commands that use it
         if driver is None:
             raise
         sys.stderr.write(f"error: the database answered: {str(driver).strip().splitlines()[0]}\n")
-        return 1
-    except SystemExit as e:
-        return e.code if isinstance(e.code, int) else int(e.code is not None)
-    return 0
+        return REFUSED

@@ -1,17 +1,31 @@
-"""What a command works with: settings, the checked database, and one way to print."""
+"""What a command works with: settings, the checked database, Temporal, and the forms that words on the line have."""
 
-import json
-from collections.abc import Iterator, Sequence
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.db.engine import Database
+from sexton.errors import SextonError
+from sexton.marks.model import Ref
 
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from config.settings import Settings
+    from sexton.control.store import ControlStore
+    from sexton.db.engine import Database
+    from sexton.recycle.turns import TurnStore
+
+T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+_UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class WrongUsage(SextonError):
+    """The words on the command line do not go together, or one is not of its form: exit code 64."""
 
 
 @contextmanager
@@ -31,50 +45,72 @@ def opened() -> Iterator[tuple["Settings", "Database"]]:
         db.close()
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table for people; nothing is cut when the output is no terminal. Without rows only the title."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def controls(settings: "Settings", db: "Database") -> "ControlStore":
+    """Return the controls, with those of the settings."""
+    from sexton.control.store import ControlStore
 
-    if not rows:
-        if title:
-            typer.echo(title)
-        return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
-    table = Table(*columns, title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*[Text("" if cell is None else str(cell), overflow="fold") for cell in row])
-    console.print(table)
+    return ControlStore(db, settings.controls())
 
 
-def dump(value: Any) -> None:
-    """Print JSON."""
-    typer.echo(json.dumps(value, indent=2))
+def turns(settings: "Settings", db: "Database") -> "TurnStore":
+    """Return whose turn is when."""
+    from sexton.recycle.turns import TurnStore
+
+    recycle = settings.recycle
+    return TurnStore(db, controls(settings, db), recycle.recycle_interval_seconds, recycle.recycle_concurrency)
 
 
-def size(count: int) -> str:
-    """Return bytes for people."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if amount < 1024 or unit == "TiB":
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError("unreachable")
+def one_instance(db: "Database", named: str | None) -> str:
+    """Return the instance named, or the only one there is.
+
+    Raises:
+        UnknownInstance: it is not registered.
+        BadInput: none is named, and there is not exactly one.
+    """
+    from sexton.errors import BadInput
+    from sexton.registry.store import Registry
+
+    if named is not None:
+        return Registry(db).instance(named).id
+    names = [i.id for i in Registry(db).instances()]
+    if len(names) != 1:
+        raise BadInput(f"name an instance, one of: {', '.join(names) or '(none registered)'}")
+    return names[0]
 
 
-def when(instant: int | None) -> str:
-    """Return an instant (ms since 1970) for people, in UTC."""
-    import datetime as dt
+def ask_temporal(settings: "Settings", call: Callable[["Client"], Awaitable[T]]) -> T:
+    """Connect and return what the call returns; what Temporal refuses is a ``SextonError``."""
+    from temporalio.service import RPCError
 
-    if instant is None:
-        return "-"
-    return dt.datetime.fromtimestamp(instant / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    from sexton.temporal.client import connect
+
+    async def asked() -> T:
+        return await call(await connect(settings))
+
+    try:
+        return asyncio.run(asked())
+    except RPCError as e:
+        raise SextonError(f"Temporal refused: {e.message}") from e
 
 
-def counts(held: dict[str, int]) -> str:
-    """Return what holds how much, for people."""
-    return ", ".join(f"{n} by {who}" for who, n in sorted(held.items())) or "nothing"
+def seconds(text: str) -> int:
+    """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``."""
+    found = re.fullmatch(r"([0-9]{1,9})([mhdw])", text)
+    if found is None:
+        raise WrongUsage(f"{text!r} is no length of time; write a number and m, h, d or w, e.g. 30m, 12h, 7d, 2w")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def ref(text: str) -> Ref:
+    """Return the mark that ``KIND/ID`` names."""
+    kind, _, id_ = text.partition("/")
+    if not (kind and id_):
+        raise WrongUsage(f"{text!r} names no mark; write KIND/ID, e.g. dropped/t12")
+    return Ref(kind, id_)
+
+
+def said(reason: str) -> str:
+    """Return a reason, or refuse an empty one: others must know why."""
+    if not reason.strip():
+        raise WrongUsage("say why: --reason takes a few words that others will read")
+    return reason.strip()

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from sexton.cli.context import Json, dump
+from sexton.cli.context import Json
+from sexton.cli.output import dump
 
 app = typer.Typer(help="The contract between Sexton and an owner's database.", no_args_is_help=True)
 

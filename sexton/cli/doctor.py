@@ -6,11 +6,14 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
+from sexton.cli.doctor_temporal import examine_temporal
+from sexton.cli.doctor_work import examine_work
+from sexton.cli.findings import Finding, show_findings
 from sexton.errors import SextonError
 
 if TYPE_CHECKING:
@@ -20,17 +23,10 @@ REACH_SECONDS = 3.0
 DISK_FLOOR_GIB = 1.0
 
 
-class Finding(NamedTuple):
-    """One line of the doctor; `todo` is empty where all is well."""
-
-    state: Literal["OK", "WARN", "FAIL"]
-    about: str
-    detail: str
-    todo: str = ""
-
-
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
-    """Check settings, database, Temporal, S3, disk, the worker and every vault; say what to do about each fault.
+    """Check everything this process depends on.
+
+    Settings, database, S3, disk, Temporal, workers, schedule, vaults and halts; each fault with what to do.
 
     Example: sexton doctor
     """
@@ -38,7 +34,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for 
     if as_json:
         typer.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
-        _print(findings)
+        show_findings(findings)
     if any(finding.state == "FAIL" for finding in findings):
         raise typer.Exit(1)
 
@@ -54,12 +50,15 @@ def examine() -> Iterator[Finding]:
         yield Finding("FAIL", "settings", str(e), "correct it; the rest is not examined")
         return
     yield Finding("OK", "settings", "every key known, every value within its bounds")
-    found = {check: check(settings) for check in (_deployment, _database, _temporal, _s3, _disk)}
-    yield from found.values()
-    if found[_temporal].state == "OK" and settings.deployment:
-        yield _worker(settings)
-    if found[_database].state != "FAIL" and settings.deployment:
-        yield _vaults(settings)
+    yield _deployment(settings)
+    database = _database(settings)
+    yield database
+    yield from examine_temporal(settings)
+    yield _s3(settings)
+    yield _disk(settings)
+    yield _metrics(settings)
+    if database.state != "FAIL" and settings.deployment:
+        yield from examine_work(settings)
 
 
 def _deployment(settings: "Settings") -> Finding:
@@ -94,66 +93,16 @@ def _database(settings: "Settings") -> Finding:
     return Finding("OK", "database", f"{shown}: {status}")
 
 
-def _temporal(settings: "Settings") -> Finding:
-    host, _, port = settings.temporal.address.rpartition(":")
-    fault = _unreachable(host.strip("[]"), int(port))
-    todo = "start it (sexton up), or set SEXTON_TEMPORAL__ADDRESS"
-    return _reached("temporal", f"{settings.temporal.address}, namespace {settings.temporal.namespace}", fault, todo)
-
-
-def _worker(settings: "Settings") -> Finding:
-    import asyncio
-
-    from sexton.temporal.client import connect, pollers
-
-    async def count() -> int:
-        return await pollers(await connect(settings), settings)
-
-    try:
-        found = asyncio.run(count())
-    except SextonError as e:
-        return Finding("WARN", "worker", "not examined", str(e))
-    if found == 0:
-        return Finding("FAIL", "worker", "none polls this deployment's queue: nothing is deleted", "python -m worker")
-    return Finding("OK", "worker", f"{found} polling")
-
-
-def _vaults(settings: "Settings") -> Finding:
-    from sexton.db.engine import Database
-    from sexton.registry.store import Registry
-    from sexton.storage.port import VaultFault
-    from sexton.storage.vaults import ProvenVaults
-
-    db = Database.open(settings.database_url)
-    try:
-        registry = Registry(db)
-        specs = registry.vaults()
-        vaults = ProvenVaults(
-            registry.vault,
-            settings.require_deployment(),
-            settings.s3.endpoint_url,
-            last_round=registry.last_round,
-        )
-        faults = []
-        for spec in specs:
-            try:
-                vaults.get(spec.instance, spec.name)
-            except VaultFault as e:
-                faults.append(f"{spec.instance}/{spec.name}: {e.reason}")
-    finally:
-        db.close()
-    if faults:
-        return Finding("FAIL", "vaults", "; ".join(faults), "nothing in them is deleted; see: sexton vault list")
-    return Finding("OK", "vaults", f"{len(specs)}, each proved to be ours")
-
-
 def _s3(settings: "Settings") -> Finding:
     endpoint = settings.s3.endpoint_url
     if not endpoint:
         return Finding("OK", "s3", "AWS, unless a vault names its own endpoint")
     parts = urlsplit(endpoint)
     fault = _unreachable(str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme])
-    return _reached("s3", endpoint, fault, "start it (sexton up), or set SEXTON_S3__ENDPOINT_URL")
+    if fault:
+        todo = "start it (sexton up), or set SEXTON_S3__ENDPOINT_URL"
+        return Finding("FAIL", "s3", f"{endpoint}: {fault}", todo)
+    return Finding("OK", "s3", endpoint)
 
 
 def _disk(_settings: "Settings") -> Finding:
@@ -167,6 +116,11 @@ def _disk(_settings: "Settings") -> Finding:
     return Finding("OK", "disk", f"{free:.1f} GiB free at {existing}")
 
 
+def _metrics(settings: "Settings") -> Finding:
+    listen = settings.metrics.listen
+    return Finding("OK", "metrics", f"workers answer at {listen}" if listen else "off; metrics.listen is empty")
+
+
 def _unreachable(host: str, port: int) -> str:
     """Why nothing answers there; empty where something does."""
     try:
@@ -174,21 +128,3 @@ def _unreachable(host: str, port: int) -> str:
     except OSError as e:
         return e.strerror or str(e)
     return ""
-
-
-def _reached(about: str, what: str, fault: str, todo: str) -> Finding:
-    return Finding("FAIL", about, f"{what}: {fault}", todo) if fault else Finding("OK", about, what)
-
-
-def _print(findings: list[Finding]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    colour = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "about", "found", "what to do"):
-        table.add_column(heading, overflow="fold")
-    for f in findings:
-        table.add_row(Text(f.state, style=colour[f.state]), f.about, Text(f.detail), Text(f.todo))
-    Console().print(table)

@@ -12,7 +12,9 @@ def init(
     ] = None,
     grant_to: Annotated[str, typer.Option(help="PostgreSQL role of the owner, gets the contract's grants.")] = "",
 ) -> None:
-    """Create or upgrade Sexton's tables, and print a deployment id where none is set. Safe to repeat.
+    """Create or upgrade Sexton's tables. Safe to repeat.
+
+    Where no deployment id is set it prints a new one.
 
     Example: sexton init --grant-to shop_app
     """
@@ -43,3 +45,4 @@ def init(
     if not settings.deployment:
         typer.echo("a new deployment; put this into the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
+    typer.echo("when a worker runs, let rounds start by themselves: sexton schedules apply")

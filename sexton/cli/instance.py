@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from sexton.cli.context import Json, dump, opened, show, when
+from sexton.cli.context import Json, opened
+from sexton.cli.output import dump, show, stamp
 
 app = typer.Typer(help="Instances: one tenant database each.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits, - and _.")]
@@ -38,8 +39,25 @@ def list_(as_json: Json = False) -> None:
     if as_json:
         dump([i.model_dump() for i in found])
         return
-    rows = [(i.id, i.mode, when(i.created_at), when(i.enabled_at)) for i in found]
-    show("", ("instance", "mode", "registered", "enabled"), rows)
+    rows = [(i.id, i.mode, stamp(i.created_at), stamp(i.enabled_at)) for i in found]
+    show(
+        "" if rows else "no instance is registered; begin with: sexton instance add NAME",
+        ("instance", "mode", "registered (UTC)", "enabled (UTC)"),
+        rows,
+    )
+
+
+@app.command("observe")
+def observe(name: Name) -> None:
+    """Take `enable` back: rounds plan and report again, and delete nothing. What is claimed waits, claimed.
+
+    Example: sexton instance observe shop
+    """
+    from sexton.registry.store import Registry
+
+    with opened() as (_, db):
+        Registry(db).observe(name)
+    typer.echo(f"instance {name} only observes; a round under way ends before its next claim")
 
 
 def enable(instance: Name) -> None:

@@ -1,71 +1,85 @@
-"""`sexton status`, `sexton why`: one screen and one story, from SQL alone."""
+"""`sexton status`: one screen about every instance, from SQL alone."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.cli.context import Json, counts, dump, opened, show, size, when
+from sexton.cli.context import Json, controls, opened, turns
+from sexton.cli.output import brief, counts, dump, show, size, stamp, when
+
+if TYPE_CHECKING:
+    from sexton.recycle.status import InstanceStatus, Running
 
 
 def status(as_json: Json = False) -> None:
-    """Print every instance: what waits, is due, is set aside, the last round. Needs neither Temporal nor vaults.
+    """Print every instance on one screen.
+
+    What runs, waits, is due, is kept and is set aside. Needs neither Temporal nor vaults.
 
     Example: sexton status
     """
     from sexton.recycle.status import overview
 
     with opened() as (settings, db):
-        found = overview(db, settings.policy())
+        slots = settings.recycle.recycle_concurrency
+        found = overview(db, settings.policy(), controls(settings, db), turns(settings, db), slots)
         ui = settings.temporal.ui_url
     if as_json:
-        dump([i.model_dump(mode="json") for i in found])
+        dump(found.model_dump(mode="json"))
         return
-    if not found:
+    if not found.instances:
         typer.echo("no instance is registered; begin with: sexton instance add NAME")
-    for i in found:
-        lease = f"a round runs since {when(i.busy_since)}" if i.busy_since else "no round is running"
-        typer.echo(f"{i.instance}: {i.mode}, {lease}")
-        rows = [(k.kind, k.waiting, k.due, size(k.due_bytes), when(k.oldest), k.note) for k in i.kinds]
-        if not rows:
-            typer.echo("no mark waits")
-        show("", ("kind", "marked", "due", "due bytes", "oldest", ""), rows)
-        typer.echo(f"claimed, not gone: {i.claimed} (of these {i.late} prefixes wait for their last look)")
-        typer.echo(f"set aside: {counts(i.quarantined)}")
-        if i.last is None:
-            typer.echo("last round: none yet")
-        else:
-            r = i.last
-            what = "observed" if r.observed else f"deleted {r.deleted}, failed {r.failed}, kept {counts(r.held)}"
-            typer.echo(f"last round: {r.round} at {when(i.last_ended)} {r.state}, {what}")
-            if r.error:
-                typer.echo(f"last error: {r.error}")
-        typer.echo("")
+    else:
+        typer.echo(f"{found.slots_used} of {found.slots} slots for rounds are in use\n")
+    for i in found.instances:
+        _one(i)
     if ui:
         typer.echo(f"Temporal UI: {ui}")
 
 
-def why(
-    what: Annotated[str, typer.Argument(metavar="KEY|ID", help="An object's key, or a mark's id.")],
-    instance: Annotated[str | None, typer.Option(help="Only in this instance.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Tell one object's or id's story: live, marked when, due when, set aside why, claimed where, gone when.
+def _one(i: "InstanceStatus") -> None:
+    typer.echo(f"{i.instance}: {i.mode}, {_runs(i.running) if i.running else 'no round is running'}")
+    if i.mode == "observe":
+        typer.echo(f"  its rounds delete nothing until: sexton enable {i.instance}")
+    if i.halt is not None:
+        since = f" since {when(i.halt.since)}" if i.halt.since else ""
+        typer.echo(f"  halted{since}: {i.halt}" + (f" ({when(i.halt.until)})" if i.halt.until else ""))
+    elif i.next_round is not None:
+        soon = i.next_round <= i.now
+        typer.echo(f"  next scheduled round: {'as soon as a slot is free' if soon else when(i.next_round)}")
+    rows = [(f"  {k.kind}", k.waiting, k.due, size(k.due_bytes), stamp(k.oldest), k.note) for k in i.kinds]
+    if not rows:
+        typer.echo("  no mark waits")
+    show("", ("  kind", "marked", "due", "due bytes", "oldest (UTC)", ""), rows)
+    typer.echo(f"  claimed, not gone: {i.claimed} (of these {i.late} prefixes wait for their last look)")
+    out = f"; see: sexton quarantine list {i.instance}" if i.quarantined else ""
+    typer.echo(f"  set aside: {counts(i.quarantined)}{out}")
+    if i.holds:
+        typer.echo(f"  holds: {i.holds}; see: sexton holds {i.instance}")
+    _last(i)
+    typer.echo("")
 
-    Example: sexton why data/12/ab34_0.dat
-    """
-    from sexton.recycle.why import story
-    from sexton.registry.store import Registry
 
-    with opened() as (settings, db):
-        if instance is not None:
-            Registry(db).instance(instance)
-        lines = story(db, what, instance, settings.policy())
-    if as_json:
-        dump([line.model_dump(mode="json") for line in lines])
+def _last(i: "InstanceStatus") -> None:
+    success = when(i.last_success) if i.last_success else "never"
+    typer.echo(f"  last success: {success}" + (f", {i.failures} failures in a row since" if i.failures else ""))
+    if i.last is None:
+        typer.echo("  last round: none yet")
         return
-    for line in lines:
-        typer.echo(f"{line.instance}  {line.kind} {line.id}".rstrip() if line.id else line.instance)
-        for at, text in line.events:
-            typer.echo(f"  {when(at) if at else ' ' * 19}  {text}")
-    if not lines:
-        typer.echo(f"{what}: neither marked nor remembered (history keeps 30 days); no owner's live view shows it")
+    r = i.last
+    what = "observed only" if r.observed else f"deleted {r.deleted}, failed {r.failed}"
+    typer.echo(f"  last round: {r.round} at {when(i.last_ended)} {r.state}, {what}")
+    typer.echo(f"  it kept: {counts(r.held)}")
+    if r.error:
+        typer.echo(f"  last error: {brief(r.error)}")
+
+
+def _runs(r: "Running") -> str:
+    named = f"round {r.round}" if r.round else "a round"
+    if r.cut_off:
+        return f"{named} was cut off; the next one takes over"
+    if r.leased:
+        return f"{named} runs since {when(r.since)}"
+    if r.waiting:
+        return f"{named} holds no lease since {when(r.waiting_since)}: {brief(r.waiting)}"
+    return f"{named}, begun {when(r.since)}, holds no lease now"

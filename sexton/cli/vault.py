@@ -4,9 +4,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from sexton.cli.context import Json, dump, opened, show
+from sexton.cli.context import Json, WrongUsage, opened
+from sexton.cli.output import dump, show
 
 app = typer.Typer(help="Vaults: a bucket with a prefix, or a directory.", no_args_is_help=True)
+OURS = "ours"
+"""What is said of a vault that was proved."""
 
 
 @app.command("add")
@@ -23,15 +26,14 @@ def add(
 
     Example: sexton vault add shop cold --s3 shop-data/prod
     """
-    from sexton.errors import BadInput
     from sexton.registry.add import add_vault
     from sexton.registry.store import Registry
     from sexton.storage.model import VaultSpec
 
     if bool(s3) == bool(local):
-        raise BadInput("name one place: --s3 BUCKET[/PREFIX] or --local DIR")
+        raise WrongUsage("name one place: --s3 BUCKET[/PREFIX] or --local DIR")
     if local and (endpoint or region or profile):
-        raise BadInput("--endpoint, --region and --profile go with --s3")
+        raise WrongUsage("--endpoint, --region and --profile go with --s3")
     bucket, _, prefix = s3.removeprefix("s3://").partition("/")
     prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
     kind: Literal["s3", "local"] = "local" if local else "s3"
@@ -54,7 +56,7 @@ def add(
 def list_(
     instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None, as_json: Json = False
 ) -> None:
-    """Print vaults, each proved this moment: is it there, and is it ours?
+    """Print vaults, each proved this moment: is it there, and is it ours? Exit code 1 when one is not.
 
     Example: sexton vault list shop
     """
@@ -65,6 +67,8 @@ def list_(
     rows = []
     with opened() as (settings, db):
         registry = Registry(db)
+        if instance is not None:
+            registry.instance(instance)
         vaults = ProvenVaults(
             registry.vault,
             settings.require_deployment(),
@@ -74,15 +78,17 @@ def list_(
         for v in registry.vaults(instance):
             try:
                 vaults.get(v.instance, v.name)
-                proof = "ours"
+                proof = OURS
             except VaultFault as e:
                 proof = f"{e.reason}: {e.detail}"
             rows.append((v.instance, v.name, v.kind, f"{v.location}/{v.prefix}", v.endpoint or "default", proof))
     columns = ("instance", "vault", "kind", "place", "endpoint", "proof")
     if as_json:
         dump([dict(zip(columns, row, strict=True)) for row in rows])
-        return
-    show("", columns, rows)
+    else:
+        show("" if rows else "no vault is registered; add one: sexton vault add", columns, rows)
+    if any(row[-1] != OURS for row in rows):
+        raise typer.Exit(1)
 
 
 @app.command("trust")

@@ -1,12 +1,20 @@
-"""One screen about every instance, from SQL alone."""
+"""One screen about every instance, from SQL alone; and how far a running round is, range for range."""
 
-from sqlalchemy import and_, func, select
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from sqlalchemy import Connection, and_, func, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from sexton.control.model import Halt
+from sexton.control.store import ControlStore
 from sexton.db.engine import Database
 from sexton.marks.store import MarkStore
 from sexton.message import Message
 from sexton.recycle import policy as rules
 from sexton.recycle.model import Policy, RoundReport
+from sexton.recycle.store import JOB
+from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
 
 
@@ -21,12 +29,32 @@ class KindStatus(Message):
     note: str = ""
 
 
+class Running(Message):
+    """A round that has not ended. ``waiting`` says why it holds no lease; ``cut_off``: its lease has run out."""
+
+    round: int | None
+    since: int
+    waiting: str | None = None
+    waiting_since: int | None = None
+    leased: bool = False
+    cut_off: bool = False
+
+
 class InstanceStatus(Message):
-    """One instance at a glance; instants in ms since 1970."""
+    """One instance at a glance; instants in ms since 1970.
+
+    ``next_round`` is None while a round runs; it is not after ``now`` where one starts as soon as a slot is free.
+    """
 
     instance: str
     mode: str
-    busy_since: int | None
+    now: int
+    running: Running | None
+    next_round: int | None
+    halt: Halt | None
+    failures: int
+    last_success: int | None
+    holds: int
     kinds: tuple[KindStatus, ...]
     claimed: int
     late: int
@@ -35,48 +63,117 @@ class InstanceStatus(Message):
     last_ended: int | None
 
 
-def overview(db: Database, policy: Policy) -> list[InstanceStatus]:
-    """Return every instance's status under the policy given."""
-    return [_instance(db, i.id, i.mode, policy) for i in Registry(db).instances()]
+class Overview(Message):
+    """Every instance, and how many rounds run of how many that may run at once."""
+
+    slots_used: int
+    slots: int
+    instances: tuple[InstanceStatus, ...]
 
 
-def _instance(db: Database, name: str, mode: str, policy: Policy) -> InstanceStatus:
-    mark, lease, round_ = db.t.mark, db.t.lease, db.t.round
+class Gone(NamedTuple):
+    """What of one kind went in a round so far."""
+
+    claimed: int
+    removed: int
+    objects: int
+
+
+def overview(db: Database, policy: Policy, controls: ControlStore, turns: TurnStore, slots: int) -> Overview:
+    """Return every instance's status under the policy given; ``slots`` is how many rounds may run at once."""
+    instances = tuple(_instance(db, i.id, i.mode, policy, controls, turns) for i in Registry(db).instances())
+    lease = db.t.lease
+    with db.read() as c:
+        held = and_(lease.c.job == JOB, lease.c.state == "BUSY", lease.c.expires_at > db.now(c))
+        used = c.execute(select(func.count()).select_from(lease).where(held)).scalar_one()
+    return Overview(slots_used=used, slots=slots, instances=instances)
+
+
+def plan_state(db: Database, plan: int) -> str:
+    """Return a plan's state: PLANNED, APPLYING or APPLIED; empty where there is no such plan."""
+    with db.read() as c:
+        found = c.execute(select(db.t.plan.c.state).where(db.t.plan.c.id == plan)).scalar_one_or_none()
+    return found or ""
+
+
+def gone(db: Database, round_: int) -> Mapping[str, Gone]:
+    """Return what went in a round so far, by kind; nothing where the database cannot be asked this moment."""
+    t = db.t.tally
+    sums = [func.sum(t.c.claimed), func.sum(t.c.removed), func.sum(t.c.deleted + t.c.absent + t.c.hidden)]
+    try:
+        with db.read() as c:
+            rows = c.execute(select(t.c.kind, *sums).where(t.c.round == round_).group_by(t.c.kind)).all()
+    except SQLAlchemyError:  # it only feeds a progress bar
+        return {}
+    return {kind: Gone(int(claimed), int(removed), int(objects)) for kind, claimed, removed, objects in rows}
+
+
+def _running(db: Database, c: Connection, instance: str, now: int) -> Running | None:
+    lease, round_ = db.t.lease, db.t.round
+    busy = and_(lease.c.instance == instance, lease.c.job == JOB, lease.c.state == "BUSY")
+    held = c.execute(select(lease.c.acquired_at, lease.c.expires_at).where(busy)).one_or_none()
+    newest = select(round_).where(round_.c.instance == instance, round_.c.state == "RUNNING")
+    row = c.execute(newest.order_by(round_.c.id.desc()).limit(1)).one_or_none()
+    if held is None and row is None:
+        return None
+    return Running(
+        round=row.id if row else None,
+        since=row.started_at if row else held.acquired_at,  # type: ignore[union-attr]
+        waiting=row.waiting if row else None,
+        waiting_since=row.waiting_since if row else None,
+        leased=held is not None,
+        cut_off=held is not None and held.expires_at <= now,
+    )
+
+
+def _kind(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> KindStatus:
+    mark = db.t.mark
+    here = and_(mark.c.instance == instance, mark.c.kind == kind, mark.c.state == "MARKED")
+    here = and_(here, mark.c.quarantined_reason.is_(None))
+    cutoff = rules.cutoff(kind, policy, now)
+    waiting, oldest = c.execute(select(func.count(), func.min(mark.c.ages_from)).where(here)).one()
+    due, size = c.execute(
+        select(func.count(), func.coalesce(func.sum(mark.c.bytes), 0)).where(
+            here, mark.c.ages_from <= (cutoff if cutoff is not None else 0)
+        )
+    ).one()
+    note = "" if cutoff is not None else "unknown kind: kept; set kinds.NAME.retention_seconds"
+    return KindStatus(kind=kind, waiting=waiting, due=due, due_bytes=size, oldest=oldest, note=note)
+
+
+def _instance(
+    db: Database, name: str, mode: str, policy: Policy, controls: ControlStore, turns: TurnStore
+) -> InstanceStatus:
+    mark, round_, hold, instance = db.t.mark, db.t.round, db.t.hold, db.t.instance
     kinds = MarkStore(db).kinds(name)
+    planned = turns.next_round(name)
     with db.read() as c:
         now = db.now(c)
-        found = []
-        for kind in kinds:
-            here = and_(mark.c.instance == name, mark.c.kind == kind, mark.c.state == "MARKED")
-            here = and_(here, mark.c.quarantined_reason.is_(None))
-            cutoff = rules.cutoff(kind, policy, now)
-            waiting, oldest = c.execute(select(func.count(), func.min(mark.c.ages_from)).where(here)).one()
-            due, size = c.execute(
-                select(func.count(), func.coalesce(func.sum(mark.c.bytes), 0)).where(
-                    here, mark.c.ages_from <= (cutoff if cutoff is not None else 0)
-                )
-            ).one()
-            note = "" if cutoff is not None else "unknown kind: kept; set kinds.NAME.retention_seconds"
-            found.append(KindStatus(kind=kind, waiting=waiting, due=due, due_bytes=size, oldest=oldest, note=note))
         claimed = and_(mark.c.instance == name, mark.c.state == "CLAIMED")
         swept = and_(claimed, mark.c.swept_at.is_not(None))
         aside = and_(mark.c.instance == name, mark.c.quarantined_reason.is_not(None))
         by_reason = select(mark.c.quarantined_reason, func.count()).where(aside).group_by(mark.c.quarantined_reason)
-        last = c.execute(
-            select(round_.c.report, round_.c.ended_at)
-            .where(round_.c.instance == name, round_.c.report.is_not(None))
-            .order_by(round_.c.id.desc())
-            .limit(1)
-        ).one_or_none()
-        busy = select(lease.c.acquired_at).where(lease.c.instance == name, lease.c.state == "BUSY")
+        ended = select(round_.c.report, round_.c.ended_at).where(
+            round_.c.instance == name, round_.c.report.is_not(None)
+        )
+        last = c.execute(ended.order_by(round_.c.id.desc()).limit(1)).one_or_none()
+        holding = and_(hold.c.instance == name, hold.c.released_at.is_(None), hold.c.expires_at > now)
+        row = c.execute(select(instance.c.failures, instance.c.last_success_at).where(instance.c.id == name)).one()
+        running = _running(db, c, name, now)
         return InstanceStatus(
             instance=name,
             mode=mode,
-            busy_since=c.execute(busy.where(lease.c.expires_at > now)).scalars().first(),
-            kinds=tuple(found),
-            claimed=c.execute(select(func.count()).where(claimed)).scalar_one(),
-            late=c.execute(select(func.count()).where(swept)).scalar_one(),
-            quarantined=dict(c.execute(by_reason).tuples().all()),
+            now=now,
+            running=running,
+            next_round=planned if running is None else None,
+            halt=controls.halt(c, name),
+            failures=row.failures,
+            last_success=row.last_success_at,
+            holds=c.execute(select(func.count()).select_from(hold).where(holding)).scalar_one(),
+            kinds=tuple(_kind(db, c, name, kind, policy, now) for kind in kinds),
+            claimed=c.execute(select(func.count()).select_from(mark).where(claimed)).scalar_one(),
+            late=c.execute(select(func.count()).select_from(mark).where(swept)).scalar_one(),
+            quarantined={str(reason): n for reason, n in c.execute(by_reason)},
             last=RoundReport.model_validate(last.report) if last else None,
             last_ended=last.ended_at if last else None,
         )

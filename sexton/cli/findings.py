@@ -1,0 +1,30 @@
+"""One line of the doctor each."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+
+class Finding(NamedTuple):
+    """What was found about one dependency; `todo` is empty where all is well."""
+
+    state: Literal["OK", "WARN", "FAIL"]
+    about: str
+    detail: str
+    todo: str = ""
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """Print the findings for people."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    colour = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("about", no_wrap=True)
+    for heading in ("found", "what to do"):
+        table.add_column(heading, overflow="fold")
+    for f in findings:
+        table.add_row(Text(f.state, style=colour[f.state]), f.about, Text(f.detail), Text(f.todo))
+    Console().print(table)

@@ -1,0 +1,196 @@
+"""`sexton holds`: one list of everything that keeps something from going now. SQL alone."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sexton.cli.context import Json, controls, opened
+from sexton.cli.output import brief, dump, many, show, stamp
+from sexton.control.model import ALL, Control, Halt, Kind
+from sexton.message import Message
+from sexton.storage.port import NOT_LISTED
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+    from sexton.db.engine import Database
+    from sexton.registry.store import Instance
+
+EVERY = "(all)"
+
+
+class Keeper(Message):
+    """Something that keeps something. ``count`` where a round counted marks; instants in ms since 1970."""
+
+    instance: str
+    held_by: str
+    what: str
+    since: int | None = None
+    until: int | None = None
+    by: str = ""
+    why: str = ""
+    way_out: str = ""
+    count: int | None = None
+
+
+def holds(
+    instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None, as_json: Json = False
+) -> None:
+    """List everything that keeps something from going now.
+
+    Holds, stops, lists, windows, rounds that wait, and what each instance's last round met.
+
+    Example: sexton holds shop
+    """
+    from sexton.registry.store import Registry
+
+    with opened() as (settings, db):
+        registry = Registry(db)
+        chosen = registry.instances() if instance is None else [registry.instance(instance)]
+        found = [k for i in chosen for k in _keepers(settings, db, i)]
+    if instance is None:
+        found = _once(found)
+    if as_json:
+        dump([k.model_dump(mode="json") for k in found])
+        return
+    rows = [(k.instance, k.held_by, k.what, stamp(k.since), stamp(k.until), _story(k)) for k in found]
+    columns = ("instance", "held by", "what", "since (UTC)", "until (UTC)", "why / way out")
+    show("" if rows else "nothing keeps anything from going", columns, rows)
+
+
+def _story(k: Keeper) -> str:
+    why = ": ".join(t for t in (k.by and f"by {k.by}", brief(k.why)) if t)
+    return "; ".join(t for t in (why, k.way_out) if t)
+
+
+def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:
+    yield from _said(settings, db, instance)
+    yield from _waits(db, instance.id)
+    yield from _met(db, instance.id)
+
+
+def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:
+    """Yield what an operator said: observe, holds, stops, lists, windows."""
+    from sexton.holds import HoldStore
+
+    name = instance.id
+    if instance.mode == "observe":
+        yield Keeper(
+            instance=name,
+            held_by="observe",
+            what="the whole instance",
+            since=instance.created_at,
+            why="it only observes",
+            way_out=f"sexton enable {name}",
+        )
+    for h in HoldStore(db).active(name):
+        yield Keeper(
+            instance=name,
+            held_by=f"hold {h.id}",
+            what=h.what,
+            since=h.placed_at,
+            until=h.expires_at,
+            by=h.placed_by,
+            why=h.reason,
+            way_out=f"sexton hold release {h.id}",
+        )
+    store = controls(settings, db)
+    with db.read() as c:
+        given, now = store.all_in(c), db.now(c)
+    for halt, of in _halts(given, name, now):
+        todo = halt.todo if halt.since is not None or halt.by is Kind.WINDOW else "sexton lists show"
+        yield Keeper(
+            instance=of,
+            held_by=halt.by,
+            what="everything" if of == EVERY else "the whole instance",
+            since=halt.since,
+            until=halt.until,
+            why=halt.why,
+            way_out=todo,
+        )
+    yield from _vaults(db, given, name)
+
+
+def _halts(given: tuple[Control, ...], instance: str, now: int) -> Iterator[tuple[Halt, str]]:
+    """Yield each control that halts the instance, also where another would be enough."""
+    from sexton.control.policy import halt
+
+    for control in given:
+        if control.kind in (Kind.STOP, Kind.BLACKLIST) and (found := halt([control], instance, now)) is not None:
+            yield found, EVERY if control.name == ALL else instance
+    for kind, of in ((Kind.WHITELIST, instance), (Kind.WINDOW, EVERY)):
+        if (found := halt([c for c in given if c.kind is kind], instance, now)) is not None:
+            yield found, of
+
+
+def _vaults(db: "Database", given: tuple[Control, ...], instance: str) -> Iterator[Keeper]:
+    from sexton.control.policy import vault_allowed, vault_whitelist
+    from sexton.registry.store import Registry
+
+    listed = vault_whitelist(given)
+    for v in Registry(db).vaults(instance):
+        if not vault_allowed(listed, instance, v.name):
+            yield Keeper(
+                instance=instance,
+                held_by="vault whitelist",
+                what=f"vault {v.name}",
+                since=max((c.since for c in given if c.kind is Kind.VAULT_WHITELIST and c.since), default=None),
+                why=f"only {', '.join(sorted(listed))} on the list vaults",
+                way_out=f"sexton lists add vaults {instance}/{v.name}",
+            )
+
+
+def _waits(db: "Database", instance: str) -> Iterator[Keeper]:
+    """Yield the instance's round that runs without a lease."""
+    from sexton.recycle.reports import Reports
+
+    for r in Reports(db).rounds(instance, last=1):
+        if r.ended_at is None and r.waiting:
+            verb = "resume" if r.waiting.startswith("paused") else "retry"
+            yield Keeper(
+                instance=instance,
+                held_by="paused" if verb == "resume" else "backing off",
+                what=f"round {r.id}",
+                since=r.waiting_since,
+                why=r.waiting,
+                way_out=f"sexton round {verb} {instance}",
+            )
+
+
+def _met(db: "Database", instance: str) -> Iterator[Keeper]:
+    """Yield the holders that the instance's last report counted."""
+    from sexton.recycle.reports import Reports
+
+    for r in Reports(db).find_round(instance):
+        for who, n in sorted(r.held.items()):
+            if n:
+                yield Keeper(
+                    instance=instance,
+                    held_by=who,
+                    what=many(n, "mark"),
+                    count=n,
+                    since=r.ended_at,
+                    why=f"counted by round {r.round}",
+                    way_out=_out(who, instance),
+                )
+
+
+def _out(who: str, instance: str) -> str:
+    """Return what to do about a holder that a round met."""
+    if who.endswith(NOT_LISTED):
+        return "sexton lists show vaults"
+    if who.startswith("vault "):
+        return f"sexton vault list {instance}"
+    if who.startswith("quarantined"):
+        return f"sexton quarantine list {instance}"
+    if who.startswith("owner"):
+        return "it goes when the owner's transaction ends" if "transaction" in who else "sexton doctor"
+    if who.startswith("unknown kind"):
+        return "set kinds.NAME.retention_seconds"
+    return ""
+
+
+def _once(found: list[Keeper]) -> list[Keeper]:
+    """Return them with what keeps every instance named once, first."""
+    every = {k.model_dump_json(): k for k in found if k.instance == EVERY}
+    return [*every.values(), *(k for k in found if k.instance != EVERY)]

@@ -1,0 +1,32 @@
+"""What an activity's error carries into histories and reports."""
+
+import pytest
+from sqlalchemy import create_engine, text
+from temporalio.exceptions import ApplicationError
+
+from activities.refusals import refusals
+from sexton.errors import BadInput, GuardBusy
+
+
+def test_a_drivers_error_goes_on_without_its_statement_and_parameters() -> None:
+    engine = create_engine("sqlite://")
+
+    with pytest.raises(ApplicationError) as told, refusals(), engine.connect() as c:
+        c.execute(text("SELECT :key FROM nowhere"), {"key": "data/secret.dat"})
+
+    assert (told.value.message, told.value.type) == ("the database answered: no such table: nowhere", "DatabaseError")
+    assert not told.value.non_retryable
+    assert told.value.__cause__ is None
+
+
+@pytest.mark.parametrize(("error", "final"), [(BadInput("no"), True), (GuardBusy("not now"), False)])
+def test_a_refusal_is_final_unless_its_cause_passes(error: Exception, final: bool) -> None:
+    with pytest.raises(ApplicationError) as told, refusals():
+        raise error
+
+    assert (told.value.type, told.value.non_retryable) == (type(error).__name__, final)
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError), refusals():
+        1 / 0  # noqa: B018

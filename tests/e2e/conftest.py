@@ -1,0 +1,92 @@
+"""The `sexton` command as a process of its own, an environment for it, and a small database it may work on."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton import cli, contract
+from sexton.contract import NewMark
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.registry.add import add_vault
+from sexton.registry.store import Registry
+from sexton.storage.model import VaultSpec
+from tests.rig import put
+from tests.servers.temporal import DevServer
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def settings(directory: Path, temporal: str) -> dict[str, str]:
+    """Return the variables of one test's deployment."""
+    return {
+        "SEXTON_HOME": str(directory / "home"),
+        "SEXTON_DATABASE_URL": f"sqlite:///{directory / 'sexton.db'}",
+        "SEXTON_DEPLOYMENT": f"test-{directory.name[-20:].replace('_', '-').strip('-').lower()}",
+        "SEXTON_TEMPORAL__ADDRESS": temporal,
+    }
+
+
+@pytest.fixture
+def environment(tmp_path: Path, temporal_server: DevServer) -> dict[str, str]:
+    return os.environ | settings(tmp_path, temporal_server.address)
+
+
+@pytest.fixture
+def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
+    def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "sexton.cli", *words]
+        given = {k: v for k, v in (environment | extra).items() if v}
+        return subprocess.run(command, env=given, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+    return run
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command in this process, which is quicker, where no Temporal answers and nobody types."""
+
+    def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as m:
+            for name, value in (settings(tmp_path, "127.0.0.1:1") | extra).items():
+                m.setenv(name, value)
+            m.setattr(sys, "argv", ["sexton", *words])
+            m.setattr(sys, "stdin", io.StringIO())
+            m.chdir(tmp_path)
+            capsys.readouterr()
+            code = cli.run()
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(words, code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
+    with (tmp_path / "worker.log").open("w") as log:
+        process = subprocess.Popen([sys.executable, "-m", "worker"], env=environment, stdout=log, stderr=log)
+        yield
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Database:
+    """An initialised database with instance ``shop``, vault ``disk`` and one due mark of one file."""
+    given = settings(tmp_path, "")
+    url, deployment = given["SEXTON_DATABASE_URL"], given["SEXTON_DEPLOYMENT"]
+    schema.init(url, deployment)
+    db = Database.open(url)
+    Registry(db).add_instance("shop")
+    put(tmp_path / "v", "data/a.dat")
+    vault = VaultSpec(instance="shop", name="disk", kind="local", location=str(tmp_path / "v"))
+    add_vault(Registry(db), vault, deployment, "")
+    with db.write() as c:
+        contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10)])
+    schema.move_clock(db, 10_801)
+    return db

@@ -1,0 +1,126 @@
+"""`sexton stop`, `start` and `lists` as an operator types them, where no Temporal answers."""
+
+import json
+
+import pytest
+
+from sexton.control.model import ALL, Kind
+from sexton.control.port import Halted
+from sexton.control.store import ControlStore
+from sexton.db.engine import Database
+from tests.e2e.conftest import Run
+
+
+def test_a_stop_halts_the_instance_and_a_start_ends_it(offline: Run, shop: Database) -> None:
+    stopped = offline("stop", "shop", "--reason", "restoring a backup")
+    with pytest.raises(Halted, match="restoring a backup"):
+        ControlStore(shop).check("shop")
+    status = offline("status")
+    started = offline("start", "shop")
+
+    assert (stopped.returncode, "within 5 s" in stopped.stdout, "sexton start shop" in stopped.stdout) == (
+        0,
+        True,
+        True,
+    )
+    assert "shop is stopped by" in status.stdout
+    assert (started.returncode, started.stdout) == (0, "shop is started again, effective after the current page, "
+                                                       "within 5 s\n")  # fmt: skip
+    assert ControlStore(shop).check("shop") == frozenset()
+
+
+def test_a_start_names_what_still_keeps_the_instance(offline: Run, shop: Database) -> None:
+    ControlStore(shop).put(Kind.STOP, ALL, "drill")
+
+    started = offline("start", "shop")
+    everything = offline("start", "--all", SEXTON_RECYCLE__RECYCLE_BLACKLIST="shop")
+
+    assert started.returncode == 0
+    assert "shop was not stopped" in started.stdout
+    assert "shop is still kept: everything is stopped" in started.stdout
+    assert "sexton start --all" in started.stdout
+    assert everything.returncode == 0
+    assert "everything is started again" in everything.stdout
+    assert "shop is still kept: shop is on the blacklist" in everything.stdout
+    assert ControlStore(shop).all() == ()
+
+
+def test_lists_show_what_is_in_the_database_and_in_the_settings(offline: Run, shop: Database) -> None:
+    window = "mon-fri 22:00-06:00 Europe/Berlin"
+    added = [
+        offline("lists", "add", "windows", window),
+        offline("lists", "add", "vaults", "shop/disk", "--reason", "only these"),
+    ]
+    by_settings = {"SEXTON_RECYCLE__RECYCLE_BLACKLIST": "other"}
+
+    shown = json.loads(offline("lists", "show", "--json", **by_settings).stdout)
+    people = offline("lists", "show", "blacklist", **by_settings)
+    refused = offline("lists", "remove", "blacklist", "other", **by_settings)
+    removed = offline("lists", "remove", "windows", window)
+
+    assert [a.returncode for a in added] == [0, 0]
+    found = [(c["list"], c["name"], c["reason"], c["removable"]) for c in shown]
+    assert found == [
+        ("vaults", "shop/disk", "only these", True),
+        ("windows", window, "", True),
+        ("blacklist", "other", "", False),
+    ]
+    assert "environment SEXTON_RECYCLE__RECYCLE_BLACKLIST" in people.stdout
+    assert (refused.returncode, "environment SEXTON_RECYCLE__RECYCLE_BLACKLIST" in refused.stderr) == (1, True)
+    assert (removed.returncode, "the list windows is empty now" in removed.stdout) == (0, True)
+    assert [c.name for c in ControlStore(shop).all()] == ["shop/disk"]
+
+
+def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, shop: Database) -> None:
+    ControlStore(shop).put(Kind.STOP, "shop", "drill")
+
+    examined = offline("doctor", "--json")
+
+    found = {f["about"]: f for f in json.loads(examined.stdout)}
+    assert examined.returncode == 1
+    assert (found["temporal"]["state"], found["halted"]["state"], found["vaults"]["state"]) == ("FAIL", "WARN", "OK")
+    assert "drill" in found["halted"]["detail"]
+    assert found["metrics"]["detail"].startswith("off")
+    assert "worker" not in found
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("stop", "--reason", "x"), 64, "exactly one"),
+        (("stop", "shop", "--all", "--reason", "x"), 64, "exactly one"),
+        (("stop", "shop"), 64, "--reason"),
+        (("stop", "shop", "--reason", " "), 64, "say why"),
+        (("stop", "nobody", "--reason", "x"), 1, "unknown instance nobody"),
+        (("start",), 64, "exactly one"),
+        (("start", "nobody"), 1, "unknown instance nobody"),
+        (("lists", "show", "greylist"), 64, "greylist"),
+        (("lists", "add", "blacklist", "nobody"), 1, "unknown instance nobody"),
+        (("lists", "add", "vaults", "shop/none"), 1, "there is no vault shop/none"),
+        (("lists", "add", "windows", "at night"), 1, "is no window"),
+        (("lists", "remove", "whitelist", "nobody"), 1, "unknown instance nobody"),
+        (("lists", "remove", "windows", "daily 01:00-02:00"), 1, "there is no window"),
+    ],
+)
+def test_a_wrong_word_is_refused_and_changes_nothing(
+    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
+) -> None:
+    refused = offline(*words)
+
+    assert refused.returncode == code
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert ControlStore(shop).all() == ()
+
+
+def test_an_instance_can_go_back_to_observing(offline: Run, shop: Database) -> None:
+    offline("enable", "shop")
+
+    said = offline("instance", "observe", "shop")
+    holds = offline("holds", "shop", "--json")
+
+    assert said.returncode == 0
+    assert "only observes" in said.stdout
+    assert json.loads(offline("instance", "list", "--json").stdout)[0]["mode"] == "observe"
+    assert "sexton enable shop" in holds.stdout
+    assert offline("instance", "observe", "nobody").returncode == 1

@@ -1,0 +1,133 @@
+"""`sexton hold`, `sexton holds` and what `status` and `why` tell of them, where no Temporal answers."""
+
+import json
+
+import pytest
+
+from sexton.contract import NewMark, mark
+from sexton.control.model import Kind
+from sexton.control.store import ControlStore
+from sexton.db.engine import Database
+from sexton.holds import HoldStore
+from sexton.lease.store import LeaseStore
+from sexton.recycle.policy import policy
+from sexton.recycle.store import RoundStore
+from sexton.registry.store import Registry
+from tests.e2e.conftest import Run
+from tests.rig import GRACE, INTERVAL, RETENTION
+
+REASON = ("--for", "7d", "--reason", "ticket 4711")
+
+
+def test_each_kind_of_hold_is_placed_named_by_why_and_released(offline: Run, shop: Database) -> None:
+    with shop.write() as c:
+        mark(c, "shop", "dropped", [NewMark(id="p9", vault="disk", prefix="data/9/", parent=("table", "12"))])
+
+    placed = [
+        offline("hold", "instance", "shop", *REASON, "--json"),
+        offline("hold", "table", "12", *REASON, "--json"),
+        offline("hold", "mark", "dropped/p9", "--instance", "shop", *REASON, "--json"),
+        offline("hold", "vault-prefix", "disk/data/9/x", *REASON, "--json"),
+    ]
+    story = offline("why", "p9", "--json")
+    released = offline("hold", "release", "1")
+
+    assert [p.returncode for p in placed] == [0, 0, 0, 0]
+    ends = [json.loads(p.stdout) for p in placed]
+    assert [e["expires_at"] - e["placed_at"] for e in ends] == [7 * 86_400_000] * 4
+    assert (ends[1]["mark_kind"], ends[1]["mark_id"], ends[1]["instance"]) == ("table", "12", "shop")
+    events = [e["text"] for e in json.loads(story.stdout)[0]["events"] if e["event"] == "hold"]
+    assert [e.split()[3] for e in events] == ["1", "2", "3", "4"]
+    assert all("ticket 4711" in e for e in events)
+    assert released.returncode == 0
+    assert [h.id for h in HoldStore(shop).active("shop")] == [2, 3, 4]
+
+
+def test_a_hold_says_for_how_many_marks_it_comes_too_late(offline: Run, shop: Database) -> None:
+    t = shop.t.mark
+    with shop.write() as c:
+        c.execute(t.update().values(state="CLAIMED", claimed_at=shop.now(c), batch=1, lease_epoch=1))
+
+    late = offline("hold", "instance", "shop", *REASON)
+    refused = offline("hold", "mark", "dropped/t1", *REASON)
+
+    assert (late.returncode, "too late for 1 mark" in late.stdout) == (0, True)
+    assert (refused.returncode, "its files are being deleted" in refused.stderr) == (1, True)
+
+
+def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Database) -> None:
+    registry, controls = Registry(shop), ControlStore(shop)
+    registry.enable("shop")
+    registry.add_instance("two")
+    rounds = RoundStore(shop, LeaseStore(shop), controls, INTERVAL)
+    opened = rounds.open("shop", "run-1", None, policy(RETENTION, GRACE))
+    rounds.release(opened, "backing off for 20 s: dropped: the disk is full")
+    controls.put(Kind.STOP, "*", "drill")
+    controls.put(Kind.BLACKLIST, "two")
+    controls.put(Kind.WHITELIST, "shop")
+    controls.put(Kind.VAULT_WHITELIST, "disk")
+    offline("hold", "instance", "two", *REASON)
+
+    everything = offline("holds", "--json")
+    of_two = offline("holds", "two")
+    status = offline("status")
+
+    found = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)]
+    assert found == [
+        ("(all)", "stop"),
+        ("shop", "backing off"),
+        ("two", "observe"),
+        ("two", "hold 1"),
+        ("two", "blacklist"),
+        ("two", "whitelist"),
+    ]
+    [backing_off] = [k for k in json.loads(everything.stdout) if k["held_by"] == "backing off"]
+    assert (backing_off["why"], backing_off["way_out"]) == (
+        "backing off for 20 s: dropped: the disk is full",
+        "sexton round retry shop",
+    )
+    assert of_two.returncode == 0
+    assert "backing off" not in of_two.stdout
+    assert "sexton hold release 1" in of_two.stdout
+    assert "round 1 holds no lease since" in status.stdout
+    assert "backing off for 20 s: dropped: the disk is full" in status.stdout
+    assert "holds: 1" in status.stdout
+
+
+def test_why_names_stop_observe_and_vault_list_and_when_the_next_round_is(offline: Run, shop: Database) -> None:
+    free = offline("why", "t1", "--json")
+    ControlStore(shop).put(Kind.STOP, "shop", "drill")
+    away = {"SEXTON_RECYCLE__RECYCLER_STORAGE_VAULT_WHITE_LIST": "elsewhere"}
+    kept = offline("why", "data/a.dat", "--json", **away)
+
+    assert [e["event"] for e in json.loads(free.stdout)[0]["events"]] == ["marked", "due", "observe", "next_round"]
+    events = {e["event"]: e["text"] for e in json.loads(kept.stdout)[0]["events"]}
+    assert events.keys() == {"marked", "due", "observe", "halted_stop", "vault_whitelist"}
+    assert "drill" in events["halted_stop"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("hold", "instance", "nobody", *REASON), 1, "unknown instance nobody"),
+        (("hold", "instance", "shop", "--for", "soon", "--reason", "x"), 64, "'soon' is no length of time"),
+        (("hold", "instance", "shop", "--for", "0d", "--reason", "x"), 1, "a hold lasts"),
+        (("hold", "instance", "shop", "--for", "7d"), 64, "--reason"),
+        (("hold", "instance", "shop", "--reason", "x"), 64, "--for"),
+        (("hold", "mark", "t1", *REASON), 64, "write KIND/ID"),
+        (("hold", "vault-prefix", "disk", *REASON), 64, "write VAULT/PREFIX"),
+        (("hold", "vault-prefix", "none/x", *REASON), 1, "has no vault none"),
+        (("hold", "release", "99"), 1, "there is no hold 99"),
+        (("hold", "release", "first"), 64, "'ID'"),
+        (("holds", "nobody"), 1, "unknown instance nobody"),
+    ],
+)
+def test_a_wrong_hold_is_refused_and_nothing_is_held(
+    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
+) -> None:
+    refused = offline(*words)
+
+    assert refused.returncode == code
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert HoldStore(shop).active() == []

@@ -1,0 +1,86 @@
+"""`sexton quarantine` as an operator types it, where no Temporal answers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sexton.db.engine import Database
+from tests.e2e.conftest import Run
+from tests.rig import listing
+
+
+@pytest.fixture
+def aside(shop: Database) -> Database:
+    """The shop, its mark t1 set aside for failed deletes."""
+    mark = shop.t.mark
+    poison = {"quarantined_reason": "DELETE_FAILED", "failures": 8, "last_error": "AccessDenied: no"}
+    with shop.write() as c:
+        c.execute(mark.update().values(**poison))
+    return shop
+
+
+def reasons(db: Database) -> list[str | None]:
+    with db.read() as c:
+        return [r.quarantined_reason for r in c.execute(db.t.mark.select())]
+
+
+def test_what_is_set_aside_is_listed_and_tried_again(offline: Run, aside: Database) -> None:
+    listed = offline("quarantine", "list", "shop", "--reason", "DELETE_FAILED", "--json")
+    people = offline("quarantine", "list")
+    other = offline("quarantine", "list", "--reason", "BAD_KEY", "--json")
+    retried = offline("quarantine", "retry", "shop", "dropped/t1")
+    nothing = offline("quarantine", "retry", "shop", "--all")
+
+    [found] = json.loads(listed.stdout)
+    assert (found["id"], found["failures"], found["last_error"]) == ("t1", 8, "AccessDenied: no")
+    assert "dropped/t1" in people.stdout
+    assert "AccessDenied: no" in people.stdout
+    assert json.loads(other.stdout) == []
+    assert (retried.returncode, "tries 1 mark again" in retried.stdout) == (0, True)
+    assert (nothing.returncode, "nothing of that is set aside" in nothing.stdout) == (0, True)
+    assert reasons(aside) == [None]
+
+
+def test_a_discarded_mark_leaves_its_files_and_says_so(offline: Run, aside: Database, tmp_path: Path) -> None:
+    discard = ("quarantine", "discard", "shop", "dropped/t1", "--reason", "kept by hand")
+
+    unanswered = offline(*discard)
+    between = reasons(aside)
+    discarded = offline(*discard, "--yes")
+    story = offline("why", "t1", "--json")
+
+    assert (unanswered.returncode, between) == (1, ["DELETE_FAILED"])
+    assert "1 key in vault disk, 10 B" in unanswered.stdout
+    assert discarded.returncode == 0
+    assert reasons(aside) == []
+    assert listing(tmp_path / "v") == {"data/a.dat": 10}
+    events = json.loads(story.stdout)[0]["events"]
+    assert [e["event"] for e in events] == ["marked", "discarded"]
+    assert "discarded: kept by hand, its files were left" in events[1]["text"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("list", "nobody"), 1, "unknown instance nobody"),
+        (("list", "--reason", "BAD_LUCK"), 64, "'BAD_LUCK' is no reason"),
+        (("retry", "shop"), 64, "exactly one"),
+        (("retry", "shop", "dropped/t1", "--all"), 64, "exactly one"),
+        (("retry", "shop", "dropped/t2"), 1, "is not set aside"),
+        (("retry", "nobody", "--all"), 1, "unknown instance nobody"),
+        (("discard", "shop", "t1", "--reason", "x", "--yes"), 64, "write KIND/ID"),
+        (("discard", "shop", "dropped/t2", "--reason", "x", "--yes"), 1, "is not set aside"),
+        (("discard", "shop", "dropped/t1", "--yes"), 64, "--reason"),
+        (("discard", "shop", "dropped/t1", "--reason", "", "--yes"), 64, "say why"),
+    ],
+)
+def test_a_wrong_word_is_refused_and_the_mark_stays_aside(
+    offline: Run, aside: Database, words: tuple[str, ...], code: int, says: str
+) -> None:
+    refused = offline("quarantine", *words)
+
+    assert refused.returncode == code
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert reasons(aside) == ["DELETE_FAILED"]

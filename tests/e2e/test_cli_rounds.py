@@ -1,0 +1,174 @@
+"""`sexton round` and `sexton schedules` as an operator types them, on a real Temporal server."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sexton.db.engine import Database
+from tests.e2e.conftest import Run
+from tests.rig import listing
+from tests.servers.temporal import DevServer
+
+PATIENCE_SECONDS = 60
+
+
+class Terminal:
+    """A command whose stderr is a terminal, run in the background."""
+
+    def __init__(self, environment: dict[str, str], *words: str) -> None:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "sexton.cli", *words]
+        given = environment | {"TERM": "xterm", "COLUMNS": "80"}
+        self.process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=theirs, text=True)
+        os.close(theirs)
+        self.shown = ""
+        self._reader = threading.Thread(target=self._read, args=(ours,), daemon=True)
+        self._reader.start()
+
+    def _read(self, ours: int) -> None:
+        while True:
+            try:
+                self.shown += os.read(ours, 4096).decode(errors="replace")
+            except OSError:  # Linux: its other end is closed
+                return
+
+    def wait_for(self, text: str) -> None:
+        """Return when the terminal has shown a text."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while text not in self.shown:
+            assert time.monotonic() < until, f"never shown: {text}; but: {self.shown}"
+            time.sleep(0.1)
+
+    def end(self) -> tuple[int, str]:
+        """Return exit code and stdout."""
+        stdout, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
+        self._reader.join(PATIENCE_SECONDS)
+        return self.process.returncode, stdout
+
+
+def told(sexton: Run, *words: str) -> None:
+    """Repeat a signal until there is a round to hear it."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (signalled := sexton("round", *words)).returncode:
+        assert time.monotonic() < until, signalled.stderr
+
+
+def test_a_round_pauses_resumes_and_shows_it_on_the_terminal(
+    sexton: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sexton("enable", "shop")
+    round_ = Terminal(environment, "round", "run", "shop")
+    told(sexton, "pause", "shop")  # no worker is there: it pauses before it begins
+    request.getfixturevalue("worker")
+    round_.wait_for("PAUSED")
+    kept = listing(tmp_path / "v")
+    resumed = sexton("round", "resume", "shop")
+    code, report = round_.end()
+    shown = sexton("round", "show", "1")
+    listed = json.loads(sexton("round", "list", "shop", "--last", "5", "--json").stdout)
+
+    assert kept == {"data/a.dat": 10}
+    assert resumed.returncode == 0
+    assert (code, "round 1 of shop: SUCCEEDED" in report) == (0, True)
+    assert listing(tmp_path / "v") == {}
+    assert "round 1 of shop: SUCCEEDED, 1 due, 1 claimed, 1 deleted" in shown.stdout
+    assert "vaults: disk normal" in shown.stdout
+    assert [(r["id"], r["state"], r["report"]["deleted"]) for r in listed] == [(1, "SUCCEEDED", 1)]
+
+
+def test_a_cancelled_round_says_so_and_deletes_nothing(
+    sexton: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sexton("enable", "shop")
+    round_ = Terminal(environment, "round", "run", "shop", "--json")
+    told(sexton, "cancel", "shop")
+    request.getfixturevalue("worker")
+    code, report = round_.end()
+
+    assert (code, json.loads(report)["state"]) == (1, "CANCELLED")
+    assert "cancelled" in json.loads(report)["error"]
+    assert listing(tmp_path / "v") == {"data/a.dat": 10}
+
+
+def test_ctrl_c_ends_the_waiting_and_not_the_round(sexton: Run, shop: Database, environment: dict[str, str]) -> None:
+    sexton("enable", "shop")
+    round_ = Terminal(environment, "round", "run", "shop")
+    told(sexton, "pause", "shop")
+    round_.process.send_signal(signal.SIGINT)
+    code, _ = round_.end()
+    still = sexton("round", "cancel", "shop")
+
+    assert code == 130
+    assert "the round goes on without us" in round_.shown
+    assert "Traceback" not in round_.shown
+    assert still.returncode == 0
+
+
+def test_a_round_that_a_stop_keeps_from_beginning_says_why(
+    sexton: Run, shop: Database, worker: None, tmp_path: Path
+) -> None:
+    sexton("enable", "shop")
+    plan = json.loads(sexton("plan", "--json").stdout)["id"]
+    sexton("stop", "shop", "--reason", "drill")
+
+    applied = sexton("apply", str(plan), "--yes")
+
+    assert applied.returncode == 1
+    assert "shop is stopped" in applied.stderr
+    assert "drill" in applied.stderr
+    assert listing(tmp_path / "v") == {"data/a.dat": 10}
+
+
+def test_the_schedule_is_made_once_paused_and_resumed(sexton: Run, shop: Database) -> None:
+    none = sexton("schedules", "list", "--json")
+    too_early = sexton("schedules", "pause", "--reason", "x")
+    made = [sexton("schedules", "apply").stdout, sexton("schedules", "apply").stdout]
+    updated = sexton("schedules", "apply", SEXTON_RECYCLE__RECYCLE_INTERVAL_SECONDS="100")
+    paused = sexton("schedules", "pause", "--reason", "migrating")
+    [found] = json.loads(sexton("schedules", "list", "--json").stdout)
+    doctor = {f["about"]: f for f in json.loads(sexton("doctor", "--json").stdout)}
+    resumed = sexton("schedules", "resume")
+    [after] = json.loads(sexton("schedules", "list", "--json").stdout)
+
+    assert json.loads(none.stdout) == []
+    assert (too_early.returncode, "sexton schedules apply" in too_early.stderr) == (1, True)
+    assert ["created" in made[0], "unchanged" in made[1], "updated" in updated.stdout] == [True, True, True]
+    assert "every 25 s a tick" in updated.stdout
+    assert paused.returncode == 0
+    assert (found["paused"], found["note"].split(" ")[0], found["every_seconds"]) == (True, "migrating", 25)
+    assert (doctor["schedule"]["state"], "migrating" in doctor["schedule"]["detail"]) == ("WARN", True)
+    assert resumed.returncode == 0
+    assert after["paused"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("round", "cancel", "shop"), 1, "no round of shop is running"),
+        (("round", "pause", "shop"), 1, "no round of shop is running"),
+        (("round", "resume", "shop"), 1, "no round of shop is running"),
+        (("round", "retry", "shop"), 1, "no round of shop is running"),
+        (("round", "retry", "nobody"), 1, "unknown instance nobody"),
+        (("round", "show", "99"), 1, "there is no round 99"),
+        (("round", "show", "last"), 64, "'ROUND'"),
+        (("round", "list", "nobody"), 1, "unknown instance nobody"),
+        (("round", "list", "--last", "0"), 64, "--last"),
+        (("schedules", "pause"), 64, "--reason"),
+    ],
+)
+def test_a_wrong_word_is_refused_in_a_sentence(
+    offline: Run, shop: Database, temporal_server: DevServer, words: tuple[str, ...], code: int, says: str
+) -> None:
+    refused = offline(*words, SEXTON_TEMPORAL__ADDRESS=temporal_server.address)
+
+    assert refused.returncode == code
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr

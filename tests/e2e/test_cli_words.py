@@ -1,0 +1,95 @@
+"""The command line as a whole: every command is documented, exit codes mean one thing each, no width cuts anything."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import typer
+
+from sexton.cli import app
+from sexton.cli.output import show
+from tests.e2e.conftest import Run
+
+COMMANDS = Path(__file__).parents[2] / "docs" / "commands.md"
+COLUMNS = ("held by", "what", "why / way out")
+ROWS = [
+    ("hold 1", "the whole instance", "an audit until Friday, see ticket 4711 and the mail " * 3),
+    ("owner's transaction", "12 marks", "it goes by itself"),
+]
+
+
+def words() -> list[str]:
+    """Return every command of the tree, as it is typed."""
+    found: list[str] = []
+
+    def walk(command: object, path: str) -> None:
+        below = getattr(command, "commands", None)
+        if below is None:
+            found.append(path)
+        for name, sub in (below or {}).items():
+            walk(sub, f"{path} {name}")
+
+    walk(typer.main.get_command(app), "sexton")
+    return found
+
+
+def test_every_command_has_its_line_in_the_documentation() -> None:
+    text = COMMANDS.read_text()
+
+    assert len(words()) >= 40
+    assert [w for w in words() if f"| `{w}" not in text] == []
+
+
+def test_every_command_shows_an_example() -> None:
+    def without(command: object, path: str) -> list[str]:
+        below = getattr(command, "commands", None)
+        if below is not None:
+            return [w for name, sub in below.items() for w in without(sub, f"{path} {name}")]
+        return [] if f"Example: {path}" in str(getattr(command, "help", "")) else [path]
+
+    assert without(typer.main.get_command(app), "sexton") == []
+
+
+def test_wrong_usage_is_64_and_help_is_0(sexton: Run) -> None:
+    codes = {
+        words: sexton(*words).returncode
+        for words in ((), ("--help",), ("nonsense",), ("plan", "--bogus"), ("apply", "x"), ("round",))
+    }
+    help_ = sexton("--help")
+
+    assert codes == {
+        (): 64,
+        ("--help",): 0,
+        ("nonsense",): 64,
+        ("plan", "--bogus"): 64,
+        ("apply", "x"): 64,
+        ("round",): 64,
+    }
+    assert "64 wrong usage" in help_.stdout
+
+
+@pytest.mark.parametrize("width", [40, 80, 300])
+def test_a_table_loses_no_character_at_any_width(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    show("", COLUMNS, ROWS)
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+
+    wanted = Counter("".join(cell for row in ROWS for cell in row).replace(" ", ""))
+    assert wanted - Counter(printed) == Counter()
+    assert max(len(line) for line in printed.splitlines()) <= width
+
+
+def test_a_piped_table_ignores_the_width_of_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+
+    show("", COLUMNS, [(f"hold {n}", "12 marks", "") for n in range(3)])
+    printed = capsys.readouterr().out
+
+    assert [line.split() for line in printed.splitlines()[2:]] == [["hold", str(n), "12", "marks"] for n in range(3)]
