@@ -7,7 +7,6 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from sexton.errors import SextonError
 
-
 DATABASE_ERROR = "DatabaseError"
 """Error type of what a driver said; retried."""
 

@@ -1,0 +1,26 @@
+"""A worker that is gone the first time it comes to a crash point: ``python -m tests.fault.live.dying_worker POINT``."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import worker
+from sexton.crashpoints import NAMES, installed
+
+
+def main(point: str) -> None:
+    """Serve until the point is reached; nothing is finished, flushed or said after it."""
+    if point not in NAMES:
+        sys.exit(f"{point} is no crash point; there are {', '.join(sorted(NAMES))}")
+
+    def die(reached: str) -> None:
+        if reached == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with installed(die):
+        asyncio.run(worker.main())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

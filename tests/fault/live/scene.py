@@ -1,0 +1,135 @@
+"""One deployment under real conditions: a database, a Temporal namespace of its own, and workers that are processes."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Worker
+
+import worker as composition
+from config.settings import Settings
+from sexton.embedded.child import Child
+from sexton.recycle.model import RecycleRequest, RoundReport
+from tests.fault.live.store import Bucket
+from tests.rig import DEPLOYMENT, Rig
+from tests.servers.fault_proxy import FaultProxy
+from workflows import ids
+
+ROOT = Path(__file__).parents[3]
+SHOP = "shop"
+"""The one instance of a rig."""
+
+
+async def until(what: str, happened: Callable[[], object], seconds: float = 60) -> float:
+    """Wait for something; return the seconds it took, or fail saying what did not happen."""
+    began = time.monotonic()
+    while not happened():
+        assert time.monotonic() - began < seconds, f"{what}: not within {seconds} s"
+        await asyncio.sleep(0.1)
+    return time.monotonic() - began
+
+
+class WorkerProcess(Child):
+    """``python -m worker`` of one deployment, or the one that dies at a crash point."""
+
+    def __init__(self, name: str, home: Path, env: dict[str, str], dies_at: str | None) -> None:
+        what = ["tests.fault.live.dying_worker", dies_at] if dies_at else ["worker"]
+        super().__init__(name, [sys.executable, "-m", *what], home, env)
+
+    async def serve(self) -> None:
+        """Start it and wait until it polls."""
+        await asyncio.to_thread(self.start, lambda: "is polling" in self.log.read_text(), 60)
+
+    def freeze(self) -> None:
+        assert self.pid is not None
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self.pid is not None
+        os.kill(self.pid, signal.SIGCONT)
+
+
+class Scene:
+    """A rig, a client, a store that can fail, and whoever works for them. Its processes end with it."""
+
+    def __init__(
+        self, rig: Rig, client: Client, home: Path, cold: Bucket, proxy: FaultProxy, starts: asyncio.Semaphore
+    ) -> None:
+        self.rig, self.client, self.cold, self.proxy = rig, client, cold, proxy
+        self._home, self._starts = home, starts
+        self._workers: list[WorkerProcess] = []
+
+    @classmethod
+    async def open(cls, address: str, namespace: str, *parts: Any) -> Self:
+        """Without a name a namespace is registered: deployments of one name do not meet in it."""
+        made = namespace or uuid.uuid4().hex
+        client = await Client.connect(address, namespace=made, data_converter=pydantic_data_converter)
+        if not namespace:
+            kept = Duration(seconds=86_400)
+            await client.workflow_service.register_namespace(
+                RegisterNamespaceRequest(namespace=made, workflow_execution_retention_period=kept)
+            )
+        rig, *rest = parts
+        return cls(rig, client, *rest)
+
+    def close(self) -> list[str]:
+        """End every process; return what each said last."""
+        said = []
+        for process in self._workers:
+            process.kill()
+            said += [f"── {process.name}, exit code {process.exit_code()}", *process.tail(40)]
+        self.rig.db.close()
+        return said
+
+    async def worker(self, name: str, *, dies_at: str | None = None, **settings: object) -> WorkerProcess:
+        """Start a worker process that polls; settings as in ``RECYCLE__RECYCLE_CONCURRENCY=1``."""
+        env = {key: value for key, value in os.environ.items() if not key.startswith("SEXTON_")}
+        env |= {
+            "PYTHONPATH": str(ROOT),
+            "SEXTON_HOME": str(self._home),
+            "SEXTON_DEPLOYMENT": DEPLOYMENT,
+            "SEXTON_DATABASE_URL": self.rig.url,
+            "SEXTON_TEMPORAL__ADDRESS": self.client.service_client.config.target_host,
+            "SEXTON_TEMPORAL__NAMESPACE": self.client.namespace,
+            "SEXTON_S3__ENDPOINT_URL": self.rig.endpoint_url,
+            # One page at a time: a test can say where it struck, and the store is not flooded by those beside it.
+            "SEXTON_RECYCLE__INSTANCE_RECYCLER_WORKER_POOL_SIZE": "1",
+        }
+        process = WorkerProcess(name, self._home, env | {f"SEXTON_{k}": str(v) for k, v in settings.items()}, dies_at)
+        self._workers.append(process)
+        async with self._starts:
+            await process.serve()
+        return process
+
+    async def worker_here(self) -> Worker:
+        """A worker in this process, not yet running: as healthy as any, and cheaper."""
+        settings = Settings(deployment=DEPLOYMENT, database_url=self.rig.url)
+        return await composition.build(self.client, settings, self.rig.db)
+
+    async def start(self, instance: str = SHOP) -> WorkflowHandle[object, RoundReport]:
+        """Ask for a round."""
+        return await self.client.start_workflow(
+            ids.RECYCLE,
+            RecycleRequest(instance=instance, requested_by="test"),
+            id=ids.recycle(DEPLOYMENT, instance),
+            task_queue=ids.control_queue(DEPLOYMENT),
+            result_type=RoundReport,
+        )
+
+    async def round(self, instance: str = SHOP) -> RoundReport:
+        """Ask for a round and wait for its report."""
+        return await (await self.start(instance)).result()
+
+    def reports(self) -> list[RoundReport]:
+        """Every stored report, newest first."""
+        return list(self.rig.rounds.find_round(SHOP, last=100))

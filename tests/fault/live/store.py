@@ -1,0 +1,56 @@
+"""Garbage in a bucket behind a fault proxy, page by page, and an independent look at what is left."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from sexton.contract import NewMark
+from tests.rig import Rig
+from tests.servers.fault_proxy import Entry, FaultProxy
+from tests.servers.s3 import RunningS3
+
+PAGE = 1_000
+"""Keys of a page."""
+MARK_KEYS = 10
+REAL_EVERY = 100
+"""One key in a hundred has an object: a store says of every key that it is deleted."""
+
+
+class Bucket:
+    """A bucket with live neighbours, and marks whose garbage is due."""
+
+    def __init__(self, server: RunningS3, name: str) -> None:
+        self._server, self.name = server, name
+        self.needed: set[str] = set()
+        self.garbage: set[str] = set()
+
+    async def fill(self, rig: Rig, pages: int) -> None:
+        """Mark so many pages of keys in vault ``cold`` of instance ``shop``, and let them fall due."""
+        await asyncio.to_thread(self._fill, rig, pages)
+
+    def _fill(self, rig: Rig, pages: int) -> None:
+        names = [f"data/{n // PAGE}/{n:06}.dat" for n in range(pages * PAGE)]
+        marks = (
+            NewMark(id=f"t{n:06}", vault="cold", keys=tuple(names[n : n + MARK_KEYS]))
+            for n in range(0, len(names), MARK_KEYS)
+        )
+        rig.mark("dropped", *marks)
+        self.garbage = set(names)
+        self.needed = {f"data/{page}/live.dat" for page in range(pages)}
+        self.put(*names[::REAL_EVERY], *self.needed)
+        rig.later(10_801)
+
+    def put(self, *keys: str) -> None:
+        client = self._server.client()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda key: client.put_object(Bucket=self.name, Key=key, Body=b"x"), keys))
+
+    def listing(self) -> set[str]:
+        """List past the proxy and without Sexton."""
+        pages = self._server.client().get_paginator("list_objects_v2").paginate(Bucket=self.name)
+        found = {o["Key"] for page in pages for o in page.get("Contents", ())}
+        return {key for key in found if not key.startswith("_sexton/")}
+
+
+def deletes(proxy: FaultProxy, since: float = 0.0) -> list[Entry]:
+    """Return the pages that came in at or after an instant (``time.monotonic``), oldest first."""
+    return sorted((e for e in proxy.log if e.operation == "DeleteObjects" and e.time >= since), key=lambda e: e.time)

@@ -1,0 +1,89 @@
+"""Temporal is killed in the middle of a round, and comes back over the same file and port."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sexton.control.model import Kind
+from sexton.embedded.ports import Ports
+from sexton.embedded.temporal import NAMESPACE, TemporalServer
+from tests.fault.live.scene import SHOP, until
+from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.store import deletes
+
+PAGES = 16
+STOP_SECONDS = 5.0
+"""A stop is effective this soon (case R33)."""
+REQUEST_SECONDS = 2.0
+"""From the last look at the controls to the request's arrival, the vault's proof included, on a busy machine."""
+
+
+@asynccontextmanager
+async def _own_server(home: Path) -> AsyncIterator[TemporalServer]:
+    """A Temporal server with a database file, of one test alone."""
+    server = TemporalServer(home, Ports(home))
+    await asyncio.to_thread(server.start)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@at_once(40)
+async def test_r33_a_stop_ends_deletion_within_seconds_while_temporal_is_down(stage: Stage) -> None:
+    async with _own_server(stage.home) as server, stage.scene(temporal=(server.address, NAMESPACE)) as scene:
+        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+        await cold.fill(rig, PAGES)
+        await scene.worker("the only one")
+        proxy.delay("DeleteObjects", 1.5)  # 24 s for all pages
+        handle = await scene.start()
+        await until("the worker deletes", lambda: len(deletes(proxy)) >= 2)
+        server.child.kill()
+        down = time.monotonic()
+        await until("pages go on without Temporal", lambda: len(deletes(proxy, down)) >= 2)
+
+        rig.controls.put(Kind.STOP, SHOP, "by the test")
+        stopped = time.monotonic()
+        await until("no page in 8 s", lambda: time.monotonic() - deletes(proxy)[-1].time > 8)
+        pages = deletes(proxy)
+        proxy.delay("DeleteObjects", 0)
+        await asyncio.to_thread(server.start)
+        halted = await handle.result()
+        after = len(deletes(proxy))
+        rig.controls.remove(Kind.STOP, SHOP)
+        finished = await scene.round()
+
+        last = pages[-1].time - stopped
+        stage.say(f"stop → last page begins: {last:.1f} s, {len(pages)} of {PAGES} pages had begun")
+        assert last <= STOP_SECONDS + REQUEST_SECONDS
+        assert after == len(pages) < PAGES
+        assert (halted.state, finished.state) == ("STOPPED", "SUCCEEDED")
+        assert halted.removed + finished.removed == PAGES * 100
+        assert cold.listing() == cold.needed
+        assert rig.count("mark") == 0
+
+
+@at_once(40)
+async def test_a_round_outlives_its_temporal_server(stage: Stage) -> None:
+    async with _own_server(stage.home) as server, stage.scene(temporal=(server.address, NAMESPACE)) as scene:
+        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+        await cold.fill(rig, PAGES)
+        await scene.worker("the only one")
+        proxy.delay("DeleteObjects", 1)
+        handle = await scene.start()
+        await until("the worker deletes", lambda: len(deletes(proxy)) >= 2)
+        begun = len(deletes(proxy))
+
+        server.child.kill()
+        await asyncio.to_thread(server.start)
+        report = await handle.result()
+
+        stage.say(f"{begun} of {PAGES} pages had begun when Temporal was killed, {len(deletes(proxy))} in all")
+        assert begun < PAGES
+        assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
+        assert report.deleted + report.absent == PAGES * 1_000
+        assert cold.listing() == cold.needed
+        assert rig.count("mark_history") == PAGES * 100
+        assert rig.count("lease", state="BUSY") == 0

@@ -1,0 +1,41 @@
+"""PostgreSQL ends our connections, or itself, in the middle of a round: the round goes on where it was."""
+
+import asyncio
+
+import pytest
+
+from tests.fault.live.database import OwnCluster, own_cluster
+from tests.fault.live.scene import until
+from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.store import deletes
+
+PAGES = 12
+TIMES = 3
+
+
+@pytest.mark.parametrize("blow", [OwnCluster.cut_connections, OwnCluster.restart], ids=["cut", "restarted"])
+@at_once(35)
+async def test_a_round_outlives_its_database_connections(stage: Stage, blow: object) -> None:
+    with own_cluster() as cluster:
+        async with stage.scene(cluster.create_database()) as scene:
+            proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+            await cold.fill(rig, PAGES)
+            await scene.worker("the only one")
+            proxy.delay("DeleteObjects", 0.8)
+            handle = await scene.start()
+            struck = []
+            for _ in range(TIMES):
+                begun = len(deletes(proxy))
+                await until("the worker deletes", lambda begun=begun: len(deletes(proxy)) >= begun + 2)
+                struck.append(await asyncio.to_thread(blow, cluster))  # type: ignore[arg-type]
+            before = len(deletes(proxy))
+            report = await handle.result()
+
+            stage.say(f"{struck}: {before} pages before the last blow, {len(deletes(proxy))} in all, of {PAGES}")
+            assert before < PAGES
+            assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
+            assert report.deleted + report.absent == PAGES * 1_000
+            assert cold.listing() == cold.needed
+            assert {t: rig.count(t) for t in ("mark", "mark_file")} == {"mark": 0, "mark_file": 0}
+            assert rig.count("mark_history") == PAGES * 100
+            assert rig.count("lease", state="BUSY") == 0

@@ -1,0 +1,81 @@
+"""A worker is killed; another one goes on, with the round or without it."""
+
+import asyncio
+import time
+from typing import Any
+
+from temporalio.client import WorkflowHandle
+
+from tests.fault.live.scene import SHOP, until
+from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.store import deletes
+
+PAGES = 8
+TAKE_OVER_SECONDS = 65
+"""A lease of 60 s, and 5 s (case R31)."""
+
+
+@at_once(25)
+async def test_r31_another_worker_finishes_the_round_of_one_that_was_killed(stage: Stage) -> None:
+    async with stage.scene() as scene:
+        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+        await cold.fill(rig, PAGES)
+        first = await scene.worker("first")
+        proxy.delay("DeleteObjects", 3)
+        handle = await scene.start()
+        await until("the first worker deletes", lambda: len(deletes(proxy)) >= 2)
+        await scene.worker("second")
+        proxy.delay("DeleteObjects", 0.1)
+
+        first.kill()
+        killed = time.monotonic()
+        await until("the second worker deletes", lambda: deletes(proxy, killed), 120)
+        took = deletes(proxy, killed)[0].time - killed
+        report = await handle.result()
+
+        stage.say(f"killed → first progress of the other worker: {took:.1f} s")
+        assert took < TAKE_OVER_SECONDS
+        assert (report.state, report.removed, report.failed) == ("SUCCEEDED", PAGES * 100, 0)
+        assert report.deleted + report.absent == PAGES * 1_000
+        assert cold.listing() == cold.needed
+        assert rig.count("mark_history") == PAGES * 100
+        assert rig.count("lease", state="BUSY") == 0
+
+
+@at_once(25)
+async def test_r31_a_new_round_takes_over_where_run_and_worker_are_gone(stage: Stage) -> None:
+    async with stage.scene() as scene:
+        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+        await cold.fill(rig, PAGES)
+        first = await scene.worker("first")
+        proxy.delay("DeleteObjects", 1)
+        handle = await scene.start()
+        await until("the first worker deletes", lambda: len(deletes(proxy)) >= 2)
+        await handle.terminate("by the test")
+        first.kill()
+        proxy.delay("DeleteObjects", 0)
+        await scene.worker("second")
+        again = await scene.start()
+        while await _refusal(again) != "LeaseBusy":
+            await asyncio.sleep(0.1)
+        rounds_before = rig.count("round")
+
+        rig.later(61)
+        expired = time.monotonic()
+        await until("the round is opened", lambda: rig.count("round") > rounds_before, TAKE_OVER_SECONDS)
+        took = time.monotonic() - expired
+        report = await again.result()
+
+        stage.say(f"lease expired → taken over: {took:.1f} s")
+        assert rounds_before == 1
+        assert report.state == "SUCCEEDED"
+        assert cold.listing() == cold.needed
+        assert rig.count("mark") == 0
+        assert rig.count("mark_history") == PAGES * 100
+        assert rig.leases.acquire(SHOP, "recycle", "next").epoch == 3
+
+
+async def _refusal(handle: WorkflowHandle[Any, Any]) -> str:
+    """Return the type of the last error of what the workflow waits for."""
+    waits = (await handle.describe()).raw_description.pending_activities
+    return waits[0].last_failure.application_failure_info.type if waits else ""

@@ -1,0 +1,61 @@
+"""A worker process is gone at every point of a round; a healthy one finishes, and nothing needed is lost."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.crashpoints import NAMES
+from tests.fault.live.scene import until
+from tests.fault.live.stage import Stage, at_once
+from tests.rig import Rig, listing, put
+
+POINTS = sorted(name for name in NAMES if name.split(".")[0] not in ("undrop", "commit", "hold"))
+"""Those of a round; the others are in the contract."""
+
+
+def _fill(rig: Rig, root: Path) -> dict[str, int]:
+    """Garbage of 8 marks with 2 files each, by keys and by prefix; return what nobody marked."""
+    for n in range(12):
+        put(root, f"data/{n}/a.dat", n + 1)
+        put(root, f"data/{n}/b.dat", 2)
+    for n in range(4):
+        rig.mark("dropped", NewMark(id=f"k{n}", vault="disk", keys=(f"data/{n}/a.dat", f"data/{n}/b.dat")))
+        rig.mark("dropped", NewMark(id=f"p{n}", vault="disk", prefix=f"data/{n + 4}/"))
+    rig.later(10_801)
+    return {key: size for key, size in listing(root).items() if int(key.split("/")[1]) >= 8}
+
+
+@pytest.mark.parametrize("point", POINTS)
+@at_once(15)
+async def test_every_crash_point_under_a_real_sigkill(stage: Stage, point: str) -> None:
+    async with stage.scene(cold=False) as scene:
+        rig = scene.rig
+        root = rig.local(stage.home / "v")
+        needed = _fill(rig, root)
+        dying = await scene.worker("dying", dies_at=point)
+
+        handle = await scene.start()
+        await until(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
+        died = time.monotonic()
+        async with await scene.worker_here():
+            await asyncio.wait_for(handle.result(), 150)
+            took = time.monotonic() - died
+            rig.later(3_601)
+            await scene.round()
+        reports = scene.reports()
+
+        stage.say(f"{point}: the round ended {took:.1f} s after the death of its worker")
+        assert dying.exit_code() == -9
+        assert listing(root) == needed
+        assert {t: rig.count(t) for t in ("mark", "mark_file", "mark_history")} == {
+            "mark": 0,
+            "mark_file": 0,
+            "mark_history": 8,
+        }
+        assert rig.count("lease", state="BUSY") == 0
+        assert {r.state for r in reports} == {"SUCCEEDED"}
+        assert sum(r.deleted + r.absent for r in reports) == 16
+        assert [sum(getattr(r, n) for r in reports) for n in ("claimed", "removed", "failed")] == [8, 8, 0]

@@ -1,0 +1,52 @@
+"""The store fails under a real worker: the round ends all the same, and the next clean one leaves no garbage."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sexton.contract import NewMark
+from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.store import deletes
+from tests.servers.fault_proxy import FaultProxy
+
+PAGES = 4
+CLIENT_GIVES_UP_SECONDS = 11.0
+Fail = Callable[[FaultProxy, str], None]
+FAULTS: dict[str, Fail] = {
+    "slow down": lambda proxy, what: proxy.fail_next(what, 503, "SlowDown", 3 if what == "DeleteObjects" else 1),
+    "reset": lambda proxy, what: proxy.reset_next(what),
+    "reply lost": lambda proxy, what: proxy.reset_next(what, after=True),
+    "reply truncated": lambda proxy, what: proxy.truncate_next(what),
+    "timeout": lambda proxy, what: proxy.delay(what, CLIENT_GIVES_UP_SECONDS),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@at_once(25)
+async def test_rounds_end_and_clean_up_whatever_the_store_does(stage: Stage, fault: str) -> None:
+    async with stage.scene() as scene:
+        proxy, cold, rig, fail = scene.proxy, scene.cold, scene.rig, FAULTS[fault]
+        cold.put("dir/a.dat", "dir/b.dat")
+        rig.mark("dropped", NewMark(id="dir", vault="cold", prefix="dir/"))
+        await cold.fill(rig, PAGES)
+        await scene.worker("the only one")
+
+        fail(proxy, "DeleteObjects")
+        during = await scene.round()
+        proxy.delay("DeleteObjects", 0)
+        clean = await scene.round()
+        listed = cold.listing()
+        rig.later(3_601)  # the prefix is listed once more
+        fail(proxy, "ListObjectsV2")
+        look = await scene.round()
+        proxy.delay("ListObjectsV2", 0)
+        last = await scene.round()
+
+        stage.say(f"{during.waiting} marks waited for the second round, {len(deletes(proxy))} delete requests answered")
+        assert during.waiting > 0 or len(deletes(proxy)) > PAGES + 1  # it was felt
+        assert listed == cold.listing() == cold.needed
+        assert (look.removed, look.faults) == (0, 1)
+        assert {r.state for r in (during, clean, look, last)} == {"SUCCEEDED"}
+        assert {t: rig.count(t) for t in ("mark", "mark_file")} == {"mark": 0, "mark_file": 0}
+        assert during.removed + clean.removed + last.removed == rig.count("mark_history") == PAGES * 100 + 1
+        assert during.failed + clean.failed + last.failed == 0

@@ -1,0 +1,78 @@
+"""A worker goes on without the right to: its run was terminated, or it was frozen for longer than its lease."""
+
+import asyncio
+import time
+
+from tests.fault.live.scene import until
+from tests.fault.live.stage import Stage, at_once
+from tests.fault.live.store import deletes
+
+PAGES = 12
+LAST_DELETE_SECONDS = 10
+"""After the run was terminated (case R50)."""
+
+
+@at_once(75)
+async def test_a_worker_frozen_for_longer_than_its_lease_repeats_pages_under_way_at_most(stage: Stage) -> None:
+    async with stage.scene() as scene:
+        with stage.proxy() as others:
+            proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+            await cold.fill(rig, PAGES)
+            frozen = await scene.worker("frozen")
+            proxy.delay("DeleteObjects", 2)
+            others.delay("DeleteObjects", 1)
+            handle = await scene.start()
+            await until("the first worker deletes", lambda: len(deletes(proxy)) >= 2)
+            await scene.worker("other", S3__ENDPOINT_URL=others.url)
+            begun = len(deletes(proxy))
+
+            frozen.freeze()
+            froze = time.monotonic()
+            rig.later(61)
+            await until("the other worker deletes", lambda: len(deletes(others)) >= 3, 150)
+            took = deletes(others)[0].time - froze
+            frozen.thaw()
+            thawed = time.monotonic()
+            report = await handle.result()
+            await asyncio.sleep(max(0, thawed + 8 - time.monotonic()))
+            late = [e for e in proxy.log if e.time >= thawed]
+
+            stage.say(f"frozen → the other's first page: {took:.1f} s; late: {[e.operation for e in late]}")
+            assert 2 <= begun < PAGES
+            assert len(deletes(proxy, thawed)) <= 1
+            assert all(set(e.keys) <= cold.garbage for e in deletes(proxy) + deletes(others))
+            assert {e.operation for e in late} <= {"DeleteObjects", "GetObject"}
+            assert (report.state, report.failed, report.lost_leases) == ("SUCCEEDED", 0, 1)
+            assert (report.claimed, report.removed) == (PAGES * 100, PAGES * 100)
+            assert report.deleted + report.absent == PAGES * 1_000
+            assert rig.count("mark_history") == PAGES * 100
+            assert rig.count("mark_file") == 0
+            assert cold.listing() == cold.needed
+
+
+@at_once(27)
+async def test_r50_the_last_delete_of_a_terminated_run_comes_soon_and_the_next_round_finishes(stage: Stage) -> None:
+    async with stage.scene() as scene:
+        proxy, cold, rig = scene.proxy, scene.cold, scene.rig
+        await cold.fill(rig, PAGES)
+        await scene.worker("the only one")
+        proxy.delay("DeleteObjects", 2)  # 24 s for all pages
+        handle = await scene.start()
+        await until("the worker deletes", lambda: len(deletes(proxy)) >= 2)
+
+        await handle.terminate("by the test")
+        terminated = time.monotonic()
+        await asyncio.sleep(LAST_DELETE_SECONDS + 8)  # what began by then is in the log
+        pages = deletes(proxy)
+        proxy.delay("DeleteObjects", 0)
+        rig.later(61)
+        report = await scene.round()
+
+        last = pages[-1].time - terminated
+        stage.say(f"terminated → last page begins: {last:.1f} s, {len(pages)} of {PAGES} pages had begun")
+        assert last <= LAST_DELETE_SECONDS
+        assert len(pages) < PAGES
+        assert report.state == "SUCCEEDED"
+        assert cold.listing() == cold.needed
+        assert rig.count("mark") == 0
+        assert rig.count("mark_history") == PAGES * 100
