@@ -9,27 +9,31 @@ import sys
 import time
 from types import FrameType
 
+from examples.demo import ONE_PAGE_AT_ONCE
 from examples.demo.console import Console, DemoFailed
 
 STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-WATCH_SECONDS = 0.5
 INTERRUPTED = 130
+FEWEST_FILES = 8_000
 
 
 def main() -> int:
     """Run the demo; return the exit code."""
     parser = argparse.ArgumentParser(prog="make demo", description="Garbage goes, for good reasons, and nothing else.")
     parser.add_argument("--exit", action="store_true", help="stop the stack at the end instead of waiting for Ctrl-C")
-    parser.add_argument("--files", type=int, default=12_000, help="files to load, at least 500 (default 12,000)")
+    parser.add_argument(
+        "--files", type=int, default=12_000, help=f"files to load, at least {FEWEST_FILES:,} (default 12,000)"
+    )
     options = parser.parse_args()
-    if options.files < 500:
-        parser.error("--files must be at least 500")
+    if options.files < FEWEST_FILES:
+        parser.error(f"--files must be at least {FEWEST_FILES:,}: fewer are gone before a worker could be killed")
     console = Console()
     console.say("Sexton's demo: a real little database, a real object store, real workflows, on this machine.")
 
     # After the first line: these take a second to import.
     from config.sources import home
     from sexton.embedded.stack import Stack
+    from sexton.embedded.up import Watch
     from sexton.errors import SextonError
 
     for number in STOPPERS:
@@ -38,17 +42,23 @@ def main() -> int:
     told = False
     try:
         console.say(f"starting the stack; data and logs stay in {stack.home}")
-        stack.start(worker=True, report=lambda line: console.say(f"  {line}"))
+        stack.start(lambda line: console.say(f"  {line}"))
+        began = time.monotonic()
+        stack.launch_worker(settings=ONE_PAGE_AT_ONCE)
+        # While it starts.
+        from examples.demo.rounds import unschedule
         from examples.demo.story import Story
 
+        if unschedule(stack):
+            console.say("  removed the schedule of an earlier `sexton up`; the next one makes it again")
+        stack.await_worker()
+        console.say(f"  worker    ready in {time.monotonic() - began:.1f} s")
         console.connect(stack.home, stack.environment())
-        Story(console, stack.home, stack.environment(), options.files).tell()
+        Story(console, stack, options.files).tell()
         told = True
         if not options.exit:
             print("\nThe stack stays up. Ctrl-C stops it.", flush=True)
-            while True:
-                stack.check()
-                time.sleep(WATCH_SECONDS)
+            Watch(stack, console.say).stay()
     except (SextonError, DemoFailed) as e:
         console.say(f"the demo failed: {e}")
         return 1

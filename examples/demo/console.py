@@ -2,10 +2,12 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,30 +50,45 @@ class Console:
         self.disagreements.append(line)
         self.say(f"  DISAGREES  {line}")
 
-    def sexton(self, *arguments: str, codes: Collection[int] = (0,)) -> str:
-        """Run one real ``sexton`` command, shown to the viewer; return what it printed.
+    @contextmanager
+    def began(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """Begin one real ``sexton`` command, shown to the viewer; it does not outlive the block."""
+        self.say(f"$ sexton {shlex.join(arguments)}")
+        process = subprocess.Popen(
+            [sys.executable, "-c", SEXTON, *arguments],
+            env=dict(self._environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def ended(self, process: subprocess.Popen[str], codes: Collection[int] = (0,)) -> str:
+        """Wait for a command that was begun; return what it printed.
 
         Raises:
             DemoFailed: it took too long, or ended with a code that is not in ``codes``; with what it said.
         """
-        self.say(f"$ sexton {' '.join(arguments)}")
-        command = [sys.executable, "-c", SEXTON, *arguments]
+        assert isinstance(process.args, list)
+        shown = f"sexton {shlex.join(process.args[3:])}"
         try:
-            done = subprocess.run(
-                command,
-                env=dict(self._environment),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=COMMAND_SECONDS,
-            )
+            out, err = process.communicate(timeout=COMMAND_SECONDS)
         except subprocess.TimeoutExpired:
             log = Path(self._environment["SEXTON_HOME"]) / "logs" / "worker.log"
-            raise DemoFailed(f"`sexton {' '.join(arguments)}` took over {COMMAND_SECONDS} s; see {log}") from None
-        if done.returncode not in codes:
-            said = (done.stdout + done.stderr).strip()
-            raise DemoFailed(f"`sexton {' '.join(arguments)}` ended with exit code {done.returncode}:\n{said}")
-        return done.stdout
+            raise DemoFailed(f"`{shown}` took over {COMMAND_SECONDS} s; see {log}") from None
+        if process.returncode not in codes:
+            raise DemoFailed(f"`{shown}` ended with exit code {process.returncode}:\n{(out + err).strip()}")
+        return out
+
+    def sexton(self, *arguments: str, codes: Collection[int] = (0,)) -> str:
+        """Run one command to its end; return what it printed. Raises as ``ended`` does."""
+        with self.began(*arguments) as process:
+            return self.ended(process, codes)
 
     def sexton_json(self, *arguments: str, codes: Collection[int] = (0,)) -> Any:
         """Run a command with ``--json``; return what it printed, parsed."""

@@ -1,6 +1,7 @@
 """The numbers of the last screen, each held against a listing."""
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from examples.demo.console import Console, DemoFailed
@@ -64,6 +65,17 @@ def balance(
         console.same(f"vault {vault.name}", should, found)
         verdict = "the same, key by key" if should == found else "DIFFERENT"
         console.say(f"  vault {vault.name:<5} expected {told(should)} = listed {told(found)}: {verdict}")
+
+
+def where_next(console: Console, home: Path, environment: Mapping[str, str], instance: str, held: str) -> None:
+    """Show the addresses, and commands to try; ``held`` is a key with a story."""
+    console.say(f"  Temporal UI: {environment['SEXTON_TEMPORAL__UI_URL']}")
+    console.say(f"  metrics:     http://{environment['SEXTON_METRICS__LISTEN']}/metrics")
+    console.say("  commands to try, in another terminal:")
+    if home != Path(".sexton").resolve():
+        console.say(f"    export SEXTON_HOME={home}")
+    for command in (f"why {held}", "status", f"plan {instance}", f"holds {instance}"):
+        console.say(f"    .venv/bin/sexton {command}")
 
 
 def verdict(console: Console) -> None:

@@ -1,7 +1,10 @@
 """What is really in the vaults: a plain S3 listing, nothing of Sexton. Every number is held against it."""
 
-from collections.abc import Iterable, Mapping
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 if TYPE_CHECKING:
     from examples.minidb import Vault
@@ -10,17 +13,44 @@ Key = tuple[str, str]
 """(vault, key relative to it)."""
 Objects = Mapping[Key, int]
 """Size in bytes of each object."""
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
 
 def listing(vaults: Iterable["Vault"]) -> dict[Key, int]:
     """List every object. Sexton's marker counts as one of 0 bytes: each round writes its number into it."""
     found = {}
     for vault in vaults:
-        pages = vault.client.get_paginator("list_objects_v2").paginate(Bucket=vault.bucket, Prefix=vault.prefix)
-        for page in pages:
-            for entry in page.get("Contents", ()):
-                key = entry["Key"].removeprefix(vault.prefix)
-                found[vault.name, key] = 0 if key.startswith("_sexton/") else entry["Size"]
+        for page in _pages(vault):
+            for entry in page.iter(f"{_XML}Contents"):
+                key = _text(entry, "Key").removeprefix(vault.prefix)
+                found[vault.name, key] = 0 if key.startswith("_sexton/") else int(_text(entry, "Size"))
+    return found
+
+
+def count(vaults: Iterable["Vault"]) -> int:
+    """List every object and only count them, all vaults at once: fast enough to watch a deletion."""
+    with ThreadPoolExecutor() as pool:
+        return sum(pool.map(lambda vault: sum(len(page.findall(f"{_XML}Contents")) for page in _pages(vault)), vaults))
+
+
+def _pages(vault: "Vault") -> Iterator[ElementTree.Element]:
+    """Yield the pages of a listing as the server sends them; boto3 signs, but its parser takes ten times as long."""
+    where = {"Bucket": vault.bucket, "Prefix": vault.prefix}
+    while True:
+        url = vault.client.generate_presigned_url("list_objects_v2", Params=where)
+        with _DIRECT.open(url, timeout=30) as reply:
+            page = ElementTree.fromstring(reply.read())
+        yield page
+        if page.findtext(f"{_XML}IsTruncated") != "true":
+            return
+        where["ContinuationToken"] = _text(page, "NextContinuationToken")
+
+
+def _text(entry: ElementTree.Element, name: str) -> str:
+    found = entry.findtext(_XML + name)
+    if found is None:
+        raise ValueError(f"the listing has no {name} where it must have one")
     return found
 
 

@@ -141,6 +141,12 @@ class MiniDB:
         sizes = [len(segment) for segment in self._read(found)]
         return Size(len(sizes), sum(sizes))
 
+    def table_id(self, name: str) -> str:
+        """Return the id of a table, dropped or not: under it an operator holds what was marked of the table."""
+        with self.engine.connect() as c:
+            found = select(table.c.id).where(table.c.instance == self.instance, table.c.name == name)
+            return str(c.execute(found).scalar_one())
+
     def keys(self, name: str) -> set[tuple[str, str]]:
         """Return (vault, key) of every file that the metadata has of a table, dropped or not."""
         ours = (table.c.instance == self.instance, table.c.name == name)

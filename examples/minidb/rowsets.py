@@ -64,7 +64,8 @@ def mark_rowsets(c: Connection, kind: str, table_id: str, first: int, last: int)
 
     One statement, so it costs the same for a table of a million files: nothing leaves the database. We name what an
     owner may name; state and time are Sexton's. Exact keys (at most 1,000 for one mark) spare Sexton a listing, and
-    ``bytes`` is what a plan shows. ``contract.mark`` does the same from Python, row by row.
+    ``bytes`` is what a plan shows. The parent is the table, so that an operator can hold all of it by its id.
+    ``contract.mark`` does the same from Python, row by row.
 
     Args:
         c: in the transaction that un-references them: earlier, and readers could lose files; later, and a crash in
@@ -78,9 +79,10 @@ def mark_rowsets(c: Connection, kind: str, table_id: str, first: int, last: int)
     marks, keys = ("sexton_mark", "json_group_array") if lite else ("sexton.mark", "jsonb_agg")
     return c.execute(
         text(f"""
-            INSERT INTO {marks} (instance, kind, id, vault, keys, bytes, owner_txn)
+            INSERT INTO {marks} (instance, kind, id, vault, keys, bytes, parent_kind, parent_id, owner_txn)
             SELECT t.instance, :kind, r.id, r.vault,
-                   (SELECT {keys}(f.key) FROM minidb_file f WHERE f.rowset_id = r.id), r.bytes, :txn
+                   (SELECT {keys}(f.key) FROM minidb_file f WHERE f.rowset_id = r.id), r.bytes,
+                   'table', t.id, :txn
             FROM minidb_rowset r JOIN minidb_table t ON t.id = r.table_id
             WHERE r.table_id = :table_id AND r.first_version >= :first AND r.last_version <= :last
         """),

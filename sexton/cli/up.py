@@ -8,7 +8,9 @@ from config.sources import home
 
 
 def up(worker: Annotated[bool, typer.Option(help="Also start a worker.")] = True) -> None:
-    """Run Temporal, S3, SQLite and a worker on this machine until Ctrl-C; data and logs stay in .sexton/.
+    """Run Temporal, S3, SQLite and a worker here until Ctrl-C.
+
+    Data and logs stay in .sexton/.
 
     Example: sexton up --no-worker
     """

@@ -1,4 +1,4 @@
-"""The whole embedded stack over one home directory: S3, Temporal, the database's schema, a worker.
+"""The whole embedded stack over one home directory: S3, Temporal, the database's schema, workers.
 
 A restart over the same home keeps every object, workflow, row, key and (where still free) port. One stack per home:
 the lock goes with the process that holds it, also when that is killed.
@@ -9,7 +9,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -20,10 +20,13 @@ from sexton.embedded.ports import Ports, write_atomically
 from sexton.embedded.s3 import S3Server
 from sexton.embedded.temporal import TemporalServer
 
+WORKER = "worker"
+"""The name of the first worker, and how the names of all others begin."""
 WORKER_READY_SECONDS = 60.0
 WORKER_READY_LINE = "is polling"
 """What `worker.py` logs once it takes work; a test starts a worker and waits for it."""
 
+_POLL_SECONDS = 0.05
 _FOREIGN = frozenset({"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
 """A developer's variables that would lead a worker away from the embedded store."""
 
@@ -34,10 +37,11 @@ class Stack:
     def __init__(self, home: Path) -> None:
         self.home = home.resolve()
         self.children: dict[str, Child] = {}
+        self._ports: Ports | None = None
         self._lock: IO[str] | None = None
 
-    def start(self, worker: bool, report: Callable[[str], None]) -> None:
-        """Start every part, in order, one reported line with its seconds each.
+    def start(self, report: Callable[[str], None]) -> None:
+        """Start every part but the workers, in order, one reported line with its seconds each.
 
         Raises:
             EmbeddedError: another process runs this home, a program is missing, or a part does not start;
@@ -46,15 +50,15 @@ class Stack:
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._acquire()
         try:
-            self._start(worker, report)
+            self._start(report)
         except BaseException:
             self.stop()
             raise
 
-    def _start(self, worker: bool, report: Callable[[str], None]) -> None:
+    def _start(self, report: Callable[[str], None]) -> None:
         for name in stop_leftovers(self.home):
             report(f"stopped {name}, left behind by a stack that was killed")
-        ports = Ports(self.home)
+        ports = self._ports = Ports(self.home)
         kept = home_env(self.home)
         keys = {
             "AWS_ACCESS_KEY_ID": kept.get("AWS_ACCESS_KEY_ID") or secrets.token_hex(8),
@@ -68,6 +72,7 @@ class Stack:
             "SEXTON_TEMPORAL__ADDRESS": temporal.address,
             "SEXTON_TEMPORAL__UI_URL": temporal.ui_url,
             "SEXTON_S3__ENDPOINT_URL": s3.endpoint_url,
+            "SEXTON_METRICS__LISTEN": f"127.0.0.1:{ports.take('metrics')}",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
         lines = "".join(f"{name}={value}\n" for name, value in (kept | written | keys).items())
@@ -78,17 +83,45 @@ class Stack:
         self.children["temporal"] = temporal.child
         report(f"Temporal  ready in {temporal.start():.1f} s")
         report(f"database  ready in {self._init_schema(written):.1f} s")
-        if worker:
-            report(f"worker    ready in {self.start_worker():.1f} s")
 
-    def start_worker(self) -> float:
-        """Start a worker against the running servers, in place of the last one; return the seconds until it works."""
-        if before := self.children.pop("worker", None):
+    def start_worker(self, name: str = WORKER, settings: Mapping[str, str] | None = None) -> float:
+        """Launch a worker and wait until it takes work; return the seconds. Raises as ``await_worker`` does."""
+        began = time.monotonic()
+        self.launch_worker(name, settings)
+        self.await_worker(name)
+        return time.monotonic() - began
+
+    def launch_worker(self, name: str = WORKER, settings: Mapping[str, str] | None = None) -> None:
+        """Launch a worker against the running servers, in place of the last one of that name.
+
+        Args:
+            name: ``worker``, or for one more beside it a name that begins so.
+            settings: variables that only this worker gets.
+        """
+        assert name.startswith(WORKER)
+        assert self._ports is not None
+        if before := self.children.pop(name, None):
             before.stop()
-        env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+        env = {variable: value for variable, value in os.environ.items() if variable not in _FOREIGN}
         env |= self.environment() | {"SEXTON_HOME": str(self.home)}
-        child = self.children["worker"] = Child("worker", [sys.executable, "-m", "worker"], self.home, env)
-        return child.start(lambda: any(WORKER_READY_LINE in line for line in child.tail()), WORKER_READY_SECONDS)
+        if name != WORKER:  # each listens on a port of its own
+            env["SEXTON_METRICS__LISTEN"] = f"127.0.0.1:{self._ports.take(f'metrics of {name}')}"
+        child = Child(name, [sys.executable, "-m", "worker"], self.home, env | dict(settings or {}))
+        self.children[name] = child
+        child.start(lambda: True, WORKER_READY_SECONDS)
+
+    def await_worker(self, name: str = WORKER) -> None:
+        """Wait until a worker takes work, as its log says.
+
+        Raises:
+            EmbeddedError: it ended, with the last lines of its log, or took too long.
+        """
+        child, deadline = self.children[name], time.monotonic() + WORKER_READY_SECONDS
+        while not any(WORKER_READY_LINE in line for line in child.tail(50)):
+            child.check()
+            if time.monotonic() > deadline:
+                raise EmbeddedError(f"{name} was not ready after {WORKER_READY_SECONDS:.0f} s; see {child.log}")
+            time.sleep(_POLL_SECONDS)
 
     def environment(self) -> dict[str, str]:
         """What a process needs in its environment to use this stack; as in `HOME/env`, empty before the first start."""

@@ -11,8 +11,10 @@ from sqlalchemy import select, text
 import examples.minidb
 from examples.minidb import Corrupt, MiniDB, MiniDBError, Vault, open_engine
 from sexton import contract
+from sexton.control.store import ControlStore
 from sexton.db import schema
 from sexton.db.engine import Database
+from sexton.holds import Hold, HoldStore
 from sexton.lease.store import LeaseStore
 from sexton.marks.model import Ref
 from sexton.marks.store import MarkStore
@@ -66,7 +68,8 @@ def claim(sexton: Database, kind: str) -> frozenset[Ref]:
     schema.move_clock(sexton, 2 * 86_400)
     with sexton.read() as c:
         now = sexton.now(c)
-    opened = RoundStore(sexton, LeaseStore(sexton)).open(INSTANCE, "run", None, POLICY)
+    rounds = RoundStore(sexton, LeaseStore(sexton), ControlStore(sexton), interval_seconds=3_600)
+    opened = rounds.open(INSTANCE, "run", None, POLICY)
     common = {"cutoff": now, "limit": 100, "upload_grace_seconds": 600}
     store = MarkStore(sexton)
     order = RangeOrder(round=opened.round, number=0, lease=opened.lease, kind=kind, **common)
@@ -130,6 +133,19 @@ def test_a_dropped_table_comes_back_whole(minidb: MiniDB, sexton: Database) -> N
     assert sum(size for *_, size in dropped) == before.bytes
     assert minidb.read_table("t") == before
     assert marks(sexton) == []
+
+
+def test_a_dropped_table_is_held_by_its_id_and_may_still_come_back(minidb: MiniDB, sexton: Database) -> None:
+    before = minidb.read_table("t")
+    minidb.drop_table("t")
+    table = {"mark_kind": "table", "mark_id": minidb.table_id("t")}
+    HoldStore(sexton).place(Hold(instance=INSTANCE, scope="mark", reason="audit", **table), 7 * 86_400)
+
+    claimed = claim(sexton, "dropped")
+    minidb.undrop_table("t")
+
+    assert claimed == frozenset()
+    assert minidb.read_table("t") == before
 
 
 def test_a_claimed_table_stays_dropped(minidb: MiniDB, sexton: Database) -> None:

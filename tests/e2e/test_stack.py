@@ -15,8 +15,9 @@ import boto3
 import pytest
 
 from sexton.embedded import EmbeddedError
-from sexton.embedded.child import stop_leftovers
+from sexton.embedded.child import Child, stop_leftovers
 from sexton.embedded.stack import Stack
+from sexton.embedded.up import QUICK_DEATHS, Watch
 
 LISTEN = "0A"
 """The state of a listening socket in /proc/net/tcp."""
@@ -35,14 +36,14 @@ def _client(stack: Stack) -> Any:
 
 def _start(home: Path) -> Stack:
     stack = Stack(home)
-    stack.start(worker=False, report=print)
+    stack.start(report=print)
     return stack
 
 
-def _up(home: Path) -> subprocess.Popen[str]:
-    """A `sexton up` that has said everything is there."""
+def _up(home: Path, *options: str) -> subprocess.Popen[str]:
+    """A `sexton up`, without a worker unless told, that has said everything is there."""
     process = subprocess.Popen(
-        [Path(sys.executable).with_name("sexton"), "up", "--no-worker"],
+        [Path(sys.executable).with_name("sexton"), "up", *(options or ("--no-worker",))],
         env=os.environ | {"SEXTON_HOME": str(home)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -72,6 +73,49 @@ def test_a_second_stack_over_the_same_home_is_refused_with_the_running_pid(runni
         _start(running.home)
 
     running.check()
+
+
+def test_two_workers_run_beside_each_other(running: Stack) -> None:
+    running.start_worker()
+
+    running.start_worker("worker-2")
+
+    running.check()
+    assert running.children["worker"].pid != running.children["worker-2"].pid
+
+
+def test_a_dead_worker_is_started_again_and_said_so(running: Stack) -> None:
+    said: list[str] = []
+    watch = Watch(running, said.append, first_wait_seconds=0.1)
+    running.start_worker()
+    killed = running.children["worker"].pid
+    running.children["worker"].kill()
+
+    while running.children["worker"].exit_code() is not None:
+        watch.look()
+        time.sleep(0.05)
+
+    running.await_worker()
+    assert running.children["worker"].pid != killed
+    assert said[0] == "worker ended with exit code -9; it starts again in 0.1 s"
+    assert said[1].startswith("worker started again")
+
+
+def test_a_worker_that_dies_again_and_again_ends_it_with_the_reason(tmp_path: Path) -> None:
+    said: list[str] = []
+    stack = Stack(tmp_path)
+    doomed = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit('no luck')"]
+    stack.children["worker"] = Child("worker", doomed, tmp_path, {})
+    stack.children["worker"].start(lambda: True, 10)
+
+    with pytest.raises(EmbeddedError, match=r"worker ended with exit code 1(.|\n)*no luck"):
+        Watch(stack, said.append, first_wait_seconds=0.01).stay(look_seconds=0.01)
+
+    assert len([line for line in said if "started again" in line]) == QUICK_DEATHS
+    assert said[-2:] == [
+        "worker died 5 times within 30 s of its start: giving up",
+        "worker ended with exit code 1; stopping the rest …",
+    ]
 
 
 def test_a_worker_starts_and_is_replaced_after_a_kill(running: Stack) -> None:
@@ -133,10 +177,31 @@ def test_a_part_that_dies_ends_up_with_its_name_exit_code_and_last_lines(tmp_pat
     said, _ = up.communicate(timeout=30)
 
     assert up.returncode == 1
-    assert "error: s3 ended with exit code -9" in said
+    at_once, _, at_the_end = said.partition("error: s3 ended with exit code -9")
+    assert "s3 ended with exit code -9; stopping the rest" in at_once
     last = (tmp_path / "logs" / "s3.log").read_text().splitlines()[-1]
-    assert last.strip() in said
+    assert last.strip() in at_the_end
     assert not list((tmp_path / "run").glob("*.pid"))
+
+
+def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
+    said = []
+    for _ in range(2):
+        up = _up(tmp_path, "--worker")
+        schedules = _sexton(tmp_path, "schedules", "list", "--json")
+        applied = _sexton(tmp_path, "schedules", "apply")
+        up.terminate()
+        up.communicate(timeout=60)
+        said.append((len(json.loads(schedules)), applied.splitlines()[0].split(": ")[1].split(";")[0]))
+
+    assert said == [(1, "unchanged"), (1, "unchanged")]
+
+
+def _sexton(home: Path, *words: str) -> str:
+    command = [Path(sys.executable).with_name("sexton"), *words]
+    done = subprocess.run(command, env=os.environ | {"SEXTON_HOME": str(home)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_sigterm_stops_every_part(tmp_path: Path) -> None:
