@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from sexton.errors import BadInput
-from sexton.recycle.model import FAILED, STOPPED, Policy
+from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, Policy, RoundReport
 
 FIRST_RETRY_MS = 30_000
 LAST_RETRY_MS = 3_600_000
@@ -71,14 +71,15 @@ def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now:
     return due if retry_at is None else min(due, retry_at)
 
 
-def retry_at(state: str, failures: int, now: int) -> int | None:
+def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
     """Return when a round that ended is to be tried again before its next turn, or None.
 
-    A stopped one is due at once, and starts when nothing halts it any more; a cancelled one was meant to end.
+    One that could not reach a vault or an owner counts as failed. A stopped one is due at once, and starts when nothing
+    halts it any more; a cancelled one was meant to end.
     """
-    if state == STOPPED:
+    if report.state == STOPPED:
         return now
-    if state == FAILED:
+    if report.state == FAILED or (report.state == SUCCEEDED and report.faults):
         return now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(failures, 20))
     return None
 

@@ -75,6 +75,10 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     tallies = tuple(Tally(**r._mapping) for r in rows)
     left = and_(t.mark.c.instance == instance, t.mark.c.state == "CLAIMED", t.mark.c.swept_at.is_(None))
     waiting = c.execute(select(func.count()).where(left, t.mark.c.quarantined_reason.is_(None))).scalar_one()
+    vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults}
+    faults = sum(n for who, n in order.held.items() if is_fault(who))
+    if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
+        faults = max(1, waiting)  # nothing was kept unclaimed, but files of claimed marks could not be tried
     started = c.execute(select(t.round.c.started_at).where(t.round.c.id == order.opened.round)).scalar_one()
     sums = {n: sum(getattr(tally, n) for tally in tallies) for n in Tally.model_fields if n not in ("kind", "vault")}
     return RoundReport(
@@ -89,10 +93,10 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         quarantined=order.quarantined,
         waiting=waiting,
         held=order.held,
-        faults=sum(n for who, n in order.held.items() if is_fault(who)),
+        faults=faults,
         tallies=tallies,
         kinds=_kinds(db, c, order, tallies),
-        vaults={name: order.faults.get(name, NORMAL) for name in order.opened.vaults},
+        vaults=vaults,
         leases=order.leases,
         lost_leases=order.lost_leases,
         started_at=started,

@@ -122,11 +122,11 @@ class RoundStore(PlanStore, Reports):
         """Say when the instance is tried again, and whether this was a success: a vault at fault is none."""
         t = self._db.t.instance
         failures = c.execute(select(t.c.failures).where(t.c.id == report.instance)).scalar_one()
-        values: dict[str, int | None] = {"retry_at": rules.retry_at(report.state, failures, now)}
-        if report.state == FAILED:
+        values: dict[str, int | None] = {"retry_at": rules.retry_at(report, failures, now)}
+        if report.state == FAILED or report.faults:
             values["failures"] = failures + 1
         elif report.state == SUCCEEDED:
-            values |= {"failures": 0} | ({"last_success_at": now} if not report.faults else {})
+            values |= {"failures": 0, "last_success_at": now}
         c.execute(update(t).where(t.c.id == report.instance).values(**values))
 
     def _forget_history(self, c: Connection, instance: str, now: int) -> None:

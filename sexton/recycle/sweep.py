@@ -15,13 +15,15 @@ from sexton.lease.port import Leases
 from sexton.marks.model import Hand, Page, Reason
 from sexton.recycle.port import Marks
 from sexton.storage.model import KeyResult, Outcome
-from sexton.storage.port import NOT_LISTED, UnknownVault, Vault, VaultFault, Vaults
+from sexton.storage.port import NOT_LISTED, UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 
 PROOF_SECONDS = 5.0
 """A lease is renewed at least this often, and no page begins on an older proof. A request takes at most 15 s (connect
 and read timeouts) and a page is one request but for keys that XML cannot hold: it ends before a lease of 60 s does."""
 PATIENCE_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Waits before keys that the store throttled are tried again in the same round."""
+UNREACHABLE_TRIES = 3
+"""How often a vault that does not answer is tried in one sweep; each try may last as long as a time-out."""
 
 
 class Holding:
@@ -76,16 +78,22 @@ class Sweeper:
     def sweep(self, hand: Hand, holding: Holding) -> None:
         """Try every undone file of claimed marks of the batch; outcomes are stored per page.
 
-        A vault that cannot be proved or reached is left alone (its files stay undone, which is no failure); keys that
-        the store throttles are tried again with growing waits, and stay undone when it does not recover.
+        A vault that cannot be proved is left alone (its files stay undone, which is no failure); keys that the store
+        throttles, and a vault that does not answer, are tried again with growing waits, and stay undone when it does
+        not recover.
         """
-        faulty: set[str] = set()
-        for patience in (*PATIENCE_SECONDS, None):
-            if not self._pass(hand, holding, faulty) or patience is None:
-                return
+        faulty: dict[str, str] = {}
+        for n, patience in enumerate((*PATIENCE_SECONDS, None)):
+            for name in [v for v, reason in faulty.items() if reason == UNREACHABLE and n < UNREACHABLE_TRIES]:
+                del faulty[name]
+            throttled = self._pass(hand, holding, faulty)
+            again = throttled or (UNREACHABLE in faulty.values() and n + 1 < UNREACHABLE_TRIES)
+            if not again or patience is None:
+                break
             self._wait(patience, holding)
+        holding.faults |= faulty
 
-    def _pass(self, hand: Hand, holding: Holding, faulty: set[str]) -> bool:
+    def _pass(self, hand: Hand, holding: Holding, faulty: dict[str, str]) -> bool:
         """Go through the undone files once; return whether any key was throttled."""
         flying: dict[Future[Sequence[KeyResult]], Page] = {}
         throttled = False
@@ -131,7 +139,7 @@ class Sweeper:
             self.in_flight[instance, vault] += pages
 
     def _land(
-        self, hand: Hand, flying: dict[Future[Sequence[KeyResult]], Page], faulty: set[str], holding: Holding
+        self, hand: Hand, flying: dict[Future[Sequence[KeyResult]], Page], faulty: dict[str, str], holding: Holding
     ) -> bool:
         """Wait for pages and store their outcomes; return whether any key was throttled."""
         done, _ = wait(flying, timeout=PROOF_SECONDS, return_when=FIRST_COMPLETED)
@@ -142,8 +150,7 @@ class Sweeper:
             try:
                 results = future.result()
             except (VaultFault, UnknownVault) as e:
-                faulty.add(page.vault)
-                holding.faults[page.vault] = getattr(e, "reason", Reason.UNKNOWN_VAULT)
+                faulty[page.vault] = getattr(e, "reason", Reason.UNKNOWN_VAULT)
                 continue
             reached("files.deleted")
             self._marks.record(hand, page, results)

@@ -4,6 +4,7 @@ Says of a key only what the store said of it: per-key errors in a 200 are read, 
 about other keys is a ``VaultFault``, and a listing is complete or none.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 from sexton.errors import BadInput
 from sexton.storage.model import MARKER_KEY, PAGE_KEYS, KeyResult, Listed, Marker, Outcome, VaultSpec
 from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
-from sexton.storage.port import Throttled, VaultFault
+from sexton.storage.port import UNREACHABLE, Throttled, VaultFault
 from sexton.storage.s3_wire import REQUEST_ERRORS, error_of, fault, fits_xml, is_about_request, is_busy, s3_client
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ KEY_BYTES = 1_024
 """Longest key an S3 store takes, UTF-8, the vault's prefix included; a longer one spoils its whole delete page."""
 MARKER_BYTES = 65_536
 DESCENDANT_PAGES = 10
+READ_AGAIN_SECONDS = (0.2, 0.5, 1.0)
+"""Waits before a read that failed quickly is tried again."""
+QUICK_SECONDS = 2.0
 
 T = TypeVar("T")
 
@@ -154,7 +158,7 @@ class S3Vault:
                     return ""  # only the accounting of bytes depends on it
                 raise
 
-        return Outcome.HIDDEN if self._call(request) in ("Enabled", "Suspended") else Outcome.DELETED
+        return Outcome.HIDDEN if self._read(request) in ("Enabled", "Suspended") else Outcome.DELETED
 
     def _objects(self, prefix: str) -> Iterator[Sequence[Listed]]:
         for page in self._pages(prefix):
@@ -190,7 +194,7 @@ class S3Vault:
 
     def _page(self, prefix: str, token: str) -> "ListObjectsV2OutputTypeDef":
         where = {"Bucket": self.spec.location, "Prefix": prefix} | ({"ContinuationToken": token} if token else {})
-        reply = self._call(lambda s3: s3.list_objects_v2(**where, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
+        reply = self._read(lambda s3: s3.list_objects_v2(**where, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
         entries = reply.get("Contents", ())
         whole = all("Key" in entry and "Size" in entry for entry in entries)
         if "IsTruncated" not in reply or not whole or len(entries) > PAGE_KEYS:
@@ -211,7 +215,7 @@ class S3Vault:
                     return None
                 raise
 
-        raw = self._call(request)
+        raw = self._read(request)
         try:
             return None if raw is None else Marker.model_validate_json(raw)
         except ValidationError as error:
@@ -232,6 +236,21 @@ class S3Vault:
             return request(s3_client(self._endpoint, self.spec.region, self.spec.profile))
         except REQUEST_ERRORS as error:
             raise fault(self.spec.name, error) from error
+
+    def _read(self, request: "Callable[[S3Client], T]") -> T:
+        """Call, and again a few times where the store failed quickly: one bad reply is no reason to leave it alone.
+
+        Not after a time-out: whoever waits must prove its lease meanwhile. Not for writes: the sweep tries those again.
+        """
+        for wait in READ_AGAIN_SECONDS:
+            began = time.monotonic()
+            try:
+                return self._call(request)
+            except VaultFault as busy:
+                if busy.reason != UNREACHABLE or time.monotonic() - began > QUICK_SECONDS:
+                    raise
+            time.sleep(wait)
+        return self._call(request)
 
     def _fault(self, reason: str, detail: str) -> VaultFault:
         return VaultFault(self.spec.name, reason, detail)

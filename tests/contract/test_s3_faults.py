@@ -80,7 +80,7 @@ def test_a_busy_store_throttles_every_key_of_the_page_and_is_asked_once(
 
 
 def test_a_store_too_busy_to_tell_its_versioning_throttles_the_page(place: Bucket, proxy: FaultProxy) -> None:
-    proxy.fail_next("GetBucketVersioning", 503, "SlowDown")
+    proxy.fail_next("GetBucketVersioning", 503, "SlowDown", times=4)
 
     assert [result.outcome for result in place.vault().delete(["d/1"])] == [Outcome.THROTTLED]
 
@@ -205,11 +205,22 @@ def test_a_listing_that_goes_in_circles_is_a_fault(place: Bucket, proxy: FaultPr
         keys(place.vault(), "d/")
 
 
+@pytest.mark.parametrize("fault", ["fail", "reset"])
+def test_one_bad_reply_to_a_listing_is_asked_for_again(place: Bucket, proxy: FaultProxy, fault: str) -> None:
+    put_all(place, ["wh/d/1", "wh/d/2"])
+    proxy.fail_next("ListObjectsV2", 503, "SlowDown") if fault == "fail" else proxy.reset_next("ListObjectsV2")
+
+    listed = [o.key for page in place.vault().list("d/") for o in page]
+
+    assert listed == ["d/1", "d/2"]
+    assert len([e for e in proxy.log if e.operation == "ListObjectsV2"]) == 2
+
+
 def test_a_listing_that_breaks_on_its_second_page_does_not_end_there(place: Bucket, proxy: FaultProxy) -> None:
     put_all(place, [f"wh/d/{n:04}" for n in range(1_001)])
     pages = place.vault().list("d/")
     assert len(next(pages)) == 1_000
-    proxy.fail_next("ListObjectsV2", 503, "SlowDown")
+    proxy.fail_next("ListObjectsV2", 503, "SlowDown", times=4)
 
     with pytest.raises(Throttled):
         next(pages)

@@ -61,7 +61,7 @@ def test_r38_slow_down_is_tried_again_in_the_same_round(faulty: Faulty) -> None:
 
 def test_an_unreachable_store_costs_no_mark_an_attempt(faulty: Faulty) -> None:
     names = _many(faulty, 20)
-    faulty.proxy.reset_next("DeleteObjects")
+    faulty.proxy.reset_next("DeleteObjects", times=3)
 
     lost = faulty.rig.round()
     row = faulty.rig.row("dropped", "t0000")
@@ -69,6 +69,7 @@ def test_an_unreachable_store_costs_no_mark_an_attempt(faulty: Faulty) -> None:
 
     assert (lost.removed, lost.failed, lost.waiting) == (0, 0, 20)
     assert (row.state, row.failures) == ("CLAIMED", 0)
+    assert (lost.vaults, lost.faults) == ({"cold": "UNREACHABLE"}, 20)
     assert healed.removed == 20
     assert not set(names) & set(faulty.listing())
 
@@ -77,11 +78,36 @@ def test_a_delete_whose_reply_was_lost_is_repeated_and_the_record_goes(faulty: F
     _many(faulty, 20)
     faulty.proxy.reset_next("DeleteObjects", after=True)
 
-    lost = faulty.rig.round()
+    report = faulty.rig.round()
 
     assert faulty.listing() == {}
-    assert lost.waiting == 20
-    assert faulty.rig.round().removed == 20
+    assert (report.removed, report.deleted, report.waiting) == (20, 20, 0)
+    assert len(faulty.deletes()) == 2
+
+
+def test_one_bad_reply_does_not_keep_a_vault_until_the_next_turn(faulty: Faulty) -> None:
+    names = _many(faulty, 20)
+    faulty.put("p/x.dat")
+    faulty.rig.mark("dropped", NewMark(id="a-prefix", vault="cold", prefix="p/"))
+    faulty.rig.later(10_801)
+    faulty.proxy.reset_next("ListObjectsV2")
+    faulty.proxy.reset_next("DeleteObjects")
+
+    report = faulty.rig.round()
+
+    assert faulty.listing() == {}
+    assert (report.claimed, report.faults, report.vaults) == (len(names) + 1, 0, {"cold": "normal"})
+
+
+def test_a_round_that_could_not_reach_its_vault_is_tried_again_soon(faulty: Faulty) -> None:
+    _many(faulty, 20)
+    faulty.proxy.reset_next("DeleteObjects", times=3)
+
+    report = faulty.rig.round()
+    row = faulty.rig.instance_row()
+
+    assert report.ended_at is not None
+    assert (row.failures, row.retry_at, row.last_success_at) == (1, report.ended_at + 30_000, None)
 
 
 @pytest.mark.parametrize("fault", ["truncate_next", "empty_next"])

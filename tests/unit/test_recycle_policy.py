@@ -3,6 +3,7 @@
 import pytest
 
 from sexton.errors import BadInput
+from sexton.recycle.model import RoundReport
 from sexton.recycle.policy import policy, retry_at, turn, waves
 
 MINUTE = 60_000
@@ -48,13 +49,21 @@ def test_an_early_round_and_a_long_absence_begin_anew() -> None:
     assert turn(0, MINUTE, 10 * MINUTE + 5) == 10 * MINUTE + 5
 
 
+def ended(state: str, faults: int = 0) -> RoundReport:
+    return RoundReport(round=1, instance="shop", state=state, faults=faults)
+
+
 def test_failed_rounds_are_tried_again_later_each_time_and_an_hour_later_at_most() -> None:
-    waits = [retry_at("FAILED", n, 0) for n in range(9)]
+    waits = [retry_at(ended("FAILED"), n, 0) for n in range(9)]
 
     assert waits[:4] == [30_000, 60_000, 120_000, 240_000]
     assert waits[-1] == 3_600_000
 
 
 def test_a_stopped_round_is_due_at_once_and_a_cancelled_one_at_its_next_turn() -> None:
-    assert retry_at("STOPPED", 3, 77) == 77
-    assert (retry_at("CANCELLED", 0, 77), retry_at("SUCCEEDED", 0, 77)) == (None, None)
+    assert retry_at(ended("STOPPED", 3), 3, 77) == 77
+    assert (retry_at(ended("CANCELLED", 3), 0, 77), retry_at(ended("SUCCEEDED"), 0, 77)) == (None, None)
+
+
+def test_a_round_that_could_not_reach_a_vault_is_tried_again_like_a_failed_one() -> None:
+    assert retry_at(ended("SUCCEEDED", 3), 0, 0) == 30_000
