@@ -12,7 +12,7 @@ RUN := $(VENV)/bin/python
 help:
 	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: 70 to 90 s"
 	@echo "            (ARGS=--exit stops the stack at the end; without it the stack stays up until Ctrl-C)"
-	@echo "make test   every test, on real servers: 3 to 4 minutes (TIERS=\"unit contract\" runs only those)"
+	@echo "make test   every test, on real servers: 6 to 8 minutes (TIERS=\"unit contract\" runs only those)"
 	@echo
 	@echo "The first of them also makes .venv: about 1 minute and 700 MB, from PyPI. Python 3.11 or newer is needed."
 	@echo "Further: make lint, make soak (long runs)."
