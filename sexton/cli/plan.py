@@ -6,7 +6,7 @@ import typer
 
 from sexton.cli.context import Json, controls, one_instance, opened
 from sexton.cli.output import counts, dump, show, size, stamp
-from sexton.cli.report import show_report, succeeded
+from sexton.cli.report import end
 from sexton.recycle.model import Plan, RecycleRequest
 
 
@@ -66,12 +66,7 @@ def apply(
             typer.confirm(f"delete these files of {of} for good?", abort=True, err=True)
         request = RecycleRequest(instance=of, plan=plan, requested_by="cli")
         report = run_round(settings, db, request, watch=not as_json)
-    if as_json:
-        dump(report.model_dump(mode="json"))
-    else:
-        show_report(report)
-    if not succeeded(report):
-        raise typer.Exit(1)
+    end(report, as_json)
 
 
 def _print(plan: Plan, observes: bool) -> None:

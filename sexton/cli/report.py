@@ -2,7 +2,7 @@
 
 import typer
 
-from sexton.cli.output import counts, many, show, size, when
+from sexton.cli.output import counts, dump, many, show, size, when
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
 
@@ -54,3 +54,13 @@ def _leases(r: RoundReport) -> str:
         return ""
     lost = f", {r.lost_leases} of them lost" if r.lost_leases else ""
     return f", under {r.leases} leases{lost}"
+
+
+def end(r: RoundReport, as_json: bool) -> None:
+    """Print the report of a round that was waited for; exit code 1 unless all went that could go."""
+    if as_json:
+        dump(r.model_dump(mode="json"))
+    else:
+        show_report(r)
+    if not succeeded(r):
+        raise typer.Exit(1)

@@ -6,7 +6,7 @@ import typer
 
 from sexton.cli.context import Json, controls, opened
 from sexton.cli.output import brief, dump, show, size, stamp, when
-from sexton.cli.report import show_report, succeeded
+from sexton.cli.report import end, show_report
 from sexton.recycle.model import RecycleRequest
 
 if TYPE_CHECKING:
@@ -93,12 +93,7 @@ def run(instance: Instance, as_json: Json = False) -> None:
         controls(settings, db).check(instance)
         request = RecycleRequest(instance=instance, requested_by="cli")
         report = run_round(settings, db, request, watch=not as_json)
-    if as_json:
-        dump(report.model_dump(mode="json"))
-    else:
-        show_report(report)
-    if not succeeded(report):
-        raise typer.Exit(1)
+    end(report, as_json)
 
 
 @app.command("cancel")

@@ -70,7 +70,12 @@ async def _run(settings: "Settings", db: "Database", request: RecycleRequest, wa
     client = await connect(settings)
     try:
         handle = await client.start_workflow(
-            ids.RECYCLE, request, id=name, task_queue=ids.control_queue(deployment), result_type=RoundReport
+            ids.RECYCLE,
+            request,
+            id=name,
+            task_queue=ids.control_queue(deployment),
+            result_type=RoundReport,
+            static_summary=f"recycle {request.instance}, by hand" + (f", plan {request.plan}" if request.plan else ""),
         )
     except WorkflowAlreadyStartedError as e:
         raise SextonError(f"a round of {request.instance} is running already; see: sexton status") from e
