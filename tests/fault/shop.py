@@ -41,6 +41,14 @@ class Shop:
         self._c = sqlite3.connect(path, isolation_level=None)
         contract.attach(self._c)
 
+    def make_tables(self) -> None:
+        """Create the owner's own tables, once."""
+        self._c.executescript(TABLES)
+
+    def show_what_is_live(self) -> None:
+        """Create the view by which Sexton sees what is live."""
+        self._c.execute(VIEW)
+
     def close(self) -> None:
         """End the connection; what was not committed is rolled back, as when its process dies."""
         self._c.close()

@@ -5,6 +5,7 @@ the hook: between two statements of a round, and never inside one of its transac
 """
 
 import itertools
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 
 from sexton.crashpoints import installed
 from tests.fault.flow import Crash, Flow, Process
-from tests.fault.shop import INSTANCE, TABLES, VIEW, Shop, Thing
+from tests.fault.shop import Shop, Thing
 from tests.fault.witness import Place, Witness
 from tests.reader import Books
 from tests.rig import Rig
@@ -43,7 +44,7 @@ class Item:
 class Frame:
     """Somebody at work: where it will die, and what others do meanwhile."""
 
-    def __init__(self, process: Rig, flow: Flow | None, dies: Any, meanwhile: Sequence[Any]) -> None:
+    def __init__(self, process: Rig | None, flow: Flow | None, dies: Any, meanwhile: Sequence[Any]) -> None:
         self.process, self.flow, self.meanwhile = process, flow, list(meanwhile)
         self.dies = dies
         self.visits: Counter[str] = Counter()
@@ -53,12 +54,7 @@ class Frame:
 class World:
     """State of one example. ``apply`` does one operation and looks."""
 
-    hits: Counter[str] = Counter()
-    """Named points reached, over all examples."""
-    deaths: Counter[str] = Counter()
-    """Named points at which somebody died, over all examples."""
-
-    def __init__(self, folder: Path, template: Path | None = None, *, view: bool = False) -> None:
+    def __init__(self, folder: Path, template: Path, *, view: bool = False) -> None:
         self.folder, self.file = folder, folder / "shop.db"
         self.url = f"sqlite:///{self.file}"
         self.numbers = itertools.count(1)
@@ -67,12 +63,15 @@ class World:
         self.held: list[int] = []
         self.away: set[str] = set()
         self.frames: list[Frame] = []
+        self.hits: Counter[str] = Counter()
+        self.deaths: Counter[str] = Counter()
         roots = {name: folder / name for name in ("disk", "spare")}
         for root in roots.values():
             root.mkdir(parents=True)
-        Process(self.url).instance(enable=False).instance("other", enable=False).db.close()
+        shutil.copy(template, self.file)
         self.shop = Shop(self.file)
-        self.shop._c.executescript(TABLES + (VIEW if view else ""))
+        if view:
+            self.shop.show_what_is_live()
         self.view = view
         self.witness = Witness(Books(self.file), roots)
         self.rig = Process(self.url)
@@ -106,6 +105,19 @@ class World:
         item.files.append((key, len(key)))
         return True
 
+    def mount(self, vault: str, there: bool) -> None:
+        """Take a disk away, or bring it back; while it is away an empty folder is in its place."""
+        root, aside = self.folder / vault, self.folder / f"{vault}.away"
+        if there and vault in self.away:
+            root.rename(self.folder / f"{vault}.empty-{next(self.numbers)}")
+            aside.rename(root)
+            self.away.discard(vault)
+        elif not there and vault not in self.away:
+            root.rename(aside)
+            root.mkdir()
+            self.away.add(vault)
+        self.witness.roots[vault] = aside if vault in self.away else root
+
     def later(self, seconds: int) -> None:
         """Let time pass."""
         self.rig.later(seconds)
@@ -123,7 +135,7 @@ class World:
 
     @contextmanager
     def at_work(
-        self, process: Rig, flow: Flow | None = None, dies: Any = None, meanwhile: Sequence[Any] = ()
+        self, process: Rig | None = None, flow: Flow | None = None, dies: Any = None, meanwhile: Sequence[Any] = ()
     ) -> Iterator[list[str]]:
         """Somebody works inside; the list that is given names the point at which it died."""
         died: list[str] = []
@@ -135,7 +147,7 @@ class World:
             died.append(str(e))
         finally:
             self.frames.pop()
-        if process.dead:
+        if isinstance(process, Process) and process.dead:
             process.db.close()
         self.witness.unrecorded |= frame.pending | self.witness.look()
 
@@ -146,7 +158,7 @@ class World:
         self.witness.look()
 
     def _reached(self, name: str) -> None:
-        World.hits[name] += 1
+        self.hits[name] += 1
         if not self.frames:
             return
         frame, witness = self.frames[-1], self.witness
@@ -162,11 +174,11 @@ class World:
         frame.visits[name] += 1
         here = (name, frame.visits[name])
         if name not in INSIDE and len(self.frames) == 1:
-            for when, operation in [w for w in frame.meanwhile if w[0] == here]:
+            for operation in [what for when, what in frame.meanwhile if when == here]:
                 operation.do(self)
                 witness.unrecorded |= witness.look()
         if frame.dies == here:
-            World.deaths[name] += 1
+            self.deaths[name] += 1
             if isinstance(frame.process, Process):
                 frame.process.dead = True
             raise Crash(name)

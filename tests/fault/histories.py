@@ -1,0 +1,193 @@
+"""Random histories: a little of everything, more of what meets in the middle of a round."""
+
+import atexit
+import functools
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from sexton.crashpoints import NAMES
+from sexton.db import schema
+from sexton.db.schema import init as schema_init
+from sexton.marks import resolve
+from sexton.recycle import steps, sweep
+from sexton.storage import local
+from tests.fault import operations as op
+from tests.fault.conclusion import conclude
+from tests.fault.flow import Process
+from tests.fault.shop import INSTANCE, Shop
+from tests.fault.world import INSIDE, World
+from tests.rig import DEPLOYMENT
+
+MEMORY = Path("/dev/shm")
+"""Where fsync costs nothing; what a power cut does is not asked here."""
+OF_OWNER = ("commit.deleted", "undrop.guarded", "undrop.checked", "hold.guarded", "hold.written")
+OF_ROUND = sorted(NAMES.difference(OF_OWNER))
+OPEN = sorted(NAMES - INSIDE)
+
+
+FATES = (
+    "commits",
+    "commits",
+    "takes long",
+    "takes long",
+    "dies before writing",
+    "dies before committing",
+    "dies in its commit",
+)
+
+
+@dataclass(frozen=True)
+class History:
+    """How the example is set up, and what happens."""
+
+    operations: tuple[Any, ...]
+    view: bool = False
+    small: bool = True
+    strict: bool = False
+
+
+small = st.integers(0, 5)
+how = st.sampled_from(("prefix", "keys"))
+visits = st.sampled_from((1, 1, 1, 2, 2, 3, 5))
+loads = st.builds(
+    op.Load,
+    files=st.integers(1, 3),
+    table=st.one_of(st.none(), small),
+    vault=st.sampled_from(("disk", "disk", "disk", "spare")),
+    flat=st.booleans(),
+    fate=st.sampled_from(FATES),
+)
+drops = st.builds(op.Drop, n=small, how=how, part=st.booleans(), obstacle=st.sampled_from((False, False, True)))
+tables = st.builds(op.DropTable, n=small, how=st.sampled_from(("prefix", "keys", "nothing")))
+holds = st.builds(
+    op.Hold,
+    what=st.sampled_from(("mark", "mark", "table", "everything", "place", "file", "vault")),
+    n=small,
+    seconds=st.sampled_from((30, 4_000, 20_000, 500_000)),
+)
+controls = st.sampled_from(
+    [("stop", INSTANCE), ("stop", "*"), ("blacklist", INSTANCE), ("whitelist", "other"), ("vault_whitelist", "disk")]
+).map(lambda said: op.Control(*said))
+unmounts = st.builds(op.Unmount, vault=st.sampled_from(("disk", "disk", "spare")))
+meanwhile = st.one_of(
+    st.just(op.Steal()),
+    st.just(op.Elsewhere()),
+    st.just(op.Beside()),
+    st.builds(op.Undrop, n=small, again=st.booleans()),
+    st.builds(op.Commit, n=small),
+    st.builds(op.Upload, n=small),
+    holds,
+    st.builds(op.Release, n=small),
+    controls,
+    drops,
+    unmounts,
+    st.builds(op.Quarantine, n=small, discard=st.booleans()),
+)
+deaths = st.tuples(st.sampled_from(OF_ROUND), visits)
+rounds = st.builds(
+    op.Round,
+    dies=st.one_of(st.just(()), st.tuples(deaths), st.tuples(deaths), st.tuples(deaths, deaths)),
+    then=st.sampled_from(("retried", "adopted")),
+    meanwhile=st.lists(st.tuples(st.tuples(st.sampled_from(OPEN), visits), meanwhile), max_size=2).map(tuple),
+)
+dying = st.one_of(
+    st.builds(op.Undrop, n=small, dies=st.sampled_from((("undrop.guarded", 1), ("undrop.checked", 1)))),
+    st.builds(op.Hold, n=small, dies=st.sampled_from((("hold.guarded", 1), ("hold.written", 1)))),
+    st.builds(op.Compact, n=small, dies=st.just(True)),
+)
+moves = st.builds(op.Later, seconds=st.sampled_from((61, 601, 1_801, 3_601, 10_801, 270_000)))
+due = st.builds(op.Later, seconds=st.sampled_from((10_801, 10_801, 270_000)))
+garbage = st.one_of(drops, drops, tables, st.builds(op.Compact, n=small), loads)
+others = st.one_of(
+    loads,
+    drops,
+    tables,
+    st.builds(op.Compact, n=small),
+    st.builds(op.Undrop, n=small, again=st.booleans()),
+    st.builds(op.Commit, n=small),
+    st.builds(op.Upload, n=small),
+    st.builds(op.Mistake, n=small, how=how),
+    holds,
+    st.builds(op.Release, n=small),
+    controls,
+    unmounts,
+    st.just(op.AddVault()),
+    st.builds(op.Quarantine, n=small, discard=st.booleans()),
+    st.builds(op.Rounds, number=st.sampled_from((2, 9))),
+    dying,
+)
+
+
+episodes = st.one_of(
+    st.tuples(garbage, garbage, due, rounds),
+    st.tuples(loads, garbage, others, due, rounds, rounds),
+    st.tuples(garbage, others, due, others, rounds),
+    st.tuples(drops, holds, due, rounds),
+    st.tuples(others, moves, rounds),
+    st.tuples(st.just(op.Upload()), st.just(op.Later(3_601)), rounds),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """A few tables and loads, then episodes: garbage, time and rounds, and whatever else happens in between."""
+    first = (op.Load(table=None, files=1), op.Load(), op.Load(files=3), *draw(st.lists(loads, max_size=3)))
+    rest = [operation for episode in draw(st.lists(episodes, min_size=2, max_size=4)) for operation in episode]
+    enabled_at = draw(st.sampled_from((0, 0, 0, len(first) + 4)))
+    operations = [*first, *rest]
+    operations.insert(enabled_at, op.Enable())
+    return History(tuple(operations), view=draw(st.booleans()), small=draw(st.booleans()), strict=draw(st.booleans()))
+
+
+def play(history: History) -> World:
+    """Live through a history and its conclusion; raises ``Violation`` the moment a promise is broken."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder, _sizes(history):
+        w = World(Path(folder), _template(), view=history.view)
+        try:
+            for operation in history.operations:
+                w.apply(operation)
+            conclude(w)
+        finally:
+            w.close()
+    return w
+
+
+@functools.cache
+def _template() -> Path:
+    """Return a file with the schema, the instances and the owner's tables, made once and copied for each example."""
+    folder = tempfile.TemporaryDirectory(prefix="sexton-template-")
+    atexit.register(folder.cleanup)
+    path = Path(folder.name) / "shop.db"
+    schema_init(f"sqlite:///{path}", DEPLOYMENT)
+    Process(f"sqlite:///{path}").instance(enable=False).instance("other", enable=False).db.close()
+    shop = Shop(path)
+    shop.make_tables()
+    shop.close()
+    return path
+
+
+SMALL = {
+    steps: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "LAP_FILES": 3, "CHUNK_FILES": 3, "STORE_FILES": 2, "LATE_MARKS": 2},
+    resolve: {"PAGE_KEYS": 2, "READ_PAGES": 2},
+    local: {"PAGE_KEYS": 2},
+}
+"""Pages, chunks and ranges of a few keys, so that a few files make many of each."""
+
+
+@contextmanager
+def _sizes(history: History) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module, sizes in SMALL.items() if history.small else ():
+            for name, size in sizes.items():
+                patch.setattr(module, name, size)
+        if history.strict:  # a lease is renewed before each page, not only when its proof is 5 s old
+            patch.setattr(sweep, "PROOF_SECONDS", 0.0)
+        patch.setattr(schema, "init", lambda *_: None)  # the template has the schema; no worker brings it
+        yield

@@ -1,0 +1,50 @@
+"""Every named crash point is reached, a crash there is survived, and the code names no point that is not listed."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sexton
+from sexton.crashpoints import NAMES
+from tests.fault import operations as op
+from tests.fault.histories import OF_OWNER, History, play
+
+SOURCE = Path(sexton.__file__).parent
+BEGIN = (op.Enable(), op.Load(files=1, table=None), op.Load(), op.Load(), op.Drop(), op.Drop(how="keys"))
+AT_WORK: dict[str, Any] = {
+    "commit.deleted": op.Load(fate="dies in its commit"),
+    "undrop.guarded": op.Undrop(dies=("undrop.guarded", 1)),
+    "undrop.checked": op.Undrop(dies=("undrop.checked", 1)),
+    "hold.guarded": op.Hold(n=1, dies=("hold.guarded", 1)),
+    "hold.written": op.Hold(n=1, dies=("hold.written", 1)),
+}
+"""Who comes by a point, where it is not a round."""
+
+
+@pytest.mark.parametrize("then", ["retried", "adopted"])
+@pytest.mark.parametrize("point", sorted(NAMES))
+def test_a_crash_at_each_named_point_comes_and_is_survived(point: str, then: str) -> None:
+    dies = () if point in AT_WORK else ((point, 1),)
+    at_work = AT_WORK.get(point, op.Later(1))
+    world = play(History((*BEGIN, at_work, op.Later(), op.Round(dies=dies, then=then))))
+
+    assert world.deaths == {point: 1}
+
+
+def test_the_code_reaches_exactly_the_points_that_are_listed() -> None:
+    found = set()
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "reached":
+                [argument] = node.args
+                assert isinstance(argument, ast.Constant), f"{file}:{node.lineno}: name the point in the call"
+                found.add(argument.value)
+
+    assert found == NAMES
+
+
+def test_points_of_the_owner_are_points() -> None:
+    assert set(OF_OWNER) == AT_WORK.keys()
+    assert set(OF_OWNER) <= NAMES

@@ -1,0 +1,137 @@
+"""The histories are no use unless they can fail: with one safety piece taken out, a known history is found guilty."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from sqlalchemy import delete, false
+
+from sexton.marks import batches, claim, holders, remove, resolve
+from sexton.marks.batches import Batches
+from sexton.marks.claim import Claims
+from sexton.recycle import policy
+from sexton.recycle.steps import Recycler
+from sexton.storage.vaults import ProvenVaults
+from tests.fault import operations as op
+from tests.fault.histories import History, histories, play
+from tests.fault.witness import Violation
+
+BEGIN = (op.Enable(), op.Load(files=1, table=None), op.Load())
+DUE = 10_801
+A_SWEPT_PREFIX = (op.Enable(), op.Load(fate="dies before committing"), op.Later(270_000), op.Round(), op.Upload())
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def nobody_holds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(holders, "HOLDERS", ())
+
+
+def no_retention(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(policy, "cutoff", lambda kind, policy, now: now)
+
+
+def the_claim_trusts_what_was_due_before(patch: pytest.MonkeyPatch) -> None:
+    real = Claims.claim
+    patch.setattr(Claims, "claim", lambda self, hand, refs, cutoff: real(self, hand, refs, 2**60))
+
+
+def an_old_hand_may_write(patch: pytest.MonkeyPatch) -> None:
+    for module in (batches, claim, remove, resolve):
+        patch.setattr(module, "prove", lambda *_, **__: None)
+
+
+def a_batch_taken_over_keeps_untested_files(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(batches, "delete", lambda table: delete(table).where(false()))
+
+
+def no_last_look(patch: pytest.MonkeyPatch) -> None:
+    real = remove.after_sweep
+    patch.setattr(remove, "after_sweep", lambda standing: real(standing._replace(prefix=None)))
+
+
+def the_last_look_asks_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Recycler, "_keep_held", lambda *_: None)
+
+
+def vaults_are_trusted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProvenVaults, "_prove", lambda *_: None)
+
+
+def nothing_is_adopted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Batches, "unfinished_batches", lambda *_: ())
+
+
+def nothing_is_counted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(remove, "add", lambda *_: None)
+
+
+GUILTY: dict[Patch, tuple[Any, ...]] = {
+    nobody_holds: (*BEGIN, op.Drop(), op.Hold(n=1), op.Later(DUE), op.Round()),
+    no_retention: (*BEGIN, op.Drop(), op.Round()),
+    the_claim_trusts_what_was_due_before: (
+        *BEGIN,
+        op.Drop(),
+        op.Later(DUE),
+        op.Round(meanwhile=((("resolve.stored", 1), op.Undrop(again=True)),)),
+    ),
+    an_old_hand_may_write: (
+        *BEGIN,
+        op.Drop(),
+        op.Later(DUE),
+        op.Round(meanwhile=((("resolve.stored", 1), op.Later(61)),)),
+    ),
+    a_batch_taken_over_keeps_untested_files: (
+        *A_SWEPT_PREFIX,
+        op.Later(3_601),
+        op.Round(dies=(("resolve.stored", 1),), then="adopted"),
+        op.Hold("place"),
+        op.Round(),
+    ),
+    no_last_look: (
+        op.Enable(),
+        op.Load(fate="dies before committing"),
+        op.Later(270_000),
+        op.Round(meanwhile=((("claim.committed", 1), op.Upload()),)),
+    ),
+    the_last_look_asks_nobody: (*A_SWEPT_PREFIX, op.Hold("place"), op.Later(3_601), op.Round()),
+    vaults_are_trusted: (
+        *BEGIN,
+        op.Drop(how="keys"),
+        op.Later(DUE),
+        op.Round(meanwhile=((("claim.committed", 1), op.Unmount()),)),
+    ),
+    nothing_is_adopted: (*BEGIN, op.Drop(), op.Later(DUE), op.Round(dies=(("claim.committed", 1),), then="adopted")),
+    nothing_is_counted: (*BEGIN, op.Drop(), op.Later(DUE), op.Round()),
+}
+
+
+@pytest.mark.parametrize("sabotage", GUILTY, ids=lambda s: s.__name__)
+def test_a_missing_safety_piece_is_found_out(sabotage: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History(GUILTY[sabotage])
+    innocent = play(history)
+    sabotage(monkeypatch)
+
+    with pytest.raises(Violation):
+        play(history)
+
+    assert innocent.witness.gone
+
+
+def test_chance_alone_finds_that_nothing_is_retained(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_retention(monkeypatch)
+
+    @settings(
+        max_examples=100,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(histories())
+    def every_promise_holds(history: History) -> None:
+        play(history)
+
+    with pytest.raises(Violation, match="before it was due"):
+        every_promise_holds()
