@@ -28,19 +28,19 @@ from sexton.registry.store import Registry
 from sexton.storage.vaults import ProvenVaults
 from sexton.temporal import attributes, schedules
 from sexton.temporal.client import connect
-from workflows import ALL, ids, sandbox
+from workflows import ALL, ids, options, sandbox
 
 
-async def build(client: Client, settings: Settings, db: Database, activities_at_once: int = 16) -> Worker:
+async def build(client: Client, settings: Settings, db: Database) -> Worker:
     """Return a control worker: workflows and their activities, wired to this database and its vaults."""
     deployment, policy, r = settings.require_deployment(), settings.policy(), settings.recycle
-    registry, controls = Registry(db), ControlStore(db, settings.controls())
-    marks, leases = MarkStore(db, controls), LeaseStore(db, at_once=r.recycle_concurrency)
+    at_once, registry = options.activities_at_once(r.recycle_concurrency), Registry(db)
+    controls, leases = ControlStore(db, settings.controls()), LeaseStore(db, at_once=r.recycle_concurrency)
+    marks, turns = MarkStore(db, controls), TurnStore(db, controls, r.recycle_interval_seconds, r.recycle_concurrency)
     vaults = ProvenVaults(registry.vault, deployment, settings.s3.endpoint_url, last_round=registry.last_round)
     sweeper = Sweeper(marks, vaults, r.instance_recycler_worker_pool_size)
     recycler = Recycler(marks, leases, controls, vaults, SqlOwner(db), sweeper)
     rounds = RoundStore(db, leases, controls, r.recycle_interval_seconds)
-    turns = TurnStore(db, controls, r.recycle_interval_seconds, r.recycle_concurrency)
     server.start(settings.metrics, db, controls, policy, r.recycle_interval_seconds, sweeper.in_flight)
     return Worker(
         client,
@@ -50,8 +50,8 @@ async def build(client: Client, settings: Settings, db: Database, activities_at_
             activities.RecycleActivities(rounds, recycler, policy, attributes=not await attributes.missing(client)),
             activities.TickActivities(turns, lambda: schedules.nudge(client, deployment)),
         ),
-        activity_executor=ThreadPoolExecutor(activities_at_once, thread_name_prefix="activity"),
-        max_concurrent_activities=activities_at_once,
+        activity_executor=ThreadPoolExecutor(at_once, thread_name_prefix="activity"),
+        max_concurrent_activities=at_once,
         workflow_runner=sandbox.runner(),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=timedelta(seconds=20),  # longer than a page: what was deleted is still stored

@@ -13,6 +13,7 @@ def build(recycle: RecycleActivities, tick: TickActivities) -> Sequence[Callable
     """Return the activities to register."""
     return [
         recycle.open_round,
+        recycle.abandon_round,
         recycle.release_lease,
         recycle.make_plan,
         recycle.find_plan,

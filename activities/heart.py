@@ -35,14 +35,18 @@ class Heart:
         self._stop.set()
         self._thread.join()
 
+    def alive(self) -> None:
+        """Say that the work goes on, and do not ask whether it should stop."""
+        self._last = time.monotonic()
+
     def beat(self) -> None:
-        """Say that the work goes on.
+        """Say that the work goes on, and stop here if it should.
 
         Raises:
             CancelledError: it was cancelled, or paused in Temporal: stop here, between two pages.
             ApplicationError: the worker shuts down; another attempt goes on.
         """
-        self._last = time.monotonic()
+        self.alive()
         if activity.is_cancelled():
             raise CancelledError("cancelled between pages")
         if activity.is_worker_shutdown():

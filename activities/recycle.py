@@ -34,11 +34,17 @@ class RecycleActivities:
     @activity.defn(no_thread_cancel_exception=True)
     def open_round(self, order: OpenOrder) -> Opened:
         """Acquire the lease for this run and open its round; retried until the lease or a slot is free."""
-        with refusals(), Heart():
+        with refusals(), Heart() as heart:
             run = order.run or str(activity.info().workflow_run_id)
             opened = self._rounds.open(order.instance, run, order.plan, self._policy)
-            self._recycler.announce(opened)
+            self._recycler.announce(opened, heart.alive)
             return opened.model_copy(update={"attributes": self._attributes})
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def abandon_round(self, order: OpenOrder) -> None:
+        """End a round that was called off while it waited for its lease."""
+        with refusals(), Heart():
+            self._rounds.abandon(order.run or str(activity.info().workflow_run_id))
 
     @activity.defn(no_thread_cancel_exception=True)
     def release_lease(self, order: ReleaseOrder) -> None:

@@ -9,7 +9,7 @@ as the check, or FOR UPDATE under REPEATABLE READ, was seen to let both sides wi
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, text, update
 from sqlalchemy.exc import OperationalError
 
 from sexton.db.engine import Database
@@ -17,6 +17,7 @@ from sexton.db.tables import Tables
 from sexton.errors import GuardBusy, SextonError
 
 LOCK_NOT_AVAILABLE = "55P03"
+SECOND_LOCK_MS = 500
 EVERYTHING = "*"
 """The guard row for what concerns all instances: registering vaults, counting leases."""
 
@@ -41,7 +42,9 @@ def deciding(db: Database, *instances: str) -> Iterator[Connection]:
     """
     with db.write() as connection:
         try:
-            for instance in instances:
+            for n, instance in enumerate(instances):
+                if n and db.dialect == "postgresql":  # whoever holds the first must not wait long for the second
+                    connection.execute(text(f"SET LOCAL lock_timeout = '{SECOND_LOCK_MS}ms'"))
                 take(connection, db.t, instance)
         except OperationalError as e:
             if getattr(e.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:

@@ -4,9 +4,9 @@ A hold keeps what is not claimed yet; a claim that came first is irrevocable, an
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import Connection, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, insert, or_, select, tuple_, update
 
 from sexton.control.store import whoami
 from sexton.crashpoints import reached
@@ -14,6 +14,7 @@ from sexton.db.engine import Database
 from sexton.errors import BadInput, SextonError
 from sexton.guard import deciding
 from sexton.message import Message
+from sexton.refusals import check_text
 
 MAX_SECONDS = 3650 * 86_400
 REASON_CHARACTERS = 500
@@ -59,10 +60,11 @@ class HoldStore:
         Raises:
             UnknownInstance: no such instance.
             BadInput: the length, reason, vault or prefix is not acceptable.
-            TooLate: the one mark it names is claimed or gone.
+            TooLate: the one mark it names is claimed or gone, and nothing below it is left.
         """
         if not 0 < seconds <= MAX_SECONDS:
             raise BadInput(f"a hold lasts 1 to {MAX_SECONDS} seconds, not {seconds}")
+        check_text(wanted.reason, wanted.placed_by, *(v for v in (wanted.mark_id, wanted.vault, wanted.prefix) if v))
         if not 0 < len(wanted.reason.strip()) <= REASON_CHARACTERS:
             raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is held")
         t = self._db.t
@@ -114,29 +116,50 @@ class HoldStore:
             here = and_(t.vault.c.instance == wanted.instance, t.vault.c.name == wanted.vault)
             if c.execute(select(t.vault.c.name).where(here)).one_or_none() is None:
                 raise BadInput(f"instance {wanted.instance} has no vault {wanted.vault}; see: sexton vault list")
-            if "\0" in str(wanted.prefix):
-                raise BadInput("a prefix holds no NUL")
 
     def _claimed(self, c: Connection, wanted: Hold) -> int:
-        """Return how many claimed marks this hold would have kept; refuse where it would keep nothing at all."""
-        mark, file, history = self._db.t.mark, self._db.t.mark_file, self._db.t.mark_history
-        claimed = and_(mark.c.instance == wanted.instance, mark.c.state == "CLAIMED")
+        """Return how many claimed marks this hold comes too late for, as far as marks tell.
+
+        Raises:
+            TooLate: the mark is claimed or gone, and nothing below it is left to keep.
+        """
+        mark, file = self._db.t.mark, self._db.t.mark_file
+        here = mark.c.instance == wanted.instance
         if wanted.scope == "mark":
-            what = f"{wanted.mark_kind} {wanted.mark_id}"
-            named = and_(mark.c.id == wanted.mark_id, mark.c.kind == wanted.mark_kind)
-            its_state = select(mark.c.state).where(mark.c.instance == wanted.instance, named)
-            state = c.execute(its_state).scalar_one_or_none()
-            if state == "CLAIMED":
-                raise TooLate(f"{what} is claimed: its files are being deleted")
-            gone = and_(history.c.id == wanted.mark_id, history.c.kind == wanted.mark_kind)
-            if state is None and c.execute(select(gone).where(history.c.instance == wanted.instance, gone)).first():
-                raise TooLate(f"{what} is gone; see: sexton why {wanted.mark_id}")
-            claimed = and_(claimed, mark.c.parent_kind == wanted.mark_kind, mark.c.parent_id == wanted.mark_id)
+            here = and_(here, or_(self._is(mark, wanted), tuple_(mark.c.kind, mark.c.id).in_(self._below(wanted))))
+            left = c.execute(select(mark.c.state).where(here, mark.c.state != "CLAIMED").limit(1)).first()
+            if left is None and (past := self._past(c, wanted)):
+                raise TooLate(f"{wanted.mark_kind} {wanted.mark_id} is {past}; see: sexton why {wanted.mark_id}")
         if wanted.scope == "prefix":
             prefix = str(wanted.prefix)
             its = and_(file.c.id == mark.c.id, file.c.kind == mark.c.kind, file.c.instance == mark.c.instance)
             under = and_(file.c.vault == wanted.vault, func.substr(file.c.key, 1, len(prefix)) == prefix)
             by_file = select(1).where(its, under, file.c.outcome.is_(None)).exists()
             by_prefix = and_(mark.c.vault == wanted.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
-            claimed = and_(claimed, or_(by_file, by_prefix))
-        return int(c.execute(select(func.count()).select_from(mark).where(claimed)).scalar_one())
+            here = and_(here, or_(by_file, by_prefix))
+        claimed = select(func.count()).select_from(mark).where(here, mark.c.state == "CLAIMED")
+        return int(c.execute(claimed).scalar_one())
+
+    def _past(self, c: Connection, wanted: Hold) -> str:
+        """Return what became of the one mark named: claimed, gone, or empty where it was never seen."""
+        for table, said in (
+            (self._db.t.mark, "claimed: its files are being deleted"),
+            (self._db.t.mark_history, "gone"),
+        ):
+            if c.execute(select(table.c.id).where(self._is(table, wanted))).first() is not None:
+                return said
+        return ""
+
+    def _is(self, table: Table, wanted: Hold) -> ColumnElement[bool]:
+        named = and_(table.c.id == wanted.mark_id, table.c.kind == wanted.mark_kind)
+        return and_(table.c.instance == wanted.instance, named)
+
+    def _below(self, wanted: Hold) -> Select[Any]:
+        """Select the marks that name one as an ancestor, from mark to mark; UNION ends a circle."""
+        mark = self._db.t.mark
+        mine = mark.c.instance == wanted.instance
+        children = and_(mine, mark.c.parent_kind == wanted.mark_kind, mark.c.parent_id == wanted.mark_id)
+        below = select(mark.c.kind, mark.c.id).where(children).cte("below", recursive=True)
+        deeper = and_(mine, mark.c.parent_kind == below.c.kind, mark.c.parent_id == below.c.id)
+        below = below.union(select(mark.c.kind, mark.c.id).where(deeper))
+        return select(below.c.kind, below.c.id)

@@ -90,7 +90,7 @@ class Rig:
 
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
         opened = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy)
-        self.recycler.announce(opened)
+        self.recycler.announce(opened, lambda: None)
         adopted = RangeReceipt()
         if opened.may_delete:
             order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE)

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import is_cancelled_exception
+from temporalio.exceptions import ActivityError
 
 T = TypeVar("T")
 
@@ -54,11 +54,13 @@ class Controls:
         except asyncio.CancelledError:  # not finally: a workflow that leaves a worker's cache must do nothing more
             await _end(task)
             raise
+        told = not task.done()  # a pause may be taken back before the page has ended
         await _end(task)
         try:
             return task.result()
-        except (asyncio.CancelledError, Exception) as e:
-            if (self._cancel or self._pause) and is_cancelled_exception(e):
+        except (asyncio.CancelledError, ActivityError) as e:
+            # An activity that waits for a lease answers a cancel with "busy": Temporal does not try it again then.
+            if told:
                 raise Told from e
             raise
 
@@ -81,6 +83,8 @@ async def _end(task: "asyncio.Task[Any]") -> None:
     if not task.done():
         task.cancel()
         await workflow.wait([task])
+    if not task.cancelled():
+        task.exception()  # seen, whether or not anybody asks for it
 
 
 def stop_if_cancelled() -> None:

@@ -26,7 +26,9 @@ CATALOG_WRITE: dict[str, Any] = {
 """A few statements; the database may be away for a while."""
 
 LEASE: dict[str, Any] = {
-    "start_to_close_timeout": timedelta(seconds=120),
+    "start_to_close_timeout": timedelta(
+        minutes=15
+    ),  # it also proves every vault of the instance; silent ones take long
     "schedule_to_close_timeout": timedelta(hours=24),
     "heartbeat_timeout": HEARTBEAT,
     # Often: a lease that a killed round left behind is taken over within 5 s of its end. Retries make no history.
@@ -53,6 +55,11 @@ BATCH_DELETE: dict[str, Any] = {
 FIRST_BACKOFF_SECONDS = 10.0
 MAX_TRIES = 6
 """Failed kinds are tried again after 10 s, 20 s, … 160 s; then the round fails, and its next try is a new one."""
+RANGES_AT_ONCE = 4
+"""Ranges of one round under way at the same time; a worker has room for those of ``recycle_concurrency`` rounds, so
+that none waits in a queue while its lease runs out."""
+MOST_RANGES, SHORT_ACTIVITIES = 256, 16
+"""Threads of a worker: for ranges at most, and for everything else."""
 MAX_LEASES_LOST = 5
 """Leases one run may lose; it loses one when its worker was away for longer than a lease."""
 
@@ -60,3 +67,8 @@ MAX_LEASES_LOST = 5
 def backoff(tries: int) -> float:
     """Return the seconds to wait after so many failed tries."""
     return FIRST_BACKOFF_SECONDS * float(2 ** (tries - 1))
+
+
+def activities_at_once(rounds: int) -> int:
+    """Return the activities one worker should take at once, where so many rounds may run."""
+    return min(MOST_RANGES, RANGES_AT_ONCE * rounds) + SHORT_ACTIVITIES

@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
         LEASE,
         MAX_LEASES_LOST,
         MAX_TRIES,
+        RANGES_AT_ONCE,
         backoff,
     )
 
@@ -72,15 +73,15 @@ class RecycleInstance(Controls):
         carried = request.carried
         self._request = request
         self._run = carried.run if carried else ""
-        self._opened: Opened | None = None
+        self._opened: Opened | None = carried.opened if carried else None
         self._plan: Plan | None = None
         self._plan_id = carried.plan if carried else request.plan
         self._kinds = {k.kind: k for k in carried.kinds} if carried else {}
         self._faults = dict(carried.faults) if carried else {}
         self._adopted: dict[str, int] = {}
+        self._aside = 0
         self._leases = carried.leases if carried else 0
         self._tries = carried.tries if carried else 0
-        self._pause = carried.paused if carried else False
         self._lost = carried.lost_leases if carried else 0
         self._doing = "WAITING"
         self._error = ""
@@ -97,8 +98,8 @@ class RecycleInstance(Controls):
             while (report := await self._go()) is None:
                 pass
         except (asyncio.CancelledError, FailureError) as e:  # a bug fails the workflow task, and waits for its mending
-            if self._opened is not None:
-                cancelled = is_cancelled_exception(e)
+            cancelled = is_cancelled_exception(e)
+            if self._opened is not None or cancelled:
                 close = self._close(CANCELLED if cancelled else FAILED, "cancelled" if cancelled else _told(e))
                 await asyncio.shield(close)
             raise
@@ -132,6 +133,7 @@ class RecycleInstance(Controls):
         """Work under one lease; return the report, or None where another go is needed."""
         if self._pause:
             self._say("PAUSED")
+            await self._release("paused")
             await self.while_paused()
         try:
             if self._cancel:
@@ -140,7 +142,8 @@ class RecycleInstance(Controls):
         except Told:
             if self._cancel:
                 return await self._close(CANCELLED, "cancelled")
-            await self._release("paused")
+            if not self._pause:  # taken back already; what was cut short goes on under a new epoch
+                await self._release("resumed")
             return None
         except ActivityError as e:
             # A round that was paused or backing off is refused its lease: it ends as it would have under it.
@@ -148,11 +151,15 @@ class RecycleInstance(Controls):
                 raise
             end = End(error=_told(e), halted=_type(e) == ids.HALTED, fatal=True)
         if end.full:
-            workflow.continue_as_new(self._request.model_copy(update={"carried": self._carried()}))
+            if not (self._cancel or self._pause):
+                workflow.continue_as_new(self._request.model_copy(update={"carried": self._carried()}))
+            return None
         self._error = end.error
         if end.lost:
             self._lost += 1
             if self._lost <= MAX_LEASES_LOST:
+                # Where it is ours after all (another attempt took the batch) the next one is a new epoch.
+                await self._release("lost its lease")
                 return None
         if end.halted:
             return await self._close(STOPPED, end.error)
@@ -171,12 +178,7 @@ class RecycleInstance(Controls):
     async def _work(self) -> End:
         """Take the lease, then do everything that is left to do."""
         self._say("WAITING")
-        order = OpenOrder(
-            instance=self._request.instance,
-            plan=self._request.plan,
-            requested_by=self._request.requested_by,
-            run=self._run,
-        )
+        order = self._order()
         opened = await workflow.execute_activity_method(
             RecycleActivities.open_round, order, **LEASE, summary="take the lease"
         )
@@ -193,7 +195,9 @@ class RecycleInstance(Controls):
                 raise
             return _end(e)
         if not opened.may_delete:
-            return End()
+            # It was enabled when this round began: what is left is not done, and nobody may call it a success.
+            left = any(not k.finished for k in self._kinds.values())
+            return End(error="the instance was set to observe", fatal=True) if left else End()
         self._say("RECYCLING")
         for k in plan.kinds:
             self._kinds.setdefault(k.kind, KindProgress(kind=k.kind, due=k.marks))
@@ -202,7 +206,8 @@ class RecycleInstance(Controls):
         for wave in waves(by_name, plan.policy.after):
             # A failing kind does not cancel another; what must come after it waits.
             free = [k for k in wave if not self._before(plan, k)]
-            runs = (self._recycle(opened, plan, by_name[k]) for k in free)
+            turns = asyncio.Semaphore(RANGES_AT_ONCE)
+            runs = (self._recycle(opened, plan, by_name[k], turns) for k in free)
             ends = dict(zip(free, await asyncio.gather(*runs, return_exceptions=True), strict=True))
             stop_if_cancelled()
             for kind, error in ends.items():
@@ -239,7 +244,7 @@ class RecycleInstance(Controls):
             if is_cancelled_exception(e) or _type(e) in (ids.LEASE_LOST, ids.HALTED):
                 raise
             return _told(e)
-        self._adopted = receipt.held
+        self._adopted, self._aside = receipt.held, self._aside + receipt.quarantined
         self._faults |= receipt.faults
         stop_if_cancelled()
         return ""
@@ -260,7 +265,7 @@ class RecycleInstance(Controls):
         stop_if_cancelled()
         return plan
 
-    async def _recycle(self, opened: Opened, plan: Plan, kind: KindPlan) -> None:
+    async def _recycle(self, opened: Opened, plan: Plan, kind: KindPlan, turns: asyncio.Semaphore) -> None:
         """Go through one kind, range by range, until it is finished or the history is full."""
         name = kind.kind
         self._note(name, error="")
@@ -276,10 +281,11 @@ class RecycleInstance(Controls):
                 after=so_far.cursor,
                 upload_grace_seconds=plan.policy.upload_grace_seconds,
             )
-            began = workflow.now()
-            receipt = await workflow.execute_activity_method(
-                RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {so_far.ranges}"
-            )
+            async with turns:
+                began = workflow.now()
+                receipt = await workflow.execute_activity_method(
+                    RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {so_far.ranges}"
+                )
             self._note(
                 name,
                 elapsed_ms=so_far.elapsed_ms + round((workflow.now() - began).total_seconds() * 1000),
@@ -306,6 +312,9 @@ class RecycleInstance(Controls):
 
     async def _close(self, state: str, error: str) -> RoundReport:
         if self._opened is None:
+            await workflow.execute_activity_method(
+                RecycleActivities.abandon_round, self._order(), **CATALOG_WRITE, summary="it never had a lease"
+            )
             return RoundReport(round=0, instance=self._request.instance, state=state, error=error)
         self._say("CLOSING")
         plan, kinds = self._plan, tuple(self._kinds.values())
@@ -314,13 +323,13 @@ class RecycleInstance(Controls):
             held += Counter(kind.held)
         order = CloseOrder(
             opened=self._opened,
-            plan=plan.id if plan else None,
+            plan=self._plan_id,
             outcome=state,
             error=error,
             scanned=sum(k.scanned for k in kinds),
-            due=plan.marks if plan else 0,
+            due=plan.marks if plan else sum(k.due for k in kinds),
             held=dict(held),
-            quarantined=sum(k.quarantined for k in kinds),
+            quarantined=self._aside + sum(k.quarantined for k in kinds),
             kinds=kinds,
             faults=self._faults,
             leases=self._leases,
@@ -344,14 +353,21 @@ class RecycleInstance(Controls):
     def _note(self, kind: str, **changed: object) -> None:
         self._kinds[kind] = self._kinds[kind].model_copy(update=changed)
 
+    def _order(self) -> OpenOrder:
+        return OpenOrder(
+            instance=self._request.instance,
+            plan=self._request.plan,
+            run=self._run,
+        )
+
     def _carried(self) -> Carried:
         return Carried(
+            opened=self._opened,
             run=self._run,
             plan=self._plan_id,
             leases=self._leases - 1,  # it is taken again by the same run, at the same epoch
             lost_leases=self._lost,
             tries=self._tries,
-            paused=self._pause,
             kinds=tuple(self._kinds.values()),
             faults=self._faults,
         )

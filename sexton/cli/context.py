@@ -113,4 +113,5 @@ def said(reason: str) -> str:
     """Return a reason, or refuse an empty one: others must know why."""
     if not reason.strip():
         raise WrongUsage("say why: --reason takes a few words that others will read")
-    return reason.strip()
+    # A terminal of another encoding may send bytes that are no text; a stop must not fail for that.
+    return reason.strip().encode(errors="replace").decode()

@@ -47,19 +47,19 @@ def apply(
     Example: sexton apply 7
     """
     from sexton.cli.running import run_round
+    from sexton.control.port import NotEnabled
     from sexton.recycle.plans import PlanStore
-    from sexton.recycle.port import NotEnabled, PlanRefused
-    from sexton.recycle.status import plan_state
+    from sexton.recycle.port import PlanRefused
     from sexton.registry.store import Registry
 
     with opened() as (settings, db):
         found = PlanStore(db).find_plan(plan)
         of = found.instance
-        if (state := plan_state(db, plan)) != "PLANNED":
+        if (state := PlanStore(db).state(plan)) != "PLANNED":
             raise PlanRefused(f"plan {plan} is not an open plan of {of}: {state}; make a new one: sexton plan {of}")
         if Registry(db).instance(of).mode == "observe":
             raise NotEnabled(f"{of} only observes; run: sexton enable {of}")
-        controls(settings, db).check(of)  # the round asks again; here it is asked before anybody says yes
+        controls(settings, db).admit(of)  # the round asks again; here it is asked before anybody says yes
         if not as_json:
             _print(found, observes=False)
         if not yes:

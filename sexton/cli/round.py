@@ -90,7 +90,7 @@ def run(instance: Instance, as_json: Json = False) -> None:
 
     with opened() as (settings, db):
         Registry(db).instance(instance)
-        controls(settings, db).check(instance)
+        controls(settings, db).admit(instance)
         request = RecycleRequest(instance=instance, requested_by="cli")
         report = run_round(settings, db, request, watch=not as_json)
     end(report, as_json)

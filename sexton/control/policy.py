@@ -7,7 +7,7 @@ windows, rounds run only inside one of them.
 import datetime as dt
 import re
 import zoneinfo
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sexton.control.model import ALL, Control, Halt, Kind
@@ -43,7 +43,7 @@ def parse_window(text: str) -> Window:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
         raise BadInput(f"window {text!r}: {found['zone']!r} is no time zone, e.g. Europe/Berlin") from e
     start, end = (_minutes(text, found[n]) for n in ("start", "end"))
-    if start == end:
+    if start == end or start == 24 * 60:
         raise BadInput(f"window {text!r} is empty: it starts when it ends; for the whole day write 00:00-24:00")
     return Window(frozenset(_days(text, found["days"])), start, end, zone)
 
@@ -70,9 +70,20 @@ def opens_at(windows: Iterable[Window], now: int) -> int:
 
 def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
     """Return why the instance must not be worked on now, or None."""
+    return halts(controls, now)(instance)
+
+
+def halts(controls: Sequence[Control], now: int) -> Callable[[str], Halt | None]:
+    """Return what tells of an instance why it must not be worked on now, or None; for many instances."""
     of: dict[Kind, dict[str, Control]] = {k: {} for k in Kind}
     for control in controls:
         of[control.kind].setdefault(control.name, control)
+    windows = [parse_window(text) for text in of[Kind.WINDOW]]
+    closed = not is_open(windows, now)
+    return lambda instance: _halt(of, instance, opens_at(windows, now) if closed else None)
+
+
+def _halt(of: Mapping[Kind, Mapping[str, Control]], instance: str, closed_until: int | None) -> Halt | None:
     for name, what, start in ((ALL, "everything", "--all"), (instance, instance, instance)):
         if (stop := of[Kind.STOP].get(name)) is not None:
             why = f"{what} is stopped by {stop.set_by or 'somebody'}: {stop.reason or 'no reason given'}"
@@ -91,13 +102,12 @@ def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
             todo=f"to add it: sexton lists add whitelist {instance}",
             since=max((c.since for c in only.values() if c.since is not None), default=None),
         )
-    windows = [parse_window(text) for text in of[Kind.WINDOW]]
-    if not is_open(windows, now):
+    if closed_until is not None:
         return Halt(
             by=Kind.WINDOW,
             why=f"outside the windows {'; '.join(sorted(of[Kind.WINDOW]))}",
             todo="it goes on by itself when one opens",
-            until=opens_at(windows, now),
+            until=closed_until,
         )
     return None
 

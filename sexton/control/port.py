@@ -14,9 +14,13 @@ class Halted(SextonError):
         self.halt = halt
 
 
+class NotEnabled(SextonError):
+    """The instance only observes; nothing of it may be deleted."""
+
+
 class Gate(Protocol):
     """What is said now about an instance; asked before every page, no answer is older than 5 s."""
 
     def check(self, instance: str) -> frozenset[str]:
-        """Return the vault whitelist (empty: every vault), or raise ``Halted``."""
+        """Return the vault whitelist (empty: every vault), or raise ``Halted`` or ``NotEnabled``."""
         ...

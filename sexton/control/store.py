@@ -8,10 +8,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.control.model import ALL, Control, Halt, Kind
 from sexton.control.policy import halt, parse_window, vault_whitelist
-from sexton.control.port import Halted
+from sexton.control.port import Halted, NotEnabled
 from sexton.db.engine import Database
 from sexton.errors import BadInput
 from sexton.guard import UnknownInstance
+from sexton.refusals import check_text
+
+NAME_CHARACTERS = 200
 
 
 class ControlStore:
@@ -28,6 +31,9 @@ class ControlStore:
             BadInput: the name is not of the kind's form, or no such vault exists.
             UnknownInstance: a stop or list names no registered instance.
         """
+        check_text(name, reason, by)
+        if not 0 < len(name) <= NAME_CHARACTERS:
+            raise BadInput(f"a name has 1 to {NAME_CHARACTERS} characters, this one has {len(name)}")
         t = self._db.t.control
         with self._db.write() as c:
             self._check(c, kind, name)
@@ -57,15 +63,33 @@ class ControlStore:
         """Return why the instance must not be worked on now, as a transaction sees it."""
         return halt(self.all_in(c), instance, self._db.now(c))
 
-    def check(self, instance: str) -> frozenset[str]:
-        """Return the vault whitelist (empty: every vault).
+    def admit(self, instance: str) -> frozenset[str]:
+        """Return the vault whitelist (empty: every vault); a round may begin, if only to observe.
 
         Raises:
             Halted: a stop, a list or a window keeps the instance.
         """
         with self._db.read() as c:
-            controls, now = self.all_in(c), self._db.now(c)
-        if (why := halt(controls, instance, now)) is not None:
+            return self._admit(c, instance)
+
+    def check(self, instance: str) -> frozenset[str]:
+        """Return the vault whitelist (empty: every vault); files may be deleted.
+
+        Raises:
+            Halted: a stop, a list or a window keeps the instance.
+            NotEnabled: the instance only observes.
+        """
+        t = self._db.t.instance
+        with self._db.read() as c:
+            whitelist = self._admit(c, instance)
+            mode = c.execute(select(t.c.mode).where(t.c.id == instance)).scalar_one_or_none()
+        if mode != "enabled":
+            raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
+        return whitelist
+
+    def _admit(self, c: Connection, instance: str) -> frozenset[str]:
+        controls = self.all_in(c)
+        if (why := halt(controls, instance, self._db.now(c))) is not None:
             raise Halted(why)
         return vault_whitelist(controls)
 

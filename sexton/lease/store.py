@@ -46,7 +46,7 @@ class LeaseStore:
                 c.execute(insert(row).values(instance=instance, job=job))
             else:
                 epoch = found.epoch + 1
-                if found.state == "BUSY" and found.expires_at > now:
+                if found.state == "BUSY" and now < found.expires_at <= now + 2 * self.ttl_seconds * 1000:
                     if found.owner != owner:
                         left = (found.expires_at - now) // 1000
                         raise LeaseBusy(f"a round of {instance} is running ({found.owner}); its lease ends in {left} s")
@@ -63,8 +63,8 @@ class LeaseStore:
     def _busy(self, c: Connection, instance: str, job: str, now: int) -> int:
         """Return how many other instances are being worked on."""
         row = self._db.t.lease
-        held = and_(row.c.job == job, row.c.state == "BUSY", row.c.expires_at > now, row.c.instance != instance)
-        return int(c.execute(select(func.count()).where(held)).scalar_one())
+        others = and_(busy(row, job, now, self.ttl_seconds), row.c.instance != instance)
+        return int(c.execute(select(func.count()).where(others)).scalar_one())
 
     def renew(self, lease: Lease) -> None:
         """Prove the lease is still ours and move its end forward.
@@ -88,6 +88,15 @@ class LeaseStore:
         row = self._db.t.lease
         with self._db.write() as c:
             c.execute(update(row).where(_held(row, lease)).values(state="IDLE", owner="", expires_at=None))
+
+
+def busy(row: Table, job: str, now: int, ttl_seconds: int = TTL_SECONDS) -> ColumnElement[bool]:
+    """Return the condition that a lease of a job is held at ``now`` (ms since 1970).
+
+    One that would end later than any lease can was taken while the database's clock was ahead: it holds nobody up.
+    """
+    ends = row.c.expires_at
+    return and_(row.c.job == job, row.c.state == "BUSY", ends > now, ends <= now + 2 * ttl_seconds * 1000)
 
 
 def _held(row: Table, lease: Lease) -> ColumnElement[bool]:

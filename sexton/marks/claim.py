@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import and_, delete, select, update
 
-from sexton.control.port import Halted
+from sexton.control.port import Halted, NotEnabled
 from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
@@ -20,7 +20,6 @@ from sexton.marks.holders import kept
 from sexton.marks.model import CHUNK_MARKS, Claimed, Hand, Ref
 from sexton.marks.rows import among
 from sexton.marks.tally import add
-from sexton.recycle.port import NotEnabled
 
 
 class Claims:

@@ -12,9 +12,6 @@ from sexton.db.engine import Database
 from sexton.marks.model import Hand, Ref
 from sexton.marks.rows import among
 
-DEPTH = 16
-"""Ancestors looked at, as in the contract's undrop."""
-
 Holder = Callable[[Database, Connection, Hand, Collection[Ref], int], Mapping[Ref, str]]
 """(database, transaction, batch, marks with stored files, now) → the marks it keeps, each with the holder's name."""
 
@@ -41,7 +38,8 @@ def operator_holds(db: Database, c: Connection, hand: Hand, refs: Collection[Ref
             return dict.fromkeys(refs, name(h.id))
     by_mark = {Ref(h.mark_kind, h.mark_id): name(h.id) for h in holds if h.scope == "mark"}
     if by_mark:
-        found |= _with_ancestors(db, c, hand.instance, refs, by_mark)
+        for ref, chain in ancestors(db, c, hand.instance, refs).items():
+            found.update((ref, by_mark[held]) for held in chain & by_mark.keys())
     file = db.t.mark_file
     for h in holds:
         if h.scope == "prefix":
@@ -60,22 +58,20 @@ def name(hold: int) -> str:
     return f"hold {hold}"
 
 
-def _with_ancestors(
-    db: Database, c: Connection, instance: str, refs: Collection[Ref], held: Mapping[Ref, str]
-) -> dict[Ref, str]:
-    """Return those of ``refs`` that are held or have an ancestor that is; it may be marked, gone or unknown."""
-    found = {r: held[r] for r in refs if r in held}
-    at: dict[Ref, set[Ref]] = {r: {r} for r in refs if r not in found}
-    for _ in range(DEPTH):
-        if not at:
-            break
+def ancestors(db: Database, c: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, set[Ref]]:
+    """Return each mark with itself and all that is above it, marked, gone or unknown."""
+    found = {r: {r} for r in refs}
+    below = {r: {r} for r in refs}  # where the walk up stands → the marks it began at
+    while below:
         above: dict[Ref, set[Ref]] = {}
         for table in (db.t.mark, db.t.mark_history):
-            named = and_(table.c.instance == instance, table.c.parent_id.is_not(None), among(db, table, at))
+            named = and_(table.c.instance == instance, table.c.parent_id.is_not(None), among(db, table, below))
             for row in c.execute(select(table.c.kind, table.c.id, table.c.parent_kind, table.c.parent_id).where(named)):
-                above.setdefault(Ref(row.parent_kind, row.parent_id), set()).update(at[Ref(row.kind, row.id)])
-        for parent, below in above.items():
-            if parent in held:
-                found |= {r: held[parent] for r in below if r not in found}
-        at = {parent: below - found.keys() for parent, below in above.items() if below - found.keys()}
+                above.setdefault(Ref(row.parent_kind, row.parent_id), set()).update(below[Ref(row.kind, row.id)])
+        below = {}
+        for parent, marks in above.items():
+            if new := {r for r in marks if parent not in found[r]}:  # a chain may be a circle
+                below[parent] = new
+                for r in new:
+                    found[r].add(parent)
     return found

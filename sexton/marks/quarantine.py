@@ -5,12 +5,14 @@ A round retries some by itself: UNKNOWN_VAULT when the vault is added, DELETE_FA
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, and_, delete, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, literal, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.db.engine import Database
 from sexton.errors import BadInput
 from sexton.guard import deciding
-from sexton.marks.model import Ref
+from sexton.marks.model import DONE, Ref
+from sexton.marks.tally import add
 from sexton.message import Message
 
 
@@ -75,7 +77,8 @@ class QuarantineStore:
         if reason is not None:
             chosen = and_(chosen, mark.c.quarantined_reason == reason)
         with deciding(self._db, instance) as c:
-            freed = c.execute(update(mark).where(chosen).values(quarantined_reason=None, failures=0)).rowcount
+            fresh = {"quarantined_reason": None, "failures": 0, "next_try_at": self._db.now(c)}
+            freed = c.execute(update(mark).where(chosen).values(**fresh)).rowcount
         if ref is not None and not freed:
             raise BadInput(f"{ref.kind} {ref.id} of {instance} is not set aside; see: sexton why {ref.id}")
         return freed
@@ -96,21 +99,32 @@ class QuarantineStore:
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
             named = and_(mark.c.instance == instance, self._is(ref))
-            locked = c.execute(select(mark.c.quarantined_reason).where(named).with_for_update()).one_or_none()
+            wanted = select(mark.c.quarantined_reason, mark.c.batch, mark.c.vault).where(named).with_for_update()
+            locked = c.execute(wanted).one_or_none()
             if not found or locked is None or locked.quarantined_reason is None:
                 raise BadInput(f"{ref.kind} {ref.id} of {instance} is not set aside; see: sexton why {ref.id}")
+            its = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
+            sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
+            gone = c.execute(select(*sums).where(its, file.c.outcome.in_(DONE))).one()
             same = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
             made = {
                 "claimed_at": func.coalesce(mark.c.claimed_at, literal(now, mark.c.claimed_at.type)),
                 "gone_at": literal(now, mark.c.claimed_at.type),
                 "batch": func.coalesce(mark.c.batch, 0),
                 "round": literal(0),
-                "objects": mark.c.objects_gone,
-                "bytes": mark.c.bytes_gone,
+                "objects": mark.c.objects_gone + gone.files,
+                "bytes": mark.c.bytes_gone + gone.bytes,
                 "discarded": literal(why[:500]),
             }
             row = select(*[mark.c[n] for n in same], *[v.label(n) for n, v in made.items()]).where(named)
-            c.execute(insert(history).from_select([*same, *made], row))
+            told = (postgresql if self._db.dialect == "postgresql" else sqlite).insert(history)
+            told = told.from_select([*same, *made], row)
+            again = {n: told.excluded[n] for n in made}  # an id that was marked anew from an old snapshot
+            c.execute(told.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=again))
+            if gone.files:  # counted in the round that deleted them, whose report is written
+                in_round = select(self._db.t.batch.c.round).where(self._db.t.batch.c.id == locked.batch)
+                counts = {"deleted": gone.files, "bytes_freed": gone.bytes}
+                add(self._db, c, c.execute(in_round).scalar_one(), {(ref.kind, locked.vault): counts})
             for table in (file, mark):
                 its = and_(table.c.instance == instance, table.c.kind == ref.kind, table.c.id == ref.id)
                 c.execute(delete(table).where(its))

@@ -17,6 +17,7 @@ from sexton.control.store import ControlStore
 from sexton.db.engine import Database
 from sexton.db.schema import first_line
 from sexton.errors import SextonError
+from sexton.lease.store import busy
 from sexton.metrics.model import Figures, InstanceFigures
 from sexton.recycle import policy as rules
 from sexton.recycle.counters import read_counters
@@ -59,7 +60,7 @@ class FigureStore:
 
     def _figures(self, c: Connection) -> Figures:
         t, now = self._db.t, self._db.now(c)
-        held = and_(t.lease.c.job == JOB, t.lease.c.state == "BUSY", t.lease.c.expires_at > now)
+        held = busy(t.lease, JOB, now)
         controls = self._controls.all_in(c)
         oldest, aside, vaults, last = self._oldest_due(c, now), self._aside(c), self._vaults(c), self._last(c)
         instances = tuple(

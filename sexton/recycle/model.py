@@ -4,7 +4,7 @@ Messages ignore unknown fields and bound nothing: old histories are read again o
 since 1970 on the database's clock.
 """
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from sexton.lease.model import Lease
 from sexton.message import Message
@@ -91,11 +91,13 @@ class KindProgress(Message):
     elapsed_ms: int = 0
     error: str = ""
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def objects_per_second(self) -> float | None:
         """Return the rate so far, None before anything went."""
         return 1000 * self.objects / self.elapsed_ms if self.objects and self.elapsed_ms else None
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def seconds_left(self) -> float | None:
         """Return how long it will take at the rate at which marks were looked at so far."""
@@ -108,7 +110,6 @@ class Progress(Message):
     """The answer to the query ``progress``.
 
     ``doing`` is one of WAITING (for its lease), ADOPTING, PLANNING, RECYCLING, PAUSED, BACKING_OFF, CLOSING, ENDED.
-    ``due_after_ms`` is what remains of a backoff as it began.
     """
 
     instance: str
@@ -127,11 +128,11 @@ class Carried(Message):
     """What a run hands to the next one when its history has grown long."""
 
     run: str
+    opened: Opened | None = None
     plan: int | None
     leases: int
     lost_leases: int
     tries: int
-    paused: bool
     kinds: tuple[KindProgress, ...]
     faults: dict[str, str]
 
@@ -150,7 +151,6 @@ class OpenOrder(Message):
 
     instance: str
     plan: int | None = None
-    requested_by: str = ""
     run: str = ""
 
 
@@ -251,6 +251,7 @@ class KindReport(Message):
     claimed: int = 0
     removed: int = 0
     deleted: int = 0
+    hidden: int = 0
     bytes: int = 0
     elapsed_ms: int = 0
     held: dict[str, int] = Field(default_factory=dict)

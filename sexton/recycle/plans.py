@@ -83,3 +83,9 @@ class PlanStore:
         if body is None:
             raise PlanRefused(f"there is no plan {plan}; make one: sexton plan INSTANCE")
         return Plan.model_validate(body | {"id": plan})
+
+    def state(self, plan: int) -> str:
+        """Return a plan's state, PLANNED, APPLYING or APPLIED; empty where there is no such plan."""
+        t = self._db.t.plan
+        with self._db.read() as c:
+            return c.execute(select(t.c.state).where(t.c.id == plan)).scalar_one_or_none() or ""

@@ -65,7 +65,7 @@ def turn(previous: int | None, interval_ms: int, now: int) -> int:
 
 def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now: int) -> int:
     """Return when an instance has its next round; at or before ``now``: as soon as a slot is free."""
-    if turn_at is None:
+    if turn_at is None or turn_at > now:  # later than now: the database's clock was ahead once
         return now
     due = turn_at + interval_ms
     return due if retry_at is None else min(due, retry_at)

@@ -20,12 +20,12 @@ from sexton.recycle.model import (
 from sexton.storage.model import KeyResult
 
 
-class NotEnabled(SextonError):
-    """The instance only observes; nothing of it may be deleted."""
-
-
 class PlanRefused(SextonError):
     """The plan does not exist, was applied, or is another instance's."""
+
+
+class RoundEnded(SextonError):
+    """The round of this run has ended and was counted; it does not begin again."""
 
 
 class Marks(Protocol):
@@ -117,6 +117,10 @@ class Rounds(Protocol):
 
     def open(self, instance: str, run_id: str, plan: int | None, policy: Policy) -> Opened:
         """Acquire the lease and open the round of this run; repeating it returns the same round."""
+        ...
+
+    def abandon(self, run_id: str) -> None:
+        """End a round that was called off before it had a lease."""
         ...
 
     def release(self, opened: Opened, why: str) -> None:

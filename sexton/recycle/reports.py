@@ -78,7 +78,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults}
     faults = sum(n for who, n in order.held.items() if is_fault(who))
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
-        faults = max(1, waiting)  # nothing was kept unclaimed, but files of claimed marks could not be tried
+        faults = waiting  # nothing was kept unclaimed, but files of claimed marks could not be tried
     started = c.execute(select(t.round.c.started_at).where(t.round.c.id == order.opened.round)).scalar_one()
     sums = {n: sum(getattr(tally, n) for tally in tallies) for n in Tally.model_fields if n not in ("kind", "vault")}
     return RoundReport(
@@ -86,7 +86,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         instance=instance,
         plan=order.plan,
         state=order.outcome,
-        observed=not order.opened.may_delete,
+        observed=not (order.opened.may_delete or tallies),
         error=order.error,
         scanned=order.scanned,
         due=order.due,
@@ -124,7 +124,8 @@ def _kinds(db: Database, c: Connection, order: CloseOrder, tallies: Sequence[Tal
                 due_bytes=due[kind].bytes if kind in due else 0,
                 claimed=sum(t.claimed for t in its),
                 removed=sum(t.removed for t in its),
-                deleted=sum(t.deleted + t.hidden for t in its),
+                deleted=sum(t.deleted for t in its),
+                hidden=sum(t.hidden for t in its),
                 bytes=sum(t.bytes_freed + t.bytes_estimated for t in its),
                 **ran[kind].model_dump(include={"scanned", "elapsed_ms", "held", "error"}) if kind in ran else {},
             )

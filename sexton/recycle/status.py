@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sexton.control.model import Halt
 from sexton.control.store import ControlStore
 from sexton.db.engine import Database
+from sexton.lease.store import busy
 from sexton.marks.store import MarkStore
 from sexton.message import Message
 from sexton.recycle import policy as rules
@@ -84,16 +85,9 @@ def overview(db: Database, policy: Policy, controls: ControlStore, turns: TurnSt
     instances = tuple(_instance(db, i.id, i.mode, policy, controls, turns) for i in Registry(db).instances())
     lease = db.t.lease
     with db.read() as c:
-        held = and_(lease.c.job == JOB, lease.c.state == "BUSY", lease.c.expires_at > db.now(c))
+        held = busy(lease, JOB, db.now(c))
         used = c.execute(select(func.count()).select_from(lease).where(held)).scalar_one()
     return Overview(slots_used=used, slots=slots, instances=instances)
-
-
-def plan_state(db: Database, plan: int) -> str:
-    """Return a plan's state: PLANNED, APPLYING or APPLIED; empty where there is no such plan."""
-    with db.read() as c:
-        found = c.execute(select(db.t.plan.c.state).where(db.t.plan.c.id == plan)).scalar_one_or_none()
-    return found or ""
 
 
 def gone(db: Database, round_: int) -> Mapping[str, Gone]:
@@ -110,8 +104,8 @@ def gone(db: Database, round_: int) -> Mapping[str, Gone]:
 
 def _running(db: Database, c: Connection, instance: str, now: int) -> Running | None:
     lease, round_ = db.t.lease, db.t.round
-    busy = and_(lease.c.instance == instance, lease.c.job == JOB, lease.c.state == "BUSY")
-    held = c.execute(select(lease.c.acquired_at, lease.c.expires_at).where(busy)).one_or_none()
+    taken = and_(lease.c.instance == instance, lease.c.job == JOB, lease.c.state == "BUSY")
+    held = c.execute(select(lease.c.acquired_at, lease.c.expires_at).where(taken)).one_or_none()
     newest = select(round_).where(round_.c.instance == instance, round_.c.state == "RUNNING")
     row = c.execute(newest.order_by(round_.c.id.desc()).limit(1)).one_or_none()
     if held is None and row is None:

@@ -7,6 +7,7 @@ of claimed marks.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 
 from sexton.control.port import Gate
@@ -18,9 +19,11 @@ from sexton.marks.policy import problem
 from sexton.owner.port import Owner, OwnerSilent
 from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT, AdoptOrder, Cursor, Opened, RangeOrder, RangeReceipt
 from sexton.recycle.port import Marks
-from sexton.recycle.sweep import Holding, Sweeper
+from sexton.recycle.sweep import PROOF_SECONDS, Holding, Sweeper
 from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 
+ANNOUNCED_AT_ONCE = 16
+"""Vaults whose markers are written at the same time."""
 RANGE_OBJECTS = 100_000
 """Objects, or marks looked at, after which a range ends and the workflow hears of it."""
 CHUNK_FILES = 20_000
@@ -54,14 +57,26 @@ class Recycler:
         self._owner = owner
         self._sweeper = sweeper
 
-    def announce(self, opened: Opened) -> None:
+    def announce(self, opened: Opened, pulse: Pulse) -> None:
         """Write the round into the markers of its vaults, so that an older copy of the database is found out.
 
-        A vault that cannot be proved is left alone; the claims find it at fault as well.
+        A vault that cannot be proved is left alone; the claims find it at fault as well. Several at once, and the lease
+        is renewed meanwhile: a few that do not answer must not cost the others their round.
         """
-        for name in opened.vaults if opened.may_delete else ():
-            with suppress(VaultFault):
-                self._vaults.announce(opened.lease.instance, name, opened.round, opened.lease.owner)
+        if not (opened.may_delete and opened.vaults):
+            return
+        with ThreadPoolExecutor(ANNOUNCED_AT_ONCE, thread_name_prefix="announce") as pool:
+            waiting = {pool.submit(self._announce, opened, name) for name in opened.vaults}
+            while waiting:
+                done, waiting = wait(waiting, timeout=PROOF_SECONDS, return_when=FIRST_COMPLETED)
+                for told in done:
+                    told.result()
+                pulse()
+                self._leases.renew(opened.lease)
+
+    def _announce(self, opened: Opened, vault: str) -> None:
+        with suppress(VaultFault, UnknownVault):
+            self._vaults.announce(opened.lease.instance, vault, opened.round, opened.lease.owner)
 
     def recycle(self, order: RangeOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
         """Claim, delete and remove one range of due marks.

@@ -1,10 +1,11 @@
 """Whose turn it is: instances by their next round, as many as may start now."""
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, or_, select
 
-from sexton.control.policy import halt
+from sexton.control.policy import halts
 from sexton.control.store import ControlStore
 from sexton.db.engine import Database
+from sexton.lease.store import busy
 from sexton.recycle import policy as rules
 from sexton.recycle.model import Due
 from sexton.recycle.store import JOB
@@ -31,9 +32,8 @@ class TurnStore:
         lease, instance, round_ = self._db.t.lease, self._db.t.instance, self._db.t.round
         with self._db.read() as c:
             now = self._db.now(c)
-            held = and_(lease.c.job == JOB, lease.c.state == "BUSY", lease.c.expires_at > now)
-            busy = set(c.execute(select(lease.c.instance).where(held)).scalars())
-            free = self._at_once - len(busy)
+            working = set(c.execute(select(lease.c.instance).where(busy(lease, JOB, now))).scalars())
+            free = self._at_once - len(working)
             if free <= 0:
                 return Due()
             waited = c.execute(
@@ -41,8 +41,8 @@ class TurnStore:
                 .where(or_(instance.c.turn_at.is_(None), instance.c.retry_at <= now, self._turn_over(now)))
                 .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
             ).scalars()
-            controls = self._controls.all_in(c)
-            ready = [i for i in waited if i not in busy and halt(controls, i, now) is None]
+            halted = halts(self._controls.all_in(c), now)
+            ready = [i for i in waited if i not in working and halted(i) is None]
             waiting = set(c.execute(select(round_.c.instance).where(round_.c.waiting.is_not(None))).scalars())
         ready.sort(key=lambda i: i in waiting)
         return Due(instances=tuple(ready[: free + SPARE]), slots=free)
@@ -56,4 +56,5 @@ class TurnStore:
         return rules.next_round(row.turn_at, row.retry_at, self._interval_ms, now)
 
     def _turn_over(self, now: int) -> ColumnElement[bool]:
-        return self._db.t.instance.c.turn_at <= now - self._interval_ms
+        turn_at = self._db.t.instance.c.turn_at
+        return or_(turn_at <= now - self._interval_ms, turn_at > now)  # later than now: the clock was ahead once

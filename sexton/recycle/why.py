@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, Text, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, Table, Text, and_, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import JSONB
 
 from sexton.control.model import Kind
@@ -11,7 +11,7 @@ from sexton.control.policy import vault_allowed, vault_whitelist
 from sexton.control.store import ControlStore
 from sexton.db.engine import Database
 from sexton.holds import Hold, HoldStore
-from sexton.marks.holders import DEPTH
+from sexton.marks.holders import ancestors
 from sexton.marks.model import DueMark, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.message import Message
@@ -109,6 +109,7 @@ def _marked(db: Database, row: Any, given: Rules) -> Iterator[Event]:
     if row.claimed_at:
         by = f"claimed in batch {row.batch} (lease epoch {row.lease_epoch}); irrevocable"
         yield Event(at=row.claimed_at, event="claimed", text=by)
+        yield from _kept_now(db, row, given)
     if row.swept_at:
         went = f"its {row.objects_gone} files are gone, {row.bytes_gone} bytes"
         yield Event(at=row.swept_at, event="swept", text=went)
@@ -128,7 +129,6 @@ def _waiting(db: Database, row: Any, given: Rules) -> Iterator[Event]:
     with db.read() as c:
         now = db.now(c)
         halt = given.controls.halt(c, row.instance)
-        allowed = vault_whitelist(given.controls.all_in(c))
     retention, cutoff = given.policy.retention_seconds.get(row.kind), rules.cutoff(row.kind, given.policy, now)
     if retention is None or cutoff is None:
         yield Event(event="no_retention", text="kept: no retention is set for this kind")
@@ -139,6 +139,19 @@ def _waiting(db: Database, row: Any, given: Rules) -> Iterator[Event]:
         return
     yield Event(at=due, event="due", text="due")
     yield from _live(db, row)
+    yield from _kept_now(db, row, given)
+    if row.quarantined_reason is None and halt is None:
+        at = given.turns.next_round(row.instance)
+        waits = at is not None and at > now
+        text = "the next round looks at it" if waits else "the next round, as soon as a slot is free, looks at it"
+        yield Event(at=at if at is not None and waits else 0, event="next_round", text=text)
+
+
+def _kept_now(db: Database, row: Any, given: Rules) -> Iterator[Event]:
+    """Yield what keeps files from going, claimed or not: observing, a halt, the vault whitelist."""
+    with db.read() as c:
+        halt = given.controls.halt(c, row.instance)
+        allowed = vault_whitelist(given.controls.all_in(c))
     if Registry(db).instance(row.instance).mode == "observe":
         text = f"kept: {row.instance} only observes; run: sexton enable {row.instance}"
         yield Event(event="observe", text=text)
@@ -148,11 +161,6 @@ def _waiting(db: Database, row: Any, given: Rules) -> Iterator[Event]:
         todo = f"sexton lists add vaults {row.instance}/{row.vault}"
         text = f"kept: only vaults {', '.join(sorted(allowed))} may be touched; {todo}"
         yield Event(event="vault_whitelist", text=text)
-    if row.quarantined_reason is None and halt is None:
-        at = given.turns.next_round(row.instance)
-        waits = at is not None and at > now
-        text = "the next round looks at it" if waits else "the next round, as soon as a slot is free, looks at it"
-        yield Event(at=at if at is not None and waits else 0, event="next_round", text=text)
 
 
 def _live(db: Database, row: Any) -> Iterator[Event]:
@@ -171,7 +179,7 @@ def _holds(db: Database, row: Any) -> Iterator[Event]:
     if not active:
         return
     with db.read() as c:
-        above = _ancestors(db, c, row)
+        above = ancestors(db, c, row.instance, [Ref(row.kind, row.id)])[Ref(row.kind, row.id)]
     for h in active:
         if _keeps(h, row, above):
             text = f"kept by hold {h.id} of {h.placed_by} ({h.what}): {h.reason}; to end it: sexton hold release {h.id}"
@@ -188,22 +196,6 @@ def _keeps(hold: Hold, row: Any, above: set[Ref]) -> bool:
         wide = bool(row.prefix) and str(hold.prefix).startswith(row.prefix)
         return hold.vault == row.vault and (wide or any(n.startswith(hold.prefix) for n in names))
     return True
-
-
-def _ancestors(db: Database, c: Connection, row: Any) -> set[Ref]:
-    """Return the mark and what is above it, marked, gone or unknown."""
-    at, found = Ref(row.kind, row.id), {Ref(row.kind, row.id)}
-    for _ in range(DEPTH):
-        for t in (db.t.mark, db.t.mark_history):
-            named = and_(t.c.instance == row.instance, t.c.kind == at.kind, t.c.id == at.id, t.c.parent_id.is_not(None))
-            parent = c.execute(select(t.c.parent_kind, t.c.parent_id).where(named)).one_or_none()
-            if parent is not None:
-                break
-        else:
-            break
-        at = Ref(*parent)
-        found.add(at)
-    return found
 
 
 def _gone(row: Any) -> Story:

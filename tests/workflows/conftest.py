@@ -49,6 +49,15 @@ class Served:
             await asyncio.sleep(0.05)
         raise AssertionError(f"never seen; the last was {found}")
 
+    async def waits(self, instance: str) -> str:
+        """Return why the instance's running round holds no lease, once its row says so."""
+        for _ in range(int(PATIENCE_SECONDS / 0.05)):
+            for row in self.rig.rounds.rounds(instance):
+                if row.waiting:
+                    return row.waiting
+            await asyncio.sleep(0.05)
+        raise AssertionError("no round waits")
+
 
 def fill(rig: Rig, root: Path, shop: str, marks: int, kind: str = "dropped") -> None:
     """Make so many due marks of one file each."""

@@ -10,11 +10,10 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 
 from sexton.contract import NewMark
-from sexton.control.port import Halted
+from sexton.control.port import Halted, NotEnabled
 from sexton.crashpoints import installed
 from sexton.lease.port import LeaseLost
 from sexton.recycle import steps
-from sexton.recycle.port import NotEnabled
 from tests.rig import listing, put
 from tests.workflows.conftest import Served
 from workflows import ids
@@ -58,7 +57,7 @@ async def test_a_plan_is_applied_once_and_takes_nothing_younger(served: Served, 
     assert isinstance(activity, ActivityError)
     assert isinstance(activity.cause, ApplicationError)
     assert activity.cause.type == "PlanRefused"
-    assert rig.leases.acquire(shop, "recycle", "next").epoch == 3
+    assert rig.leases.acquire(shop, "recycle", "next").epoch == 2
 
 
 async def test_applying_a_plan_to_an_observing_instance_is_refused(served: Served, shop: str, tmp_path: Path) -> None:

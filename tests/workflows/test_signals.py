@@ -167,13 +167,15 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
 
     handle = await served.start(shop)
     await served.until(handle, lambda p: p.doing == "WAITING")
-    await asyncio.sleep(1)
+    await served.waits(shop)
     await handle.cancel()
     with pytest.raises(WorkflowFailureError) as ended:
         await handle.result()
 
     assert isinstance(ended.value.cause, CancelledError)
-    assert served.rig.count("round") == 0
+    (round_,) = served.rig.rounds.rounds(shop)
+    assert round_.report is not None
+    assert (round_.report.state, round_.waiting) == ("CANCELLED", None)
     assert len(listing(root)) == 10
 
 

@@ -1,0 +1,137 @@
+"""Signals and restarts at bad moments, as a saboteur found them: each once ended a round wrongly."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowFailureError
+
+from sexton.errors import BadInput
+from sexton.lease.store import LeaseStore
+from sexton.marks.store import MarkStore
+from sexton.recycle import steps
+from tests.rig import listing
+from tests.workflows.conftest import Served, fill
+from tests.workflows.test_rounds_in_full import short_histories
+from tests.workflows.test_signals import slow, small_ranges
+
+__all__ = ["short_histories", "small_ranges"]  # fixtures
+
+
+async def test_a_pause_that_is_taken_back_within_a_page_only_costs_a_lease(
+    served: Served, shop: str, tmp_path: Path, small_ranges: None
+) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 500)
+
+    with slow("claim.committed", 0.5) as begun:
+        handle = await served.start(shop)
+        await asyncio.to_thread(begun.wait, 20)
+        await handle.signal("pause")
+        await asyncio.sleep(0.1)
+        await handle.signal("resume")
+        report = await handle.result()
+
+    assert (report.state, report.removed) == ("SUCCEEDED", 500)
+    assert listing(root) == {}
+
+
+@pytest.mark.parametrize("signal", ["pause", "cancel"])
+async def test_a_signal_while_an_attempt_for_the_lease_is_refused_is_heeded(
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
+) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 10)
+    thief = served.rig.leases.acquire(shop, "recycle", "somebody")
+    acquire = LeaseStore.acquire
+
+    def slowly(self: LeaseStore, *given: Any) -> Any:
+        time.sleep(1)
+        return acquire(self, *given)
+
+    monkeypatch.setattr(LeaseStore, "acquire", slowly)
+    handle = await served.start(shop)
+    await served.waits(shop)
+    await handle.signal(signal)
+    if signal == "pause":
+        await served.until(handle, lambda p: p.doing == "PAUSED")
+        served.rig.leases.free(thief)
+        await handle.signal("resume")
+    report = await handle.result()
+
+    assert report.state == ("SUCCEEDED" if signal == "pause" else "CANCELLED")
+    assert len(listing(root)) == (0 if signal == "pause" else 10)
+    assert served.rig.count("round", state="RUNNING") == 0
+
+
+async def test_a_retried_activity_before_a_new_run_costs_a_lease_and_not_the_round(
+    short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(steps, name, 20)
+    rig = short_histories.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 400)
+    take_late, once = MarkStore.take_late, iter([True])
+
+    def away(self: MarkStore, *given: Any) -> Any:
+        if next(once, False):
+            raise RuntimeError("the database was away for a moment")
+        return take_late(self, *given)
+
+    monkeypatch.setattr(MarkStore, "take_late", away)
+    handle = await short_histories.start(shop)
+    report = await handle.result()
+
+    assert (report.state, report.removed, report.error) == ("SUCCEEDED", 400, "")
+    assert listing(root) == {}
+
+
+async def test_a_round_set_to_observe_while_it_was_paused_is_no_success(
+    served: Served, shop: str, tmp_path: Path, small_ranges: None
+) -> None:
+    rig = served.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 1_000)
+
+    with slow("claim.committed", 0.2):
+        handle = await served.start(shop)
+        await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
+        await handle.signal("pause")
+        await served.until(handle, lambda p: p.doing == "PAUSED")
+        rig.registry.observe(shop)
+        await handle.signal("resume")
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+
+    report = rig.rounds.find_round(shop)[0]
+    assert (report.state, report.observed, report.error) == ("FAILED", False, "the instance was set to observe")
+    assert report.removed == 1_000 - len(listing(root)) > 0
+    assert rig.instance_row(shop).last_success_at is None
+    assert rig.count("counter", instance=shop, name="removed", value=report.removed) == 1
+
+
+async def test_a_round_paused_while_it_backs_off_says_that_it_is_paused(
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 10)
+
+    def broken(self: MarkStore, *given: Any) -> Any:
+        raise BadInput("broken for the test")
+
+    monkeypatch.setattr(MarkStore, "claim", broken)
+    handle = await served.start(shop)
+    await served.until(handle, lambda p: p.doing == "BACKING_OFF")
+    before = await served.waits(shop)
+    await handle.signal("pause")
+    while (paused := await served.waits(shop)) == before:
+        await asyncio.sleep(0.05)
+    await handle.signal("cancel")
+    report = await handle.result()
+
+    assert before.startswith("backing off for 10 s")
+    assert paused == "paused"
+    assert report.state == "CANCELLED"
