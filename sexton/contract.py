@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from pydantic import ConfigDict
 from sqlalchemy import Connection
 
 from sexton.crashpoints import reached
@@ -54,8 +55,11 @@ MAX_BYTES = 2**50
 class NewMark(Message):
     """One thing that became garbage. Name exactly one of ``prefix`` and ``keys``, relative to the vault.
 
-    ``bytes`` is what the owner believes it frees; ``parent`` is the (kind, id) because of which it goes.
+    ``bytes`` is what the owner believes it frees; ``parent`` is the (kind, id) because of which it goes: a hold on the
+    parent keeps it too, and ``sexton hold table ID`` means ``("table", ID)``. A field of another name is refused.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     vault: str

@@ -86,6 +86,17 @@ class HoldStore:
             reached("hold.written")
         return made.model_copy(update={"id": id_}), late
 
+    def keeps(self, hold: Hold) -> int | None:
+        """Return how many marks a hold would keep now that are not claimed; None where only their files tell."""
+        if hold.scope == "prefix":
+            return None
+        mark = self._db.t.mark
+        here = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED")
+        if hold.scope == "mark":
+            here = and_(here, or_(self._is(mark, hold), tuple_(mark.c.kind, mark.c.id).in_(self._below(hold))))
+        with self._db.read() as c:
+            return int(c.execute(select(func.count()).select_from(mark).where(here)).scalar_one())
+
     def release(self, hold: int) -> Hold:
         """End a hold now; repeating it changes nothing.
 

@@ -38,7 +38,7 @@ def bucket(s3_server: s3_servers.RunningS3) -> str:
 def postgres() -> Iterator[postgres_server.Cluster]:
     """A real PostgreSQL cluster: `.url(dbname)`, `.create_database()`."""
     try:
-        cluster = postgres_server.Cluster()
+        cluster = postgres_server.Cluster(fsync=False)  # no test pulls the plug
     except postgres_server.Unavailable as e:
         pytest.skip(str(e))
     yield cluster

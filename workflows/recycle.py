@@ -1,6 +1,7 @@
 """One recycle round of one instance: lease → adopt → plan → waves of kinds, range by range → report."""
 
 import asyncio
+import datetime as dt
 from collections import Counter
 from dataclasses import dataclass
 
@@ -283,12 +284,16 @@ class RecycleInstance(Controls):
             )
             async with turns:
                 began = workflow.now()
-                receipt = await workflow.execute_activity_method(
-                    RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {so_far.ranges}"
-                )
+                try:
+                    receipt = await workflow.execute_activity_method(
+                        RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {so_far.ranges}"
+                    )
+                except (ActivityError, asyncio.CancelledError):
+                    self._note(name, elapsed_ms=so_far.elapsed_ms + _since(began))
+                    raise
             self._note(
                 name,
-                elapsed_ms=so_far.elapsed_ms + round((workflow.now() - began).total_seconds() * 1000),
+                elapsed_ms=so_far.elapsed_ms + _since(began),
                 ranges=so_far.ranges + 1,
                 cursor=receipt.last,
                 finished=receipt.finished,
@@ -390,6 +395,11 @@ class RecycleInstance(Controls):
                     ids.ATTRIBUTE_STATE.value_set(state or doing),
                 ]
             )
+
+
+def _since(began: dt.datetime) -> int:
+    """Return the milliseconds that have passed."""
+    return round((workflow.now() - began).total_seconds() * 1000)
 
 
 def _end(error: ActivityError) -> End:

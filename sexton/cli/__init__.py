@@ -71,8 +71,12 @@ def main() -> None:
     Without the interpreter's own exit: Temporal's threads can abort there after the work is done (sdk-python #300).
     """
     code = run()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # closed by whoever started us
+                stream.flush()
+        except OSError:
+            code = code or REFUSED  # nobody could read what we said
     os._exit(code)
 
 
@@ -88,7 +92,7 @@ def run() -> int:
     except typer.Abort as e:
         if isinstance(e.__context__, KeyboardInterrupt):  # at a question
             return INTERRUPTED
-        sys.stderr.write("not done: it was not answered with yes\n")
+        sys.stderr.write("not done: it was not answered with yes (where nobody can answer: --yes)\n")
         return REFUSED
     except SextonError as e:
         sys.stderr.write(f"error: {e}\n")
@@ -97,9 +101,16 @@ def run() -> int:
         return INTERRUPTED
     except SystemExit as e:  # of shell completion, or of a pipe that was closed
         return e.code if isinstance(e.code, int) else int(e.code is not None)
+    except OSError as e:  # what we print goes nowhere: a full disk, a closed pipe
+        if sys.stderr is not None:
+            sys.stderr.write(f"error: cannot write: {e.strerror}\n")
+        return REFUSED
     except Exception as e:
         driver = getattr(e, "orig", None)  # SQLAlchemy's; imported only by commands that use it
         if driver is None:
             raise
-        sys.stderr.write(f"error: the database answered: {str(driver).strip().splitlines()[0]}\n")
+        said = str(driver).strip().splitlines()[0]
+        if "database is locked" in said:
+            said += "; an open transaction is its one writer: nothing can be claimed meanwhile. End it, then try again"
+        sys.stderr.write(f"error: the database answered: {said}\n")
         return REFUSED

@@ -118,7 +118,14 @@ def _disk(_settings: "Settings") -> Finding:
 
 def _metrics(settings: "Settings") -> Finding:
     listen = settings.metrics.listen
-    return Finding("OK", "metrics", f"workers answer at {listen}" if listen else "off; metrics.listen is empty")
+    if not listen:
+        return Finding("OK", "metrics", "off; metrics.listen is empty")
+    host, _, port = listen.rpartition(":")
+    fault = _unreachable(host.strip("[]"), int(port))
+    if fault:
+        todo = "a worker with this setting answers there: python -m worker"
+        return Finding("WARN", "metrics", f"nobody answers at {listen}: {fault}", todo)
+    return Finding("OK", "metrics", f"a worker answers at {listen}")
 
 
 def _unreachable(host: str, port: int) -> str:

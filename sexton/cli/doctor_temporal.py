@@ -42,10 +42,10 @@ async def _ask(settings: "Settings") -> list[Finding]:
 
 async def _there(client: "Client", settings: "Settings") -> list[Finding]:
     from sexton.temporal import attributes, schedules
-    from sexton.temporal.client import pollers
+    from sexton.temporal.client import POLL_SECONDS, pollers
 
     at_work = await pollers(client, settings)
-    found = [Finding("OK", "worker", f"{at_work} polling")]
+    found = [Finding("OK", "worker", f"{at_work} polled within the last {POLL_SECONDS} s")]
     if at_work == 0:
         nobody = "none polls this deployment's queue: nothing is deleted"
         found = [Finding("FAIL", "worker", nobody, "python -m worker")]

@@ -119,10 +119,18 @@ def _place(
             reason=why,
         )
         made, late = HoldStore(db).place(wanted, lasts)
+        now = HoldStore(db).keeps(made)
     if as_json:
-        dump(made.model_dump(mode="json") | {"too_late": late})
+        dump(made.model_dump(mode="json") | {"too_late": late, "keeps_now": now})
         return
     typer.echo(f"hold {made.id} keeps {made.what} of {made.instance} until {when(made.expires_at)}")
+    if now:
+        typer.echo(f"it keeps {many(now, 'mark')} now, and whatever is marked there until then")
+    if now == 0:
+        typer.echo(
+            f"WARNING: it keeps nothing now: no mark of {made.instance} is it, or names it as an ancestor", err=True
+        )
+        typer.echo("see what its marks name: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)
     typer.echo(f"to end it before: sexton hold release {made.id}")
     if late:
-        typer.echo(f"too late for {many(late, 'mark')}: claimed before, their files go")
+        typer.echo(f"too late for {many(late, 'mark')}: claimed before, what is deleted of them is gone")

@@ -17,6 +17,7 @@ def plan(
 
     Example: sexton plan shop
     """
+    from sexton.holds import HoldStore
     from sexton.recycle.plans import PlanStore
     from sexton.registry.store import Registry
 
@@ -24,10 +25,17 @@ def plan(
         name = one_instance(db, instance)
         made = PlanStore(db).plan(name, settings.policy(), "cli")
         observes = Registry(db).instance(name).mode == "observe"
+        with db.read() as c:
+            halt = controls(settings, db).halt(c, name)
+        holds = HoldStore(db).active(name)
     if as_json:
         dump(made.model_dump(mode="json"))
     else:
         _print(made, observes)
+        for held in holds:
+            typer.echo(f"hold {held.id} keeps {held.what}; the numbers above do not know it")
+        if halt is not None:
+            typer.echo(f"nothing of it goes now: {halt}")
     if made.marks or made.claimed:
         raise typer.Exit(2)
 

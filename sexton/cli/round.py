@@ -138,5 +138,7 @@ def _tell(instance: str, signal: str, then: str) -> None:
 
     with opened() as (settings, db):
         Registry(db).instance(instance)
-        signal_round(settings, instance, signal)
+        workers = signal_round(settings, instance, signal)
     typer.echo(f"the round of {instance} is told to {signal}: {then}")
+    if not workers:
+        typer.echo("no worker polls: it is heeded when one does (python -m worker)", err=True)

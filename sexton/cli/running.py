@@ -34,25 +34,27 @@ def run_round(settings: "Settings", db: "Database", request: RecycleRequest, *, 
     return ended if isinstance(ended, RoundReport) else Reports(db).report(ended)
 
 
-def signal_round(settings: "Settings", instance: str, signal: str) -> None:
-    """Signal the running round of an instance.
+def signal_round(settings: "Settings", instance: str, signal: str) -> int:
+    """Signal the running round of an instance; return how many workers there are to heed it.
 
     Raises:
         SextonError: none is running, or Temporal cannot be reached.
     """
     from temporalio.service import RPCError, RPCStatusCode
 
+    from sexton.temporal.client import pollers
     from workflows import ids
 
-    async def signalled(client: "Client") -> None:
+    async def signalled(client: "Client") -> int:
         try:
             await client.get_workflow_handle(ids.recycle(settings.require_deployment(), instance)).signal(signal)
         except RPCError as e:
             if e.status is RPCStatusCode.NOT_FOUND:
                 raise SextonError(f"no round of {instance} is running; see: sexton status") from e
             raise
+        return await pollers(client, settings)
 
-    ask_temporal(settings, signalled)
+    return ask_temporal(settings, signalled)
 
 
 async def _run(settings: "Settings", db: "Database", request: RecycleRequest, watch: bool) -> RoundReport | int:

@@ -7,6 +7,9 @@ import typer
 from sexton.cli.context import Json, controls, opened, turns
 from sexton.cli.output import brief, counts, dump, show, size, stamp, when
 
+FINE = ("normal", "NOT_LISTED")
+"""A vault's status that is no fault."""
+
 if TYPE_CHECKING:
     from sexton.recycle.status import InstanceStatus, Running
 
@@ -46,7 +49,9 @@ def _one(i: "InstanceStatus") -> None:
         typer.echo(f"  halted{since}: {i.halt}" + (f" ({when(i.halt.until)})" if i.halt.until else ""))
     elif i.next_round is not None:
         soon = i.next_round <= i.now
-        typer.echo(f"  next scheduled round: {'as soon as a slot is free' if soon else when(i.next_round)}")
+        typer.echo(
+            f"  next round: {'due now' if soon else when(i.next_round)}, if the schedule runs (sexton schedules list)"
+        )
     rows = [(f"  {k.kind}", k.waiting, k.due, size(k.due_bytes), stamp(k.oldest), k.note) for k in i.kinds]
     if not rows:
         typer.echo("  no mark waits")
@@ -69,6 +74,9 @@ def _last(i: "InstanceStatus") -> None:
     r = i.last
     what = "observed only" if r.observed else f"deleted {r.deleted}, failed {r.failed}"
     typer.echo(f"  last round: {r.round} at {when(i.last_ended)} {r.state}, {what}")
+    wrong = ", ".join(f"{vault} {status}" for vault, status in sorted(r.vaults.items()) if status not in FINE)
+    if wrong:
+        typer.echo(f"  vaults left alone by it: {wrong}; it counts as failed; see: sexton vault list {i.instance}")
     typer.echo(f"  it kept: {counts(r.held)}")
     if r.error:
         typer.echo(f"  last error: {brief(r.error)}")
@@ -77,7 +85,10 @@ def _last(i: "InstanceStatus") -> None:
 def _runs(r: "Running") -> str:
     named = f"round {r.round}" if r.round else "a round"
     if r.cut_off:
-        return f"{named} was cut off; the next one takes over"
+        return (
+            f"{named} lost its lease: no worker has it (sexton doctor). It goes on when one does; "
+            "where its workflow is gone the next round takes over"
+        )
     if r.leased:
         return f"{named} runs since {when(r.since)}"
     if r.waiting:

@@ -1,6 +1,6 @@
 """Plans, as rows: what a round may delete, fixed before it begins."""
 
-from sqlalchemy import and_, case, func, insert, select
+from sqlalchemy import and_, case, func, insert, or_, select
 
 from sexton.db.engine import Database
 from sexton.marks.store import MarkStore
@@ -53,7 +53,8 @@ class PlanStore:
                 mark.c.instance == instance, mark.c.quarantined_reason.is_not(None)
             )
             held |= {f"quarantined: {r}": n for r, n in c.execute(aside.group_by(mark.c.quarantined_reason))}
-            left = select(func.count()).where(mark.c.instance == instance, mark.c.state == "CLAIMED")
+            ripe = or_(mark.c.swept_at.is_(None), mark.c.next_try_at <= now)
+            left = select(func.count()).where(mark.c.instance == instance, mark.c.state == "CLAIMED", ripe)
             plan = Plan(
                 instance=instance,
                 created_at=now,

@@ -12,15 +12,18 @@ from sexton.control.store import ControlStore
 from sexton.db.engine import Database
 from sexton.holds import Hold, HoldStore
 from sexton.marks.holders import ancestors
-from sexton.marks.model import DueMark, Ref
+from sexton.marks.model import DueMark, Reason, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.message import Message
 from sexton.owner.port import OwnerSilent
 from sexton.owner.sql import SqlOwner
 from sexton.recycle import policy as rules
+from sexton.recycle.counters import NORMAL
 from sexton.recycle.model import Policy
+from sexton.recycle.reports import Reports
 from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
+from sexton.storage.port import NOT_LISTED
 
 
 class Event(Message):
@@ -120,7 +123,10 @@ def _marked(db: Database, row: Any, given: Rules) -> Iterator[Event]:
         yield Event(event="last_error", text=f"last error ({row.failures} failures): {row.last_error}")
     if row.quarantined_reason:
         out = f"sexton quarantine retry {row.instance} {row.kind}/{row.id}"
+        again = row.next_try_at if row.quarantined_reason == Reason.DELETE_FAILED else None
         yield Event(event="set_aside", text=f"set aside: {row.quarantined_reason}; to try it again: {out}")
+        if again:
+            yield Event(at=again, event="tried_again", text="tried again by the first round after this")
 
 
 def _waiting(db: Database, row: Any, given: Rules) -> Iterator[Event]:
@@ -161,6 +167,19 @@ def _kept_now(db: Database, row: Any, given: Rules) -> Iterator[Event]:
         todo = f"sexton lists add vaults {row.instance}/{row.vault}"
         text = f"kept: only vaults {', '.join(sorted(allowed))} may be touched; {todo}"
         yield Event(event="vault_whitelist", text=text)
+    yield from _last_round(db, row)
+
+
+def _last_round(db: Database, row: Any) -> Iterator[Event]:
+    """Yield what the newest round met: a vault it had to leave alone, or a pause that it still waits in."""
+    for found in Reports(db).rounds(row.instance, last=1):
+        if found.waiting:
+            text = f"round {found.id} holds no lease: {found.waiting}; see: sexton holds {row.instance}"
+            yield Event(at=found.waiting_since or 0, event="round_waits", text=text)
+        status = found.report.vaults.get(str(row.vault), NORMAL) if found.report else NORMAL
+        if status not in (NORMAL, NOT_LISTED):
+            text = f"round {found.id} left vault {row.vault} alone: {status}; see: sexton vault list {row.instance}"
+            yield Event(at=found.ended_at or 0, event="vault_fault", text=text)
 
 
 def _live(db: Database, row: Any) -> Iterator[Event]:

@@ -75,7 +75,7 @@ def test_status_tells_a_running_round_from_one_that_was_cut_off(offline: Run, sh
     assert "shop: enabled, round 1 runs since" in runs.stdout
     assert "UTC" in runs.stdout
     assert "0 of 16 slots" in cut_off.stdout
-    assert "round 1 was cut off; the next one takes over" in cut_off.stdout
+    assert "round 1 lost its lease: no worker has it" in cut_off.stdout
 
 
 def test_apply_asks_before_it_deletes(sexton: Run, shop: Database, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.e2e.conftest import Run
 def test_a_stop_halts_the_instance_and_a_start_ends_it(offline: Run, shop: Database) -> None:
     stopped = offline("stop", "shop", "--reason", "restoring a backup")
     with pytest.raises(Halted, match="restoring a backup"):
-        ControlStore(shop).check("shop")
+        ControlStore(shop).admit("shop")
     status = offline("status")
     started = offline("start", "shop")
 
@@ -26,7 +26,7 @@ def test_a_stop_halts_the_instance_and_a_start_ends_it(offline: Run, shop: Datab
     assert "shop is stopped by" in status.stdout
     assert (started.returncode, started.stdout) == (0, "shop is started again, effective after the current page, "
                                                        "within 5 s\n")  # fmt: skip
-    assert ControlStore(shop).check("shop") == frozenset()
+    assert ControlStore(shop).admit("shop") == frozenset()
 
 
 def test_a_start_names_what_still_keeps_the_instance(offline: Run, shop: Database) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 from sqlalchemy import event
 
-from sexton.control.port import Halted
+from sexton.control.port import Halted, NotEnabled
 from sexton.db import tables
 from sexton.lease.port import LeaseBusy, LeaseLost
 from sexton.recycle.model import STOPPED, SUCCEEDED, AdoptOrder, CloseOrder, Cursor, KindPlan, Opened, Plan, RangeOrder
+from sexton.recycle.port import RoundEnded
 from tests.fault.shop import INSTANCE
 from tests.rig import GRACE, Rig
 
@@ -91,6 +92,12 @@ class Flow:
             except Halted:
                 self._close(rig, STOPPED)
                 return
+            except NotEnabled:
+                self._close(rig, "FAILED")
+                return
+            except RoundEnded:  # whoever took the lease over has ended it with what it had done
+                self.ended = "CUT_OFF"
+                return
         self._close(rig, "FAILED")
 
     def kinds_left(self) -> list[KindPlan]:
@@ -138,7 +145,7 @@ class Flow:
 
     def _open(self, rig: Rig) -> Opened:
         opened = rig.rounds.open(INSTANCE, self.run, None, rig.policy)
-        rig.recycler.announce(opened)
+        rig.recycler.announce(opened, lambda: None)
         return opened
 
     def _close(self, rig: Rig, outcome: str) -> None:
@@ -153,7 +160,7 @@ class Flow:
         """Work on a range of another kind at the same time, as a round does; what ends it ends only itself."""
         step, attempt = self._steps, self.attempt
         self.attempt = 1
-        with suppress(LeaseLost, LeaseBusy, Halted):
+        with suppress(LeaseLost, LeaseBusy, Halted, NotEnabled):
             self.range(rig, kind)
         self._steps, self.attempt = step, attempt
 

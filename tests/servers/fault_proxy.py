@@ -99,6 +99,11 @@ class FaultProxy:
         with self._lock:
             self._keys |= {key: (code, FOREVER if times is None else times) for key, code in codes.items()}
 
+    def faults_left(self, operation: str) -> int:
+        """Return how many programmed faults no request has met yet."""
+        with self._lock:
+            return sum(fault.left for fault in self._faults[operation])
+
     def fail_next(self, operation: str, status: int, code: str, times: int = 1) -> None:
         """Refuse the next requests as a whole; upstream does not see them."""
         self._add(operation, _Fault("fail", times, status, code))

@@ -58,16 +58,16 @@ async def test_r31_a_new_round_takes_over_where_run_and_worker_are_gone(stage: S
         again = await scene.start()
         while await _refusal(again) != "LeaseBusy":
             await asyncio.sleep(0.1)
-        rounds_before = rig.count("round")
+        before = rig.count("lease", epoch=1)
 
         rig.later(61)
         expired = time.monotonic()
-        await until("the round is opened", lambda: rig.count("round") > rounds_before, TAKE_OVER_SECONDS)
+        await until("the lease is taken over", lambda: rig.count("lease", epoch=2), TAKE_OVER_SECONDS)
         took = time.monotonic() - expired
         report = await again.result()
 
         stage.say(f"lease expired → taken over: {took:.1f} s")
-        assert rounds_before == 1
+        assert before == 1
         assert report.state == "SUCCEEDED"
         assert cold.listing() == cold.needed
         assert rig.count("mark") == 0
