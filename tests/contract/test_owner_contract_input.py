@@ -81,3 +81,8 @@ def test_a_transaction_has_a_sane_time_to_live(rig: Rig, ttl: int) -> None:
         prepare(rig, ["r1", "r2"], 60)
 
     assert rig.count("mark") == 0
+
+
+def test_a_field_that_a_mark_does_not_have_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="parent_kind"):
+        contract.NewMark(id="a", vault="disk", prefix="a/", parent_kind="table")  # type: ignore[call-arg]

@@ -10,6 +10,7 @@ from sexton.control.store import ControlStore
 from sexton.db.engine import Database
 from sexton.holds import HoldStore
 from sexton.lease.store import LeaseStore
+from sexton.recycle.model import CloseOrder
 from sexton.recycle.policy import policy
 from sexton.recycle.store import RoundStore
 from sexton.registry.store import Registry
@@ -131,3 +132,40 @@ def test_a_wrong_hold_is_refused_and_nothing_is_held(
     assert says in refused.stderr
     assert "Traceback" not in refused.stderr
     assert HoldStore(shop).active() == []
+
+
+def test_a_hold_says_how_many_marks_it_keeps_and_warns_when_there_are_none(offline: Run, shop: Database) -> None:
+    some = offline("hold", "mark", "dropped/t1", "--for", "1d", "--reason", "why not")
+    none = offline("hold", "table", "no-such-table", "--for", "1d", "--reason", "a typing error")
+
+    assert (some.returncode, none.returncode) == (0, 0)
+    assert "it keeps 1 mark now" in some.stdout
+    assert some.stderr == ""
+    assert "WARNING: it keeps nothing now" in none.stderr
+
+
+def test_a_plan_names_the_holds_and_the_stop_that_its_numbers_do_not_know(offline: Run, shop: Database) -> None:
+    offline("enable", "shop")
+    offline("hold", "mark", "dropped/t1", "--for", "1d", "--reason", "why not")
+    offline("stop", "shop", "--reason", "a drill")
+
+    said = offline("plan", "shop")
+
+    assert said.returncode == 2
+    assert "hold 1 keeps dropped t1 and all below it" in said.stdout
+    assert "nothing of it goes now: shop is stopped by" in said.stdout
+
+
+def test_why_and_status_tell_that_the_last_round_left_the_vault_alone(offline: Run, shop: Database) -> None:
+    Registry(shop).enable("shop")
+    leases, controls = LeaseStore(shop), ControlStore(shop)
+    rounds = RoundStore(shop, leases, controls, INTERVAL)
+    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
+    fault = {"disk": "NO_MARKER"}
+    kept = {"vault disk: NO_MARKER": 1}
+    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", held=kept, faults=fault))
+
+    why, status = offline("why", "t1"), offline("status")
+
+    assert "left vault disk alone: NO_MARKER" in why.stdout
+    assert "vaults left alone by it: disk NO_MARKER; it counts as failed" in status.stdout
