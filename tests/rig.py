@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import tempfile
 import uuid
-from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,17 +24,8 @@ from sexton.holds import HoldStore
 from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
 from sexton.owner.sql import SqlOwner
-from sexton.recycle.model import (
-    AdoptOrder,
-    CloseOrder,
-    KindPlan,
-    KindProgress,
-    Opened,
-    Plan,
-    RangeOrder,
-    RangeReceipt,
-    RoundReport,
-)
+from sexton.recycle.ledger import Ledger
+from sexton.recycle.model import AdoptOrder, KindPlan, Opened, Plan, RoundReport
 from sexton.recycle.policy import policy
 from sexton.recycle.steps import Recycler
 from sexton.recycle.store import RoundStore
@@ -94,65 +84,23 @@ class Rig:
         schema.move_clock(self.db, seconds)
 
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
-        opened = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy)
+        opened, ledger = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy), Ledger()
+        ledger.leases = 1
         self.recycler.announce(opened, lambda: None)
-        adopted = RangeReceipt()
         if opened.may_delete:
             order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE)
-            adopted = self.recycler.adopt(order, 1, lambda: None)
+            ledger.adopted(self.recycler.adopt(order, 1, lambda: None))
         body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
-        faults = dict(adopted.faults)
-        kinds = []
         for kind in body.kinds if opened.may_delete else ():
-            done, receipt = self._recycle(opened, kind)
-            kinds.append(done)
-            faults |= receipt.faults
-        held = sum((Counter(k.held) for k in kinds), Counter(adopted.held))
-        return self.rounds.close(
-            CloseOrder(
-                opened=opened,
-                plan=body.id,
-                outcome="SUCCEEDED",
-                scanned=sum(k.scanned for k in kinds),
-                due=body.marks,
-                held=dict(held),
-                quarantined=sum(k.quarantined for k in kinds),
-                kinds=tuple(kinds),
-                faults=faults,
-            )
-        )
+            self.recycle(opened, body, kind, ledger)
+        return self.rounds.close(ledger.close_order(opened, body.id, body, "SUCCEEDED", ""))
 
-    def _recycle(self, opened: Opened, plan: KindPlan) -> tuple[KindProgress, RangeReceipt]:
+    def recycle(self, opened: Opened, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
         """Go through one kind, range by range, as the workflow does."""
-        done, receipt = KindProgress(kind=plan.kind, due=plan.marks), RangeReceipt()
-        held: Counter[str] = Counter()
-        faults: dict[str, str] = {}
-        while not done.finished:
-            order = RangeOrder(
-                round=opened.round,
-                number=done.ranges,
-                lease=opened.lease,
-                kind=plan.kind,
-                cutoff=plan.cutoff,
-                limit=plan.marks - done.claimed,
-                after=done.cursor,
-                upload_grace_seconds=GRACE,
-            )
-            receipt = self.recycler.recycle(order, 1, lambda: None)
-            held += Counter(receipt.held)
-            faults |= receipt.faults
-            done = done.model_copy(
-                update={
-                    "ranges": done.ranges + 1,
-                    "cursor": receipt.last,
-                    "finished": receipt.finished,
-                    "scanned": done.scanned + receipt.scanned,
-                    "claimed": done.claimed + receipt.claimed,
-                    "quarantined": done.quarantined + receipt.quarantined,
-                    "held": dict(held),
-                }
-            )
-        return done, receipt.model_copy(update={"faults": faults})
+        ledger.begin(plan)
+        while not ledger.kinds[kind.kind].finished:
+            order = ledger.next_range(opened, plan, kind)
+            ledger.done(kind.kind, self.recycler.recycle(order, 1, lambda: None), 0)
 
     def plan(self, instance: str = "shop") -> Plan:
         return self.rounds.plan(instance, self.policy, "test")

@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime as dt
-from collections import Counter
 from dataclasses import dataclass
 
 from temporalio import workflow
@@ -11,21 +10,18 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
     from activities.tick import TickActivities
+    from sexton.recycle.ledger import Ledger
     from sexton.recycle.model import (
         CANCELLED,
         FAILED,
         STOPPED,
         SUCCEEDED,
         AdoptOrder,
-        Carried,
-        CloseOrder,
         KindPlan,
-        KindProgress,
         Opened,
         OpenOrder,
         Plan,
         Progress,
-        RangeOrder,
         RecycleRequest,
         ReleaseOrder,
         RoundReport,
@@ -77,13 +73,7 @@ class RecycleInstance(Controls):
         self._opened: Opened | None = carried.opened if carried else None
         self._plan: Plan | None = None
         self._plan_id = carried.plan if carried else request.plan
-        self._kinds = {k.kind: k for k in carried.kinds} if carried else {}
-        self._faults = dict(carried.faults) if carried else {}
-        self._adopted: dict[str, int] = {}
-        self._aside = 0
-        self._leases = carried.leases if carried else 0
-        self._tries = carried.tries if carried else 0
-        self._lost = carried.lost_leases if carried else 0
+        self._ledger = Ledger(carried)
         self._doing = "WAITING"
         self._error = ""
         self._backoff = 0.0
@@ -114,18 +104,15 @@ class RecycleInstance(Controls):
     @workflow.query
     def progress(self) -> Progress:
         """Tell how far the round is, from what its ranges reported so far."""
-        held = Counter(self._adopted)
-        for kind in self._kinds.values():
-            held += Counter(kind.held)
         return Progress(
             instance=self._request.instance,
             doing=self._doing,
             round=self._opened.round if self._opened else None,
             plan=self._plan_id,
-            tries=self._tries,
-            leases=self._leases,
-            kinds=tuple(self._kinds.values()),
-            held=dict(held),
+            tries=self._ledger.tries,
+            leases=self._ledger.leases,
+            kinds=tuple(self._ledger.kinds.values()),
+            held=self._ledger.held,
             error=self._error,
             backoff_seconds=self._backoff,
         )
@@ -153,12 +140,13 @@ class RecycleInstance(Controls):
             end = End(error=_told(e), halted=_type(e) == ids.HALTED, fatal=True)
         if end.full:
             if not (self._cancel or self._pause):
-                workflow.continue_as_new(self._request.model_copy(update={"carried": self._carried()}))
+                carried = self._ledger.carried(self._run, self._opened, self._plan_id)
+                workflow.continue_as_new(self._request.model_copy(update={"carried": carried}))
             return None
         self._error = end.error
         if end.lost:
-            self._lost += 1
-            if self._lost <= MAX_LEASES_LOST:
+            self._ledger.lost += 1
+            if self._ledger.lost <= MAX_LEASES_LOST:
                 # Where it is ours after all (another attempt took the batch) the next one is a new epoch.
                 await self._release("lost its lease")
                 return None
@@ -166,10 +154,10 @@ class RecycleInstance(Controls):
             return await self._close(STOPPED, end.error)
         if not end.error:
             return await self._close(SUCCEEDED, "")
-        self._tries += 1
-        if end.fatal or end.lost or self._tries >= MAX_TRIES:
+        self._ledger.tries += 1
+        if end.fatal or end.lost or self._ledger.tries >= MAX_TRIES:
             return await self._close(FAILED, end.error)
-        self._backoff, kicks = backoff(self._tries), self._kicks
+        self._backoff, kicks = backoff(self._ledger.tries), self._kicks
         self._say("BACKING_OFF")
         await self._release(f"backing off for {self._backoff:.0f} s: {end.error}")
         await self.back_off(self._backoff, kicks)
@@ -184,7 +172,7 @@ class RecycleInstance(Controls):
             RecycleActivities.open_round, order, **LEASE, summary="take the lease"
         )
         self._opened, self._run = opened, opened.lease.owner
-        self._leases += 1
+        self._ledger.leases += 1
         stop_if_cancelled()
         adopting = ""
         try:
@@ -197,23 +185,22 @@ class RecycleInstance(Controls):
             return _end(e)
         if not opened.may_delete:
             # It was enabled when this round began: what is left is not done, and nobody may call it a success.
-            left = any(not k.finished for k in self._kinds.values())
-            return End(error="the instance was set to observe", fatal=True) if left else End()
+            observes = "the instance was set to observe"
+            return End(error=observes, fatal=True) if self._ledger.unfinished else End()
         self._say("RECYCLING")
-        for k in plan.kinds:
-            self._kinds.setdefault(k.kind, KindProgress(kind=k.kind, due=k.marks))
+        self._ledger.begin(plan)
         errors = [f"adopt: {adopting}"] if adopting else []
         by_name = {k.kind: k for k in plan.kinds}
         for wave in waves(by_name, plan.policy.after):
             # A failing kind does not cancel another; what must come after it waits.
-            free = [k for k in wave if not self._before(plan, k)]
+            free = [k for k in wave if not self._ledger.waits_for(plan, k)]
             turns = asyncio.Semaphore(RANGES_AT_ONCE)
             runs = (self._recycle(opened, plan, by_name[k], turns) for k in free)
             ends = dict(zip(free, await asyncio.gather(*runs, return_exceptions=True), strict=True))
             stop_if_cancelled()
             for kind, error in ends.items():
                 if isinstance(error, ActivityError) and not is_cancelled_exception(error):
-                    self._note(kind, error=_told(error))
+                    self._ledger.error(kind, _told(error))
                 elif error is not None:
                     raise error
             for error in ends.values():
@@ -221,15 +208,7 @@ class RecycleInstance(Controls):
                     return end
             if workflow.info().is_continue_as_new_suggested():
                 return End(full=True)
-        errors += [f"{k.kind}: {k.error}" for k in self._kinds.values() if k.error]
-        return End(error="; ".join(errors))
-
-    def _before(self, plan: Plan, kind: str) -> list[str]:
-        """Return the kinds that must go first and are not through; say so in the kind's own error."""
-        waits = [k for k in plan.policy.after.get(kind, ()) if k in self._kinds and not self._kinds[k].finished]
-        if waits:
-            self._note(kind, error=f"waits for {', '.join(waits)}")
-        return waits
+        return End(error="; ".join(errors + self._ledger.errors))
 
     async def _adopt(self, opened: Opened) -> str:
         """Finish what earlier rounds claimed; return what went wrong: it does not keep what is due from going."""
@@ -245,8 +224,7 @@ class RecycleInstance(Controls):
             if is_cancelled_exception(e) or _type(e) in (ids.LEASE_LOST, ids.HALTED):
                 raise
             return _told(e)
-        self._adopted, self._aside = receipt.held, self._aside + receipt.quarantined
-        self._faults |= receipt.faults
+        self._ledger.adopted(receipt)
         stop_if_cancelled()
         return ""
 
@@ -268,44 +246,19 @@ class RecycleInstance(Controls):
 
     async def _recycle(self, opened: Opened, plan: Plan, kind: KindPlan, turns: asyncio.Semaphore) -> None:
         """Go through one kind, range by range, until it is finished or the history is full."""
-        name = kind.kind
-        self._note(name, error="")
-        while not self._kinds[name].finished and not workflow.info().is_continue_as_new_suggested():
-            so_far = self._kinds[name]
-            order = RangeOrder(
-                round=opened.round,
-                number=so_far.ranges,
-                lease=opened.lease,
-                kind=name,
-                cutoff=kind.cutoff,
-                limit=kind.marks - so_far.claimed,
-                after=so_far.cursor,
-                upload_grace_seconds=plan.policy.upload_grace_seconds,
-            )
+        name, ledger = kind.kind, self._ledger
+        ledger.error(name, "")
+        while not ledger.kinds[name].finished and not workflow.info().is_continue_as_new_suggested():
             async with turns:
-                began = workflow.now()
+                order, began = ledger.next_range(opened, plan, kind), workflow.now()
                 try:
                     receipt = await workflow.execute_activity_method(
-                        RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {so_far.ranges}"
+                        RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {order.number}"
                     )
                 except (ActivityError, asyncio.CancelledError):
-                    self._note(name, elapsed_ms=so_far.elapsed_ms + _since(began))
+                    ledger.cut_short(name, _since(began))
                     raise
-            self._note(
-                name,
-                elapsed_ms=so_far.elapsed_ms + _since(began),
-                ranges=so_far.ranges + 1,
-                cursor=receipt.last,
-                finished=receipt.finished,
-                scanned=so_far.scanned + receipt.scanned,
-                claimed=so_far.claimed + receipt.claimed,
-                quarantined=so_far.quarantined + receipt.quarantined,
-                held=dict(Counter(so_far.held) + Counter(receipt.held)),
-                removed=receipt.removed,
-                objects=receipt.objects,
-                bytes=receipt.bytes,
-            )
-            self._faults |= receipt.faults
+            ledger.done(name, receipt, _since(began))
             self._say("RECYCLING")
             stop_if_cancelled()
 
@@ -322,24 +275,7 @@ class RecycleInstance(Controls):
             )
             return RoundReport(round=0, instance=self._request.instance, state=state, error=error)
         self._say("CLOSING")
-        plan, kinds = self._plan, tuple(self._kinds.values())
-        held = Counter(self._adopted) + Counter(plan.held if plan else {})
-        for kind in kinds:
-            held += Counter(kind.held)
-        order = CloseOrder(
-            opened=self._opened,
-            plan=self._plan_id,
-            outcome=state,
-            error=error,
-            scanned=sum(k.scanned for k in kinds),
-            due=plan.marks if plan else sum(k.due for k in kinds),
-            held=dict(held),
-            quarantined=self._aside + sum(k.quarantined for k in kinds),
-            kinds=kinds,
-            faults=self._faults,
-            leases=self._leases,
-            lost_leases=self._lost,
-        )
+        order = self._ledger.close_order(self._opened, self._plan_id, self._plan, state, error)
         report = await workflow.execute_activity_method(
             RecycleActivities.close_round, order, **CATALOG_WRITE, summary=f"store the report: {state}"
         )
@@ -355,39 +291,16 @@ class RecycleInstance(Controls):
                 raise
             workflow.logger.info("the schedule could not be told that a slot is free: %s", _told(e))
 
-    def _note(self, kind: str, **changed: object) -> None:
-        self._kinds[kind] = self._kinds[kind].model_copy(update=changed)
-
     def _order(self) -> OpenOrder:
-        return OpenOrder(
-            instance=self._request.instance,
-            plan=self._request.plan,
-            run=self._run,
-        )
-
-    def _carried(self) -> Carried:
-        return Carried(
-            opened=self._opened,
-            run=self._run,
-            plan=self._plan_id,
-            leases=self._leases - 1,  # it is taken again by the same run, at the same epoch
-            lost_leases=self._lost,
-            tries=self._tries,
-            kinds=tuple(self._kinds.values()),
-            faults=self._faults,
-        )
+        return OpenOrder(instance=self._request.instance, plan=self._request.plan, run=self._run)
 
     def _say(self, doing: str, state: str = "") -> None:
         """Show in the Temporal UI what is going on."""
         changed, self._doing = self._doing != doing, doing
         lines = [f"**{state or doing}**" + (f" round {self._opened.round}" if self._opened else "")]
-        lines += [
-            f"- {k.kind}: {k.scanned:,} of {k.due:,} marks looked at, {k.objects:,} objects gone"
-            + (f", kept {', '.join(f'{n:,} by {who}' for who, n in sorted(k.held.items()))}" if k.held else "")
-            + (f", error: {k.error}" if k.error else "")
-            for k in self._kinds.values()
-        ]
-        workflow.set_current_details("\n".join([*lines, *([f"error: {self._error}"] if self._error else [])]))
+        workflow.set_current_details(
+            "\n".join([*lines, *self._ledger.lines, *([f"error: {self._error}"] if self._error else [])])
+        )
         if changed and self._opened is not None and self._opened.attributes:
             workflow.upsert_search_attributes(
                 [

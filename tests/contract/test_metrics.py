@@ -10,7 +10,8 @@ from sexton.control.model import Kind
 from sexton.db.engine import Database
 from sexton.holds import Hold
 from sexton.metrics import labels
-from sexton.recycle.model import KindPlan, KindProgress, Opened, RangeReceipt
+from sexton.recycle.ledger import Ledger
+from sexton.recycle.model import KindPlan, Opened, Plan
 from tests.rig import INTERVAL, RETENTION, Rig, put
 from tests.scrape import collector, scrape
 
@@ -41,9 +42,9 @@ ELAPSED_MS = 250
 class Timed(Rig):
     """A rig whose rounds work 250 ms on each kind."""
 
-    def _recycle(self, opened: Opened, plan: KindPlan) -> tuple[KindProgress, RangeReceipt]:
-        done, receipt = super()._recycle(opened, plan)
-        return done.model_copy(update={"elapsed_ms": ELAPSED_MS}), receipt
+    def recycle(self, opened: Opened, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
+        super().recycle(opened, plan, kind, ledger)
+        ledger.cut_short(kind.kind, ELAPSED_MS)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from sexton.marks.model import Ref
 from sexton.marks.quarantine import QuarantineStore
 from sexton.recycle import store
 from sexton.recycle.counters import read_counters
+from sexton.recycle.ledger import Ledger
 from sexton.recycle.model import CloseOrder
 from sexton.recycle.port import PlanRefused, RoundEnded
 from sexton.recycle.turns import TurnStore
@@ -162,8 +163,9 @@ class TestCounts:
             mark(rig, root, f"m{n}")
         rig.later(10_801)
         opened, plan = rig.rounds.open("shop", "run", None, rig.policy), rig.plan()
-        done, _ = rig._recycle(opened, plan.kinds[0])
-        return CloseOrder(opened=opened, plan=plan.id, outcome="FAILED", error="because", kinds=(done,))
+        ledger = Ledger()
+        rig.recycle(opened, plan, plan.kinds[0], ledger)
+        return ledger.close_order(opened, plan.id, plan, "FAILED", "because")
 
     def test_a_round_that_is_closed_twice_at_once_counts_once(
         self, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

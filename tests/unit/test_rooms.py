@@ -26,7 +26,7 @@ SQL = (
     *(f"sexton/recycle/{n}.py" for n in ("counters", "plans", "reports", "status", "turns", "why")),
     "sexton/holds.py",
 )
-PURE = ("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py")
+PURE = ("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py", "sexton/recycle/ledger.py")
 ENTRANCES = ("sexton/cli/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py")
 
 ONLY_IN: dict[str, Sequence[str]] = {
@@ -50,7 +50,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
 }
 """Package → the rooms that may import it; every other product file may not."""
 
-VALUES = ("sexton.errors", "sexton.message", "sexton.*.model", "sexton.*.policy")
+VALUES = ("sexton.errors", "sexton.message", "sexton.recycle.ledger", "sexton.*.model", "sexton.*.policy")
 PORTS = (*VALUES, "sexton.*.port")
 ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "pure": (PURE, ("pydantic", *PORTS)),

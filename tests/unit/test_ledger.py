@@ -1,0 +1,75 @@
+"""A round's books: sums over ranges, what is held counted once, and a long round's next run goes on with them."""
+
+from sexton.lease.model import Lease
+from sexton.recycle.ledger import Ledger
+from sexton.recycle.model import Cursor, KindPlan, Opened, Plan, Policy, RangeReceipt
+
+POLICY = Policy(version="v", retention_seconds={"a": 600, "b": 600}, upload_grace_seconds=600, after={"b": ("a",)})
+PLAN = Plan(
+    id=7,
+    instance="shop",
+    created_at=0,
+    policy=POLICY,
+    kinds=(KindPlan(kind="a", cutoff=1, marks=10), KindPlan(kind="b", cutoff=1, marks=5)),
+    held={"quarantined: BAD_KEY": 1},
+)
+OPENED = Opened(
+    round=3, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), may_delete=True, policy=POLICY
+)
+
+
+def receipt(**told: object) -> RangeReceipt:
+    return RangeReceipt.model_validate({"scanned": 4, "claimed": 3, "last": Cursor(id="x"), **told})
+
+
+def begun() -> Ledger:
+    ledger = Ledger()
+    ledger.begin(PLAN)
+    return ledger
+
+
+def test_ranges_add_up_and_the_next_one_begins_where_the_last_ended() -> None:
+    ledger = begun()
+    ledger.done("a", receipt(held={"live": 1}), 100)
+    ledger.done("a", receipt(held={"live": 1}, removed=6), 50)
+
+    order = ledger.next_range(OPENED, PLAN, PLAN.kinds[0])
+
+    assert (order.number, order.limit, order.after) == (2, 4, Cursor(id="x"))
+    a = ledger.kinds["a"]
+    assert (a.scanned, a.claimed, a.removed, a.elapsed_ms, a.held) == (8, 6, 6, 150, {"live": 2})
+
+
+def test_what_adopting_holds_is_as_it_was_told_last() -> None:
+    ledger = begun()
+    ledger.adopted(receipt(held={"hold 1": 2}, quarantined=1))
+    ledger.adopted(receipt(held={"hold 1": 2}))
+
+    closed = ledger.close_order(OPENED, 7, PLAN, "SUCCEEDED", "")
+
+    assert ledger.held == {"hold 1": 2}
+    assert closed.held == {"hold 1": 2, "quarantined: BAD_KEY": 1}
+    assert (closed.quarantined, closed.due) == (1, 15)
+
+
+def test_a_kind_waits_for_what_goes_before_it_and_says_so() -> None:
+    ledger = begun()
+
+    assert ledger.waits_for(PLAN, "b") == ["a"]
+    assert ledger.errors == ["b: waits for a"]
+    ledger.done("a", receipt(finished=True), 1)
+    ledger.error("b", "")
+    assert (ledger.waits_for(PLAN, "b"), ledger.errors, ledger.unfinished) == ([], [], True)
+
+
+def test_the_next_run_goes_on_with_the_same_books() -> None:
+    ledger = begun()
+    ledger.leases, ledger.lost, ledger.tries = 2, 1, 3
+    ledger.done("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
+
+    carried = ledger.carried("run", OPENED, 7)
+    again = Ledger(carried)
+    again.leases += 1  # it takes the lease again
+
+    assert (carried.run, carried.plan, carried.opened) == ("run", 7, OPENED)
+    assert again.close_order(OPENED, 7, PLAN, "FAILED", "x") == ledger.close_order(OPENED, 7, PLAN, "FAILED", "x")
