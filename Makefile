@@ -10,7 +10,7 @@ RUN := $(VENV)/bin/python
 .PHONY: help demo test soak lint
 
 help:
-	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: 70 to 90 s"
+	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: 80 to 100 s"
 	@echo "            (ARGS=--exit stops the stack at the end; without it the stack stays up until Ctrl-C)"
 	@echo "make test   every test, on real servers: 6 to 8 minutes (TIERS=\"unit contract\" runs only those)"
 	@echo
