@@ -27,7 +27,7 @@ from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
 from sexton.storage.vaults import ProvenVaults
 from sexton.temporal import attributes, schedules
-from sexton.temporal.client import connect
+from sexton.temporal.client import connect, run
 from workflows import ALL, ids, options, sandbox
 
 
@@ -74,6 +74,6 @@ async def main() -> None:
 
 if __name__ == "__main__":
     try:
-        asyncio.run(main())
+        run(main())
     except SextonError as e:
         sys.exit(f"error: {e}")

@@ -1,7 +1,11 @@
 """Reach Temporal from a command, and see whether any worker is there: a round without one waits for ever."""
 
+import asyncio
+import os
+import sys
 import time
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, NoReturn
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -24,6 +28,17 @@ async def connect(settings: Settings) -> Client:
         )
     except RuntimeError as e:
         raise SextonError(f"cannot reach Temporal at {temporal.address}; start it: sexton up, or see doctor") from e
+
+
+def run(main: Coroutine[Any, Any, None]) -> NoReturn:
+    """Run a program that uses Temporal to its end, and leave at once.
+
+    Without the interpreter's own exit: Temporal's threads can abort there after the work is done (sdk-python #300).
+    """
+    asyncio.run(main)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 POLL_SECONDS = 70
