@@ -12,6 +12,8 @@ LEASE_LOST = "LeaseLost"
 HALTED = "Halted"
 NOT_ENABLED = "NotEnabled"
 """Error types of activities that a round reacts to: the class names of what its steps raise (tested)."""
+SCHEDULED = "schedule"
+"""Who asks for a round that a tick started; its end lets the schedule tick again."""
 ATTRIBUTE_INSTANCE = SearchAttributeKey.for_keyword("SextonInstance")
 ATTRIBUTE_STATE = SearchAttributeKey.for_keyword("SextonState")
 

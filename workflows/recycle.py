@@ -94,7 +94,7 @@ class RecycleInstance(Controls):
                 close = self._close(CANCELLED if cancelled else FAILED, "cancelled" if cancelled else _told(e))
                 await asyncio.shield(close)
             raise
-        if request.requested_by == "schedule":
+        if request.requested_by == ids.SCHEDULED:
             await self._nudge()
         if report.state == FAILED:
             told = f"round {report.round}: {report.error}"
@@ -221,7 +221,7 @@ class RecycleInstance(Controls):
                 RecycleActivities.adopt_claimed, order, **BATCH_DELETE, summary="finish what earlier rounds claimed"
             )
         except ActivityError as e:
-            if is_cancelled_exception(e) or _type(e) in (ids.LEASE_LOST, ids.HALTED):
+            if is_cancelled_exception(e) or _end(e).ends_all:
                 raise
             return _told(e)
         self._ledger.adopted(receipt)

@@ -10,9 +10,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.options import CATALOG_READ
     from workflows.recycle import RecycleInstance
 
-SCHEDULED = "schedule"
-"""Who asks for a scheduled round."""
-
 
 @workflow.defn(name=ids.TICK)
 class RecycleTick:
@@ -29,7 +26,7 @@ class RecycleTick:
             try:
                 await workflow.start_child_workflow(
                     RecycleInstance.run,
-                    RecycleRequest(instance=name, requested_by=SCHEDULED),
+                    RecycleRequest(instance=name, requested_by=ids.SCHEDULED),
                     id=ids.recycle(request.deployment, name),
                     parent_close_policy=workflow.ParentClosePolicy.ABANDON,
                     static_summary=f"recycle {name}, scheduled",
