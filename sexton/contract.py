@@ -55,6 +55,8 @@ MAX_BYTES = 2**50
 class NewMark(Message):
     """One thing that became garbage. Name exactly one of ``prefix`` and ``keys``, relative to the vault.
 
+    ``vault`` is None only where the owner tells Sexton the vaults when the mark is due (the catalog's tablets).
+
     ``bytes`` is what the owner believes it frees; ``parent`` is the (kind, id) because of which it goes: a hold on the
     parent keeps it too, and ``sexton hold table ID`` means ``("table", ID)``. A field of another name is refused.
     """
@@ -62,7 +64,7 @@ class NewMark(Message):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
-    vault: str
+    vault: str | None
     prefix: str | None = None
     keys: tuple[str, ...] | None = None
     bytes: int = 0
@@ -94,6 +96,7 @@ def prepare(
     vault: str,
     prefixes: Sequence[str],
     txn_ttl_seconds: int,
+    parents: tuple[str, Sequence[str]] | None = None,
 ) -> None:
     """Mark what a load or compaction is about to write. Commit this *before the first PUT*.
 
@@ -105,26 +108,34 @@ def prepare(
         vault: the vault that will be written to.
         prefixes: one for each id, ending with a separator (not ``[A-Za-z0-9.-]``).
         txn_ttl_seconds: how long the transaction may take at most; after it and the retention the files go.
+        parents: a kind, and one id of that kind for each of ``ids``, to which the files belong: a hold on it keeps
+            them too.
     """
-    if len(ids) != len(prefixes):
-        raise BadInput("prepare takes one prefix for each id")
+    kind = parents[0] if parents else None
+    above: Sequence[str | None] = parents[1] if parents else [None] * len(ids)
+    if not len(ids) == len(prefixes) == len(above):
+        raise BadInput("prepare takes one prefix (and one parent, where any is given) for each id")
     if type(txn_ttl_seconds) is not int:
         raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds!r}; it must be whole seconds")
-    check_text(instance, owner_txn, vault, *ids, *prefixes)
+    check_text(instance, owner_txn, vault, *ids, *prefixes, *(a for a in above if a is not None))
     if not 0 < txn_ttl_seconds <= MAX_TTL_SECONDS:
         raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds}; it must be above 0 and at most {MAX_TTL_SECONDS}")
     lite = _begun(connection)
     if lite is None:
-        given = (instance, owner_txn, list(ids), vault, list(prefixes), txn_ttl_seconds)
-        _call(connection, "prepare(%s, %s, %s::text[], %s, %s::text[], make_interval(secs => %s))", given)
+        given: tuple[Any, ...] = (instance, owner_txn, list(ids), vault, list(prefixes), txn_ttl_seconds)
+        call = "prepare(%s, %s, %s::text[], %s, %s::text[], make_interval(secs => %s)"
+        if parents is not None:
+            given, call = (*given, kind, list(above)), f"{call}, %s, %s::text[]"
+        _call(connection, f"{call})", given)
         return
-    pairs = json.dumps([{"id": i, "prefix": p} for i, p in zip(ids, prefixes, strict=True)])
+    named = zip(ids, prefixes, above, strict=True)
+    rows = json.dumps([{"id": i, "prefix": p, "parent": a} for i, p, a in named])
     _lite(
         lite,
-        "INSERT INTO sexton_mark (instance, kind, id, vault, prefix, owner_txn, expires_at) "
-        "SELECT ?, 'prepared', json_extract(value, '$.id'), ?, json_extract(value, '$.prefix'), ?, "
-        f"{SQLITE_NOW} + ? FROM json_each(?)",
-        (instance, vault, owner_txn, txn_ttl_seconds * 1000, pairs),
+        "INSERT INTO sexton_mark (instance, kind, id, vault, prefix, owner_txn, parent_kind, parent_id, expires_at) "
+        "SELECT ?, 'prepared', json_extract(value, '$.id'), ?, json_extract(value, '$.prefix'), ?, ?, "
+        f"json_extract(value, '$.parent'), {SQLITE_NOW} + ? FROM json_each(?)",
+        (instance, vault, owner_txn, kind, txn_ttl_seconds * 1000, rows),
     )
 
 
@@ -155,6 +166,7 @@ def commit(connection: Connection | sqlite3.Connection, instance: str, ids: Iter
 
 _LOST = """
 SELECT w.value || CASE
+    WHEN m.state = 'FENCED' THEN ' is fenced: its transaction was aborted'
     WHEN m.id IS NOT NULL THEN ' claimed in batch ' || m.batch
     WHEN h.id IS NOT NULL THEN ' gone in batch ' || h.batch
     ELSE ' was never prepared, or is committed already' END
@@ -175,7 +187,7 @@ def mark(connection: Connection | sqlite3.Connection, instance: str, kind: str, 
     for m in marks:
         parent = m.parent or (None, None)
         keys = None if m.keys is None else json.dumps(m.keys)
-        check_text(m.id, m.vault, m.prefix or "", *(m.keys or ()))
+        check_text(m.id, m.vault or "", m.prefix or "", *(m.keys or ()))
         if m.bytes > MAX_BYTES:
             raise BadInput(f"{m.id}: bytes is {m.bytes}; one mark frees at most 1 PiB ({MAX_BYTES})")
         rows.append((instance, kind, m.id, m.vault, m.prefix, keys, m.bytes, *parent, m.owner_txn))

@@ -10,6 +10,7 @@ NAMES = frozenset(
     {
         "lease.acquired",
         "round.opened",
+        "owner.fenced",
         "resolve.stored",
         "claim.guarded",
         "claim.checked",
@@ -17,6 +18,8 @@ NAMES = frozenset(
         "claim.committed",
         "files.deleted",
         "outcomes.recorded",
+        "audit.written",
+        "owner.forgot",
         "marks.removed",
         "round.closed",
         "undrop.guarded",

@@ -131,6 +131,7 @@ def grants(role: str) -> str:
             f'GRANT SELECT ON sexton.mark_history TO "{role}";',
             "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton FROM PUBLIC;",
             "GRANT EXECUTE ON FUNCTION sexton.now(), sexton.prepare(text, text, text[], text, text[], interval), "
+            "sexton.prepare(text, text, text[], text, text[], interval, text, text[]), "
             f'sexton.commit(text, text[]), sexton.undrop(text, text, text[]) TO "{role}";',
         )
     )

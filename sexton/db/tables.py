@@ -59,6 +59,9 @@ class Tables:
     control: Table
     hold: Table
     counter: Table
+    pace: Table
+    pace_share: Table
+    pace_cap: Table
 
     def all(self) -> list[Table]:
         """Return the tables in order of their names in this class."""
@@ -83,12 +86,14 @@ def build(dialect: str) -> Tables:
             "instance",
             **{"id_": text, "mode": text, "created_at": instant, "enabled_at": instant},
             **{"turn_at": instant, "retry_at": instant, "failures": number, "last_success_at": instant},
+            **{"owner": text, "retentions": Json},
         ),
         instance_guard=table("instance_guard", instance_=text, seq=number),
         vault=table(
             "vault",
             **{"instance_": text, "name_": text, "uuid": text, "kind": text, "location": text, "prefix": text},
             **{"endpoint": text, "region": text, "profile": text, "deployment": text, "created_at": instant},
+            **{"versions": text, "conditional": Boolean(), "probe": Json},
         ),
         mark=table(
             "mark",
@@ -98,6 +103,7 @@ def build(dialect: str) -> Tables:
             **{"owner_txn": text, "lease_epoch": number, "batch": number, "claimed_at": instant, "swept_at": instant},
             **{"objects_gone": number, "bytes_gone": number},
             **{"quarantined_reason": text, "failures": number, "last_error": text, "next_try_at": instant},
+            **{"lacking": text, "absorbed": Boolean()},
         ),
         mark_history=table(
             "mark_history",
@@ -119,6 +125,7 @@ def build(dialect: str) -> Tables:
             "plan",
             **{"id_": serial, "instance": text, "created_at": instant, "state": text, "planned_by": text},
             **{"policy_version": text, "body": Json},
+            **{"awaits": text, "expires_at": instant, "approved_by": text, "approved_at": instant},
         ),
         round=table(
             "round",
@@ -137,6 +144,8 @@ def build(dialect: str) -> Tables:
                 "state": text,
                 "receipt": Json,
                 "opens": number,
+                "limited": number,
+                "claimed_at": instant,
             },
         ),
         tally=table(
@@ -153,4 +162,13 @@ def build(dialect: str) -> Tables:
             **{"released_at": instant},
         ),
         counter=table("counter", instance_=text, name_=text, label_=text, value=number),
+        pace=table(
+            "pace", place_=text, keys_per_second=number, ceiling=number, throttled_at=instant, updated_at=instant
+        ),
+        pace_share=table(
+            "pace_share", place_=text, worker_=text, seen_at=instant, requests=number, throttled=number, keys=number
+        ),
+        pace_cap=table(
+            "pace_cap", instance_=text, vault_=text, keys_per_second=number, reason=text, set_by=text, since=instant
+        ),
     )

@@ -5,7 +5,7 @@ database holds several): ``key`` is an object, or a prefix ending with a separat
 touches anything live is kept: an owner's mistake must not cost it data. Without the view there is no such check.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -14,7 +14,9 @@ from sqlalchemy import (
     TableClause,
     Text,
     and_,
+    case,
     column,
+    func,
     null,
     or_,
     select,
@@ -29,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sexton.db.engine import Database
 from sexton.db.rows import as_rows
 from sexton.db.schema import first_line
-from sexton.marks.model import DueMark, Ref
+from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.owner.port import OwnerSilent
 
@@ -46,6 +48,7 @@ _COLUMNS = {
 NAMES_AT_ONCE = 5_000
 PREFIXES_AT_ONCE = 100
 """Without an index on (vault, key) each prefix reads the whole view: 3.3 s per 100 over 300,000 live rows."""
+COUNT_SECONDS = 5
 STATEMENT_SECONDS = 20
 """Longest statement about what is live, below the heartbeat timeout; beyond it the owner counts as silent."""
 LAST_CHARACTER = "\U0010ffff"
@@ -58,8 +61,44 @@ class SqlOwner:
     def __init__(self, db: Database) -> None:
         self._db = db
 
+    def due(self, instance: str, cutoffs: Mapping[str, int], beat: Callable[[], None]) -> None:
+        """Do nothing: the owner marks in its own transactions."""
+
+    def time_out(self, instance: str, beat: Callable[[], None]) -> None:
+        """Do nothing: its transactions time out by themselves, and their marks fall due."""
+
+    def expand(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> Mapping[Ref, Expansion]:
+        """Return nothing: its marks name their own vault and files."""
+        return {}
+
+    def fence(
+        self, instance: str, batch: int, marks: Sequence[Ref], beat: Callable[[], None]
+    ) -> Mapping[Ref, tuple[Fenced, str]]:
+        """Return that all are: the owner's commit removes its own mark, or fails."""
+        return dict.fromkeys(marks, (Fenced.FENCED, ""))
+
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
         """Do nothing: the mark's removal is in the owner's database."""
+
+    def live_objects(self, instance: str) -> int | None:
+        """Return how many rows the view shows, None without a view, where a row is a prefix, or where it is slow."""
+        try:
+            with self._db.read() as c:
+                if self._db.dialect == "postgresql":
+                    c.execute(text(f"SET LOCAL statement_timeout = {COUNT_SECONDS * 1000}"))
+                view = self._view(c)
+                if view is None:
+                    return None
+                ours = or_(view.c.instance == instance, view.c.instance.is_(None)) if "instance" in view.c else true()
+                prefixes = func.coalesce(func.sum(case((view.c.key.like("%/"), 1), else_=0)), 0)
+                row = c.execute(select(func.count(), prefixes).select_from(view).where(ours)).one()
+                return None if row[1] else int(row[0])
+        except (SQLAlchemyError, OwnerSilent):
+            return None  # the limit by number still holds
+
+    def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
+        """Return nothing: none of its marks is set aside for the owner."""
+        return ()
 
     def live(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> frozenset[Ref]:
         """Return those of the marks of which the view shows anything: by id, by key, or by prefix either way."""

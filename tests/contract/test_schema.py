@@ -21,21 +21,24 @@ from tests.servers.postgres import Cluster
 OURS = "test-schema"
 NULLABLE = {
     "clock": set[str](),
-    "instance": {"enabled_at", "turn_at", "retry_at", "last_success_at"},
+    "instance": {"enabled_at", "turn_at", "retry_at", "last_success_at", "retentions"},
     "instance_guard": set[str](),
-    "vault": set[str](),
+    "vault": {"probe"},
     "mark": {"expires_at", "parent_kind", "parent_id", "vault", "prefix", "keys", "owner_txn", "lease_epoch"}
-    | {"batch", "claimed_at", "swept_at", "quarantined_reason", "last_error", "next_try_at"},
+    | {"batch", "claimed_at", "swept_at", "quarantined_reason", "last_error", "next_try_at", "lacking"},
     "mark_history": {"parent_kind", "parent_id", "vault", "prefix", "keys", "discarded"},
     "mark_file": {"bytes", "outcome", "reason"},
     "lease": {"acquired_at", "expires_at"},
-    "plan": set[str](),
+    "plan": {"awaits", "expires_at", "approved_by", "approved_at"},
     "round": {"plan", "ended_at", "report", "waiting", "waiting_since"},
-    "batch": {"receipt"},
+    "batch": {"receipt", "claimed_at"},
     "tally": set[str](),
     "control": set[str](),
     "hold": {"mark_kind", "mark_id", "vault", "prefix", "released_at"},
     "counter": set[str](),
+    "pace": {"throttled_at"},
+    "pace_share": set[str](),
+    "pace_cap": set[str](),
 }
 
 
