@@ -21,8 +21,16 @@ def add(
     endpoint: Annotated[str, typer.Option(help="S3 endpoint URL; default: the setting s3.endpoint_url.")] = "",
     region: Annotated[str, typer.Option(help="S3 region.")] = "",
     profile: Annotated[str, typer.Option(help="AWS profile whose credentials are used.")] = "",
+    versions: Annotated[
+        str, typer.Option(help="In a versioned bucket: keep (hide; `sexton undelete`) or purge.", metavar="keep|purge")
+    ] = "keep",
+    conditional: Annotated[
+        bool, typer.Option("--conditional", help="Delete an object only while it has the ETag that was resolved.")
+    ] = False,
 ) -> None:
-    """Register a vault: refuse overlaps, write its marker `_sexton/vault.json`, then its row. Safe to repeat.
+    """Register a vault: refuse overlaps, try what its store really does, write its marker, then its row.
+
+    Safe to repeat. The marker is `_sexton/vault.json`; the probe works in `_sexton/probe/` and cleans up.
 
     Example: sexton vault add shop cold --s3 shop-data/prod
     """
@@ -32,8 +40,10 @@ def add(
 
     if bool(s3) == bool(local):
         raise WrongUsage("name one place: --s3 BUCKET[/PREFIX] or --local DIR")
-    if local and (endpoint or region or profile):
-        raise WrongUsage("--endpoint, --region and --profile go with --s3")
+    if local and (endpoint or region or profile or conditional or versions != "keep"):
+        raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional go with --s3")
+    if versions not in ("keep", "purge"):
+        raise WrongUsage(f"--versions is keep or purge, not {versions!r}")
     bucket, _, prefix = s3.removeprefix("s3://").partition("/")
     prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
     kind: Literal["s3", "local"] = "local" if local else "s3"
@@ -47,6 +57,8 @@ def add(
             endpoint=endpoint,
             region=region,
             profile=profile,
+            versions="purge" if versions == "purge" else "keep",
+            conditional=conditional,
         )
         made = add_vault(Registry(db), spec, settings.require_deployment(), settings.s3.endpoint_url)
     typer.echo(f"vault {made.name} of {instance} is {made.kind} {made.location}/{made.prefix}, marker {made.uuid}")
@@ -81,12 +93,14 @@ def list_(
                 proof = OURS
             except VaultFault as e:
                 proof = f"{e.reason}: {e.detail}"
-            rows.append((v.instance, v.name, v.kind, f"{v.location}/{v.prefix}", v.endpoint or "default", proof))
-    columns = ("instance", "vault", "kind", "place", "endpoint", "proof")
+            place = f"{v.location}/{v.prefix}"
+            rows.append((v.instance, v.name, v.kind, place, v.endpoint or "default", v.versions, v.conditional, proof))
+    columns = ("instance", "vault", "kind", "place", "endpoint", "versions", "conditional", "proof")
     if as_json:
         dump([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        show("" if rows else "no vault is registered; add one: sexton vault add", columns, rows)
+        printed = [(*row[:-2], "yes" if row[-2] else "no", row[-1]) for row in rows]
+        show("" if rows else "no vault is registered; add one: sexton vault add", columns, printed)
     if any(row[-1] != OURS for row in rows):
         raise typer.Exit(1)
 
@@ -120,3 +134,36 @@ def trust(
             typer.confirm("may rounds of this database delete in it?", abort=True, err=True)
         vault.replace_marker(marker.model_copy(update={"round": number, "run": run}))
     typer.echo(f"vault {name} of {instance} is this database's again")
+
+
+@app.command("probe")
+def probe(
+    instance: Annotated[str, typer.Argument(help="The instance.")],
+    name: Annotated[str, typer.Argument(help="The vault.")],
+    as_json: Json = False,
+) -> None:
+    """Try again what a vault's store really does; store and print it. Workers go by it within 5 s.
+
+    Exit code 1 when the store does not do what the vault's options need.
+
+    Example: sexton vault probe shop cold
+    """
+    from sexton.cli.probed import features
+    from sexton.errors import BadInput
+    from sexton.registry.store import Registry
+    from sexton.storage.policy import lacks
+    from sexton.storage.vaults import ProvenVaults
+
+    with opened() as (settings, db):
+        registry = Registry(db)
+        vaults = ProvenVaults(registry.vault, settings.require_deployment(), settings.s3.endpoint_url)
+        seen = vaults.get(instance, name).probe()
+        registry.store_probe(instance, name, seen)
+        spec = registry.vault(instance, name)
+    found = spec.probe or seen
+    if as_json:
+        dump(found.model_dump())
+    else:
+        show("", ("feature", "seen", "what it means"), features(found))
+    if lack := lacks(spec, found):
+        raise BadInput(f"vault {name} of {instance} cannot work as it is registered: {lack}")

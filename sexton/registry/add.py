@@ -1,4 +1,4 @@
-"""Add a vault: refuse overlaps, write its marker, then its row. Repeating it after a crash finishes it."""
+"""Add a vault: refuse overlaps, probe it, write its marker, then its row. Repeating it after a crash finishes it."""
 
 import uuid
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from sexton.errors import BadInput
 from sexton.registry.store import Registry
 from sexton.storage.model import Marker, VaultSpec
+from sexton.storage.policy import lacks
 from sexton.storage.vaults import open_vault
 
 
@@ -16,10 +17,13 @@ def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url
     repeating the command.
 
     Raises:
-        BadInput: the vault overlaps another, its name is taken, or the place belongs to somebody else.
+        BadInput: the vault overlaps another, its name is taken, the place belongs to somebody else, or its store does
+            not do what the vault's options need.
         VaultFault: the place cannot be reached or does not exist.
     """
     if spec.kind == "local":
+        if spec.conditional or spec.versions != "keep":
+            raise BadInput("a directory has no versions and no ETags: leave --versions and --conditional out")
         spec = spec.model_copy(update={"location": str(Path(spec.location).resolve())})
     spec = spec.model_copy(update={"deployment": deployment})
     registry.check_new_vault(spec, endpoint_url)
@@ -41,7 +45,10 @@ def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url
             f"inside {spec.location}/{spec.prefix} lies another vault ({below}); dropping one would erase the other: "
             "use separate prefixes"
         )
-    spec = spec.model_copy(update={"uuid": found.vault_uuid if found else uuid.uuid4().hex})
+    probe = vault.probe()
+    if lack := lacks(spec, probe):
+        raise BadInput(f"{spec.location}/{spec.prefix} cannot be such a vault: {lack}")
+    spec = spec.model_copy(update={"uuid": found.vault_uuid if found else uuid.uuid4().hex, "probe": probe})
     if found is None:
         vault.write_marker(Marker(vault_uuid=spec.uuid, deployment=deployment, instance=spec.instance, name=spec.name))
     registry.insert_vault(spec, endpoint_url)

@@ -12,7 +12,7 @@ from sexton.errors import BadInput
 from sexton.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.marks.model import Reason
 from sexton.message import Message
-from sexton.storage.model import VaultSpec
+from sexton.storage.model import Probe, VaultSpec
 from sexton.storage.policy import overlaps
 from sexton.storage.port import UnknownVault
 
@@ -24,6 +24,8 @@ class Instance(Message):
     mode: str
     created_at: int
     enabled_at: int | None
+    owner: str = "sql"
+    """Who knows what its marks mean: ``sql`` (its own transactions write them) or ``catalog`` (the reference owner)."""
 
 
 class Registry:
@@ -32,18 +34,21 @@ class Registry:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def add_instance(self, instance: str) -> None:
+    def add_instance(self, instance: str, owner: str = "sql") -> None:
         """Register an instance, observing. Repeating it changes nothing.
 
         Raises:
-            BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``.
+            BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``, or it is registered with another owner.
         """
         t = self._db.t
         try:
             with self._db.write() as c:
-                if c.execute(select(t.instance.c.id).where(t.instance.c.id == instance)).one_or_none() is None:
-                    c.execute(insert(t.instance).values(id=instance))
+                found = c.execute(select(t.instance.c.owner).where(t.instance.c.id == instance)).scalar_one_or_none()
+                if found is None:
+                    c.execute(insert(t.instance).values(id=instance, owner=owner))
                     c.execute(insert(t.instance_guard).values(instance=instance))
+                elif found != owner:
+                    raise BadInput(f"instance {instance} is there with owner {found}; choose another name")
         except IntegrityError as e:
             raise BadInput(
                 f"instance {instance!r} was refused: lower-case letters, digits, - and _, at most 63 ({first_line(e)})"
@@ -62,6 +67,10 @@ class Registry:
         if row is None:
             raise UnknownInstance(name)
         return Instance(**row._mapping)
+
+    def owner(self, name: str) -> str:
+        """Return the name of an instance's owner, or raise ``UnknownInstance``."""
+        return self.instance(name).owner
 
     def enable(self, instance: str) -> None:
         """Let rounds of this instance delete."""
@@ -112,6 +121,8 @@ class Registry:
         t = self._db.t
         with deciding(self._db, EVERYTHING, spec.instance) as c:
             self._refuse(c, spec, endpoint_url)
+            if spec.probe is not None:
+                spec = spec.model_copy(update={"probe": spec.probe.model_copy(update={"at": self._db.now(c)})})
             try:
                 c.execute(insert(t.vault).values(**spec.model_dump()))
             except IntegrityError as e:
@@ -122,6 +133,13 @@ class Registry:
                 .where(t.mark.c.quarantined_reason == Reason.UNKNOWN_VAULT)
                 .values(quarantined_reason=None, last_error=None)
             )
+
+    def store_probe(self, instance: str, name: str, probe: Probe) -> None:
+        """Store what a vault's store was seen to do now; whoever has the vault open opens it anew."""
+        t = self._db.t.vault
+        with self._db.write() as c:
+            seen = probe.model_copy(update={"at": self._db.now(c)})
+            c.execute(update(t).where(t.c.instance == instance, t.c.name == name).values(probe=seen.model_dump()))
 
     def _refuse(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
         for other in self._vaults(c, None):

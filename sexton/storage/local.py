@@ -4,7 +4,6 @@ It never leaves its root (see ``local_files``), and a root that is not there is 
 """
 
 import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby, islice
@@ -13,8 +12,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from sexton.errors import BadInput
-from sexton.storage.local_files import NoPlace, folder, make_folders, place, unlink_together, walk
-from sexton.storage.model import MARKER_KEY, PAGE_KEYS, KeyResult, Listed, Marker, VaultSpec
+from sexton.storage import local_own
+from sexton.storage.local_files import NoPlace, folder, place, size_of, unlink_together, walk
+from sexton.storage.model import MARKER_KEY, PAGE_KEYS, KeyResult, Listed, Marker, Outcome, Probe, Undeleted, VaultSpec
 from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
 from sexton.storage.port import VaultFault
 
@@ -58,38 +58,70 @@ class LocalVault:
             finally:
                 os.unlink(draft, dir_fd=inner)
 
-        self._draft_marker(marker, link)
+        self._write_marker(marker, link)
 
     def replace_marker(self, marker: Marker) -> None:
-        self._draft_marker(marker, lambda d, inner: os.replace(d, _MARKER_NAME, src_dir_fd=inner, dst_dir_fd=inner))
-
-    def _draft_marker(self, marker: Marker, publish: Callable[[str, int], None]) -> None:
-        """Complete before it has its name: a crash leaves a whole marker or none."""
-        folders, draft = [*self._folders, _MARKER_FOLDER], f".{_MARKER_NAME}.{secrets.token_hex(8)}"
-        with self._faults(), place(self.spec.location) as location:
-            make_folders(location, folders)
-            with folder(location, folders) as inner:
-                file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=inner)
-                with os.fdopen(file, "wb") as out:
-                    out.write(marker.model_dump_json().encode())
-                    out.flush()
-                    os.fsync(out.fileno())
-                publish(draft, inner)
-                os.fsync(inner)
+        self._write_marker(marker, None)
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
         check_listing(prefix)
         return self._pages(prefix)
 
-    def delete(self, keys: Sequence[str]) -> Sequence[KeyResult]:
-        if len(keys) > PAGE_KEYS:
-            raise ValueError(f"{len(keys)} keys in one page, at most {PAGE_KEYS} are possible")
+    def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
         for key in keys:
             check_key(key)
+        with self._faults(), place(self.spec.location, self._folders) as root:
+            sizes = [(key, size_of(root, key)) for key in keys]
+        return [Listed(key=key, bytes=size) for key, size in sizes if size is not None]
+
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        if len(keys) > PAGE_KEYS:
+            raise ValueError(f"{len(keys)} keys in one page, at most {PAGE_KEYS} are possible")
+        if etags and len(etags) != len(keys):
+            raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
+        for key in keys:
+            check_key(key)
+        if self.spec.conditional:  # `vault add` refuses it
+            why = "no ETag known: files have none; not deleted"
+            return [KeyResult(key=key, outcome=Outcome.FAILED, reason=why) for key in keys]
         with self._faults(), place(self.spec.location, self._folders) as root:
             # Neighbours come together, so each directory is opened, and made durable, once.
             together = groupby(keys, lambda key: key.rpartition("/")[0])
             return [result for parent, group in together for result in unlink_together(root, parent, list(group))]
+
+    def abort_uploads(self, prefix: str) -> int:
+        check_listing(prefix)
+        return 0
+
+    def write_own(self, name: str, data: bytes) -> None:
+        with self._faults():
+            local_own.write(self.spec.location, self._folders, name, data)
+
+    def read_own(self, name: str) -> bytes | None:
+        with self._faults():
+            return local_own.read(self.spec.location, self._folders, name)
+
+    def list_own(self, prefix: str) -> Iterator[Sequence[Listed]]:
+        listed = local_own.pages(self.spec.location, self._folders, prefix)
+        return self._guarded(listed)
+
+    def remove_own(self, names: Sequence[str]) -> None:
+        with self._faults():
+            results = local_own.remove(self.spec.location, self._folders, names)
+        for result in results:
+            if result.outcome is Outcome.FAILED:
+                raise self._fault("DENIED", f"{result.key} could not be removed: {result.reason}")
+
+    def probe(self) -> Probe:
+        """Return what is known of every directory; nothing is tried."""
+        return Probe(per_key_errors=True, tells_absent=True, order="byte", paging=True)
+
+    def undelete(self, prefix: str = "", keys: Sequence[str] = (), *, dry_run: bool = False) -> Iterator[Undeleted]:
+        del prefix, keys, dry_run  # whatever is asked for
+        raise BadInput(
+            f"nothing to undelete in vault {self.spec.name}: a directory keeps no versions, what was deleted is gone; "
+            "restore it from a backup"
+        )
 
     def ancestor_markers(self) -> Sequence[Marker]:
         found = []
@@ -111,6 +143,15 @@ class LocalVault:
                 return None  # the prefix is not there yet
         inner = f"{self.spec.prefix}{other}".removesuffix(MARKER_KEY)
         return None if other is None else LocalVault(self.spec.model_copy(update={"prefix": inner})).read_marker()
+
+    def _write_marker(self, marker: Marker, publish: Callable[[str, int], None] | None) -> None:
+        folders, data = [*self._folders, _MARKER_FOLDER], marker.model_dump_json().encode()
+        with self._faults():
+            local_own.write_file(self.spec.location, folders, _MARKER_NAME, data, publish)
+
+    def _guarded(self, pages: Iterator[Sequence[Listed]]) -> Iterator[Sequence[Listed]]:
+        with self._faults():
+            yield from pages
 
     def _pages(self, prefix: str) -> Iterator[Sequence[Listed]]:
         page: list[Listed] = []

@@ -9,11 +9,14 @@ import string
 from urllib.parse import urlsplit
 
 from sexton.errors import BadInput
-from sexton.storage.model import MARKER_KEY, RESERVED_PREFIX, VaultSpec
+from sexton.storage.model import MARKER_KEY, RESERVED_PREFIX, Probe, VaultSpec
 
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
 """What ids are made of; every other character separates. The schema's CHECK says the same."""
 _RESERVED = RESERVED_PREFIX.rstrip("/")
+DRAFT = ".draft-"
+"""What a local file of Sexton's own is called until it is complete."""
+_MARKER = MARKER_KEY.removeprefix(RESERVED_PREFIX)
 _AWS_HOST = re.compile(r"s3[a-z0-9.-]*\.amazonaws\.com")
 
 
@@ -65,6 +68,48 @@ def check_root(prefix: str) -> None:
         check_listing(prefix)
         if not prefix.endswith("/"):
             raise BadInput(f"the prefix {prefix!r} of a vault must end with '/'")
+
+
+def check_own(name: str) -> None:
+    """Refuse a name below ``_sexton/`` that is the marker's (or of a draft of it), a folder's or ambiguous.
+
+    Raises:
+        BadInput: see above.
+    """
+    _check_path(name, "name", name.split("/"))
+    if not is_own(name):
+        raise BadInput(f"{RESERVED_PREFIX}{name} is the vault's marker, or too like it; choose another name")
+
+
+def check_own_prefix(prefix: str) -> None:
+    """Refuse what cannot be the beginning of names below ``_sexton/``: nothing, or an ambiguous path.
+
+    Raises:
+        BadInput: see above.
+    """
+    _check_path(prefix, "prefix", prefix.removesuffix("/").split("/"))
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a name below ``_sexton/`` is neither the marker's nor that of a local file's draft."""
+    return not (name.startswith((_MARKER, f".{_MARKER}")) or name.rpartition("/")[2].startswith(DRAFT))
+
+
+def lacks(spec: VaultSpec, probe: Probe) -> str:
+    """Return why a vault's options cannot be kept on a store that was probed; empty where they can."""
+    if spec.conditional and spec.versions == "purge":
+        return (
+            "conditional deletes compare the ETag of the current version alone, and purging removes older ones, which "
+            "nobody compared: choose --conditional or --versions purge"
+        )
+    if spec.conditional and not (probe.etag_single or probe.etag_multi):
+        return (
+            "this store does not honour If-Match on deletes: an object that was rewritten meanwhile would be deleted; "
+            "leave --conditional out, or use another store"
+        )
+    if spec.versions == "purge" and probe.versions is False:
+        return "this store does not list versions, or keeps them when they are deleted: leave --versions purge out"
+    return ""
 
 
 def inside_other_vault(key: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sexton.errors import SextonError
-from sexton.storage.model import KeyResult, Listed, Marker, VaultSpec
+from sexton.storage.model import KeyResult, Listed, Marker, Probe, Undeleted, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"
 NOT_LISTED = "NOT_LISTED"
@@ -25,10 +25,14 @@ class VaultFault(SextonError):
 
 
 class Throttled(VaultFault):
-    """The store asks for patience (SlowDown, 503); nothing is known to be wrong. ``delete`` says it per key instead."""
+    """The store asks for patience (SlowDown, 503); nothing is known to be wrong. ``delete`` says it per key instead.
 
-    def __init__(self, vault: str, detail: str) -> None:
+    ``retry_after``: seconds it asked for, where it named any.
+    """
+
+    def __init__(self, vault: str, detail: str, retry_after: float | None = None) -> None:
         super().__init__(vault, "UNREACHABLE", detail)
+        self.retry_after = retry_after
 
 
 class UnknownVault(SextonError):
@@ -63,12 +67,63 @@ class Vault(Protocol):
         """
         ...
 
-    def delete(self, keys: Sequence[str]) -> Sequence[KeyResult]:
+    def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
+        """Return those of the keys that exist, as a listing would show them; asked of conditional vaults.
+
+        Raises:
+            BadInput: a key is not acceptable.
+        """
+        ...
+
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         """Delete at most 1,000 keys; one result for each key, in the order given.
+
+        ``etags``: one for each key, of the object that is meant; a conditional vault deletes no other, and none
+        whose ETag is not known.
 
         Raises:
             BadInput: a key is not acceptable; nothing was deleted.
-            ValueError: more than 1,000 keys.
+            ValueError: more than 1,000 keys, or not one ETag for each.
+        """
+        ...
+
+    def abort_uploads(self, prefix: str) -> int:
+        """Abort unfinished multipart uploads under a prefix that was deleted; return how many were aborted.
+
+        0 as well where the store has no such uploads, or does not let these credentials see or abort them: what is
+        left then costs room, nothing more.
+        """
+        ...
+
+    def write_own(self, name: str, data: bytes) -> None:
+        """Write a file of Sexton's own, ``_sexton/NAME``, durably; readers see all of it or none.
+
+        Raises:
+            BadInput: the name is not acceptable, or the marker's. So do the other three.
+        """
+        ...
+
+    def read_own(self, name: str) -> bytes | None:
+        """Return a file of Sexton's own, None where there is none."""
+        ...
+
+    def list_own(self, prefix: str) -> Iterator[Sequence[Listed]]:
+        """Yield pages of Sexton's own files whose names (without ``_sexton/``) begin with a non-empty prefix."""
+        ...
+
+    def remove_own(self, names: Sequence[str]) -> None:
+        """Remove files of Sexton's own; never the marker. What is not there is removed."""
+        ...
+
+    def probe(self) -> Probe:
+        """Try under ``_sexton/probe/`` what this store really does, and clean up; the vault may be without a marker."""
+        ...
+
+    def undelete(self, prefix: str = "", keys: Sequence[str] = (), *, dry_run: bool = False) -> Iterator[Undeleted]:
+        """Remove the delete markers above the newest version of each key named, or under a prefix; yield per page.
+
+        Raises:
+            BadInput: this vault keeps no versions, or the prefix is not acceptable.
         """
         ...
 

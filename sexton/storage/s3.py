@@ -4,34 +4,32 @@ Says of a key only what the store said of it: per-key errors in a 200 are read, 
 about other keys is a ``VaultFault``, and a listing is complete or none.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from sexton.errors import BadInput
-from sexton.storage.model import MARKER_KEY, PAGE_KEYS, KeyResult, Listed, Marker, Outcome, VaultSpec
+from sexton.storage import s3_listing, s3_own, s3_probe, s3_uploads
+from sexton.storage.model import MARKER_KEY, PAGE_KEYS, KeyResult, Listed, Marker, Outcome, Probe, Undeleted, VaultSpec
 from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
-from sexton.storage.port import UNREACHABLE, Throttled, VaultFault
-from sexton.storage.s3_wire import REQUEST_ERRORS, error_of, fault, fits_xml, is_about_request, is_busy, s3_client
+from sexton.storage.port import Throttled
+from sexton.storage.s3_bucket import S3Bucket, throttled
+from sexton.storage.s3_conditional import delete_meant, look
+from sexton.storage.s3_delete import Target, delete
+from sexton.storage.s3_purge import purge
+from sexton.storage.s3_undelete import undelete
+from sexton.storage.s3_wire import error_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
 KEY_BYTES = 1_024
 """Longest key an S3 store takes, UTF-8, the vault's prefix included; a longer one spoils its whole delete page."""
 MARKER_BYTES = 65_536
 DESCENDANT_PAGES = 10
-READ_AGAIN_SECONDS = (0.2, 0.5, 1.0)
-"""Waits before a read that failed quickly is tried again."""
-QUICK_SECONDS = 2.0
-
-T = TypeVar("T")
 
 
 class S3Vault:
@@ -49,42 +47,82 @@ class S3Vault:
         """
         check_root(spec.prefix)
         self.spec = spec
-        self._endpoint = spec.endpoint or endpoint_url
+        self._bucket = S3Bucket(spec, endpoint_url)
 
     def read_marker(self) -> Marker | None:
         return self._marker_at(self.spec.prefix + MARKER_KEY)
 
     def write_marker(self, marker: Marker) -> None:
         # Asked first, because SeaweedFS makes a missing bucket on PUT, and a mistyped name must not become a vault.
-        self._call(lambda s3: s3.head_bucket(Bucket=self.spec.location))
+        self._bucket.require()
         # Read first as well: not every store honours If-None-Match.
-        if self.read_marker() is not None or not self._call(lambda s3: self._put_new(s3, marker)):
-            raise self._fault("FOREIGN_MARKER", "there is a marker already; `vault add` never overwrites one")
+        if self.read_marker() is not None or not self._bucket.call(lambda s3: self._put_new(s3, marker)):
+            raise self._bucket.fault("FOREIGN_MARKER", "there is a marker already; `vault add` never overwrites one")
         if self.read_marker() != marker:
-            raise self._fault("FOREIGN_MARKER", "the marker reads back otherwise than written; somebody else wrote one")
+            said = "the marker reads back otherwise than written; somebody else wrote one"
+            raise self._bucket.fault("FOREIGN_MARKER", said)
 
     def replace_marker(self, marker: Marker) -> None:
         body, key = marker.model_dump_json().encode(), self.spec.prefix + MARKER_KEY
-        self._call(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
+        self._bucket.call(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
         check_listing(prefix)
         return self._objects(prefix)
 
-    def delete(self, keys: Sequence[str]) -> Sequence[KeyResult]:
+    def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
+        self._check(keys)
+        found = [seen.object for seen in look(self._bucket, keys)]
+        if None in found:
+            self._bucket.require()  # HEAD says of a missing bucket what it says of a missing key
+        return [listed for listed in found if listed is not None]
+
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if len(keys) > PAGE_KEYS:
             raise ValueError(f"{len(keys)} keys in one page, at most {PAGE_KEYS} are possible")
-        for key in keys:
-            check_key(key)
-            if len((self.spec.prefix + key).encode()) > KEY_BYTES:
-                raise BadInput(f"key {key!r} is longer than the {KEY_BYTES} bytes that S3 allows")
+        if etags and len(etags) != len(keys):
+            raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
+        self._check(keys)
+        if not keys:
+            return []
         try:
-            gone = self._gone if keys else Outcome.DELETED
+            versioning = self._bucket.versioning()
         except Throttled as busy:
-            return [KeyResult(key=key, outcome=Outcome.THROTTLED, reason=busy.detail) for key in keys]
-        together = [key for key in dict.fromkeys(keys) if fits_xml(key)]
-        results = self._delete_together(together, gone) if together else {}
-        return [results.get(key) or self._delete_alone(key, gone) for key in keys]
+            return [throttled(key, busy) for key in keys]
+        gone = Outcome.HIDDEN if versioning else Outcome.DELETED
+        if self.spec.conditional:
+            results = delete_meant(self._bucket, dict(zip(keys, etags or [""] * len(keys), strict=True)), gone)
+        elif self.spec.versions == "purge" and versioning != "":  # where the store does not tell, it may have versions
+            results = purge(self._bucket, list(dict.fromkeys(keys)))
+        else:
+            plain = delete(self._bucket, [Target(key) for key in dict.fromkeys(keys)])
+            results = {
+                t.key: r.model_copy(update={"outcome": gone}) if r.outcome is Outcome.DELETED else r
+                for t, r in plain.items()
+            }
+        return [results[key] for key in keys]
+
+    def abort_uploads(self, prefix: str) -> int:
+        check_listing(prefix)
+        return s3_uploads.abort_uploads(self._bucket, prefix)
+
+    def write_own(self, name: str, data: bytes) -> None:
+        s3_own.write(self._bucket, name, data)
+
+    def read_own(self, name: str) -> bytes | None:
+        return s3_own.read(self._bucket, name)
+
+    def list_own(self, prefix: str) -> Iterator[Sequence[Listed]]:
+        return s3_own.list_(self._bucket, prefix)
+
+    def remove_own(self, names: Sequence[str]) -> None:
+        s3_own.remove(self._bucket, names)
+
+    def probe(self) -> Probe:
+        return s3_probe.probe(self._bucket)
+
+    def undelete(self, prefix: str = "", keys: Sequence[str] = (), *, dry_run: bool = False) -> Iterator[Undeleted]:
+        return undelete(self._bucket, prefix, keys, dry_run)
 
     def ancestor_markers(self) -> Sequence[Marker]:
         folders = self.spec.prefix.split("/")[:-1]
@@ -92,134 +130,33 @@ class S3Vault:
         return [marker for marker in map(self._marker_at, above) if marker is not None]
 
     def descendant_marker(self) -> Marker | None:
-        for page in islice(self._pages(""), DESCENDANT_PAGES):
+        for page in islice(s3_listing.pages(self._bucket, ""), DESCENDANT_PAGES):
             for listed in page:
                 if is_other_marker(listed.key):
                     return self._marker_at(self.spec.prefix + listed.key)
         return None
 
-    def _delete_together(self, keys: Sequence[str], gone: Outcome) -> dict[str, KeyResult]:
-        asked = {self.spec.prefix + key: key for key in keys}
-        try:
-            reply = self._call(
-                lambda s3: s3.delete_objects(
-                    Bucket=self.spec.location, Delete={"Objects": [{"Key": key} for key in asked], "Quiet": True}
-                )
-            )
-        except Throttled as busy:
-            return {key: KeyResult(key=key, outcome=Outcome.THROTTLED, reason=busy.detail) for key in keys}
-        results = {key: KeyResult(key=key, outcome=gone) for key in keys}
-        for error in reply.get("Errors", ()):
-            key = asked.get(error.get("Key", ""), "")
-            if not key:
-                raise self._fault("BAD_REPLY", f"an error for a key that was not asked for: {error}")
-            results[key] = self._refused(key, error.get("Code", ""), error.get("Message", ""))
-        named = {entry.get("Key") for entry in (*reply.get("Deleted", ()), *reply.get("Errors", ()))}
-        # A store that ignores Quiet names what it deleted; then silence about a key is not consent.
-        if reply.get("Deleted") and named != asked.keys():
-            raise self._fault("BAD_REPLY", f"the reply names {len(named)} of {len(asked)} keys; the rest is unknown")
-        return results
-
-    def _delete_alone(self, key: str, gone: Outcome) -> KeyResult:
-        """Delete a key that XML cannot express (a control character, U+FFFF): its name goes into the URL instead."""
-
-        def request(s3: "S3Client") -> KeyResult:
-            try:
-                s3.delete_object(Bucket=self.spec.location, Key=self.spec.prefix + key)
-            except ClientError as error:
-                if is_about_request(error):
-                    raise
-                code, message, _ = error_of(error)
-                return self._refused(key, code, message)
-            return KeyResult(key=key, outcome=gone)
-
-        try:
-            return self._call(request)
-        except Throttled as busy:
-            return KeyResult(key=key, outcome=Outcome.THROTTLED, reason=busy.detail)
-
-    def _refused(self, key: str, code: str, message: str) -> KeyResult:
-        reason = f"{code}: {message}"
-        if code == "NoSuchBucket":
-            raise self._fault("NO_BUCKET", reason)
-        if code in ("NoSuchKey", "NotFound"):
-            return KeyResult(key=key, outcome=Outcome.ABSENT, reason=reason)
-        return KeyResult(key=key, outcome=Outcome.THROTTLED if is_busy(code) else Outcome.FAILED, reason=reason)
-
-    @cached_property
-    def _gone(self) -> Outcome:
-        """What a successful delete does here: free the bytes, or hide them behind a marker (versioned bucket)."""
-
-        def request(s3: "S3Client") -> str:
-            try:
-                return s3.get_bucket_versioning(Bucket=self.spec.location).get("Status", "")
-            except ClientError as error:
-                if error_of(error)[0] in ("AccessDenied", "NotImplemented", "MethodNotAllowed"):
-                    return ""  # only the accounting of bytes depends on it
-                raise
-
-        return Outcome.HIDDEN if self._read(request) in ("Enabled", "Suspended") else Outcome.DELETED
+    def _check(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            check_key(key)
+            if len((self.spec.prefix + key).encode()) > KEY_BYTES:
+                raise BadInput(f"key {key!r} is longer than the {KEY_BYTES} bytes that S3 allows")
 
     def _objects(self, prefix: str) -> Iterator[Sequence[Listed]]:
-        for page in self._pages(prefix):
+        for page in s3_listing.pages(self._bucket, prefix):
             for listed in page:
                 if inside_other_vault(listed.key):
-                    raise self._fault("FOREIGN_MARKER", f"{listed.key!r} belongs to another vault inside this one")
+                    said = f"{listed.key!r} belongs to another vault inside this one"
+                    raise self._bucket.fault("FOREIGN_MARKER", said)
             if page:
                 yield page
 
-    def _pages(self, prefix: str) -> Iterator[Sequence[Listed]]:
-        start, last, token = len(self.spec.prefix), "", ""
-        by_bytes = by_path = True
-        while True:
-            reply = self._page(self.spec.prefix + prefix, token)
-            page = [
-                Listed(key=entry["Key"][start:], bytes=entry["Size"], etag=entry.get("ETag", "").strip('"'))
-                for entry in reply.get("Contents", ())
-                if self._is_under(entry["Key"], prefix)
-            ]
-            for listed in page:
-                # A key that steps back means a page repeated or out of place, hence perhaps another one left out.
-                by_bytes = by_bytes and last < listed.key
-                by_path = by_path and last.replace("/", "\0") < listed.key.replace("/", "\0")
-                if last and not (by_bytes or by_path):
-                    raise self._fault("BAD_REPLY", f"{listed.key!r} was listed after {last!r}")
-                last = listed.key
-            yield page
-            if not reply["IsTruncated"]:
-                return
-            if reply.get("NextContinuationToken", "") in ("", token):
-                raise self._fault("BAD_REPLY", f"the listing of {prefix!r} is truncated without a way to go on")
-            token = reply["NextContinuationToken"]
-
-    def _page(self, prefix: str, token: str) -> "ListObjectsV2OutputTypeDef":
-        where = {"Bucket": self.spec.location, "Prefix": prefix} | ({"ContinuationToken": token} if token else {})
-        reply = self._read(lambda s3: s3.list_objects_v2(**where, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
-        entries = reply.get("Contents", ())
-        whole = all("Key" in entry and "Size" in entry for entry in entries)
-        if "IsTruncated" not in reply or not whole or len(entries) > PAGE_KEYS:
-            raise self._fault("BAD_REPLY", f"the listing of {prefix!r} is no ListObjectsV2 page")
-        return reply
-
-    def _is_under(self, key: str, prefix: str) -> bool:
-        if not key.startswith(self.spec.prefix + prefix):
-            raise self._fault("BAD_REPLY", f"{key!r} was listed under {self.spec.prefix + prefix!r}")
-        return key != self.spec.prefix  # the folder placeholder of the vault itself is no object in it
-
     def _marker_at(self, key: str) -> Marker | None:
-        def request(s3: "S3Client") -> bytes | None:
-            try:
-                return s3.get_object(Bucket=self.spec.location, Key=key)["Body"].read(MARKER_BYTES)
-            except ClientError as error:
-                if error_of(error)[0] == "NoSuchKey":
-                    return None
-                raise
-
-        raw = self._read(request)
+        raw = self._bucket.get(key, MARKER_BYTES)
         try:
             return None if raw is None else Marker.model_validate_json(raw)
         except ValidationError as error:
-            raise self._fault("FOREIGN_MARKER", f"{key} cannot be read as a marker: {raw!r:.80}") from error
+            raise self._bucket.fault("FOREIGN_MARKER", f"{key} cannot be read as a marker: {raw!r:.80}") from error
 
     def _put_new(self, s3: "S3Client", marker: Marker) -> bool:
         body = marker.model_dump_json().encode()
@@ -230,27 +167,3 @@ class S3Vault:
                 return False
             raise
         return True
-
-    def _call(self, request: "Callable[[S3Client], T]") -> T:
-        try:
-            return request(s3_client(self._endpoint, self.spec.region, self.spec.profile))
-        except REQUEST_ERRORS as error:
-            raise fault(self.spec.name, error) from error
-
-    def _read(self, request: "Callable[[S3Client], T]") -> T:
-        """Call, and again a few times where the store failed quickly: one bad reply is no reason to leave it alone.
-
-        Not after a time-out: whoever waits must prove its lease meanwhile. Not for writes: the sweep tries those again.
-        """
-        for wait in READ_AGAIN_SECONDS:
-            began = time.monotonic()
-            try:
-                return self._call(request)
-            except VaultFault as busy:
-                if busy.reason != UNREACHABLE or time.monotonic() - began > QUICK_SECONDS:
-                    raise
-            time.sleep(wait)
-        return self._call(request)
-
-    def _fault(self, reason: str, detail: str) -> VaultFault:
-        return VaultFault(self.spec.name, reason, detail)

@@ -4,6 +4,8 @@ A reply that cannot be read is never taken for success: boto3 turns an empty 200
 the replies we decide on are looked at before boto3 parses them.
 """
 
+import datetime as dt
+import email.utils
 import re
 import threading
 from functools import lru_cache
@@ -27,9 +29,19 @@ CONNECTIONS = 64
 
 _BUSY_STATUS = {429, 500, 502, 503, 504}
 _BUSY_CODES = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "RequestLimitExceeded"}
+_BUSY_CODES |= {"ConditionalRequestConflict", "OperationAborted"}  # another request about the same key came between
+RETRY_AFTER_SECONDS = 60.0
+"""The longest wait that a store may ask for."""
+_ENDS = {
+    "ListObjectsV2": b"</ListBucketResult>",
+    "ListObjectVersions": b"</ListVersionsResult>",
+    "ListMultipartUploads": b"</ListMultipartUploadsResult>",
+}
+"""boto3 parses the whole page of a listing; that it ends as one is all that it does not see to."""
 _LOGIN_CODES = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "RequestTimeTooSkewed"}
 _LOGIN_ERRORS = (NoCredentialsError, PartialCredentialsError, ProfileNotFound, UnreadableCredentials)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LOCKED = re.compile(r"object.?lock|\bWORM\b|retention|retain|legal.?hold", re.IGNORECASE)
 _creating = threading.Lock()
 
 
@@ -49,9 +61,22 @@ def s3_client(endpoint: str, region: str, profile: str) -> "S3Client":
         return _make_client(endpoint, region, profile)
 
 
+def stranger(endpoint: str, region: str, profile: str) -> "S3Client":
+    """Return a client that signs with our access key and a wrong secret; a store should refuse it."""
+    with _creating:
+        session = boto3.Session(profile_name=profile or None)
+        ours = session.get_credentials()
+        key = ours.access_key if ours else "nobody"
+        wrong = boto3.Session(key, "not-the-secret", region_name=session.region_name)
+        return _client_of(wrong, endpoint, region)
+
+
 @lru_cache(maxsize=256)
 def _make_client(endpoint: str, region: str, profile: str) -> "S3Client":
-    session = boto3.Session(profile_name=profile or None)
+    return _client_of(boto3.Session(profile_name=profile or None), endpoint, region)
+
+
+def _client_of(session: boto3.Session, endpoint: str, region: str) -> "S3Client":
     config = Config(
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
         read_timeout=READ_TIMEOUT_SECONDS,
@@ -63,7 +88,7 @@ def _make_client(endpoint: str, region: str, profile: str) -> "S3Client":
     )
     region = region or session.region_name or "us-east-1"
     client = session.client("s3", region_name=region, endpoint_url=endpoint or None, config=config)
-    for operation in ("DeleteObjects", "ListObjectsV2", "GetBucketVersioning"):
+    for operation in ("DeleteObjects", "GetBucketVersioning", *_ENDS):
         # Before boto3's own handler (at `before-parse.s3.*`), which makes a broken 200 a 500, as of a busy store: the
         # wider pattern runs first. Should that ever change, a broken reply is tried again, still not believed.
         client.meta.events.register_first(f"before-parse.*.{operation}", _refuse_unreadable)
@@ -74,9 +99,8 @@ def _refuse_unreadable(operation_model: Any, response_dict: dict[str, Any], **_:
     if response_dict["status_code"] != 200:
         return
     body: bytes = response_dict["body"]
-    if operation_model.name == "ListObjectsV2":
-        # boto3 parses the whole page; that it ends as a listing is all that it does not see to
-        if not body.rstrip().endswith((b"</ListBucketResult>", b"</Error>")):
+    if end := _ENDS.get(operation_model.name):
+        if not body.rstrip().endswith((end, b"</Error>")):
             raise UnreadableReply(f"the listing ends with {body[-40:]!r}")
         return
     try:
@@ -96,6 +120,27 @@ def error_of(error: ClientError) -> tuple[str, str, int]:
     told = error.response.get("Error", {})
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return str(told.get("Code", "")), str(told.get("Message", "")), status
+
+
+def retry_after(error: ClientError) -> float | None:
+    """Return the seconds that a refusal asks to wait (``Retry-After``: a number or a date), at most a minute."""
+    said = str(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("retry-after", ""))
+    if not said:
+        return None
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", said):
+        seconds = float(said)
+    else:
+        try:
+            until = email.utils.parsedate_to_datetime(said)
+        except ValueError:
+            return None
+        seconds = (until.astimezone(dt.UTC) - dt.datetime.now(dt.UTC)).total_seconds()
+    return min(max(seconds, 0.0), RETRY_AFTER_SECONDS)
+
+
+def is_lock(code: str, message: str) -> bool:
+    """Tell whether a refusal names an object lock, as far as stores name it (AWS, Ceph, MinIO each in its words)."""
+    return _LOCKED.search(f"{code}: {message}") is not None
 
 
 def is_busy(code: str, status: int = 0) -> bool:
@@ -120,7 +165,7 @@ def fault(vault: str, error: Exception) -> VaultFault:
         if code in _LOGIN_CODES or code == "AccessDenied" or status in (401, 403):
             return VaultFault(vault, "DENIED", f"{said}; check the credentials and their permissions")
         if is_busy(code, status):
-            return Throttled(vault, said)
+            return Throttled(vault, said, retry_after(error))
         return VaultFault(vault, "BAD_REPLY", said)
     if isinstance(error, _LOGIN_ERRORS):
         return VaultFault(vault, "DENIED", f"{error}; configure credentials for this vault")

@@ -32,6 +32,7 @@ _QUERY_OPERATIONS = {
     ("GET", "versions"): "ListObjectVersions",
     ("GET", "uploads"): "ListMultipartUploads",
 }
+_PROBE = "_sexton/probe/"
 _VERBS = {"GET": "Get", "PUT": "Put", "HEAD": "Head", "DELETE": "Delete", "POST": "Post"}
 
 
@@ -55,6 +56,7 @@ class _Fault:
     code: str = ""
     after: bool = False
     body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class FaultProxy:
@@ -75,6 +77,8 @@ class FaultProxy:
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._keys: dict[str, tuple[str, int]] = {}
         self._delays: dict[str, float] = {}
+        self.ignores_etags: frozenset[str] = frozenset()
+        """Of `DeleteObject` and `DeleteObjects`, those that delete whatever ETag they name, as some stores do."""
         handler = type("Handler", (_Handler,), {"proxy": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads, self._server.block_on_close = True, False
@@ -90,9 +94,9 @@ class FaultProxy:
 
     @property
     def log(self) -> list[Entry]:
-        """Every request so far, oldest first."""
+        """Every request so far, oldest first, but for those with which a vault was probed when it was added."""
         with self._lock:
-            return list(self._log)
+            return [entry for entry in self._log if not any(_PROBE in at for at in (unquote(entry.path), *entry.keys))]
 
     def fail_keys(self, codes: dict[str, str], times: int | None = None) -> None:
         """Answer DeleteObjects with these error codes for these keys, which then stay, in the next `times` requests."""
@@ -104,9 +108,10 @@ class FaultProxy:
         with self._lock:
             return sum(fault.left for fault in self._faults[operation])
 
-    def fail_next(self, operation: str, status: int, code: str, times: int = 1) -> None:
+    def fail_next(self, operation: str, status: int, code: str, times: int = 1, *, retry_after: str = "") -> None:
         """Refuse the next requests as a whole; upstream does not see them."""
-        self._add(operation, _Fault("fail", times, status, code))
+        headers = (("Retry-After", retry_after),) if retry_after else ()
+        self._add(operation, _Fault("fail", times, status, code, headers=headers))
 
     def reset_next(self, operation: str, times: int = 1, *, after: bool = False) -> None:
         """Reset the connection, before upstream sees the request or after it has done it."""
@@ -170,21 +175,30 @@ class _Handler(BaseHTTPRequestHandler):
         objects, quiet = _delete_request(body) if operation == "DeleteObjects" else ([], False)
         delay, fault = self.proxy.take(operation)
         time.sleep(delay)
-        status = self._answer(fault, body, objects, quiet)
+        if operation in self.proxy.ignores_etags:
+            objects = [{name: value for name, value in o.items() if name != "ETag"} for o in objects]
+        status = self._answer(operation, fault, body, objects, quiet)
         keys = tuple(str(o["Key"]) for o in objects)
         self.proxy.record(Entry(started, self.command, self.path, operation, keys, status))
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve
 
-    def _answer(self, fault: _Fault | None, body: bytes, objects: list[dict[str, Any]], quiet: bool) -> int:
+    def _answer(
+        self, operation: str, fault: _Fault | None, body: bytes, objects: list[dict[str, Any]], quiet: bool
+    ) -> int:
         if fault is not None and fault.kind == "fail":
-            return self._reply(fault.status, _error_xml(fault.code))
+            return self._reply(fault.status, _error_xml(fault.code), fault.headers)
         if fault is not None and fault.kind == "answer":
             return self._reply(200, fault.body)
         if fault is not None and fault.kind == "reset" and not fault.after:
             return self._reset()
         failing = self.proxy.take_keys([str(o["Key"]) for o in objects])
-        if failing:
+        deaf = operation in self.proxy.ignores_etags
+        if deaf and operation == "DeleteObject" and self.headers.get("If-Match"):
+            bucket, key = unquote(urlsplit(self.path).path).strip("/").split("/", 1)
+            self.proxy.client.delete_object(Bucket=bucket, Key=key)
+            return self._reply(204, b"")
+        if failing or (deaf and objects):
             reply = self._delete_rest(objects, quiet, failing)
             status, headers, content = 200, [("Content-Type", "application/xml")], reply
         else:
