@@ -1,67 +1,32 @@
-"""The story of one object or mark: live, marked, due, kept by whom, set aside, claimed, gone."""
+"""The story of one object or mark: live, marked, due, kept by whom, set aside, claimed, gone; by SQL and the audit."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, Text, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, Select, Table, Text, and_, false, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import JSONB
 
-from sexton.control.model import Kind
-from sexton.control.policy import vault_allowed, vault_whitelist
-from sexton.control.store import ControlStore
+from sexton.audit.store import Claim
 from sexton.db.engine import Database
-from sexton.holds import Hold, HoldStore
-from sexton.marks.holders import ancestors
-from sexton.marks.model import DueMark, Reason, Ref
+from sexton.marks.model import Reason, Ref
 from sexton.marks.policy import covering_prefixes
-from sexton.message import Message
-from sexton.owner.port import OwnerSilent
+from sexton.marks.rows import among
 from sexton.owner.sql import SqlOwner
-from sexton.recycle import policy as rules
-from sexton.recycle.counters import NORMAL
-from sexton.recycle.model import Policy
-from sexton.recycle.reports import Reports
-from sexton.recycle.turns import TurnStore
+from sexton.recycle import why_audit, why_catalog
+from sexton.recycle.story import NOW, Event, Rules, Story
+from sexton.recycle.why_kept import holds, kept, waiting
 from sexton.registry.store import Registry
-from sexton.storage.port import NOT_LISTED
 
-
-class Event(Message):
-    """One thing that is or was; ``at`` in ms since 1970, 0 for what holds now. ``event`` is its name for programs."""
-
-    at: int = 0
-    event: str
-    text: str
-
-
-class Story(Message):
-    """What is known of one mark (or of one live object), in order of time."""
-
-    instance: str
-    kind: str = ""
-    id: str = ""
-    events: tuple[Event, ...]
-
-
-NOW = frozenset({"hold"} | {f"halted_{kind}" for kind in Kind})
-"""Events that hold now; their ``at`` says since when."""
-
-
-class Rules(NamedTuple):
-    """By what it is judged whether a mark may go now."""
-
-    policy: Policy
-    controls: ControlStore
-    turns: TurnStore
+TOLD_ROWS = 100
+TOLD_FILES = 10
+"""Files of one claimed mark that are told one by one; a key that is asked for is always told."""
+LEVELS = 20
+"""Parents told; a chain may be a circle."""
 
 
 def story(db: Database, what: str, instance: str | None, given: Rules) -> list[Story]:
     """Return every story about a key (relative to its vault or with the vault's prefix) or a mark's id."""
-    names = {what}
-    for vault in Registry(db).vaults(instance):
-        for front in (vault.prefix, f"{vault.location}/{vault.prefix}", f"s3://{vault.location}/{vault.prefix}"):
-            if front and what.startswith(front):
-                names.add(what.removeprefix(front).lstrip("/"))
+    names = names_of(db, what, instance)
     told = [
         Story(
             instance=i or instance or "(any)",
@@ -74,10 +39,23 @@ def story(db: Database, what: str, instance: str | None, given: Rules) -> list[S
         marked = c.execute(_about(db, db.t.mark, names, instance)).all()
         gone = c.execute(_about(db, db.t.mark_history, names, instance)).all()
     told += [
-        Story(instance=row.instance, kind=row.kind, id=row.id, events=_in_order(_marked(db, row, given), now))
-        for row in marked
+        Story(instance=r.instance, kind=r.kind, id=r.id, events=_in_order(_marked(db, r, names, given, now), now))
+        for r in marked
     ]
-    return told + [_gone(row) for row in gone]
+    told += [
+        Story(instance=r.instance, kind=r.kind, id=r.id, events=_in_order(_gone(r, names, given), now)) for r in gone
+    ]
+    return told or list(why_catalog.live(db, names, instance, given))
+
+
+def names_of(db: Database, what: str, instance: str | None) -> set[str]:
+    """Return a name, and what it is relative to each vault whose place it begins with."""
+    names = {what}
+    for vault in Registry(db).vaults(instance):
+        for front in (vault.prefix, f"{vault.location}/{vault.prefix}", f"s3://{vault.location}/{vault.prefix}"):
+            if front and what.startswith(front):
+                names.add(what.removeprefix(front).lstrip("/"))
+    return names
 
 
 def _in_order(events: Iterable[Event], now: int) -> tuple[Event, ...]:
@@ -86,9 +64,9 @@ def _in_order(events: Iterable[Event], now: int) -> tuple[Event, ...]:
 
 
 def _about(db: Database, table: Table, names: set[str], instance: str | None) -> Select[Any]:
-    """Select marks or history rows with that id, that key, or a prefix that covers it."""
-    keys = table.c["keys"]
-    tests: list[ColumnElement[bool]] = [table.c.id.in_(names)]
+    """Select marks or history rows with that id, that key, a prefix that covers it, or such a file under way."""
+    keys, file = table.c["keys"], db.t.mark_file
+    tests: list[ColumnElement[bool]] = [table.c.id.in_(names), _of_layout(db, table, names)]
     for name in sorted(names):
         tests.append(table.c.prefix.in_(covering_prefixes(name)))
         if db.dialect == "postgresql":
@@ -96,29 +74,51 @@ def _about(db: Database, table: Table, names: set[str], instance: str | None) ->
         else:
             each = func.json_each(keys).table_valued("value")
             tests.append(and_(keys.is_not(None), select(1).where(each.c.value == literal(name, Text())).exists()))
-    found = select(table).where(or_(*tests)).limit(100)
+    if table is db.t.mark:
+        # Looked up on its own: within this statement it would be asked of each mark there is.
+        under_way = select(file.c.kind, file.c.id).distinct().where(file.c.key.in_(names)).limit(TOLD_ROWS)
+        with db.read() as c:
+            tests.append(among(db, table, [Ref(*row) for row in c.execute(under_way)]))
+    found = select(table).where(or_(*tests)).limit(TOLD_ROWS)
     return found if instance is None else found.where(table.c.instance == instance)
 
 
-def _marked(db: Database, row: Any, given: Rules) -> Iterator[Event]:
+def _of_layout(db: Database, table: Table, names: set[str]) -> ColumnElement[bool]:
+    """Return the condition that a mark of the catalog is one that a key's own text leads to."""
+    led = why_catalog.marks_of(db, names).items()
+    return or_(false(), *(and_(table.c.instance == instance, among(db, table, refs)) for instance, refs in led))
+
+
+def _marked(db: Database, row: Any, names: set[str], given: Rules, now: int) -> Iterator[Event]:
     keys: Sequence[str] = row._mapping["keys"] or ()
     where = f"prefix {row.prefix}" if row.prefix else f"key {keys[0]}" if len(keys) == 1 else f"{len(keys)} keys"
-    said = f"marked {row.kind}: {where} in vault {row.vault}, {row.bytes} bytes by its owner's word"
+    place = f"{where} in vault {row.vault}" if row.vault else "its owner names its files"
+    by = f" by transaction {row.owner_txn}" if row.owner_txn else ""
+    said = f"marked {row.kind}{by}: {place}, {row.bytes} bytes by its owner's word"
     yield Event(at=row.marked_at, event="marked", text=said)
+    if row.parent_id is not None:
+        yield Event(at=row.marked_at, event="below", text=f"below {', below '.join(_parents(db, row))}")
     if row.expires_at:
         yield Event(at=row.expires_at, event="expires", text=f"its transaction {row.owner_txn} expires")
-    if row.state == "MARKED":
-        yield from _waiting(db, row, given)
+    if row.state == "FENCED":
+        yield Event(event="fenced", text="fenced: its owner commits it no more; the next round claims it, if it may go")
+    if row.state != "CLAIMED":
+        yield from waiting(db, row, given)
     if row.claimed_at:
-        by = f"claimed in batch {row.batch} (lease epoch {row.lease_epoch}); irrevocable"
+        with_ = ", with the mark above it, whose files include its own" if row.absorbed else ""
+        by = (
+            f"claimed in batch {row.batch}{_planned(db, row.batch)} (lease epoch {row.lease_epoch}){with_}; irrevocable"
+        )
         yield Event(at=row.claimed_at, event="claimed", text=by)
-        yield from _kept_now(db, row, given)
+        yield from _files(db, row, names)
+        yield from _audited(row, row.claimed_at, now, names, given)
+        yield from kept(db, row, given)
     if row.swept_at:
         went = f"its {row.objects_gone} files are gone, {row.bytes_gone} bytes"
         yield Event(at=row.swept_at, event="swept", text=went)
         last = "is listed once more, then the record goes"
         yield Event(at=row.next_try_at or 0, event="last_look", text=last)
-        yield from _holds(db, row)
+        yield from holds(db, row)
     if row.last_error:
         yield Event(event="last_error", text=f"last error ({row.failures} failures): {row.last_error}")
     if row.quarantined_reason:
@@ -129,103 +129,67 @@ def _marked(db: Database, row: Any, given: Rules) -> Iterator[Event]:
             yield Event(at=again, event="tried_again", text="tried again by the first round after this")
 
 
-def _waiting(db: Database, row: Any, given: Rules) -> Iterator[Event]:
-    """Yield when a mark falls due, everything that keeps it now, and when the next round looks at it."""
-    yield from _holds(db, row)
+def _parents(db: Database, row: Any) -> list[str]:
+    """Return what is above a mark, the nearest first, as far up as marks and history know it."""
+    told, at = [f"{row.parent_kind} {row.parent_id}"], Ref(row.parent_kind, row.parent_id)
     with db.read() as c:
-        now = db.now(c)
-        halt = given.controls.halt(c, row.instance)
-    retention, cutoff = given.policy.retention_seconds.get(row.kind), rules.cutoff(row.kind, given.policy, now)
-    if retention is None or cutoff is None:
-        yield Event(event="no_retention", text="kept: no retention is set for this kind")
-        return
-    due = row.ages_from + retention * 1000
-    if row.ages_from > cutoff:
-        yield Event(at=due, event="falls_due", text="falls due; until then undrop brings it back")
-        return
-    yield Event(at=due, event="due", text="due")
-    yield from _live(db, row)
-    yield from _kept_now(db, row, given)
-    if row.quarantined_reason is None and halt is None:
-        at = given.turns.next_round(row.instance)
-        waits = at is not None and at > now
-        text = "the next round looks at it" if waits else "the next round, as soon as a slot is free, looks at it"
-        yield Event(at=at if at is not None and waits else 0, event="next_round", text=text)
+        for _ in range(LEVELS):
+            for table in (db.t.mark, db.t.mark_history):
+                its = and_(table.c.instance == row.instance, table.c.kind == at.kind, table.c.id == at.id)
+                above = c.execute(select(table.c.parent_kind, table.c.parent_id).where(its)).one_or_none()
+                if above is not None and above.parent_id is not None:
+                    break
+            else:
+                return told
+            at = Ref(above.parent_kind, above.parent_id)
+            told.append(f"{at.kind} {at.id}")
+    return told
 
 
-def _kept_now(db: Database, row: Any, given: Rules) -> Iterator[Event]:
-    """Yield what keeps files from going, claimed or not: observing, a halt, the vault whitelist."""
+def _planned(db: Database, batch: int) -> str:
+    """Return in which round a batch was opened and by which plan, as far as SQL knows."""
+    b, r = db.t.batch, db.t.round
+    wanted = select(b.c.round, r.c.plan).join(r, r.c.id == b.c.round).where(b.c.id == batch)
     with db.read() as c:
-        halt = given.controls.halt(c, row.instance)
-        allowed = vault_whitelist(given.controls.all_in(c))
-    if Registry(db).instance(row.instance).mode == "observe":
-        text = f"kept: {row.instance} only observes; run: sexton enable {row.instance}"
-        yield Event(event="observe", text=text)
-    if halt is not None:
-        yield Event(at=halt.since or 0, event=f"halted_{halt.by}", text=f"kept: {halt}")
-    if row.vault and not vault_allowed(allowed, row.instance, row.vault):
-        todo = f"sexton lists add vaults {row.instance}/{row.vault}"
-        text = f"kept: only vaults {', '.join(sorted(allowed))} may be touched; {todo}"
-        yield Event(event="vault_whitelist", text=text)
-    yield from _last_round(db, row)
+        row = c.execute(wanted).one_or_none()
+    if row is None:
+        return ""
+    return f", round {row.round}" + (f", plan {row.plan}" if row.plan is not None else "")
 
 
-def _last_round(db: Database, row: Any) -> Iterator[Event]:
-    """Yield what the newest round met: a vault it had to leave alone, or a pause that it still waits in."""
-    for found in Reports(db).rounds(row.instance, last=1):
-        if found.waiting:
-            text = f"round {found.id} holds no lease: {found.waiting}; see: sexton holds {row.instance}"
-            yield Event(at=found.waiting_since or 0, event="round_waits", text=text)
-        status = found.report.vaults.get(str(row.vault), NORMAL) if found.report else NORMAL
-        if status not in (NORMAL, NOT_LISTED):
-            text = f"round {found.id} left vault {row.vault} alone: {status}; see: sexton vault list {row.instance}"
-            yield Event(at=found.ended_at or 0, event="vault_fault", text=text)
-
-
-def _live(db: Database, row: Any) -> Iterator[Event]:
-    known = {n: row._mapping[n] for n in ("kind", "id", "ages_from", "vault", "prefix", "keys", "bytes")}
-    mark = DueMark(**known)
-    try:
-        if SqlOwner(db).live(row.instance, [mark], lambda: None):
-            yield Event(event="live", text="kept: live, its owner's view shows it")
-    except OwnerSilent as e:
-        yield Event(event="owner_silent", text=f"kept: {e}")
-
-
-def _holds(db: Database, row: Any) -> Iterator[Event]:
-    """Yield the operators' holds that keep a mark now."""
-    active = HoldStore(db).active(row.instance)
-    if not active:
-        return
+def _files(db: Database, row: Any, names: set[str]) -> Iterator[Event]:
+    """Yield what became so far of the files that are under way: those asked for, or a few and how many there are."""
+    file = db.t.mark_file
+    its = and_(file.c.instance == row.instance, file.c.kind == row.kind, file.c.id == row.id)
     with db.read() as c:
-        above = ancestors(db, c, row.instance, [Ref(row.kind, row.id)])[Ref(row.kind, row.id)]
-    for h in active:
-        if _keeps(h, row, above):
-            text = f"kept by hold {h.id} of {h.placed_by} ({h.what}): {h.reason}; to end it: sexton hold release {h.id}"
-            yield Event(at=h.placed_at, event="hold", text=text)
-            yield Event(at=h.expires_at, event="hold_ends", text=f"hold {h.id} ends")
+        found = c.execute(select(file).where(its, file.c.key.in_(names)).order_by(file.c.seq)).all()
+        if not found:
+            found = c.execute(select(file).where(its).order_by(file.c.seq).limit(TOLD_FILES)).all()
+            total = c.execute(select(func.count()).where(its)).scalar_one()
+            if total > len(found):
+                yield Event(event="files", text=f"{total:,} files under way, among them:")
+    for f in found:
+        why = f": {f.reason}" if f.reason else ""
+        text = f"file {f.key} in vault {f.vault}: {f.outcome or 'not tried yet'}{why}"
+        yield Event(event=f"file_{f.outcome or 'untried'}", text=text)
 
 
-def _keeps(hold: Hold, row: Any, above: set[Ref]) -> bool:
-    """Return whether a hold keeps a mark, or may keep it: what is under its prefix is known only when it is listed."""
-    if hold.scope == "mark":
-        return Ref(str(hold.mark_kind), str(hold.mark_id)) in above
-    if hold.scope == "prefix":
-        names = [row.prefix] if row.prefix else row._mapping["keys"] or ()
-        wide = bool(row.prefix) and str(hold.prefix).startswith(row.prefix)
-        return hold.vault == row.vault and (wide or any(n.startswith(hold.prefix) for n in names))
-    return True
-
-
-def _gone(row: Any) -> Story:
-    events = [Event(at=row.marked_at, event="marked", text=f"marked {row.kind} in vault {row.vault}")]
+def _gone(row: Any, names: set[str], given: Rules) -> Iterator[Event]:
+    vault = f" in vault {row.vault}" if row.vault else ""
+    yield Event(at=row.marked_at, event="marked", text=f"marked {row.kind}{vault}")
     if row.batch or row.discarded is None:
         in_round = f", round {row.round}" if row.round else ""
-        events.append(Event(at=row.claimed_at, event="claimed", text=f"claimed in batch {row.batch}{in_round}"))
+        yield Event(at=row.claimed_at, event="claimed", text=f"claimed in batch {row.batch}{in_round}")
+        yield from _audited(row, row.claimed_at, row.gone_at, names, given)
     if row.discarded is not None:
         text = f"discarded: {row.discarded}, its files were left ({row.objects} objects had gone before)"
-        events.append(Event(at=row.gone_at, event="discarded", text=text))
+        yield Event(at=row.gone_at, event="discarded", text=text)
     else:
         text = f"gone: {row.objects} objects, {row.bytes} bytes"
-        events.append(Event(at=row.gone_at, event="gone", text=text))
-    return Story(instance=row.instance, kind=row.kind, id=row.id, events=tuple(events))
+        yield Event(at=row.gone_at, event="gone", text=text)
+
+
+def _audited(row: Any, claimed_at: int, until: int, names: set[str], given: Rules) -> Iterator[Event]:
+    kinds = frozenset(filter(None, (row.kind, row.parent_kind)))
+    claim = Claim(row.instance, kinds, row.batch, claimed_at, until)
+    return why_audit.events(given.audit, claim, names)

@@ -1,0 +1,135 @@
+"""`sexton why` and `sexton audit` as an operator types them, where no Temporal answers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sexton.audit.model import AuditRow
+from sexton.audit.places import Places
+from sexton.audit.writer import ParquetAudit
+from sexton.control.store import ControlStore
+from sexton.db.engine import Database
+from sexton.lease.store import LeaseStore
+from sexton.recycle.model import CloseOrder
+from sexton.recycle.policy import policy
+from sexton.recycle.store import RoundStore
+from sexton.registry.store import Registry
+from sexton.storage.vaults import ProvenVaults
+from tests.e2e.conftest import Run, settings
+from tests.rig import GRACE, INTERVAL, RETENTION
+
+
+@pytest.fixture
+def told(shop: Database, tmp_path: Path) -> int:
+    """The number of a round that deleted two objects of a mark that SQL has forgotten, and failed at one of ``t1``."""
+    registry = Registry(shop)
+    registry.enable("shop")
+    rounds = RoundStore(shop, LeaseStore(shop), ControlStore(shop), INTERVAL)
+    opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
+    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED"))
+    with shop.read() as c:
+        row = AuditRow(shop.now(c), "shop", opened.round, 1, 1, "dropped", "old", "disk", "data/old", 7, "deleted", "")
+    vaults = ProvenVaults(registry.vault, settings(tmp_path, "")["SEXTON_DEPLOYMENT"])
+    other = row._replace(seq=2, key="data/öld")
+    failed = row._replace(seq=3, id="t1", key="data/a.dat", outcome="failed", reason="AccessDenied", bytes=None)
+    ParquetAudit(Places(vaults, registry.vaults), 400).write([row, other, failed])
+    return opened.round
+
+
+def test_of_what_nobody_knows_why_says_so_and_fails(offline: Run, shop: Database) -> None:
+    said = offline("why", "no/such/key")
+    as_json = offline("why", "no/such/key", "--json")
+
+    assert (said.returncode, said.stdout) == (1, "")
+    assert "nothing is known of no/such/key" in said.stderr
+    assert "--deep" not in said.stderr
+    assert (as_json.returncode, as_json.stdout) == (1, "")
+
+
+def test_of_what_sql_has_forgotten_why_says_how_much_a_search_reads_and_finds_it(
+    offline: Run, shop: Database, told: int
+) -> None:
+    shallow = offline("why", "data/old")
+    deep = offline("why", "data/old", "--deep", "--last", "1d")
+    as_json = offline("why", "old", "--deep", "--json")
+    nobody = offline("why", "data/olx", "--deep")
+
+    assert shallow.returncode == 1
+    assert "sexton why data/old --deep reads 1 file of it" in shallow.stderr
+    assert deep.returncode == 0
+    assert "shop  dropped old" in deep.stdout
+    assert f"gone: data/old in vault disk deleted, 7 bytes, batch 1, round {told}" in deep.stdout
+    [story] = json.loads(as_json.stdout)
+    assert [e["event"] for e in story["events"]] == ["object_deleted", "object_deleted"]
+    assert (nobody.returncode, "nothing is known of data/olx" in nobody.stderr) == (1, True)
+
+
+def test_a_deep_search_adds_no_second_story_of_what_sql_knows(offline: Run, shop: Database, told: int) -> None:
+    deep = offline("why", "t1", "--deep", "--json")
+
+    [one] = json.loads(deep.stdout)
+    assert (one["id"], one["events"][0]["event"]) == ("t1", "marked")
+
+
+def test_audit_prints_each_object_of_a_round(offline: Run, shop: Database, told: int) -> None:
+    everything = offline("audit", str(told))
+    failed = offline("audit", str(told), "--outcome", "failed", "--json")
+
+    assert len(everything.stdout.splitlines()) == 3
+    assert "deleted  disk  data/öld 7 bytes  (dropped old, batch 1)" in everything.stdout
+    [row] = [json.loads(line) for line in failed.stdout.splitlines()]
+    assert (row["key"], row["bytes"], row["reason"]) == ("data/a.dat", None, "AccessDenied")
+
+
+def test_the_audit_is_read_where_the_settings_say_it_is(
+    offline: Run, shop: Database, told: int, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    registry, deployment, url = Registry(shop), settings(tmp_path, "")["SEXTON_DEPLOYMENT"], f"{tmp_path}/elsewhere"
+    vaults = ProvenVaults(registry.vault, deployment)
+    places = Places(vaults, registry.vaults, audit_url=url, deployment=deployment)
+    with shop.read() as c:
+        row = AuditRow(shop.now(c), "shop", told, 2, 1, "dropped", "new", "disk", "data/new", 7, "deleted", "")
+    ParquetAudit(places, 400).write([row])
+
+    there = offline("audit", str(told), SEXTON_AUDIT__AUDIT_URL=f"file://{url}")
+    unset = offline("audit", str(told))
+
+    assert "data/new" in there.stdout
+    assert len(there.stdout.splitlines()) == 4
+    assert "data/new" not in unset.stdout
+
+
+def test_an_audit_that_cannot_be_read_whole_ends_in_an_error(
+    offline: Run, shop: Database, told: int, tmp_path: Path
+) -> None:
+    (tmp_path / "v").rename(tmp_path / "unmounted")
+
+    said = offline("audit", str(told))
+
+    assert (said.returncode, said.stdout) == (1, "")
+    assert "vault disk: NO_" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("audit", "99"), 1, "there is no round 99"),
+        (("audit", "first"), 64, "ROUND"),
+        (("audit", "1", "--outcome", "lost"), 64, "'lost' is no outcome"),
+        (("why", "x", "--instance", "nobody"), 1, "unknown instance nobody"),
+        (("why", "x", "--last", "9d"), 64, "--last goes with --deep"),
+        (("why", "a\udcffb"), 64, "'a\\udcffb' is no text"),
+        (("why", "a\0b"), 64, "'a\\x00b' is no text"),
+        (("why", "x", "--deep", "--last", "soon"), 64, "'soon' is no length of time"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(
+    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
+) -> None:
+    refused = offline(*words)
+
+    assert refused.returncode == code
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr

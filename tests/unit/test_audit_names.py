@@ -1,0 +1,97 @@
+"""Where the audit is, what its files are called, and that a file gives back what was put into it."""
+
+import pytest
+
+from sexton.audit import parquet, policy
+from sexton.audit.model import AuditRow
+from sexton.audit.port import AuditUnreadable
+from sexton.errors import BadInput
+
+NOON = 20_000 * policy.DAY_MS + 43_200_000
+ODD_KEYS = ("data/é", "data/e\u0301", "data/\U0001f600", "data/a b+c%20", "data/n\nn", "data/\uffee", "data/'q\"")
+
+
+def row(key: str, *, at: int = NOON, seq: int = 1, outcome: str = "deleted", reason: str = "") -> AuditRow:
+    return AuditRow(at, "shop", 7, 3, seq, "dropped", "t1", "disk", key, None, outcome, reason)
+
+
+def test_the_same_rows_written_later_that_day_have_the_same_name() -> None:
+    early, late = [row("a"), row("b")], [row("a", at=NOON + 60_000, seq=9), row("b", at=NOON + 60_000, seq=10)]
+
+    name = policy.file_name(early)
+
+    assert name == policy.file_name(late)
+    assert name.startswith("audit/shop/2024-10-04/round-7/batch-3-")
+    assert policy.parse(name, 5) == policy.AuditFile(name, 5, "2024-10-04", 7, 3)
+
+
+@pytest.mark.parametrize(
+    "other", [[row("a")], [row("a"), row("c")], [row("a"), row("b", outcome="failed")], [row("a\0b")]]
+)
+def test_other_objects_or_outcomes_have_another_name(other: list[AuditRow]) -> None:
+    assert policy.file_name(other) != policy.file_name([row("a"), row("b")])
+
+
+@pytest.mark.parametrize("name", ["audit/shop/notes.txt", "probe/x", "audit/shop/2024-10-04/round-7/batch-3-.parquet"])
+def test_what_is_not_of_the_audit_is_not_taken_for_it(name: str) -> None:
+    assert policy.parse(name, 1) is None
+
+
+def test_days_run_from_one_instant_to_another_over_midnight() -> None:
+    assert list(policy.days(NOON, NOON + policy.DAY_MS)) == ["2024-10-04", "2024-10-05"]
+    assert list(policy.days(NOON, NOON)) == ["2024-10-04"]
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "location", "prefix"),
+    [
+        ("s3://archive", "s3", "archive", "d-1/"),
+        ("s3://archive/sexton/audit/", "s3", "archive", "sexton/audit/d-1/"),
+        ("file:///srv/au%20dit", "local", "/srv/au dit", "d-1/"),
+        ("/srv/audit", "local", "/srv/audit", "d-1/"),
+    ],
+)
+def test_a_place_elsewhere_has_a_folder_for_each_deployment(url: str, kind: str, location: str, prefix: str) -> None:
+    spec = policy.place(url, "d-1")
+
+    assert spec is not None
+    assert (spec.kind, spec.location, spec.prefix) == (kind, location, prefix)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("s3://", "s3:///x", "file://host/x", "file:///", "/", "https://a/b", "audit", "s3://b/a//c", "s3://b/../c"),
+        *("s3://b/wh/_sexton/x", "/srv/wh/_sexton", "/srv/../etc", "file:///srv/_sexton/audit"),
+    ],
+)
+def test_a_place_that_is_none_or_among_a_vaults_own_files_is_refused(url: str) -> None:
+    with pytest.raises(BadInput):
+        policy.place(url, "d-1")
+
+
+def test_without_a_url_there_is_no_place_elsewhere() -> None:
+    assert policy.place("", "d-1") is None
+
+
+def test_a_file_gives_back_its_rows_whatever_is_in_them() -> None:
+    rows = [row(key, seq=n, outcome="failed", reason=f"AccessDenied: {key}") for n, key in enumerate(sorted(ODD_KEYS))]
+    rows[0] = rows[0]._replace(bytes=2**40)
+
+    assert list(parquet.decode(parquet.encode(rows), "f")) == rows
+
+
+def test_a_name_is_found_wherever_it_is_in_a_file_and_no_other_row_with_it() -> None:
+    keys = sorted([f"data/{n:05d}" for n in range(2 * parquet.GROUP_ROWS + 1)] + list(ODD_KEYS))
+    data = parquet.encode([row(k)._replace(id=f"of {k}") for k in keys])
+
+    for key in (keys[0], keys[-1], keys[parquet.GROUP_ROWS], *ODD_KEYS):
+        assert [r.key for r in parquet.decode(data, "f", {key})] == [key]
+        assert [r.key for r in parquet.decode(data, "f", {f"of {key}"})] == [key]
+    assert list(parquet.decode(data, "f", {"data/00001x", "a", "z"})) == []
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1 no more than that PAR1", parquet.encode([row("a")])[:-20]])
+def test_a_damaged_file_is_named(data: bytes) -> None:
+    with pytest.raises(AuditUnreadable, match=r"audit file audit/x\.parquet cannot be read"):
+        list(parquet.decode(data, "audit/x.parquet"))
