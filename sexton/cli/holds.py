@@ -9,7 +9,7 @@ from sexton.cli.context import Json, controls, opened
 from sexton.cli.output import brief, dump, many, show, stamp
 from sexton.control.model import ALL, Control, Halt, Kind
 from sexton.message import Message
-from sexton.storage.port import NOT_LISTED
+from sexton.recycle import keepers
 
 if TYPE_CHECKING:
     from config.settings import Settings
@@ -65,6 +65,7 @@ def _story(k: Keeper) -> str:
 
 def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:
     yield from _said(settings, db, instance)
+    yield from _approvals(db, instance.id)
     yield from _waits(db, instance.id)
     yield from _met(db, instance.id)
 
@@ -140,6 +141,24 @@ def _vaults(db: "Database", given: tuple[Control, ...], instance: str) -> Iterat
             )
 
 
+def _approvals(db: "Database", instance: str) -> Iterator[Keeper]:
+    """Yield the plans of the instance that wait for a person."""
+    from sexton.recycle.plans import PlanStore
+
+    with db.read() as c:
+        found = PlanStore(db).waiting(c, instance)
+    for plan in found:
+        yield Keeper(
+            instance=instance,
+            held_by=keepers.approval(plan.id),
+            what=", ".join(plan.kinds),
+            since=plan.since,
+            until=plan.expires_at,
+            why=plan.awaits,
+            count=plan.marks,
+        )
+
+
 def _waits(db: "Database", instance: str) -> Iterator[Keeper]:
     """Yield the instance's round that runs without a lease."""
     from sexton.recycle.reports import Reports
@@ -163,7 +182,7 @@ def _met(db: "Database", instance: str) -> Iterator[Keeper]:
 
     for r in Reports(db).find_round(instance):
         for who, n in sorted(r.held.items()):
-            if n:
+            if n and keepers.keeper(who) is not keepers.Keeper.APPROVAL:
                 yield Keeper(
                     instance=instance,
                     held_by=who,
@@ -171,23 +190,8 @@ def _met(db: "Database", instance: str) -> Iterator[Keeper]:
                     count=n,
                     since=r.ended_at,
                     why=f"counted by round {r.round}",
-                    way_out=_out(who, instance),
+                    way_out=keepers.way_out(who, instance),
                 )
-
-
-def _out(who: str, instance: str) -> str:
-    """Return what to do about a holder that a round met."""
-    if who.endswith(NOT_LISTED):
-        return "sexton lists show vaults"
-    if who.startswith("vault "):
-        return f"sexton vault list {instance}"
-    if who.startswith("quarantined"):
-        return f"sexton quarantine list {instance}"
-    if who.startswith("owner"):
-        return "it goes when the owner's transaction ends" if "transaction" in who else "sexton doctor"
-    if who.startswith("unknown kind"):
-        return "set kinds.NAME.retention_seconds"
-    return ""
 
 
 def _once(found: list[Keeper]) -> list[Keeper]:

@@ -1,37 +1,56 @@
 """`sexton plan`, `sexton apply`: see what would go, then let exactly that go."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sexton.cli.context import Json, controls, one_instance, opened
-from sexton.cli.output import counts, dump, show, size, stamp
+from sexton.cli.output import dump
+from sexton.cli.plan_shown import cost, show_plan, show_plans
 from sexton.cli.report import end
 from sexton.recycle.model import Plan, RecycleRequest
 
+if TYPE_CHECKING:
+    pass
+
 
 def plan(
-    instance: Annotated[str | None, typer.Argument(help="Default: the only instance.")] = None, as_json: Json = False
+    instance: Annotated[str | None, typer.Argument(help="Default: the only instance.")] = None,
+    as_list: Annotated[bool, typer.Option("--list", help="Make none; list those that were made.")] = False,
+    last: Annotated[int, typer.Option(help="With --list: how many, newest first.", min=1, max=1_000)] = 20,
+    as_json: Json = False,
 ) -> None:
     """Store and print what a round would delete now. Exit code 0: nothing to do, 2: something.
 
+    It has everything that is due, and names what no round would do unasked: what is over a limit of 24 hours, or due
+    only because a retention was shortened. Whoever applies it has approved it.
+
+    `--list` shows plans and what became of them; one that waits for somebody is AWAITING_APPROVAL for 24 hours.
+
     Example: sexton plan shop
     """
+    from sexton.assembly import owners
     from sexton.holds import HoldStore
     from sexton.recycle.plans import PlanStore
     from sexton.registry.store import Registry
 
+    if as_list:
+        return _list(instance, last, as_json)
     with opened() as (settings, db):
         name = one_instance(db, instance)
-        made = PlanStore(db).plan(name, settings.policy(), "cli")
-        observes = Registry(db).instance(name).mode == "observe"
+        observes, owner, plans = Registry(db).instance(name).mode == "observe", owners(db), PlanStore(db)
         with db.read() as c:
             halt = controls(settings, db).halt(c, name)
+        if not observes and halt is None:  # as the round that applies it would, so that all of it is in the plan
+            owner.due(name, plans.cutoffs(name, settings.policy()), lambda: None)
+        made = plans.plan(name, settings.policy(), "cli", split=False, live=lambda: owner.live_objects(name))
+        estimate = cost(settings, db, made)
         holds = HoldStore(db).active(name)
     if as_json:
-        dump(made.model_dump(mode="json"))
+        dump(made.model_dump(mode="json") | {"estimate": estimate.model_dump()})
     else:
-        _print(made, observes)
+        show_plan(made, estimate)
+        _todo(made, observes)
         for held in holds:
             typer.echo(f"hold {held.id} keeps {held.what}; the numbers above do not know it")
         if halt is not None:
@@ -47,7 +66,9 @@ def apply(
 ) -> None:
     """Delete exactly what a stored plan says; print the report.
 
-    Marks as of the plan's cutoff, no younger ones.
+    Marks as of the plan's cutoff, no younger ones. It is refused when the world is not as it was: marks were taken
+    back or went, settings changed, or it has waited for more than 24 hours. Applying a plan is approving it: no limit
+    holds for it.
 
     Ctrl-C stops waiting, not the round. Exit code 0: what could go went, 1: something failed, waits, or a vault
     or the owner could not be asked.
@@ -56,38 +77,42 @@ def apply(
     """
     from sexton.cli.running import run_round
     from sexton.control.port import NotEnabled
+    from sexton.control.store import whoami
     from sexton.recycle.plans import PlanStore
-    from sexton.recycle.port import PlanRefused
     from sexton.registry.store import Registry
 
     with opened() as (settings, db):
-        found = PlanStore(db).find_plan(plan)
+        store = PlanStore(db)
+        found = store.find_plan(plan)
         of = found.instance
-        if (state := PlanStore(db).state(plan)) != "PLANNED":
-            raise PlanRefused(f"plan {plan} is not an open plan of {of}: {state}; make a new one: sexton plan {of}")
         if Registry(db).instance(of).mode == "observe":
             raise NotEnabled(f"{of} only observes; run: sexton enable {of}")
-        controls(settings, db).admit(of)  # the round asks again; here it is asked before anybody says yes
+        store.check_apply(plan, of, settings.policy())  # the round asks this again, and the next line
+        controls(settings, db).admit(of)  # here they are asked before anybody says yes
         if not as_json:
-            _print(found, observes=False)
+            show_plan(found, cost(settings, db, found))
         if not yes:
             typer.confirm(f"delete these files of {of} for good?", abort=True, err=True)
-        request = RecycleRequest(instance=of, plan=plan, requested_by="cli")
+        request = RecycleRequest(instance=of, plan=plan, requested_by=whoami())
         report = run_round(settings, db, request, watch=not as_json)
     end(report, as_json)
 
 
-def _print(plan: Plan, observes: bool) -> None:
-    rows = [(k.kind, k.marks, k.keys, k.prefixes, size(k.bytes), stamp(k.oldest), stamp(k.cutoff)) for k in plan.kinds]
-    typer.echo(f"plan {plan.id} of {plan.instance}, policy {plan.policy.version}")
-    show("", ("kind", "marks", "keys", "prefixes", "bytes*", "oldest (UTC)", "before (UTC)"), rows)
-    if rows:
-        typer.echo("* by the owner's word; marks of that kind that are older than `before` go")
-    typer.echo(f"kept: {counts(plan.held)}")
-    if plan.claimed:
-        typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
-    if plan.marks:
-        typer.echo("an upper bound: vaults, holds, and what the owner shows as live, are asked when it is applied")
+def _list(instance: str | None, last: int, as_json: bool) -> None:
+    from sexton.recycle.plans import PlanStore
+    from sexton.registry.store import Registry
+
+    with opened() as (_, db):
+        if instance is not None:
+            Registry(db).instance(instance)
+        found = PlanStore(db).plans(instance, last)
+    if as_json:
+        dump([p.model_dump(mode="json") for p in found])
+    else:
+        show_plans(found)
+
+
+def _todo(plan: Plan, observes: bool) -> None:
     if not plan.marks:
         typer.echo("nothing new is due")
     elif observes:

@@ -3,6 +3,7 @@
 import typer
 
 from sexton.cli.output import counts, dump, many, show, size, when
+from sexton.recycle.keepers import Keeper, keeper, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
 
@@ -34,6 +35,9 @@ def show_report(r: RoundReport) -> None:
         if k.error:
             typer.echo(f"{k.kind}: error: {k.error}")
     typer.echo(f"kept: {counts(r.held)}")
+    for who in sorted(r.held):
+        if keeper(who) is Keeper.APPROVAL:
+            typer.echo(f"waits for somebody: sexton plan --list {r.instance}, then {way_out(who, r.instance)}")
     if r.vaults:
         typer.echo(f"vaults: {', '.join(f'{name} {status}' for name, status in sorted(r.vaults.items()))}")
     if r.quarantined:

@@ -59,6 +59,9 @@ def _one(i: "InstanceStatus") -> None:
     typer.echo(f"  claimed, not gone: {i.claimed} (of these {i.late} prefixes wait for their last look)")
     out = f"; see: sexton quarantine list {i.instance}" if i.quarantined else ""
     typer.echo(f"  set aside: {counts(i.quarantined)}{out}")
+    for p in i.approvals:
+        typer.echo(f"  waits for somebody since {when(p.since)}, until {when(p.expires_at)}: {', '.join(p.kinds)}")
+        typer.echo(f"    {p.awaits}")
     if i.holds:
         typer.echo(f"  holds: {i.holds}; see: sexton holds {i.instance}")
     _last(i)

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from sexton.control.model import Halt
 from sexton.message import Message
+from sexton.pace.model import PlaceFigures
 from sexton.recycle.model import RoundReport
 
 
@@ -17,6 +18,8 @@ class InstanceFigures(Message):
     quiet_since: int | None = None
     next_round: int | None = None
     halt: Halt | None = None
+    kinds: tuple[str, ...] = ()
+    """Kinds that have a retention in it."""
     oldest_due: dict[str, int] = Field(default_factory=dict)
     """Kind → what its oldest due mark ages from."""
     quarantined: dict[str, int] = Field(default_factory=dict)
@@ -25,6 +28,10 @@ class InstanceFigures(Message):
     """Those of the claimed whose files are gone and that wait to be listed once more."""
     holds: int = 0
     oldest_hold: int | None = None
+    approvals: int = 0
+    oldest_approval: int | None = None
+    unasked_objects: int = 0
+    """Objects claimed under the limits within the last 24 hours."""
     vaults: tuple[str, ...] = ()
     last: RoundReport | None = None
 
@@ -35,14 +42,17 @@ class Figures(Message):
     now: int
     interval_seconds: int
     retention_seconds: dict[str, int]
+    """Of every kind that an instance has; the longest, where two owners have a kind of one name."""
+    max_delete_objects: int = 0
     running: int = 0
     unreadable: int = 0
     instances: tuple[InstanceFigures, ...] = ()
+    paces: tuple[PlaceFigures, ...] = ()
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
     """(instance, name, label) → value, as ``recycle.counters`` names them."""
 
     def totals(self, counter: str) -> dict[tuple[str, str], int]:
         """Return a counter by (instance, kind); 0 where nothing was counted yet: a series that begins later is cut."""
-        found = {(i.instance, kind): 0 for i in self.instances for kind in self.retention_seconds}
+        found = {(i.instance, kind): 0 for i in self.instances for kind in i.kinds}
         counted = {(i, kind): n for (i, name, kind), n in self.counters.items() if name == counter and kind != "*"}
         return dict(sorted((found | counted).items()))

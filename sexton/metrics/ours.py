@@ -12,6 +12,7 @@ from sexton.control.model import Kind
 from sexton.metrics import labels
 from sexton.metrics.model import Figures, InstanceFigures
 from sexton.recycle.counters import BYTES, NORMAL, REMOVED, ROUNDS
+from sexton.recycle.keepers import keeper
 from sexton.storage.port import NOT_LISTED
 
 HALTS = (Kind.STOP, Kind.BLACKLIST, Kind.WHITELIST, Kind.WINDOW)
@@ -44,6 +45,15 @@ OF_AN_INSTANCE: Mapping[str, tuple[str, Of]] = {
         "Age of the oldest active hold; 0 without one.",
         lambda i, now: _seconds(i.oldest_hold, now),
     ),
+    "approvals_waiting": ("Plans that wait for a person.", lambda i, _: i.approvals),
+    "approval_oldest_seconds": (
+        "Seconds since a person is waited for, over all plans that followed one another unanswered; 0: nothing waits.",
+        lambda i, now: _seconds(i.oldest_approval, now),
+    ),
+    "unasked_objects": (
+        "Objects under a limit that were claimed within the last 24 hours without a person's approval.",
+        lambda i, _: i.unasked_objects,
+    ),
 }
 
 
@@ -51,6 +61,8 @@ def families(f: Figures) -> Iterator[Metric]:
     """Yield our families; without instances, those of instances have no samples."""
     interval = "Seconds from one round of an instance to its next."
     yield GaugeMetricFamily("sexton_round_interval_seconds", interval, value=f.interval_seconds)
+    told = "Objects of an instance that may go within 24 hours unasked (max_delete_objects)."
+    yield GaugeMetricFamily("sexton_max_delete_objects", told, value=f.max_delete_objects)
     told = "Seconds from the mark (prepared: its transaction's expiry) until it is due."
     retention = GaugeMetricFamily("sexton_retention_seconds", told, labels=["kind"])
     for kind, seconds in sorted(f.retention_seconds.items()):
@@ -65,7 +77,7 @@ def families(f: Figures) -> Iterator[Metric]:
     told = "1 where rounds are kept from running now, by what."
     yield _by("instance_halted", told, "by", f, lambda i: {h: bool(i.halt and i.halt.by is h) for h in HALTS})
     told = "Age of the oldest due mark, its retention included, what is quarantined left out; 0: nothing is due."
-    yield _by("oldest_due_age_seconds", told, "kind", f, lambda i: _ages(i, f))
+    yield _by("oldest_due_age_seconds", told, "kind", f, lambda i: _ages(i, f.now))
     told = "Marks that the last round looked at and left, by who keeps them."
     yield _by("last_round_held_marks", told, "holder", f, _held)
     told = "Marks set aside, by reason."
@@ -75,6 +87,7 @@ def families(f: Figures) -> Iterator[Metric]:
     told = "1 where the last round left the vault alone because it was not reachable or not provably ours."
     yield _by("vault_fault", told, "vault", f, _faults)
     yield from _totals(f)
+    yield from _paces(f)
 
 
 def _by(name: str, told: str, label: str, f: Figures, of: Callable[[InstanceFigures], Mapping[str, float]]) -> Metric:
@@ -85,14 +98,14 @@ def _by(name: str, told: str, label: str, f: Figures, of: Callable[[InstanceFigu
     return gauge
 
 
-def _ages(i: InstanceFigures, f: Figures) -> Mapping[str, float]:
-    return {kind: _seconds(i.oldest_due.get(kind), f.now) for kind in sorted(f.retention_seconds)}
+def _ages(i: InstanceFigures, now: int) -> Mapping[str, float]:
+    return {kind: _seconds(i.oldest_due.get(kind), now) for kind in i.kinds}
 
 
 def _held(i: InstanceFigures) -> Mapping[str, float]:
     found = Counter(dict.fromkeys(labels.HOLDERS, 0))
     for holder, n in i.last.held.items() if i.last else ():
-        found[labels.holder_class(holder)] += n
+        found[keeper(holder)] += n
     return found
 
 
@@ -123,3 +136,15 @@ def _totals(f: Figures) -> Iterator[Metric]:
     for i in f.instances:
         rounds.add_metric([i.instance], f.counters.get((i.instance, ROUNDS, "*"), 0))
     yield rounds
+
+
+def _paces(f: Figures) -> Iterator[Metric]:
+    told = "Deletes per second that all workers together may send to a part of a bucket now, as they learned it."
+    pace = GaugeMetricFamily("sexton_pace_keys_per_second", told, labels=["place"])
+    told = "Requests that a place refused because they were too many, of all workers; survives restarts."
+    throttled = CounterMetricFamily("sexton_throttled_requests", told, labels=["place"])
+    for p in f.paces:
+        pace.add_metric([p.place], p.keys_per_second)
+        throttled.add_metric([p.place], p.throttled)
+    yield pace
+    yield throttled

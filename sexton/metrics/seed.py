@@ -77,7 +77,7 @@ def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
     for name, (told, of_kind) in OF_A_KIND.items():
         gauge = GaugeMetricFamily(f"recycler_instance_{name}", told, labels=by_kind)
         for i in figures.instances:
-            for k in _kinds(i, figures):
+            for k in _kinds(i):
                 gauge.add_metric([i.instance, k.kind], of_kind(k))
         yield gauge
     for name, (told, counter) in IN_TOTAL.items():
@@ -108,12 +108,12 @@ def _status(figures: Figures) -> Metric:
     return family
 
 
-def _kinds(i: InstanceFigures, figures: Figures) -> list[KindReport]:
+def _kinds(i: InstanceFigures) -> list[KindReport]:
     """Return each kind's part in the last round, also of kinds that had none in it; empty before the first round."""
     if i.last is None:
         return []
     ran = {k.kind: k for k in i.last.kinds}
-    return [ran.get(kind) or KindReport(kind=kind) for kind in sorted({*ran, *figures.retention_seconds})]
+    return [ran.get(kind) or KindReport(kind=kind) for kind in sorted({*ran, *i.kinds})]
 
 
 def _took(i: InstanceFigures) -> int | None:

@@ -5,10 +5,11 @@ Marks that only wait are not counted: of each kind the first entry of the due in
 
 import logging
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, literal, literal_column, select, true, union_all
+from sqlalchemy import Connection, Row, and_, func, literal, select, true, union_all
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
@@ -19,16 +20,16 @@ from sexton.db.schema import first_line
 from sexton.errors import SextonError
 from sexton.lease.store import busy
 from sexton.metrics.model import Figures, InstanceFigures
+from sexton.pace.store import PaceStore
 from sexton.recycle import policy as rules
 from sexton.recycle.counters import read_counters
+from sexton.recycle.limits import DAY_MS
+from sexton.recycle.measure import CLAIMED, waits
 from sexton.recycle.model import Policy, RoundReport
+from sexton.recycle.plans import PlanStore
 from sexton.recycle.store import JOB
 
 log = logging.getLogger(__name__)
-
-# As text, not as a parameter: a prepared statement must show the planner that the partial indexes apply.
-MARKED: ColumnElement[str] = literal_column("'MARKED'")
-CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
 
 
 class FiguresUnread(SextonError):
@@ -62,7 +63,15 @@ class FigureStore:
         t, now = self._db.t, self._db.now(c)
         held = busy(t.lease, JOB, now)
         controls = self._controls.all_in(c)
-        oldest, aside, vaults, last = self._oldest_due(c, now), self._aside(c), self._vaults(c), self._last(c)
+        rows = self._instances(c, now)
+        retentions = {r.id: rules.for_owner(self._policy, r.owner).retention_seconds for r in rows}
+        oldest, aside, vaults, last = (
+            self._oldest_due(c, now, retentions),
+            self._aside(c),
+            self._vaults(c),
+            self._last(c),
+        )
+        approvals = self._approvals(c)
         instances = tuple(
             InstanceFigures(
                 instance=row.id,
@@ -70,22 +79,27 @@ class FigureStore:
                 quiet_since=max(row.enabled_at or 0, row.last_success_at or 0) if row.mode == "enabled" else None,
                 halt=halt(controls, row.id, now),
                 next_round=rules.next_round(row.turn_at, row.retry_at, self._interval * 1000, now),
+                kinds=tuple(sorted(retentions[row.id])),
                 oldest_due=oldest[row.id],
+                approvals=len(approvals[row.id]),
+                oldest_approval=min(approvals[row.id], default=None),
                 quarantined=aside[row.id],
                 vaults=tuple(vaults[row.id]),
                 last=last.get(row.id),
                 **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "late")},
-                **{n: getattr(row, n) for n in ("holds", "oldest_hold")},
+                **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
             )
-            for row in self._instances(c, now)
+            for row in rows
         )
         return Figures(
             now=now,
             interval_seconds=self._interval,
-            retention_seconds=self._policy.retention_seconds,
+            retention_seconds=_longest([self._policy.retention_seconds, *retentions.values()]),
+            max_delete_objects=self._policy.max_delete_objects,
             running=c.execute(select(func.count()).where(held)).scalar_one(),
             unreadable=sum(report is None for report in last.values()),
             instances=instances,
+            paces=tuple(PaceStore(self._db).figures()),
             counters=dict(read_counters(self._db, c)),
         )
 
@@ -93,31 +107,44 @@ class FigureStore:
         """Return every instance with what is counted for it."""
         instance, mark, hold = self._db.t.instance, self._db.t.mark, self._db.t.hold
         claimed = select(func.count()).where(mark.c.instance == instance.c.id, mark.c.state == CLAIMED)
+        batch = self._db.t.batch
+        lately = and_(batch.c.instance == instance.c.id, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
+        unasked = select(func.coalesce(func.sum(batch.c.limited), 0)).where(lately)
         active = and_(hold.c.instance == instance.c.id, hold.c.released_at.is_(None), hold.c.expires_at > now)
         wanted = select(
             instance,
             claimed.scalar_subquery().label("claimed"),
             claimed.where(mark.c.swept_at.is_not(None)).scalar_subquery().label("late"),
             select(func.count()).where(active).scalar_subquery().label("holds"),
+            unasked.scalar_subquery().label("unasked_objects"),
             select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),
         )
         return list(c.execute(wanted.order_by(instance.c.id)).all())
 
-    def _oldest_due(self, c: Connection, now: int) -> defaultdict[str, dict[str, int]]:
+    def _approvals(self, c: Connection) -> defaultdict[str, list[int]]:
+        """Return since when each plan of an instance has waited for a person."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for plan in PlanStore(self._db).waiting(c):
+            found[plan.instance].append(plan.since or plan.created_at)
+        return found
+
+    def _oldest_due(
+        self, c: Connection, now: int, retentions: Mapping[str, Mapping[str, int]]
+    ) -> defaultdict[str, dict[str, int]]:
         """Return what the oldest due mark ages from, by instance and kind: one probe of the due index for each."""
         instance, mark = self._db.t.instance, self._db.t.mark
         found: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        if not self._policy.retention_seconds:
+        kinds = {kind for its in retentions.values() for kind in its}
+        if not kinds:
             return found
-        kind = union_all(*(select(literal(k).label("name")) for k in self._policy.retention_seconds)).subquery()
-        here = and_(mark.c.instance == instance.c.id, mark.c.kind == kind.c.name)
-        waits = and_(here, mark.c.state == MARKED, mark.c.quarantined_reason.is_(None))
-        first = select(mark.c.ages_from).where(waits).order_by(mark.c.ages_from).limit(1).scalar_subquery()
+        kind = union_all(*(select(literal(k).label("name")) for k in sorted(kinds))).subquery()
+        here = and_(mark.c.instance == instance.c.id, mark.c.kind == kind.c.name, waits(mark))
+        first = select(mark.c.ages_from).where(here).order_by(mark.c.ages_from).limit(1).scalar_subquery()
         for row in c.execute(
             select(instance.c.id, kind.c.name, first.label("oldest")).select_from(instance.join(kind, true()))
         ):
-            cutoff = rules.cutoff(row.name, self._policy, now)
-            if row.oldest is not None and cutoff is not None and row.oldest <= cutoff:
+            retention = retentions[row.id].get(row.name)
+            if row.oldest is not None and retention is not None and row.oldest <= now - 1000 * retention:
                 found[row.id][row.name] = row.oldest
         return found
 
@@ -154,3 +181,7 @@ class FigureStore:
                     "the newest report of %s is unreadable (%d problems); it has no figures", name, e.error_count()
                 )
         return found
+
+
+def _longest(retentions: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    return {kind: max(r[kind] for r in retentions if kind in r) for kind in {k for r in retentions for k in r}}

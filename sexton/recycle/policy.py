@@ -13,20 +13,69 @@ LAST_RETRY_MS = 3_600_000
 """A failed round is tried again after 30 s, then after twice as long each time, an hour at most."""
 
 
+CATALOG = "catalog"
+ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    CATALOG: {
+        **dict.fromkeys(("compacted", "dropped", "prepared", "index", "partition"), ("tablet",)),
+        "table": ("index", "partition", "tablet"),
+    }
+}
+"""Owner → kind → kinds that go before it: a tablet's prefix takes its rowsets' files along."""
+FILELESS = frozenset({"table", "index", "partition", "txn_label"})
+"""Kinds of the catalog that are records alone: they never delete an object."""
+
+
 def policy(
-    retention_seconds: Mapping[str, int], upload_grace_seconds: int, after: Mapping[str, Collection[str]] | None = None
+    retention_seconds: Mapping[str, int],
+    upload_grace_seconds: int,
+    after: Mapping[str, Collection[str]] | None = None,
+    *,
+    owners: Mapping[str, Mapping[str, int]] | None = None,
+    unlimited: Collection[str] | None = None,
+    max_delete_objects: int = 0,
+    max_delete_fraction: float = 0.0,
 ) -> Policy:
     """Return the policy of these settings; its version is a digest, so equal settings have equal versions.
 
+    The limits are not part of the version: a plan that waits for approval outlives a change of them.
+
+    Args:
+        retention_seconds: kind → seconds from the mark until it is due.
+        upload_grace_seconds: until a deleted prefix is listed once more.
+        after: kind → kinds that go before it.
+        owners: owner → its own kinds → seconds; see ``for_owner``.
+        unlimited: kinds that do not count against the limits; None: there are no limits.
+        max_delete_objects: objects of the other kinds that may go within 24 hours without anybody being asked.
+        max_delete_fraction: the same as a part of the live objects, where those are known.
+
     Raises:
-        BadInput: ``after`` (kind → kinds that go before it) leads in a circle.
+        BadInput: ``after`` leads in a circle.
     """
     retention = dict(sorted(retention_seconds.items()))
     order = {kind: tuple(sorted(before)) for kind, before in sorted((after or {}).items()) if before}
-    text = json.dumps([retention, upload_grace_seconds] + ([order] if order else []))
-    version = hashlib.sha256(text.encode()).hexdigest()[:12]
+    own = {owner: dict(sorted(kinds.items())) for owner, kinds in sorted((owners or {}).items())}
+    told = [retention, upload_grace_seconds, *([order] if order or own else []), *([own] if own else [])]
+    version = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
     waves(retention, order)
-    return Policy(version=version, retention_seconds=retention, upload_grace_seconds=upload_grace_seconds, after=order)
+    return Policy(
+        version=version,
+        retention_seconds=retention,
+        upload_grace_seconds=upload_grace_seconds,
+        after=order,
+        owners=own,
+        unlimited=None if unlimited is None else tuple(sorted(unlimited)),
+        max_delete_objects=max_delete_objects,
+        max_delete_fraction=max_delete_fraction,
+    )
+
+
+def for_owner(policy: Policy, owner: str) -> Policy:
+    """Return the policy for instances of one owner: its own kinds and their order win over what the settings name."""
+    own, order = policy.owners.get(owner, {}), ORDER.get(owner, {})
+    after = {kind: before for kind, before in policy.after.items() if kind not in own}
+    return policy.model_copy(
+        update={"retention_seconds": {**policy.retention_seconds, **own}, "after": {**after, **order}}
+    )
 
 
 def waves(kinds: Collection[str], after: Mapping[str, Collection[str]]) -> Sequence[Sequence[str]]:

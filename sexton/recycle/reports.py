@@ -8,7 +8,8 @@ from sexton.db.engine import Database
 from sexton.errors import BadInput
 from sexton.message import Message
 from sexton.recycle.counters import NORMAL
-from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT, CloseOrder, KindReport, Plan, RoundReport, Tally
+from sexton.recycle.keepers import is_fault
+from sexton.recycle.model import CloseOrder, KindReport, Plan, RoundReport, Tally
 from sexton.storage.port import NOT_LISTED
 
 
@@ -102,11 +103,6 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         started_at=started,
         **sums,
     )
-
-
-def is_fault(holder: str) -> bool:
-    """Return whether somebody must look: a vault not proved, an owner not answering; an operator's list is no fault."""
-    return holder.startswith((HELD_BY_VAULT, HELD_BY_OWNER)) and not holder.endswith(NOT_LISTED)
 
 
 def _kinds(db: Database, c: Connection, order: CloseOrder, tallies: Sequence[Tally]) -> tuple[KindReport, ...]:

@@ -13,7 +13,10 @@ from sexton.lease.store import busy
 from sexton.marks.store import MarkStore
 from sexton.message import Message
 from sexton.recycle import policy as rules
+from sexton.recycle.approvals import PlanRow
+from sexton.recycle.measure import waits
 from sexton.recycle.model import Policy, RoundReport
+from sexton.recycle.plans import PlanStore
 from sexton.recycle.store import JOB
 from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
@@ -60,6 +63,7 @@ class InstanceStatus(Message):
     claimed: int
     late: int
     quarantined: dict[str, int]
+    approvals: tuple[PlanRow, ...] = ()
     last: RoundReport | None
     last_ended: int | None
 
@@ -122,8 +126,7 @@ def _running(db: Database, c: Connection, instance: str, now: int) -> Running | 
 
 def _kind(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> KindStatus:
     mark = db.t.mark
-    here = and_(mark.c.instance == instance, mark.c.kind == kind, mark.c.state == "MARKED")
-    here = and_(here, mark.c.quarantined_reason.is_(None))
+    here = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
     cutoff = rules.cutoff(kind, policy, now)
     waiting, oldest = c.execute(select(func.count(), func.min(mark.c.ages_from)).where(here)).one()
     due, size = c.execute(
@@ -152,7 +155,9 @@ def _instance(
         )
         last = c.execute(ended.order_by(round_.c.id.desc()).limit(1)).one_or_none()
         holding = and_(hold.c.instance == name, hold.c.released_at.is_(None), hold.c.expires_at > now)
-        row = c.execute(select(instance.c.failures, instance.c.last_success_at).where(instance.c.id == name)).one()
+        told = (instance.c.failures, instance.c.last_success_at, instance.c.owner)
+        row = c.execute(select(*told).where(instance.c.id == name)).one()
+        policy = rules.for_owner(policy, row.owner)
         running = _running(db, c, name, now)
         return InstanceStatus(
             instance=name,
@@ -168,6 +173,7 @@ def _instance(
             claimed=c.execute(select(func.count()).select_from(mark).where(claimed)).scalar_one(),
             late=c.execute(select(func.count()).select_from(mark).where(swept)).scalar_one(),
             quarantined={str(reason): n for reason, n in c.execute(by_reason)},
+            approvals=tuple(PlanStore(db).waiting(c, name)),
             last=RoundReport.model_validate(last.report) if last else None,
             last_ended=last.ended_at if last else None,
         )

@@ -9,10 +9,11 @@ from sexton.contract import NewMark
 from sexton.control.model import Kind
 from sexton.db.engine import Database
 from sexton.holds import Hold
-from sexton.metrics import labels
 from sexton.recycle.ledger import Ledger
 from sexton.recycle.model import KindPlan, Opened, Plan
-from tests.rig import INTERVAL, RETENTION, Rig, put
+from sexton.recycle.policy import policy
+from tests.contract.planned import Limited, limited
+from tests.rig import GRACE, INTERVAL, RETENTION, Rig, put
 from tests.scrape import collector, scrape
 
 ARTICLE = [
@@ -216,19 +217,53 @@ def test_running_rounds_are_valid_leases_and_pages_are_of_this_process(rig: Rig,
     assert [s("recycler_vault_recycle_task_concurrency", **busy) for s in (before, during)] == [0, 3]
 
 
-@pytest.mark.parametrize(
-    ("holder", "label"),
-    [
-        ("hold 1", "hold"),
-        ("hold 4711", "hold"),
-        ("live", "live"),
-        ("vault cold: UNREACHABLE", "vault"),
-        ("vault cold: NOT_LISTED", "vault_whitelist"),
-        ("owner: shop.live: relation does not exist", "owner_silent"),
-        ("owner's transaction", "owner_busy"),
-        ("somebody new", "other"),
-    ],
-)
-def test_a_holder_becomes_one_of_few_label_values(holder: str, label: str) -> None:
-    assert labels.holder_class(holder) == label
-    assert label in labels.HOLDERS
+def test_approvals_and_what_went_unasked_are_shown_with_their_limit(rig: Rig, tmp_path: Path) -> None:
+    shop = Limited(rig.url)
+    shop.policy = limited(objects=50)
+    shop.local(tmp_path / "v")
+    shop.garbage("dropped", 10)
+    shop.later(10_801)
+    shop.round()
+    shop.garbage("dropped", 41, "more")
+    shop.later(10_801)
+    shop.round()
+    shop.later(7_200)
+
+    s = scrape(shop)
+    shop.later(86_400)
+    expired = scrape(shop)
+    shop.db.close()
+    assert s("sexton_approvals_waiting", instance_id="shop") == 1
+    assert s("sexton_approval_oldest_seconds", instance_id="shop") == pytest.approx(7_200, abs=60)
+    assert s("sexton_unasked_objects", instance_id="shop") == 10
+    assert s("sexton_max_delete_objects") == 50
+    assert s("sexton_last_round_held_marks", instance_id="shop", holder="approval") == 41
+    assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="dropped") == pytest.approx(18_001, abs=60)
+    assert expired("sexton_approvals_waiting", instance_id="shop") == 0
+    assert expired("sexton_approval_oldest_seconds", instance_id="shop") == 0
+    assert expired("sexton_unasked_objects", instance_id="shop") == 0
+
+
+def test_each_place_shows_its_pace_and_what_it_refused_over_all_workers(rig: Rig) -> None:
+    told = "INSERT INTO {}pace_share (place, worker, seen_at, requests, throttled, keys) SELECT "
+    rig.sql(
+        "INSERT INTO {}pace (place, keys_per_second, updated_at) SELECT 's3/cold/data', 700, created_at FROM {}instance"
+    )
+    rig.sql(f"{told} 's3/cold/data', 'w1', created_at, 10, 3, 900 FROM {{}}instance")
+    rig.sql(f"{told} 's3/cold/data', 'w2', created_at, 10, 4, 900 FROM {{}}instance")
+
+    s = scrape(rig)
+    assert s("sexton_pace_keys_per_second", place="s3/cold/data") == 700
+    assert s("sexton_throttled_requests_total", place="s3/cold/data") == 7
+
+
+def test_an_instance_has_figures_of_its_own_owners_kinds_and_no_other(rig: Rig) -> None:
+    rig.sql("INSERT INTO {}instance (id, owner) VALUES ('tree', 'catalog')")
+    rig.policy = policy(RETENTION, GRACE, owners={"catalog": {"tablet": 0, "table": 10_800}})
+
+    s = scrape(rig)
+    assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="tablet") == 0
+    assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="dropped") == 0
+    assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="tablet") is None
+    assert s("sexton_removed_marks_total", instance_id="tree", kind="table") == 0
+    assert s("sexton_retention_seconds", kind="table") == 10_800

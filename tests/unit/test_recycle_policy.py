@@ -4,7 +4,7 @@ import pytest
 
 from sexton.errors import BadInput
 from sexton.recycle.model import RoundReport
-from sexton.recycle.policy import policy, retry_at, turn, waves
+from sexton.recycle.policy import for_owner, policy, retry_at, turn, waves
 
 MINUTE = 60_000
 
@@ -34,6 +34,49 @@ def test_an_order_makes_another_policy_and_none_leaves_the_version_as_it_was() -
 
     assert policy({"a": 600}, 600, {}).version == plain.version
     assert policy({"a": 600, "b": 600}, 600).version != ordered.version
+
+
+OWNERS = {"catalog": {"table": 3_600, "index": 3_600, "partition": 7_200, "tablet": 0}}
+
+
+def test_owners_make_another_policy_and_limits_do_not() -> None:
+    plain, owned = policy({"a": 600}, 600), policy({"a": 600}, 600, owners=OWNERS)
+    longer = policy({"a": 600}, 600, owners={"catalog": OWNERS["catalog"] | {"table": 9_999}})
+
+    assert len({plain.version, owned.version, longer.version}) == 3
+    assert policy({"a": 600}, 600, owners={}, max_delete_objects=5, unlimited=["a"]).version == plain.version
+
+
+def test_the_same_text_as_order_and_as_owners_is_not_the_same_policy() -> None:
+    order = policy({"a": 600, "b": 600}, 600, {"a": ["b"]})
+
+    assert policy({"a": 600, "b": 600}, 600, {"a": ["b"]}, owners=OWNERS).version != order.version
+
+
+def test_an_owners_kinds_win_over_those_of_the_settings_and_only_for_its_instances() -> None:
+    given = policy({"table": 60_000, "snapshot": 600}, 600, {"table": ["snapshot"]}, owners=OWNERS)
+
+    catalog, sql = for_owner(given, "catalog"), for_owner(given, "sql")
+
+    assert catalog.retention_seconds == {
+        "table": 3_600,
+        "index": 3_600,
+        "partition": 7_200,
+        "tablet": 0,
+        "snapshot": 600,
+    }
+    assert catalog.after["table"] == ("index", "partition", "tablet")
+    assert (sql.retention_seconds, sql.after) == (given.retention_seconds, given.after)
+    assert catalog.version == sql.version == given.version
+    assert for_owner(catalog, "catalog") == catalog
+
+
+def test_a_tablet_goes_before_what_it_takes_along_and_before_what_is_above_it() -> None:
+    kinds = {"compacted", "dropped", "prepared", "table", "index", "partition", "tablet", "txn_label"}
+
+    found = waves(kinds, for_owner(policy({}, 600), "catalog").after)
+
+    assert found == [["tablet", "txn_label"], ["compacted", "dropped", "index", "partition", "prepared"], ["table"]]
 
 
 def test_turns_stay_an_interval_apart_although_ticks_come_late() -> None:

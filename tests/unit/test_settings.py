@@ -56,6 +56,15 @@ def test_without_any_file_the_packaged_one_speaks(monkeypatch: pytest.MonkeyPatc
         ("SEXTON_RECYCLE__RETENTION_SECONDS", "three days", r"= three days .*valid integer"),
         ("SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS", "600", r"floor of 3600"),
         ("SEXTON_RECYCLE__INSTANCE_RECYCLER_WORKER_POOL_SIZE", "65", r"ceiling of 64"),
+        ("SEXTON_RECYCLE__DROPPED_INDEX_RETENTION_SECONDS", "600", r"floor of 3600"),
+        ("SEXTON_RECYCLE__LABEL_KEEP_MAX_SECOND", "599", r"floor of 600"),
+        ("SEXTON_RECYCLE__MAX_DELETE_FRACTION", "0", r"max_delete_fraction = 0 .*must be more than 0"),
+        ("SEXTON_RECYCLE__MAX_DELETE_FRACTION", "1.5", r"ceiling of 1"),
+        ("SEXTON_RECYCLE__MAX_DELETE_OBJECTS", "0", r"floor of 1;"),
+        ("SEXTON_RECYCLE__RECYCLE_POOL_PARALLELISM", "65", r"ceiling of 64"),
+        ("SEXTON_AUDIT__AUDIT_URL", "bucket/audit", r"audit_url = bucket/audit .*use s3://BUCKET/PREFIX"),
+        ("SEXTON_PRICES__LIST_PER_1000_REQUESTS", "-1", r"floor of 0"),
+        ("SEXTON_PRICES__CURRENCY", "", r"prices\.currency"),
         ("SEXTON_RECYCLE__RETENTION_SECOND", "600", r"is no setting; did you mean 'retention_seconds'"),
         ("SEXTON_DEPLOYMENT", "Prod", r"deployment = Prod .*3 to 63"),
         ("SEXTON_DATABASE_URL", "mysql://h/d", r"database_url = mysql://h/d .*use sqlite:///PATH"),
@@ -166,3 +175,34 @@ def test_a_line_in_home_that_is_no_setting_is_refused() -> None:
 
     with pytest.raises(SettingsError, match="line 1"):
         load()
+
+
+def test_values_given_win_over_every_source_and_are_named_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "3001")
+
+    given = load(**{"recycle.retention_seconds": "4001"})
+
+    assert given.recycle.retention_seconds == 4001
+    assert load().recycle.retention_seconds == 3001
+    with pytest.raises(SettingsError, match=r"retention_seconds = 5 \(as given\)"):
+        load(**{"recycle.retention_seconds": "5"})
+
+
+def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
+    found = load(**{"recycle.max_delete_objects": "7", "recycle.dropped_index_retention_seconds": "4000"}).policy()
+
+    assert found.owners["catalog"] == {
+        "table": 4000,
+        "index": 4000,
+        "partition": 10800,
+        "tablet": 0,
+        "txn_label": 259200,
+    }
+    assert found.retention_seconds == load().retentions()
+    assert (found.max_delete_objects, found.max_delete_fraction) == (7, 0.1)
+    assert found.unlimited == ("compacted", "prepared", "txn_label")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/audit/of/ours", "file:///var/audit", "/var/audit", ""])
+def test_an_audit_may_be_elsewhere(url: str) -> None:
+    assert load(**{"audit.audit_url": url}).audit.audit_url == url

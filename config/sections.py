@@ -1,0 +1,132 @@
+"""The sections of the settings, each with its keys, units, defaults and floors; see ``config.settings``."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from sexton.control.policy import parse_window
+from sexton.errors import BadInput
+
+RETENTION_CEILING = 3650 * 86_400
+"""Ten years, in seconds: what is larger is a typing error."""
+
+
+def check_database(url: str) -> str:
+    for plain in ("postgresql://", "postgres://"):
+        if url.startswith(plain):
+            url = "postgresql+psycopg://" + url.removeprefix(plain)
+    if not re.match(r"sqlite:///.|postgresql\+psycopg://.", url):
+        raise ValueError("use sqlite:///PATH or postgresql://USER@HOST/NAME")
+    return url
+
+
+def check_deployment(text: str) -> str:
+    if text and not re.fullmatch(r"[a-z0-9][a-z0-9-]{2,62}", text):
+        raise ValueError("use 3 to 63 of a-z, 0-9 and '-', the first no '-'; `sexton init` prints a new one")
+    return text
+
+
+def _web(url: str) -> str:
+    if url and not re.fullmatch(r"https?://[^/\s]+\S*", url):
+        raise ValueError("use http://HOST:PORT or https://HOST, or leave it empty")
+    return url
+
+
+def _audit(url: str) -> str:
+    if url and not re.fullmatch(r"s3://[^/\s]+(/\S*)?|file:///\S*|/\S*", url):
+        raise ValueError("use s3://BUCKET/PREFIX or file:///DIRECTORY, or leave it empty: in the vault itself")
+    return url
+
+
+def _parts(separator: str) -> BeforeValidator:
+    """Let a variable of the environment carry a list."""
+    return BeforeValidator(lambda v: [p.strip() for p in v.split(separator) if p.strip()] if isinstance(v, str) else v)
+
+
+def _windows(texts: list[str]) -> list[str]:
+    for text in texts:
+        try:
+            parse_window(text)
+        except BadInput as e:
+            raise ValueError(str(e)) from e
+    return texts
+
+
+Web = Annotated[str, AfterValidator(_web)]
+Names = Annotated[list[str], _parts(",")]
+Windows = Annotated[list[str], _parts(";"), AfterValidator(_windows)]
+
+
+def _seconds(floor: int) -> Any:
+    return Field(ge=floor, le=RETENTION_CEILING, json_schema_extra={"unit": "seconds"})
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Temporal(_Section):
+    """The Temporal service that runs the workflows."""
+
+    address: Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
+        "127.0.0.1:7233"
+    )
+    namespace: Annotated[str, Field(min_length=1)] = "default"
+    ui_url: Web = ""
+
+
+class S3(_Section):
+    """Where vaults of kind s3 live unless their own row says otherwise. Keys come from the usual AWS chain."""
+
+    endpoint_url: Web = ""
+
+
+class Recycle(_Section):
+    """When rounds run, how long garbage stays, and how hard a round works."""
+
+    recycle_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 3_600
+    recycle_concurrency: Annotated[int, Field(ge=1, le=1_000, json_schema_extra={"unit": "rounds"})] = 16
+    recycle_whitelist: Names = []
+    recycle_blacklist: Names = []
+    recycler_storage_vault_white_list: Names = []
+    recycle_windows: Windows = []
+    retention_seconds: Annotated[int, _seconds(600)] = 259_200
+    compacted_rowset_retention_seconds: Annotated[int, _seconds(600)] = 1_800
+    dropped_partition_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
+    dropped_index_retention_seconds: Annotated[int, _seconds(3_600)] = 10_800
+    label_keep_max_second: Annotated[int, _seconds(600)] = 259_200
+    upload_grace_seconds: Annotated[int, _seconds(600)] = 3_600
+    max_delete_fraction: Annotated[float, Field(gt=0, le=1, json_schema_extra={"unit": "of the live objects"})] = 0.1
+    max_delete_objects: Annotated[int, Field(ge=1, json_schema_extra={"unit": "objects"})] = 1_000_000
+    recycle_pool_parallelism: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "prefixes"})] = 40
+    instance_recycler_worker_pool_size: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "requests"})] = 32
+
+
+class Audit(_Section):
+    """Where it is written down, object by object, what went, and for how long."""
+
+    audit_url: Annotated[str, AfterValidator(_audit)] = ""
+    audit_retention_days: Annotated[int, Field(ge=1, le=3_650, json_schema_extra={"unit": "days"})] = 400
+
+
+class Prices(_Section):
+    """What requests cost, for the estimates of plans."""
+
+    list_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.005
+    delete_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.0
+    currency: Annotated[str, Field(pattern=r"^\S{1,8}$")] = "USD"
+
+
+class Metrics(_Section):
+    """Where a worker answers `GET /metrics`."""
+
+    listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = ""
+    enable_recycler_stats_metrics: bool = True
+
+
+class OwnKind(_Section):
+    """A kind that an owner brings, beside the engine's four; ``after`` names kinds that must go before it."""
+
+    retention_seconds: Annotated[int, _seconds(600)]
+    after: Names = []

@@ -1,0 +1,131 @@
+"""How much is due: marks, keys and bytes as rows say, objects as far as they can be known before a listing."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, literal_column, or_, select
+
+from sexton.db.engine import Database
+from sexton.guard import UnknownInstance
+from sexton.recycle.keepers import BY_LIMIT
+from sexton.recycle.limits import ASSUMED_OBJECTS, DAY_MS, is_limited
+from sexton.recycle.model import KindPlan, Policy
+from sexton.recycle.policy import FILELESS, for_owner
+
+CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
+"""As text, not as a parameter: a prepared statement must show the planner that the partial indexes apply."""
+LATELY = 1_000
+"""The newest history rows from which it is learned how many objects are under a prefix."""
+
+
+class Terms(NamedTuple):
+    """By what an instance's garbage is judged. ``agreed``: kind → seconds somebody agreed to; None before its first."""
+
+    instance: str
+    enabled: bool
+    policy: Policy
+    agreed: Mapping[str, int] | None
+
+
+def terms_of(db: Database, c: Connection, instance: str, policy: Policy) -> Terms:
+    """Return an instance's terms under the policy of the settings, or raise ``UnknownInstance``."""
+    t = db.t.instance
+    row = c.execute(select(t.c.mode, t.c.owner, t.c.retentions).where(t.c.id == instance)).one_or_none()
+    if row is None:
+        raise UnknownInstance(instance)
+    return Terms(instance, row.mode == "enabled", for_owner(policy, row.owner), row.retentions)
+
+
+def waits(mark: Table) -> ColumnElement[bool]:
+    """Return the condition that a mark is neither claimed nor set aside: the one of the due index."""
+    return and_(mark.c.state != CLAIMED, mark.c.quarantined_reason.is_(None))
+
+
+class Measure:
+    """Counts over one instance's marks, in one transaction."""
+
+    def __init__(self, db: Database, c: Connection, instance: str, policy: Policy) -> None:
+        self._db, self._c, self._instance, self._policy = db, c, instance, policy
+        self._means: Mapping[str, float] | None = None
+
+    def waiting(self, kind: str) -> int:
+        """Return how many marks of a kind are neither claimed nor set aside, due or not."""
+        mark = self._db.t.mark
+        here = and_(mark.c.instance == self._instance, mark.c.kind == kind, waits(mark))
+        return int(self._c.execute(select(func.count()).where(here)).scalar_one())
+
+    def due(self, kind: str, cutoff: int, since: int = 0) -> KindPlan:
+        """Return what of a kind is due at the cutoff and was not at ``since``; it costs as much as is due."""
+        mark, dialect = self._db.t.mark, self._db.dialect
+        length = func.jsonb_array_length if dialect == "postgresql" else func.json_array_length
+        here = and_(mark.c.instance == self._instance, mark.c.kind == kind, waits(mark), mark.c.ages_from <= cutoff)
+        if since:
+            here = and_(here, mark.c.ages_from > since)
+        row = self._c.execute(
+            select(
+                func.count().label("marks"),
+                func.coalesce(func.sum(length(mark.c["keys"])), 0).label("keys"),
+                func.coalesce(func.sum(case((mark.c.prefix.is_not(None), 1), else_=0)), 0).label("prefixes"),
+                func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
+                func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
+                func.min(mark.c.ages_from).label("oldest"),
+            ).where(here)
+        ).one()
+        known = {n: int(v) for n, v in row._mapping.items() if n not in ("oldest", "unlisted")}
+        unlisted = 0 if kind in FILELESS else int(row.unlisted)
+        return KindPlan(
+            kind=kind,
+            cutoff=cutoff,
+            since=since,
+            oldest=row.oldest,
+            objects=known["keys"] + round(unlisted * self._mean(kind) if unlisted else 0),
+            estimated=unlisted > 0,
+            limited=is_limited(kind, self._policy),
+            **known,
+        )
+
+    def again(self, planned: KindPlan) -> KindPlan:
+        """Return what a planned kind would be now, at its own cutoff."""
+        return self.due(planned.kind, planned.cutoff, planned.since)
+
+    def used(self, now: int) -> int:
+        """Return how many objects that count against the limits were claimed within the last 24 hours."""
+        batch = self._db.t.batch
+        lately = and_(batch.c.instance == self._instance, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
+        return int(self._c.execute(select(func.coalesce(func.sum(batch.c.limited), 0)).where(lately)).scalar_one())
+
+    def stopped(self) -> frozenset[str]:
+        """Return the kinds of which the last round left something because of the limits."""
+        t = self._db.t.round
+        newest = select(t.c.report).where(t.c.instance == self._instance, t.c.report.is_not(None))
+        report = self._c.execute(newest.order_by(t.c.id.desc()).limit(1)).scalar_one_or_none()
+        return frozenset(k["kind"] for k in (report or {}).get("kinds", ()) if BY_LIMIT in k.get("held", {}))
+
+    def claimed(self, now: int) -> int:
+        """Return how many claimed marks a round would finish first."""
+        mark = self._db.t.mark
+        ripe = or_(mark.c.swept_at.is_(None), mark.c.next_try_at <= now)
+        left = and_(mark.c.instance == self._instance, mark.c.state == CLAIMED, ripe)
+        return int(self._c.execute(select(func.count()).where(left)).scalar_one())
+
+    def aside(self) -> dict[str, int]:
+        """Return how many marks are set aside, by reason."""
+        mark = self._db.t.mark
+        of = and_(mark.c.instance == self._instance, mark.c.quarantined_reason.is_not(None))
+        counted = select(mark.c.quarantined_reason, func.count()).where(of).group_by(mark.c.quarantined_reason)
+        return {str(reason): int(n) for reason, n in self._c.execute(counted)}
+
+    def _mean(self, kind: str) -> float:
+        """Return how many objects a mark of the kind that named no keys had, of late."""
+        if self._means is None:
+            gone = self._db.t.mark_history
+            newest = (
+                select(gone.c.kind, gone.c.objects, gone.c["keys"].label("named"))
+                .where(gone.c.instance == self._instance)
+                .order_by(gone.c.gone_at.desc())
+                .limit(LATELY)
+                .subquery()
+            )
+            mean = select(newest.c.kind, func.avg(newest.c.objects)).where(newest.c.named.is_(None))
+            self._means = {k: float(n) for k, n in self._c.execute(mean.group_by(newest.c.kind))}
+        return self._means.get(kind, ASSUMED_OBJECTS)

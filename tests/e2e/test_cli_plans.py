@@ -1,0 +1,174 @@
+"""Plans, approvals and previews as an operator types them; SQL alone but where a plan is applied."""
+
+import json
+
+import pytest
+
+from sexton import contract
+from sexton.contract import NewMark
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.recycle.plans import PlanStore
+from sexton.registry.store import Registry
+from tests.contract.planned import limited
+from tests.e2e.conftest import Run
+
+FEW = {"SEXTON_RECYCLE__MAX_DELETE_OBJECTS": "2"}
+
+
+@pytest.fixture
+def waits(shop: Database) -> int:
+    """A plan that waits for a person: three dropped objects, where two may go."""
+    Registry(shop).enable("shop")
+    with shop.write() as c:
+        contract.mark(c, "shop", "dropped", [NewMark(id=f"m{n}", vault="disk", keys=(f"m{n}/a.dat",)) for n in (1, 2)])
+    schema.move_clock(shop, 10_801)
+    store = PlanStore(shop)
+    store.plan("shop", limited(objects=2), "scheduled")
+    with shop.read() as c:
+        [row] = store.waiting(c, "shop")
+    return row.id
+
+
+def test_a_plan_says_what_it_costs_and_what_no_round_would_do_unasked(offline: Run, waits: int) -> None:
+    shown = offline("plan", "shop", **FEW)
+    told = json.loads(offline("plan", "shop", "--json", **FEW).stdout)
+
+    assert shown.returncode == 2
+    assert (
+        "about 3 objects: 1 DELETE and 0 LIST requests, ~0.00 USD, less than a minute at 3,500 objects/s"
+        in shown.stdout
+    )
+    assert "no round does this unasked: dropped: 3 marks with 3 objects are due" in shown.stdout
+    assert "max_delete_objects is 2" in shown.stdout
+    assert (told["estimate"]["objects"], told["estimate"]["delete_requests"]) == (3, 1)
+    assert "max_delete_objects" in told["kinds"][0]["awaits"]
+
+
+def test_prices_are_those_of_the_settings(offline: Run, waits: int) -> None:
+    told = json.loads(
+        offline(
+            "plan", "shop", "--json", SEXTON_PRICES__DELETE_PER_1000_REQUESTS="5000", SEXTON_PRICES__CURRENCY="EUR"
+        ).stdout
+    )
+
+    assert (told["estimate"]["money"], told["estimate"]["currency"]) == (5.0, "EUR")
+
+
+def test_a_plan_that_waits_is_in_every_list_with_the_command_that_lets_it_go(offline: Run, waits: int) -> None:
+    listed = offline("plan", "--list")
+    programs = {p["id"]: p for p in json.loads(offline("plan", "shop", "--list", "--json").stdout)}
+    status, holds = offline("status").stdout, offline("holds", "shop").stdout
+
+    assert listed.returncode == 0
+    assert "AWAITING_APPROVAL" in listed.stdout
+    assert programs[waits]["state"] == "AWAITING_APPROVAL"
+    assert programs[waits]["planned_by"] == "scheduled"
+    for said in (listed.stdout, status, holds):
+        assert f"apply {waits}" in said
+    assert "waits for somebody since" in status
+    assert f"approval of plan {waits}" in holds
+
+
+def test_listing_plans_makes_none(offline: Run, shop: Database) -> None:
+    before = offline("plan", "--list")
+    offline("plan", "--list", "shop")
+
+    assert "no plan was made yet" in before.stdout
+    assert json.loads(offline("plan", "--list", "--json").stdout) == []
+
+
+def test_a_plan_is_refused_before_anybody_is_asked_when_the_world_changed(
+    offline: Run, shop: Database, waits: int
+) -> None:
+    made = json.loads(offline("plan", "shop", "--json").stdout)["id"]
+    with shop.write() as c:
+        contract.undrop(c, "shop", "dropped", ["m1"])
+
+    refused = offline("apply", str(made), "--yes")
+
+    assert refused.returncode == 1
+    assert "dropped: 3 → 2 marks (1 taken back, gone, claimed or set aside)" in refused.stderr
+    assert "sexton plan shop" in refused.stderr
+
+
+def test_a_plan_of_other_settings_is_refused(offline: Run, waits: int) -> None:
+    refused = offline("apply", str(waits), "--yes")
+
+    assert refused.returncode == 1
+    assert f"settings changed since plan {waits}" in refused.stderr
+
+
+def test_applying_shows_what_it_costs_and_asks(offline: Run, waits: int) -> None:
+    made = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["id"]
+
+    asked = offline("apply", str(made), **FEW)
+
+    assert asked.returncode == 1
+    assert "about 3 objects" in asked.stdout
+    assert "max_delete_objects is 2" in asked.stdout
+    assert "--yes" in asked.stderr
+
+
+def test_what_waits_goes_when_somebody_applies_it(sexton: Run, shop: Database, worker: None, waits: int) -> None:
+    made = json.loads(sexton("plan", "shop", "--json", **FEW).stdout)["id"]
+
+    report = json.loads(sexton("apply", str(made), "--yes", "--json").stdout)
+    [row] = [p for p in json.loads(sexton("plan", "--list", "--json").stdout) if p["id"] == made]
+
+    assert (report["state"], report["claimed"]) == ("SUCCEEDED", 3)
+    assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)
+
+
+def test_a_preview_says_what_another_retention_makes_due_and_that_it_waits(offline: Run, waits: int) -> None:
+    with_policy = offline("plan", "shop")  # nobody has agreed by looking
+    shorter = offline("settings", "preview", "recycle.retention_seconds=600")
+    told = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=86400", "--json")
+
+    [less] = json.loads(told.stdout)
+    assert with_policy.returncode == 2
+    assert "no mark that waits now becomes due by it" in shorter.stdout
+    assert (less["kind"], less["more"], less["marks"], less["objects"]) == ("dropped", False, 3, 3)
+    assert (less["before"], less["after"], less["asks"]) == (10_800, 86_400, False)
+
+
+def test_a_preview_of_a_shorter_retention_says_that_it_waits_for_somebody(offline: Run, shop: Database) -> None:
+    Registry(shop).enable("shop")
+    PlanStore(shop).plan("shop", limited(), "scheduled")
+    with shop.write() as c:
+        contract.mark(c, "shop", "dropped", [NewMark(id="young", vault="disk", keys=("y/a.dat",), bytes=2_048)])
+    schema.move_clock(shop, 4_000)
+
+    shown = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=3600", "shop")
+
+    assert shown.returncode == 0
+    assert "3 h → 1 h" in shown.stdout
+    assert "1 mark more" in shown.stdout
+    assert "2.0 KiB" in shown.stdout
+    assert "shop: what only it makes due waits in the first plan after it" in shown.stdout
+    assert "SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS=3600" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("settings", "preview", "recycle.retention_seconds"), 64, "KEY=VALUE"),
+        (
+            ("settings", "preview", "recycle.retention_seconds=5"),
+            1,
+            "retention_seconds = 5 (as given) is below its floor",
+        ),
+        (("settings", "preview", "recycle.retention_second=5000"), 1, "did you mean 'retention_seconds'"),
+        (("settings", "preview", "retention_seconds=5000"), 1, "is no setting"),
+        (("settings", "preview", "recycle.retention_seconds=5000", "nobody"), 1, "unknown instance nobody"),
+        (("plan", "--list", "nobody"), 1, "unknown instance nobody"),
+        (("apply", "4711"), 1, "there is no plan 4711"),
+    ],
+)
+def test_a_wrong_word_is_refused_in_a_sentence(
+    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
+) -> None:
+    refused = offline(*words)
+
+    assert refused.returncode == code
+    assert says in refused.stderr

@@ -1,0 +1,185 @@
+"""Limits, what waits and why, and estimates: arithmetic, checked by hand."""
+
+import pytest
+
+from config.settings import Prices
+from sexton.recycle import limits
+from sexton.recycle.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
+from sexton.recycle.limits import Allowance, Due, allowance, difference, divide, over, shortened, span
+from sexton.recycle.model import KindPlan, KindReport, Plan, Policy, RoundReport
+
+POLICY = Policy(
+    version="v",
+    retention_seconds={},
+    upload_grace_seconds=600,
+    unlimited=("compacted",),
+    max_delete_objects=5_000,
+    max_delete_fraction=0.1,
+)
+
+
+def kind(name: str, objects: int, *, limited: bool = True, **more: object) -> KindPlan:
+    return KindPlan.model_validate(
+        {"kind": name, "cutoff": 100, "marks": objects, "keys": objects, "objects": objects, "limited": limited, **more}
+    )
+
+
+@pytest.mark.parametrize(
+    ("live", "objects"),
+    [(None, 5_000), (100_000, 5_000), (49_999, 4_999), (50_000, 5_000), (9_999, 1_000), (0, 1_000)],
+)
+def test_the_stricter_of_both_limits_holds_and_a_fraction_is_never_fewer_than_1000(
+    live: int | None, objects: int
+) -> None:
+    found = allowance(POLICY, live)
+
+    assert found is not None
+    assert found.objects == objects
+
+
+def test_max_delete_objects_may_be_fewer_than_1000() -> None:
+    assert allowance(POLICY.model_copy(update={"max_delete_objects": 3}), 50_000) == Allowance(
+        3, "max_delete_objects is 3"
+    )
+
+
+def test_an_owner_that_cannot_count_leaves_1000_and_an_old_policy_has_no_limits() -> None:
+    silent = allowance(POLICY, None, "no answer")
+
+    assert silent is not None
+    assert (silent.objects, "no answer" in silent.why) == (1_000, True)
+    assert allowance(POLICY.model_copy(update={"unlimited": None}), 10) is None
+
+
+def test_the_smallest_kinds_go_while_they_fit_and_the_others_wait_whole() -> None:
+    kinds = [kind("big", 900), kind("small", 100), kind("free", 10_000, limited=False), kind("middle", 300)]
+
+    assert over(kinds, 1_000, 0) == {"big"}
+    assert over(kinds, 1_300, 0) == set()
+    assert over(kinds, 1_299, 0) == {"big"}
+    assert over(kinds, 1_000, 601) == {"middle", "big"}
+    assert over(kinds, 1_000, 900) == {"middle", "big"}
+    assert over(kinds, 1_000, 2_000) == {"small", "middle", "big"}
+
+
+def test_what_names_no_object_is_never_over_a_limit() -> None:
+    assert over([kind("table", 0)], 1_000, 5_000) == set()
+
+
+def test_a_kind_goes_waits_or_is_split_with_a_reason_on_what_waits() -> None:
+    early = kind("young", 5, since=50)
+    due = [
+        Due(kind("fits", 10), kind("fits", 10)),
+        Due(kind("over", 999), kind("over", 999)),
+        Due(kind("young", 8), kind("young", 3, cutoff=50), early, "too early"),
+        Due(kind("none", 0), kind("none", 0)),
+    ]
+
+    go, wait = divide(due, Allowance(20, "that is the limit"), 2)
+
+    assert [(k.kind, k.marks) for k in go] == [("fits", 10), ("young", 3)]
+    assert [(k.kind, k.marks) for k in wait] == [("over", 999), ("young", 5)]
+    assert (
+        wait[0].awaits
+        == "over: 999 marks with 999 objects are due, 2 objects went unasked in the last 24 h, and that is the limit"
+    )
+    assert wait[1].awaits == "too early"
+
+
+def test_a_kind_both_over_a_limit_and_due_too_early_waits_whole_for_both_reasons() -> None:
+    both = Due(kind("d", 60), kind("d", 40, cutoff=50), kind("d", 20, since=50), "too early")
+
+    go, wait = divide([both], Allowance(30, "limit"), 0)
+
+    assert go == []
+    assert [(k.marks, k.since) for k in wait] == [(60, 0)]
+    assert wait[0].awaits.endswith("and limit; too early")
+
+
+def test_a_kind_of_which_a_round_found_more_than_estimated_waits_although_it_seems_to_fit() -> None:
+    due = [Due(kind("d", 10), kind("d", 10)), Due(kind("c", 9, limited=False), kind("c", 9, limited=False))]
+
+    go, wait = divide(due, Allowance(100, "limit"), 0, {"d", "c", "unheard of"})
+
+    assert [k.kind for k in go] == ["c"]
+    assert [(k.kind, k.stopped) for k in wait] == [("d", True)]
+    assert "found more" in wait[0].awaits
+
+
+def test_without_a_limit_only_what_is_due_too_early_waits() -> None:
+    due = [Due(kind("d", 10**9), kind("d", 10**9)), Due(kind("y", 8), kind("y", 3), kind("y", 5), "too early")]
+
+    go, wait = divide(due, None, 0, {"d"})
+
+    assert ([k.marks for k in go], [k.marks for k in wait]) == ([10**9, 3], [5])
+
+
+def test_only_what_is_shorter_than_agreed_is_shortened() -> None:
+    assert shortened({"a": 10, "b": 10, "c": 10, "gone": 1}, {"a": 9, "b": 10, "c": 11, "new": 1}) == {"a": 10}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (259_200, "3 d"),
+        (86_400, "24 h"),
+        (90_000, "25 h"),
+        (5_400, "90 min"),
+        (601, "601 s"),
+        (0, "0 s"),
+        (60, "1 min"),
+    ],
+)
+def test_seconds_are_told_in_the_largest_whole_unit(seconds: int, said: str) -> None:
+    assert span(seconds) == said
+
+
+def test_a_difference_is_told_kind_by_kind() -> None:
+    planned = [kind("a", 1_200), kind("b", 5), kind("c", 5), kind("d", 5)]
+    found = [kind("a", 1_100), kind("b", 5), kind("c", 6), kind("d", 5, keys=7)]
+
+    assert difference(planned, planned) == ""
+    assert difference(planned, found) == (
+        "a: 1,200 → 1,100 marks (100 taken back, gone, claimed or set aside); c: 5 → 6 marks (1 came back); "
+        "d: 5 marks, but not the same"
+    )
+
+
+def test_policies_of_other_versions_are_told_apart() -> None:
+    before = POLICY.model_copy(update={"retention_seconds": {"a": 7_200, "b": 600}})
+    after = POLICY.model_copy(update={"retention_seconds": {"a": 3_600, "b": 600, "c": 60}})
+
+    assert limits.changed(before, after) == "retention of a 2 h → 1 h, retention of c none → 1 min"
+    assert limits.changed(before, before) == "the order of kinds, the upload grace, or another owner's retentions"
+
+
+def plan(*kinds: KindPlan) -> Plan:
+    return Plan(instance="shop", created_at=0, policy=POLICY, kinds=kinds)
+
+
+def test_an_estimate_counts_requests_money_and_minutes() -> None:
+    prices = Prices(list_per_1000_requests=5, delete_per_1000_requests=2, currency="EUR")
+    keys, prefixes = kind("k", 1_500), kind("p", 4_000, keys=0, prefixes=10, estimated=True)
+
+    found = estimate(plan(keys, prefixes), prices, 100)
+
+    assert (found.objects, found.delete_requests, found.list_requests) == (5_500, 6, 24)
+    assert (found.money, found.currency) == (0.132, "EUR")
+    assert found.minutes == pytest.approx(55 / 60)
+
+
+def test_nothing_costs_nothing() -> None:
+    found = estimate(plan(), Prices(), 100)
+
+    assert (found.objects, found.delete_requests, found.list_requests, found.money, found.minutes) == (0, 0, 0, 0, 0)
+
+
+def test_the_rate_is_that_of_the_last_rounds_or_an_assumption() -> None:
+    ran = RoundReport(
+        round=1,
+        instance="shop",
+        kinds=(KindReport(kind="a", deleted=900, hidden=100, elapsed_ms=500), KindReport(kind="b", elapsed_ms=9_999)),
+    )
+
+    assert rate([ran, ran]) == 2_000
+    assert rate([]) == rate([RoundReport(round=2, instance="shop")]) == ASSUMED_KEYS_PER_SECOND
