@@ -12,20 +12,11 @@ from temporalio.worker import Worker
 
 import activities
 from config.settings import Settings, load, load_home_env
-from sexton.control.store import ControlStore
+from sexton.assembly import Engine
 from sexton.db import schema
 from sexton.db.engine import Database
 from sexton.errors import SextonError
-from sexton.lease.store import LeaseStore
-from sexton.marks.store import MarkStore
 from sexton.metrics import server
-from sexton.owner.sql import SqlOwner
-from sexton.recycle.steps import Recycler
-from sexton.recycle.store import RoundStore
-from sexton.recycle.sweep import Sweeper
-from sexton.recycle.turns import TurnStore
-from sexton.registry.store import Registry
-from sexton.storage.vaults import ProvenVaults
 from sexton.temporal import attributes, schedules
 from sexton.temporal.client import connect, run
 from workflows import ALL, ids, options, sandbox
@@ -33,22 +24,18 @@ from workflows import ALL, ids, options, sandbox
 
 async def build(client: Client, settings: Settings, db: Database) -> Worker:
     """Return a control worker: workflows and their activities, wired to this database and its vaults."""
-    deployment, policy, r = settings.require_deployment(), settings.policy(), settings.recycle
-    at_once, registry = options.activities_at_once(r.recycle_concurrency), Registry(db)
-    controls, leases = ControlStore(db, settings.controls()), LeaseStore(db, at_once=r.recycle_concurrency)
-    marks, turns = MarkStore(db, controls), TurnStore(db, controls, r.recycle_interval_seconds, r.recycle_concurrency)
-    vaults = ProvenVaults(registry.vault, deployment, settings.s3.endpoint_url, last_round=registry.last_round)
-    sweeper = Sweeper(marks, vaults, r.instance_recycler_worker_pool_size)
-    recycler = Recycler(marks, leases, controls, vaults, SqlOwner(db), sweeper)
-    rounds = RoundStore(db, leases, controls, r.recycle_interval_seconds)
-    server.start(settings.metrics, db, controls, policy, r.recycle_interval_seconds, sweeper.in_flight)
+    deployment, policy = settings.require_deployment(), settings.policy()
+    engine, at_once = Engine(db, settings.terms()), options.activities_at_once(settings.recycle.recycle_concurrency)
+    interval, flying = settings.recycle.recycle_interval_seconds, engine.sweeper.in_flight
+    server.start(settings.metrics, db, engine.controls, policy, interval, flying)
+    knows = not await attributes.missing(client)
     return Worker(
         client,
         task_queue=ids.control_queue(deployment),
         workflows=ALL,
         activities=activities.build(
-            activities.RecycleActivities(rounds, recycler, policy, attributes=not await attributes.missing(client)),
-            activities.TickActivities(turns, lambda: schedules.nudge(client, deployment)),
+            activities.RecycleActivities(engine.rounds, engine.recycler, policy, attributes=knows),
+            activities.TickActivities(engine.turns, lambda: schedules.nudge(client, deployment)),
         ),
         activity_executor=ThreadPoolExecutor(at_once, thread_name_prefix="activity"),
         max_concurrent_activities=at_once,

@@ -36,7 +36,7 @@ class RecycleActivities:
         """Acquire the lease for this run and open its round; retried until the lease or a slot is free."""
         with refusals(), Heart() as heart:
             run = order.run or str(activity.info().workflow_run_id)
-            opened = self._rounds.open(order.instance, run, order.plan, self._policy)
+            opened = self._rounds.open(order.instance, run, order.plan, self._policy, order.by)
             self._recycler.announce(opened, heart.alive)
             return opened.model_copy(update={"attributes": self._attributes})
 
@@ -80,4 +80,7 @@ class RecycleActivities:
     def close_round(self, order: CloseOrder) -> RoundReport:
         """End the round and store its report."""
         with refusals(), Heart():
-            return self._rounds.close(order)
+            report = self._rounds.close(order)
+            if order.opened.may_delete and report.ended_at is not None:
+                self._recycler.forget_audit(report.instance, report.ended_at)
+            return report

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import tempfile
 import uuid
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,19 @@ from typing import Any
 from sqlalchemy import func, select, text
 
 from sexton import contract
+from sexton.audit.model import AuditRow
+from sexton.audit.port import Audit
 from sexton.control.store import ControlStore
 from sexton.db import schema
 from sexton.db.engine import Database
 from sexton.holds import HoldStore
 from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
+from sexton.owner.port import Owner
 from sexton.owner.sql import SqlOwner
 from sexton.recycle.ledger import Ledger
 from sexton.recycle.model import AdoptOrder, KindPlan, Opened, Plan, RoundReport
-from sexton.recycle.policy import policy
+from sexton.recycle.policy import policy, waves
 from sexton.recycle.steps import Recycler
 from sexton.recycle.store import RoundStore
 from sexton.recycle.sweep import Sweeper
@@ -45,7 +49,16 @@ DEPLOYMENT = "test-rig"
 class Rig:
     """One deployment, one instance ``shop``, one worker's worth of wiring."""
 
-    def __init__(self, url: str, *, endpoint_url: str = "", threads: int = 4) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        endpoint_url: str = "",
+        threads: int = 4,
+        owner: Owner | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        """``owner``: by default the one whose marks are its own; ``audit``: by default a list, ``Rig.told``."""
         _make(url)
         self.url, self.endpoint_url = url, endpoint_url
         self.db = Database.open(url)
@@ -55,9 +68,14 @@ class Rig:
         last = self.registry.last_round
         self.vaults = ProvenVaults(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(), last_round=last)
         self.sweeper = Sweeper(self.marks, self.vaults, threads)
-        self.recycler = Recycler(self.marks, self.leases, self.controls, self.vaults, SqlOwner(self.db), self.sweeper)
+        self.owner, self.told = owner or SqlOwner(self.db), Told()
+        self.audit: Audit = audit or self.told
+        self.recycler = self.recycler_of(self.owner)
         self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL)
         self.policy = policy(RETENTION, GRACE)
+
+    def recycler_of(self, owner: Owner) -> Recycler:
+        return Recycler(self.marks, self.leases, self.controls, self.vaults, owner, self.sweeper, self.audit)
 
     def instance(self, name: str = "shop", *, enable: bool = True) -> "Rig":
         self.registry.add_instance(name)
@@ -88,11 +106,15 @@ class Rig:
         ledger.leases = 1
         self.recycler.announce(opened, lambda: None)
         if opened.may_delete:
-            order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE)
+            order = AdoptOrder(
+                round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs
+            )
             ledger.adopted(self.recycler.adopt(order, 1, lambda: None))
         body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
-        for kind in body.kinds if opened.may_delete else ():
-            self.recycle(opened, body, kind, ledger)
+        by_name = {k.kind: k for k in body.kinds} if opened.may_delete else {}
+        for wave in waves(by_name, body.policy.after):
+            for kind in wave:
+                self.recycle(opened, body, by_name[kind], ledger)
         return self.rounds.close(ledger.close_order(opened, body.id, body, "SUCCEEDED", ""))
 
     def recycle(self, opened: Opened, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
@@ -145,6 +167,19 @@ def _make(url: str) -> None:
         schema.init(url, DEPLOYMENT)
     elif not file.exists():
         shutil.copyfile(_template(DEPLOYMENT), file)
+
+
+class Told:
+    """An audit kept in a list."""
+
+    def __init__(self) -> None:
+        self.rows: list[AuditRow] = []
+
+    def write(self, rows: Sequence[AuditRow]) -> None:
+        self.rows += rows
+
+    def forget(self, instance: str, now: int) -> int:
+        return 0
 
 
 class Steps:

@@ -214,7 +214,10 @@ class RecycleInstance(Controls):
         """Finish what earlier rounds claimed; return what went wrong: it does not keep what is due from going."""
         self._say("ADOPTING")
         order = AdoptOrder(
-            round=opened.round, lease=opened.lease, upload_grace_seconds=opened.policy.upload_grace_seconds
+            round=opened.round,
+            lease=opened.lease,
+            upload_grace_seconds=opened.policy.upload_grace_seconds,
+            cutoffs=opened.cutoffs,
         )
         try:
             receipt = await workflow.execute_activity_method(
@@ -292,7 +295,8 @@ class RecycleInstance(Controls):
             workflow.logger.info("the schedule could not be told that a slot is free: %s", _told(e))
 
     def _order(self) -> OpenOrder:
-        return OpenOrder(instance=self._request.instance, plan=self._request.plan, run=self._run)
+        request = self._request
+        return OpenOrder(instance=request.instance, plan=request.plan, run=self._run, by=request.requested_by)
 
     def _say(self, doing: str, state: str = "") -> None:
         """Show in the Temporal UI what is going on."""

@@ -98,7 +98,7 @@ class Batches:
             .join(batch, batch.c.id == mark.c.batch)
             .where(batch.c.round != round_)
             .where(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.swept_at.is_(None))
-            .where(mark.c.quarantined_reason.is_(None))
+            .where(mark.c.quarantined_reason.is_(None), mark.c.absorbed.is_(False))
         )
         with self._db.read() as c:
             return sorted(c.execute(left_open.union(holding)).scalars())
@@ -139,13 +139,13 @@ class Batches:
             return marks
 
     def claimed_refs(self, hand: Hand, after: Ref, limit: int) -> Sequence[Ref]:
-        """Return claimed, unquarantined marks of the batch in order of kind and id."""
+        """Return claimed, unquarantined marks of the batch in order of kind and id, but for absorbed ones."""
         mark = self._db.t.mark
         with self._db.read() as c:
             found = c.execute(
                 select(mark.c.kind, mark.c.id)
                 .where(mark.c.instance == hand.instance, mark.c.state == "CLAIMED", mark.c.batch == hand.batch)
-                .where(mark.c.quarantined_reason.is_(None), mark.c.swept_at.is_(None))
+                .where(mark.c.quarantined_reason.is_(None), mark.c.swept_at.is_(None), mark.c.absorbed.is_(False))
                 .where(_after(mark.c.kind, mark.c.id, after))
                 .order_by(mark.c.kind, mark.c.id)
                 .limit(limit)
@@ -158,7 +158,7 @@ class Batches:
         with self._db.read() as c:
             found = c.execute(
                 select(mark)
-                .where(mark.c.instance == instance, mark.c.kind == kind, mark.c.state == "MARKED")
+                .where(mark.c.instance == instance, mark.c.kind == kind, mark.c.state != "CLAIMED")
                 .where(mark.c.quarantined_reason.is_(None), mark.c.ages_from <= cutoff)
                 .where(_after(mark.c.ages_from, mark.c.id, (after.ages_from, after.id)))
                 .order_by(mark.c.ages_from, mark.c.id)
@@ -238,7 +238,7 @@ class Batches:
     def kinds(self, instance: str) -> Sequence[str]:
         """Return the kinds of marks that wait to fall due, by hopping through the index from kind to kind."""
         mark = self._db.t.mark
-        waiting = and_(mark.c.instance == instance, mark.c.state == "MARKED", mark.c.quarantined_reason.is_(None))
+        waiting = and_(mark.c.instance == instance, mark.c.state != "CLAIMED", mark.c.quarantined_reason.is_(None))
         hop = select(func.min(mark.c.kind).label("kind")).where(waiting).cte("hop", recursive=True)
         step = select(func.min(mark.c.kind)).where(waiting, mark.c.kind > hop.c.kind).scalar_subquery()
         hop = hop.union_all(select(step).where(hop.c.kind.is_not(None)))

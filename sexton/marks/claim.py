@@ -1,14 +1,18 @@
 """Claim one chunk of marks: the irrevocable decision, under the guard, with every condition checked again.
 
 What it re-checks (design, rule 4): lease epoch and attempt are mine, the instance is enabled and not halted, the state
-is MARKED, the retention has passed, the mark is not set aside and nobody in ``holders.HOLDERS`` keeps it. Vault and
+is MARKED (FENCED, where the owner had to be asked), the retention has passed, the mark is not set aside, the limits of
+24 hours allow it and nobody in ``holders.HOLDERS`` keeps it or a mark that is claimed with it. Vault and
 liveness were asked just before (docs/adr/0008). Marks whose owner's transaction is deciding about them this moment are
 left for the next round: nobody waits for an owner while holding the guard.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
-from sqlalchemy import and_, delete, select, update
+from sqlalchemy import Connection, and_, delete, func, select, update
 
 from sexton.control.port import Halted, NotEnabled
 from sexton.control.store import ControlStore
@@ -17,9 +21,13 @@ from sexton.db.engine import Database
 from sexton.guard import deciding
 from sexton.marks.fence import prove
 from sexton.marks.holders import kept
-from sexton.marks.model import CHUNK_MARKS, Claimed, Hand, Ref
-from sexton.marks.rows import among
+from sexton.marks.model import CHUNK_MARKS, SEVERAL, Claimed, Hand, Ref, Terms
+from sexton.marks.rows import among, below
 from sexton.marks.tally import add
+from sexton.recycle.keepers import BELOW, BY_LIMIT
+from sexton.recycle.limits import DAY_MS
+
+_NO_TERMS = Terms()
 
 
 class Claims:
@@ -28,13 +36,22 @@ class Claims:
     _db: Database
     _controls: ControlStore
 
-    def claim(self, hand: Hand, refs: Sequence[Ref], cutoff: int) -> Claimed:
+    def claim(
+        self,
+        hand: Hand,
+        refs: Sequence[Ref],
+        cutoff: int,
+        terms: Mapping[Ref, Terms] = MappingProxyType({}),
+        allowance: int | None = None,
+    ) -> Claimed:
         """Claim at most ``CHUNK_MARKS`` marks; files of the rest are dropped in the same transaction.
 
         Args:
             hand: the batch under which they are claimed.
             refs: marks whose files are stored in the batch.
             cutoff: the plan's; what is younger is left alone.
+            terms: more about some of them.
+            allowance: how many objects may be claimed within 24 hours under a limit; None: no limit.
 
         Raises:
             LeaseLost: the lease expired, or a newer epoch or attempt works here.
@@ -59,16 +76,27 @@ class Claims:
                 .where(mark.c.instance == hand.instance, among(db, mark, refs))
                 .with_for_update(skip_locked=True)
             ).all()
-            free = [r for r in locked if r.state == "MARKED" and r.quarantined_reason is None and r.ages_from <= cutoff]
-            held = kept(db, c, hand, [Ref(r.kind, r.id) for r in free], now)
-            free = [r for r in free if Ref(r.kind, r.id) not in held]
+            here = {Ref(r.kind, r.id): r for r in locked}
+            free = [ref for ref in refs if ref in here and _free(here[ref], cutoff, terms.get(ref, _NO_TERMS))]
+            children, held = self._below(c, hand, free, terms)
+            free = [ref for ref in free if ref not in held]
+            held |= self._kept(c, hand, free, children, now)
+            free = [ref for ref in free if ref not in held]
+            if allowance is not None:
+                held |= dict.fromkeys(over := self._over(c, hand, free, terms, allowance, now), BY_LIMIT)
+                free = [ref for ref in free if ref not in over]
             reached("claim.checked")
-            claimed = frozenset(Ref(r.kind, r.id) for r in free)
+            claimed = frozenset(free)
             c.execute(
                 update(mark)
                 .where(mark.c.instance == hand.instance, among(db, mark, claimed))
                 .values(state="CLAIMED", claimed_at=now, batch=hand.batch, lease_epoch=hand.lease.epoch)
             )
+            for why in {terms[ref].lacking for ref in free if ref in terms} - {None}:
+                its = among(db, mark, [ref for ref in free if ref in terms and terms[ref].lacking is why])
+                c.execute(update(mark).where(mark.c.instance == hand.instance, its).values(lacking=why))
+            absorbed = [child for ref in free for child in children.get(ref, ())]
+            self._absorb(c, hand, absorbed, now)
             # A round that died between resolve and claim may have left files of these marks in its own batch.
             stale = and_(file.c.instance == hand.instance, file.c.batch != hand.batch)
             c.execute(delete(file).where(stale, among(db, file, claimed)))
@@ -77,17 +105,79 @@ class Claims:
                 mine = and_(file.c.instance == hand.instance, file.c.batch == hand.batch)
                 c.execute(delete(file).where(mine, among(db, file, rest)))
             batch = db.t.batch
-            more = {"claimed": batch.c.claimed + len(claimed)}
+            more: dict[str, Any] = {"claimed": batch.c.claimed + len(claimed)}
+            if allowance is not None and free:
+                files = sum(terms[ref].files for ref in free if ref in terms)
+                more |= {"limited": batch.c.limited + files, "claimed_at": now}
             c.execute(update(batch).where(batch.c.id == hand.batch).values(**more))
-            per: dict[tuple[str, str], dict[str, int]] = {}
-            for r in free:
-                counts = per.setdefault((r.kind, r.vault), {"claimed": 0})
-                counts["claimed"] += 1
-            add(db, c, hand.round, per)
+            per = Counter((ref.kind, here[ref].vault or SEVERAL) for ref in free)
+            per.update((child.kind, SEVERAL) for child in absorbed)
+            add(db, c, hand.round, {key: {"claimed": n} for key, n in per.items()})
             reached("claim.written")
         reached("claim.committed")
-        seen = {Ref(r.kind, r.id) for r in locked}
-        return Claimed(claimed, self._existing(hand, [r for r in rest if r not in seen]), held)
+        return Claimed(claimed, self._existing(hand, [r for r in rest if r not in here]), held)
+
+    def _below(
+        self, c: Connection, hand: Hand, refs: Sequence[Ref], terms: Mapping[Ref, Terms]
+    ) -> tuple[dict[Ref, list[Ref]], dict[Ref, str]]:
+        """Return the marks that go with each absorbing one, and the absorbing ones that must wait for one of theirs.
+
+        Every mark below must be one that was looked at, and be ours to claim: what its writer commits this moment, what
+        is being deleted in another batch, or came after the look, keeps its parent.
+        """
+        db, mark = self._db, self._db.t.mark
+        parents = {ref: terms[ref].below for ref in refs if ref in terms and terms[ref].below is not None}
+        if not parents:
+            return {}, {}
+        columns = (mark.c.kind, mark.c.id, mark.c.state, mark.c.parent_kind, mark.c.parent_id)
+        wanted = select(*columns).where(mark.c.instance == hand.instance, below(db, mark, parents))
+        there = c.execute(wanted).all()
+        ours = {Ref(r.kind, r.id): r for r in c.execute(wanted.with_for_update(skip_locked=True))}
+        found: dict[Ref, list[Ref]] = {}
+        wait: dict[Ref, str] = {}
+        for row in there:
+            parent, child = Ref(row.parent_kind, row.parent_id), Ref(row.kind, row.id)
+            looked_at = child in (parents[parent] or ()) and child in ours
+            ready = ("FENCED",) if terms.get(child, _NO_TERMS).fenced else ("MARKED", "FENCED")
+            if looked_at and ours[child].state in ready:
+                found.setdefault(parent, []).append(child)
+            else:
+                wait[parent] = BELOW
+        return found, wait
+
+    def _kept(
+        self, c: Connection, hand: Hand, refs: Sequence[Ref], children: Mapping[Ref, Sequence[Ref]], now: int
+    ) -> dict[Ref, str]:
+        """Return which marks a holder keeps, be it for the sake of one below them."""
+        goes_with = {child: ref for ref in refs for child in children.get(ref, ())}
+        held = kept(self._db, c, hand, [*refs, *goes_with], now)
+        return {goes_with.get(ref, ref): who for ref, who in held.items()}
+
+    def _over(
+        self, c: Connection, hand: Hand, refs: Sequence[Ref], terms: Mapping[Ref, Terms], allowance: int, now: int
+    ) -> set[Ref]:
+        """Return the marks with which more objects would go in 24 hours than the limits allow."""
+        batch = self._db.t.batch
+        lately = and_(batch.c.instance == hand.instance, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
+        used = c.execute(select(func.coalesce(func.sum(batch.c.limited), 0)).where(lately)).scalar_one()
+        over = set()
+        for ref in refs:
+            files = terms.get(ref, _NO_TERMS).files
+            if used + files > allowance:
+                over.add(ref)
+            else:
+                used += files
+        return over
+
+    def _absorb(self, c: Connection, hand: Hand, refs: Sequence[Ref], now: int) -> None:
+        """Claim the marks whose files are among those of the mark above them; their own stored files are dropped."""
+        if not refs:
+            return
+        db, mark, file = self._db, self._db.t.mark, self._db.t.mark_file
+        values: dict[str, Any] = {"state": "CLAIMED", "claimed_at": now, "batch": hand.batch, "absorbed": True}
+        values |= {"lease_epoch": hand.lease.epoch, "quarantined_reason": None}
+        c.execute(update(mark).where(mark.c.instance == hand.instance, among(db, mark, refs)).values(**values))
+        c.execute(delete(file).where(file.c.instance == hand.instance, among(db, file, refs)))
 
     def held(self, hand: Hand, refs: Sequence[Ref]) -> Mapping[Ref, str]:
         """Return which claimed marks somebody keeps now, by the files found at a last look, and who keeps them."""
@@ -105,3 +195,9 @@ class Claims:
         with self._db.read() as c:
             found = c.execute(select(mark.c.kind, mark.c.id).where(here))
             return frozenset(Ref(*row) for row in found)
+
+
+def _free(row: Any, cutoff: int, terms: Terms) -> bool:
+    """Return whether a mark may be claimed as far as its own row tells."""
+    ready = row.state == "FENCED" or (row.state == "MARKED" and not terms.fenced)
+    return bool(ready and row.quarantined_reason is None and row.ages_from <= cutoff)

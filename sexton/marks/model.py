@@ -15,6 +15,8 @@ MAX_FAILURES = 8
 """Failed deletes after which a mark is quarantined."""
 POISON_RETRY_SECONDS = 86_400
 """A mark quarantined for failed deletes is tried again after this long: its cause may have been mended."""
+SEVERAL = "*"
+"""The vault under which marks are counted that have files in several vaults, or in none."""
 DONE = (Outcome.DELETED, Outcome.ABSENT, Outcome.HIDDEN)
 """Outcomes that confirm an object gone."""
 
@@ -27,7 +29,10 @@ class Ref(NamedTuple):
 
 
 class DueMark(Message):
-    """A mark whose retention has passed. Exactly one of ``prefix`` and ``keys`` names its files, or it is kept."""
+    """A mark whose retention has passed. It names its files by ``prefix`` or ``keys``, or its owner does.
+
+    ``swept``: its files went in an earlier look, this is the second one.
+    """
 
     kind: str
     id: str
@@ -36,11 +41,47 @@ class DueMark(Message):
     prefix: str | None
     keys: tuple[str, ...] | None
     bytes: int
+    swept: bool = False
 
     @property
     def ref(self) -> Ref:
         """Return its name within the instance."""
         return Ref(self.kind, self.id)
+
+
+class Place(Message):
+    """Where files of a mark are: objects of one vault, by exact keys or all under a prefix."""
+
+    vault: str
+    prefix: str | None = None
+    keys: tuple[str, ...] | None = None
+
+
+class Expansion(Message):
+    """What a mark stands for, in its owner's words.
+
+    ``fence``: the owner must be asked to let go of it first. ``absorbs``: its files include those of the marks that
+    name it as parent, which are claimed with it. ``waits``: what must go before. ``lacking``: some of its files cannot
+    be named now, so that its record stays when the others are gone. ``problem``: it cannot be turned into files.
+    """
+
+    places: tuple[Place, ...] = ()
+    fence: bool = False
+    absorbs: bool = False
+    waits: str = ""
+    lacking: "Reason | None" = None
+    problem: "tuple[Reason, str] | None" = None
+
+
+class Fenced(StrEnum):
+    """What an owner answers to a fence."""
+
+    FENCED = "fenced"
+    """It will not commit this any more."""
+    IN_USE = "in_use"
+    """It is committed, or about to be: keep it."""
+    UNKNOWN = "unknown"
+    """The owner's own record of it cannot be read: keep it and show it."""
 
 
 class File(NamedTuple):
@@ -55,11 +96,12 @@ class File(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Stored files of one vault, at most 1,000, about to be deleted: ``seqs`` and ``keys`` go in pairs."""
+    """Stored files of one vault, at most 1,000, about to be deleted: ``seqs``, ``keys`` and ``etags`` go together."""
 
     vault: str
     seqs: Sequence[int]
     keys: Sequence[str]
+    etags: Sequence[str] = ()
 
 
 class Hand(Message):
@@ -80,6 +122,12 @@ class Hand(Message):
 class Reason(StrEnum):
     """Why a mark is quarantined."""
 
+    CHANGED = "CHANGED"
+    """An object is not the one that was resolved (its ETag differs); the owner decides."""
+    OWNER_CORRUPT = "OWNER_CORRUPT"
+    """The owner's record of who writes it cannot be read."""
+    SCHEMA_MISSING = "SCHEMA_MISSING"
+    """The files that could be named are gone; some need a record that the owner lost."""
     UNKNOWN_VAULT = "UNKNOWN_VAULT"
     NO_VAULT = "NO_VAULT"
     UNEXPANDED = "UNEXPANDED"
@@ -94,6 +142,26 @@ class Problem(NamedTuple):
     mark: DueMark
     reason: Reason
     detail: str
+
+
+OWNERS_REASONS = (Reason.OWNER_CORRUPT, Reason.SCHEMA_MISSING)
+"""Reasons that only the owner can remove; it is asked in each round whether it has."""
+
+RESOLVED_ANEW = (Reason.CHANGED, Reason.SCHEMA_MISSING)
+"""Reasons for which a claimed mark's files are forgotten when it is set aside."""
+
+
+class Terms(NamedTuple):
+    """What one mark's claim must know beside its name.
+
+    ``files`` are stored for it; ``fenced``: it must be; ``below``: the marks that may be claimed with it, None where it
+    absorbs none; ``lacking``: why its record stays when its files are gone.
+    """
+
+    files: int = 0
+    fenced: bool = False
+    below: frozenset[Ref] | None = None
+    lacking: Reason | None = None
 
 
 class Claimed(NamedTuple):
@@ -121,6 +189,8 @@ class Standing(NamedTuple):
     files: int
     done: int
     failed: int
+    changed: int = 0
+    lacking: str | None = None
 
 
 class Verdict(StrEnum):
@@ -128,5 +198,9 @@ class Verdict(StrEnum):
 
     GONE = "gone"
     SWEPT = "swept"
+    LACKING = "lacking"
+    """Its files are gone as far as they could be named; its record stays, set aside."""
+    CHANGED = "changed"
+    """One of its objects is another one by now; set aside."""
     FAILED = "failed"
     WAITING = "waiting"

@@ -1,27 +1,42 @@
 """Decisions about one mark, pure: may it be resolved, and what becomes of it after a sweep."""
 
-from sexton.errors import BadInput
-from sexton.marks.model import DueMark, Reason, Standing, Verdict
+from sexton.errors import BadInput, SextonError
+from sexton.marks.model import DueMark, Expansion, Place, Reason, Standing, Verdict
 from sexton.storage.policy import ID_CHARACTERS, check_key, check_prefix
 
 
-def problem(mark: DueMark) -> tuple[Reason, str] | None:
-    """Return why a due mark cannot be turned into files, or None. What is unclear is kept."""
-    if mark.prefix is None and mark.keys is None:
-        return Reason.UNEXPANDED, "it names neither a prefix nor keys, and its owner expands it to nothing"
-    if mark.vault is None:
-        return Reason.NO_VAULT, "it names no vault"
-    try:
-        if mark.prefix is not None:
-            check_prefix(mark.prefix)
-    except BadInput as e:
-        return Reason.BAD_PREFIX, str(e)
-    try:
-        for key in mark.keys or ():
-            check_key(key)
-    except BadInput as e:
-        return Reason.BAD_KEY, str(e)
-    return None
+class Unplaced(SextonError):
+    """A mark cannot be turned into files; what is unclear is kept."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def places(mark: DueMark, told: Expansion | None) -> tuple[Place, ...]:
+    """Return where the files of a due mark are, by its owner's word or its own, or raise ``Unplaced``."""
+    if told is not None and told.problem is not None:
+        raise Unplaced(*told.problem)
+    if told is not None:
+        found = told.places
+    elif mark.prefix is None and mark.keys is None:
+        raise Unplaced(Reason.UNEXPANDED, "it names neither a prefix nor keys, and its owner expands it to nothing")
+    elif mark.vault is None:
+        raise Unplaced(Reason.NO_VAULT, "it names no vault")
+    else:
+        found = (Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys),)
+    for place in found:
+        try:
+            if place.prefix is not None:
+                check_prefix(place.prefix)
+        except BadInput as e:
+            raise Unplaced(Reason.BAD_PREFIX, str(e)) from e
+        try:
+            for key in place.keys or ():
+                check_key(key)
+        except BadInput as e:
+            raise Unplaced(Reason.BAD_KEY, str(e)) from e
+    return found
 
 
 def after_sweep(standing: Standing) -> Verdict:
@@ -30,10 +45,14 @@ def after_sweep(standing: Standing) -> Verdict:
     A record goes only when each of its files is confirmed gone. A prefix is listed once more after the upload grace
     (a PUT may land after list and delete), so its first clean sweep leaves it SWEPT.
     """
+    if standing.changed:
+        return Verdict.CHANGED
     if standing.failed:
         return Verdict.FAILED
     if standing.done < standing.files:
         return Verdict.WAITING
+    if standing.lacking:
+        return Verdict.LACKING
     if standing.prefix is not None and standing.swept_at is None:
         return Verdict.SWEPT
     return Verdict.GONE

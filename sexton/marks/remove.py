@@ -1,32 +1,24 @@
 """After the files: outcomes, the removal of records, history, and the second look at prefixes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, literal, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from sexton.audit.model import AuditRow
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
 from sexton.marks.fence import prove
-from sexton.marks.model import (
-    DONE,
-    MAX_FAILURES,
-    POISON_RETRY_SECONDS,
-    Done,
-    Hand,
-    Page,
-    Reason,
-    Ref,
-    Standing,
-    Verdict,
-)
-from sexton.marks.policy import after_sweep
-from sexton.marks.rows import among
+from sexton.marks.model import MAX_FAILURES, POISON_RETRY_SECONDS, SEVERAL, Done, Hand, Page, Reason, Ref, Verdict
+from sexton.marks.rows import among, below
+from sexton.marks.sums import Sums
 from sexton.marks.tally import add
 from sexton.storage.model import KeyResult, Outcome
+
+AUDITED_AT_ONCE = 10_000
 
 
 class Removals:
@@ -74,25 +66,51 @@ class Removals:
         with self._db.read() as c:
             return Done(*(int(n) for n in c.execute(wanted).one()))
 
-    def settle(self, hand: Hand, refs: Sequence[Ref], upload_grace_seconds: int) -> Mapping[Verdict, int]:
-        """Remove the records whose files are gone; count the failures; leave the rest claimed."""
+    def outcomes(self, hand: Hand, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
+        """Yield what became of the files of marks in this batch, some thousands at a time, for the audit."""
+        db, file = self._db, self._db.t.mark_file
+        its = and_(file.c.batch == hand.batch, file.c.instance == hand.instance, file.c.outcome.is_not(None))
+        names = ("seq", "kind", "id", "vault", "key", "bytes", "outcome", "reason")
+        after = 0
+        while refs:
+            wanted = select(*[file.c[n] for n in names]).where(its, file.c.seq > after, among(db, file, refs))
+            with db.read() as c:
+                at = db.now(c)
+                rows = c.execute(wanted.order_by(file.c.seq).limit(AUDITED_AT_ONCE)).all()
+            if rows:
+                after = rows[-1].seq
+                where = (at, hand.instance, hand.round, hand.batch)
+                yield [AuditRow(*where, **{**r._mapping, "reason": r.reason or ""}) for r in rows]
+            if len(rows) < AUDITED_AT_ONCE:
+                return
+
+    def standings(self, hand: Hand, refs: Sequence[Ref]) -> Sequence[Sums]:
+        """Return what is to become of claimed marks, by the outcomes stored so far; nobody else writes them."""
         if not refs:
+            return ()
+        with self._db.read() as c:
+            return self._sums(c, hand, refs)
+
+    def settle(self, hand: Hand, standings: Sequence[Sums], upload_grace_seconds: int) -> Mapping[Verdict, int]:
+        """Remove the records whose files are gone; count the failures; leave the rest claimed."""
+        if not standings:
             return {}
         db = self._db
         with db.write() as c:
             now = db.now(c)
             prove(db, c, hand)
-            decided: dict[Verdict, list[_Sums]] = {v: [] for v in Verdict}
-            for sums in self._sums(c, hand, refs):
-                decided[after_sweep(sums.standing)].append(sums)
+            decided: dict[Verdict, list[Sums]] = {v: [] for v in Verdict}
+            for sums in standings:
+                decided[sums.verdict].append(sums)
             self._to_history(c, hand, decided[Verdict.GONE], now)
             self._swept(c, hand, decided[Verdict.SWEPT], now, upload_grace_seconds)
+            self._set_aside(c, hand, [*decided[Verdict.LACKING], *decided[Verdict.CHANGED]])
             self._failed(c, hand, decided[Verdict.FAILED], now)
             add(db, c, hand.round, _counts(decided))
         reached("marks.removed")
         return {v: len(rows) for v, rows in decided.items()}
 
-    def _sums(self, c: Connection, hand: Hand, refs: Sequence[Ref]) -> list["_Sums"]:
+    def _sums(self, c: Connection, hand: Hand, refs: Sequence[Ref]) -> list[Sums]:
         """Return the claimed marks with sums over their files, as they are now.
 
         Two look-ups and no join: the planner has no statistics of a batch made a second ago (seen: 2 s for 1,000).
@@ -104,6 +122,7 @@ class Removals:
             select(
                 file.c.kind,
                 file.c.id,
+                file.c.vault,
                 file.c.outcome,
                 func.count().label("files"),
                 func.coalesce(func.sum(size), 0).label("bytes"),
@@ -111,19 +130,32 @@ class Removals:
                 func.max(file.c.reason).label("reason"),
             )
             .where(file.c.instance == hand.instance, among(db, file, refs))
-            .group_by(file.c.kind, file.c.id, file.c.outcome)
+            .group_by(file.c.kind, file.c.id, file.c.vault, file.c.outcome)
         )
-        files: dict[Ref, dict[str | None, Any]] = {}
+        files: dict[Ref, list[Any]] = {}
         for row in c.execute(per_outcome):
-            files.setdefault(Ref(row.kind, row.id), {})[row.outcome] = row
+            files.setdefault(Ref(row.kind, row.id), []).append(row)
+        names = ("kind", "id", "vault", "prefix", "bytes", "swept_at", "failures", "lacking")
         marks = c.execute(
-            select(mark.c.kind, mark.c.id, mark.c.vault, mark.c.prefix, mark.c.bytes, mark.c.swept_at, mark.c.failures)
+            select(*[mark.c[n] for n in names])
             .where(mark.c.instance == hand.instance, among(db, mark, refs))
             .where(mark.c.state == "CLAIMED", mark.c.batch == hand.batch, mark.c.quarantined_reason.is_(None))
-        )
-        return [_Sums(row, files.get(Ref(row.kind, row.id), {})) for row in marks]
+        ).all()
+        found = {Ref(m.kind, m.id): Sums.of(m, files.get(Ref(m.kind, m.id), ())) for m in marks}
+        self._add_absorbed(c, hand, found)
+        return list(found.values())
 
-    def _to_history(self, c: Connection, hand: Hand, gone: Sequence["_Sums"], now: int) -> None:
+    def _add_absorbed(self, c: Connection, hand: Hand, found: Mapping[Ref, Sums]) -> None:
+        """Find the marks that go with those that are gone now."""
+        mark = self._db.t.mark
+        # Only what has a prefix absorbs.
+        gone = [ref for ref, sums in found.items() if sums.verdict is Verdict.GONE and sums.standing.prefix is not None]
+        its = and_(mark.c.instance == hand.instance, below(self._db, mark, gone), mark.c.absorbed.is_(True))
+        names = (mark.c.parent_kind, mark.c.parent_id, mark.c.kind, mark.c.id)
+        for row in c.execute(select(*names).where(its)) if gone else ():
+            found[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
+
+    def _to_history(self, c: Connection, hand: Hand, gone: Sequence[Sums], now: int) -> None:
         """Files are confirmed gone: a history row each, then the records go (else SQLite's trigger refuses)."""
         if not gone:
             return
@@ -138,15 +170,18 @@ class Removals:
             *[literal(v, history.c[n].type).label(n) for n, v in constant.items()],
         ).where(mark.c.instance == hand.instance, mark.c.kind == bindparam("kind"), mark.c.id == bindparam("id"))
         numbers = [{"kind": m.ref.kind, "id": m.ref.id, "objects": m.gone[0], "bytes": m.gone[1]} for m in gone]
+        with_them = [ref for m in gone for ref in m.absorbed]
+        numbers += [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in with_them]
         upsert = (postgresql if db.dialect == "postgresql" else sqlite).insert(history)
         told = upsert.from_select([*kept, "objects", "bytes", *constant], one)
         # An owner's REPEATABLE READ transaction may have marked a gone id anew: its snapshot showed no history yet.
         again = {n: told.excluded[n] for n in ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")}
         c.execute(told.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=again), numbers)
+        refs = [*(m.ref for m in gone), *with_them]
         for table in (file, mark):
-            c.execute(delete(table).where(table.c.instance == hand.instance, among(db, table, [m.ref for m in gone])))
+            c.execute(delete(table).where(table.c.instance == hand.instance, among(db, table, refs)))
 
-    def _swept(self, c: Connection, hand: Hand, swept: Sequence["_Sums"], now: int, grace_seconds: int) -> None:
+    def _swept(self, c: Connection, hand: Hand, swept: Sequence[Sums], now: int, grace_seconds: int) -> None:
         """A clean first sweep of a prefix: stay claimed, look once more when no upload can be under way any more."""
         mark, file = self._db.t.mark, self._db.t.mark_file
         if not swept:
@@ -167,7 +202,21 @@ class Removals:
         its = among(self._db, file, [m.ref for m in swept])
         c.execute(delete(file).where(file.c.instance == hand.instance, its))
 
-    def _failed(self, c: Connection, hand: Hand, failed: Sequence["_Sums"], now: int) -> None:
+    def _set_aside(self, c: Connection, hand: Hand, marks: Sequence[Sums]) -> None:
+        """Keep the records of marks whose files are gone only in part, by the owner's fault or because one changed."""
+        mark, file = self._db.t.mark, self._db.t.mark_file
+        for m in marks:
+            objects, size = m.gone
+            values: dict[str, Any] = {"quarantined_reason": Reason.CHANGED, "last_error": m.reason}
+            if m.verdict is Verdict.LACKING:
+                values = {"quarantined_reason": m.standing.lacking}
+            values |= {"objects_gone": mark.c.objects_gone + objects, "bytes_gone": mark.c.bytes_gone + size}
+            this = and_(mark.c.instance == hand.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
+            c.execute(update(mark).where(this).values(**values))
+        its = among(self._db, file, [m.ref for m in marks])
+        c.execute(delete(file).where(file.c.instance == hand.instance, its))
+
+    def _failed(self, c: Connection, hand: Hand, failed: Sequence[Sums], now: int) -> None:
         mark = self._db.t.mark
         for m in failed:
             values: dict[str, Any] = {"failures": mark.c.failures + 1, "last_error": m.reason}
@@ -177,43 +226,16 @@ class Removals:
             c.execute(update(mark).where(this).values(**values))
 
 
-class _Sums:
-    """A claimed mark with what became of its files so far."""
-
-    def __init__(self, mark: Any, files: Mapping[str | None, Any]) -> None:
-        self.ref = Ref(mark.kind, mark.id)
-        self.vault: str = mark.vault
-        self.failures: int = mark.failures
-        self.objects = {o: int(files[o].files) if o in files else 0 for o in Outcome}
-        done = sum(self.objects[o] for o in DONE)
-        total = sum(int(row.files) for row in files.values())
-        self.standing = Standing(mark.prefix, mark.swept_at, total, done, self.objects[Outcome.FAILED])
-        deleted, hidden, failed = (files.get(o) for o in (Outcome.DELETED, Outcome.HIDDEN, Outcome.FAILED))
-        self.reason = failed.reason if failed else None
-        self.bytes_freed = int(deleted.bytes) if deleted else 0
-        self.bytes_hidden = int(hidden.bytes) if hidden else 0
-        self.bytes_estimated = int(mark.bytes) if deleted and deleted.unmeasured else 0
-
-    @property
-    def gone(self) -> tuple[int, int]:
-        """Return objects and bytes that are gone: measured, or what the owner said where nothing was measured."""
-        objects = self.objects[Outcome.DELETED] + self.objects[Outcome.HIDDEN]
-        return objects, self.bytes_freed + self.bytes_estimated
-
-
-def _counts(decided: Mapping[Verdict, Sequence[_Sums]]) -> dict[tuple[str, str], dict[str, int]]:
+def _counts(decided: Mapping[Verdict, Sequence[Sums]]) -> dict[tuple[str, str], dict[str, int]]:
     """Return the tally: an object is counted when its mark is finished with it, a failure in each round it fails."""
     per: dict[tuple[str, str], Counter[str]] = {}
     for verdict, marks in decided.items():
         for m in marks:
-            n = per.setdefault((m.ref.kind, m.vault), Counter())
-            n["failed"] += m.objects[Outcome.FAILED]
-            if verdict not in (Verdict.GONE, Verdict.SWEPT):
-                continue
-            n["removed"] += verdict is Verdict.GONE
-            for outcome in DONE:
-                n[outcome.value] += m.objects[outcome]
-            n["bytes_freed"] += m.bytes_freed
-            n["bytes_hidden"] += m.bytes_hidden
-            n["bytes_estimated"] += m.bytes_estimated
+            home = per.setdefault((m.ref.kind, m.vault), Counter())
+            for vault, counts in m.counts(verdict).items():
+                per.setdefault((m.ref.kind, vault), Counter()).update(counts)
+            if verdict is Verdict.GONE:
+                home["removed"] += 1
+                for child in m.absorbed:
+                    per.setdefault((child.kind, SEVERAL), Counter())["removed"] += 1
     return {key: {name: n[name] for name in n if n[name]} for key, n in per.items() if any(n.values())}

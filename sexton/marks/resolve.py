@@ -66,7 +66,7 @@ class Files:
         )
         with self._db.read() as c:
             rows = c.execute(
-                select(file.c.vault, file.c.seq, file.c.key)
+                select(file.c.vault, file.c.seq, file.c.key, file.c.etag)
                 .join(mark, claimed)
                 .where(file.c.batch == hand.batch, file.c.seq > after, file.c.outcome.is_(None))
                 .order_by(file.c.seq)
@@ -77,5 +77,5 @@ class Files:
             files = list(group)
             for start in range(0, len(files), PAGE_KEYS):
                 part = files[start : start + PAGE_KEYS]
-                pages.append(Page(vault, [r.seq for r in part], [r.key for r in part]))
+                pages.append(Page(vault, [r.seq for r in part], [r.key for r in part], [r.etag for r in part]))
         return pages

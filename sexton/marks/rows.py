@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, false, or_
+from sqlalchemy import Column, ColumnElement, Table, and_, false, or_
 
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
@@ -23,13 +23,22 @@ def due_mark(row: Any) -> DueMark:
         prefix=row.prefix,
         keys=None if keys is None else tuple(keys),
         bytes=row.bytes,
+        swept=row.swept_at is not None,
     )
 
 
 def among(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
     """Return the condition that a row of ``table`` is one of the marks named; their kinds are few."""
+    return _one_of(db, table.c.kind, table.c.id, refs)
+
+
+def below(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
+    """Return the condition that a row of ``table`` names one of the marks as its parent."""
+    return _one_of(db, table.c.parent_kind, table.c.parent_id, refs)
+
+
+def _one_of(db: Database, kind: Column[Any], id_: Column[Any], refs: Iterable[Ref]) -> ColumnElement[bool]:
     kinds: dict[str, list[str]] = {}
     for ref in refs:
         kinds.setdefault(ref.kind, []).append(ref.id)
-    each = [and_(table.c.kind == kind, in_list(db, table.c.id, ids)) for kind, ids in kinds.items()]
-    return or_(false(), *each)
+    return or_(false(), *[and_(kind == k, in_list(db, id_, ids)) for k, ids in kinds.items()])

@@ -4,11 +4,12 @@ from sexton.control.store import ControlStore
 from sexton.db.engine import Database
 from sexton.marks.batches import Batches
 from sexton.marks.claim import Claims
+from sexton.marks.fencing import Fencing
 from sexton.marks.remove import Removals
 from sexton.marks.resolve import Files
 
 
-class MarkStore(Batches, Files, Claims, Removals):
+class MarkStore(Batches, Files, Fencing, Claims, Removals):
     """Everything a round does to marks, over one ``Database``. Implements ``recycle.port.Marks``."""
 
     def __init__(self, db: Database, controls: ControlStore | None = None) -> None:

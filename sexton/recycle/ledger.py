@@ -8,6 +8,7 @@ from collections import Counter
 from sexton.recycle.model import (
     Carried,
     CloseOrder,
+    Cursor,
     KindPlan,
     KindProgress,
     Opened,
@@ -32,7 +33,8 @@ class Ledger:
     def begin(self, plan: Plan) -> None:
         """Take in the kinds of a plan."""
         for k in plan.kinds:
-            self.kinds.setdefault(k.kind, KindProgress(kind=k.kind, due=k.marks))
+            since = Cursor(ages_from=k.since + 1) if k.since else Cursor()
+            self.kinds.setdefault(k.kind, KindProgress(kind=k.kind, due=k.marks, cursor=since))
 
     def adopted(self, receipt: RangeReceipt) -> None:
         """Enter what became of earlier rounds' claims; what is held of them is as it was told last."""
@@ -52,6 +54,7 @@ class Ledger:
             limit=kind.marks - so_far.claimed,
             after=so_far.cursor,
             upload_grace_seconds=plan.policy.upload_grace_seconds,
+            allowance=plan.allowance if kind.limited else None,
         )
 
     def done(self, kind: str, receipt: RangeReceipt, took_ms: int) -> None:

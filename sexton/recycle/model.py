@@ -23,10 +23,20 @@ class Policy(Message):
     retention_seconds: dict[str, int]
     upload_grace_seconds: int
     after: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    owners: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """Owner → kinds that only its instances have → retention in seconds; see ``policy.for_owner``."""
+    unlimited: tuple[str, ...] | None = None
+    """Kinds that do not count against the limits (garbage that nobody dropped); None: an old policy without limits."""
+    max_delete_objects: int = 0
+    max_delete_fraction: float = 0.0
 
 
 class KindPlan(Message):
-    """One kind of a plan: marks due at the cutoff, and what is known of their size."""
+    """One kind of a plan: marks due at the cutoff, and what is known of their size.
+
+    Marks that fell due at or before ``since`` are not meant (0: all). ``objects`` is estimated where a prefix has not
+    been listed yet; ``limited`` kinds count against the limits of 24 hours.
+    """
 
     kind: str
     cutoff: int
@@ -35,10 +45,24 @@ class KindPlan(Message):
     prefixes: int = 0
     bytes: int = 0
     oldest: int | None = None
+    since: int = 0
+    objects: int = 0
+    estimated: bool = False
+    limited: bool = False
+    awaits: str = ""
+    """Why no round does this without a person; empty where it does."""
+    stopped: bool = False
+    """A round found more objects than were estimated, and stopped at the limit."""
 
 
 class Plan(Message):
-    """Exactly what one round may delete. ``id`` 0 means not stored yet."""
+    """Exactly what one round may delete. ``id`` 0 means not stored yet.
+
+    ``awaits`` says why a person must apply it; ``allowance`` is how many objects of limited kinds may go in 24 hours,
+    None where a person applied the plan or there is no limit. ``whole``: nothing was left out of it for want of an
+    approval, so whoever applies it agrees to its retentions. ``awaits_since``: when the first of the plans that
+    followed one another without an answer was made.
+    """
 
     id: int = 0
     instance: str
@@ -47,6 +71,10 @@ class Plan(Message):
     kinds: tuple[KindPlan, ...] = ()
     held: dict[str, int] = Field(default_factory=dict)
     claimed: int = 0
+    awaits: str = ""
+    allowance: int | None = None
+    whole: bool = False
+    awaits_since: int | None = None
 
     @property
     def marks(self) -> int:
@@ -64,6 +92,8 @@ class Opened(Message):
     vaults: tuple[str, ...] = ()
     attributes: bool = False
     """Whether Temporal knows our search attributes."""
+    cutoffs: dict[str, int] = Field(default_factory=dict)
+    """Kind → the latest ``ages_from`` that is due by a retention somebody has agreed to; for the owner."""
 
 
 class Cursor(Message):
@@ -147,11 +177,12 @@ class RecycleRequest(Message):
 
 
 class OpenOrder(Message):
-    """Take the lease and open the round of ``run`` (empty: the workflow run that asks)."""
+    """Take the lease and open the round of ``run`` (empty: the workflow run that asks); ``by``: who asked for it."""
 
     instance: str
     plan: int | None = None
     run: str = ""
+    by: str = ""
 
 
 class ReleaseOrder(Message):
@@ -172,6 +203,7 @@ class RangeOrder(Message):
     limit: int
     after: Cursor = Cursor()
     upload_grace_seconds: int
+    allowance: int | None = None
 
 
 class RangeReceipt(Message):
@@ -193,11 +225,12 @@ class RangeReceipt(Message):
 
 
 class AdoptOrder(Message):
-    """Finish what earlier rounds claimed."""
+    """Finish what earlier rounds claimed, and let the owner bring what is garbage by now."""
 
     round: int
     lease: Lease
     upload_grace_seconds: int
+    cutoffs: dict[str, int] = Field(default_factory=dict)
 
 
 class Counts(Message):

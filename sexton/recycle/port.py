@@ -1,10 +1,11 @@
 """What a round needs from the stores, as Protocols, so that its steps run over any of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
+from sexton.audit.model import AuditRow
 from sexton.errors import SextonError
-from sexton.marks.model import Claimed, Done, DueMark, File, Hand, Page, Problem, Ref, Verdict
+from sexton.marks.model import Claimed, Done, DueMark, File, Hand, Page, Problem, Reason, Ref, Terms, Verdict
 from sexton.recycle.model import (
     AdoptOrder,
     CloseOrder,
@@ -26,6 +27,18 @@ class PlanRefused(SextonError):
 
 class RoundEnded(SextonError):
     """The round of this run has ended and was counted; it does not begin again."""
+
+
+class Standings(Protocol):
+    """A claimed mark and what is to become of it; ``absorbed`` marks are removed with it."""
+
+    ref: Ref
+    absorbed: list[Ref]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return what is to become of it."""
+        ...
 
 
 class Marks(Protocol):
@@ -75,8 +88,38 @@ class Marks(Protocol):
         """Bring back, once a day, claimed marks set aside for failed deletes."""
         ...
 
-    def claim(self, hand: Hand, refs: Sequence[Ref], cutoff: int) -> Claimed:
+    def claim(
+        self, hand: Hand, refs: Sequence[Ref], cutoff: int, terms: Mapping[Ref, Terms], allowance: int | None
+    ) -> Claimed:
         """Claim at most ``CHUNK_MARKS`` marks under the guard, re-checking everything; drop the files of the rest."""
+        ...
+
+    def fence(self, hand: Hand, refs: Collection[Ref]) -> frozenset[Ref]:
+        """Fence marks; return those that are fenced now. What an owner's transaction holds this moment is left out."""
+        ...
+
+    def unfence(self, hand: Hand, kept: Mapping[Ref, str]) -> None:
+        """Give fenced marks back to their owner, each with the reason."""
+        ...
+
+    def below_counts(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, int]:
+        """Return how many marks name each of these as their parent, where any does."""
+        ...
+
+    def below(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, Sequence[DueMark]]:
+        """Return the marks that name each of these as their parent."""
+        ...
+
+    def set_aside_for_owner(self, instance: str) -> Sequence[DueMark]:
+        """Return marks that only their owner can free, so that it is asked whether it has."""
+        ...
+
+    def free(self, instance: str, refs: Collection[Ref]) -> None:
+        """Bring back marks whose owner has mended the cause; claimed ones are looked at once more in this round."""
+        ...
+
+    def note_lacking(self, hand: Hand, lacking: Mapping[Ref, Reason]) -> None:
+        """Say of claimed marks that not all of their files can be named."""
         ...
 
     def pages(self, hand: Hand, after: int = 0) -> Sequence[Page]:
@@ -91,7 +134,15 @@ class Marks(Protocol):
         """Return claimed, unquarantined marks of the batch in order of kind and id."""
         ...
 
-    def settle(self, hand: Hand, refs: Sequence[Ref], upload_grace_seconds: int) -> Mapping[Verdict, int]:
+    def outcomes(self, hand: Hand, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
+        """Yield what became of the files of marks in this batch, some thousands at a time, for the audit."""
+        ...
+
+    def standings(self, hand: Hand, refs: Sequence[Ref]) -> Sequence[Standings]:
+        """Return what is to become of claimed marks, by the outcomes stored so far; nobody else writes them."""
+        ...
+
+    def settle(self, hand: Hand, standings: Sequence[Any], upload_grace_seconds: int) -> Mapping[Verdict, int]:
         """Remove the records whose files are gone; count the failures; leave the rest claimed."""
         ...
 
@@ -115,7 +166,7 @@ class Marks(Protocol):
 class Rounds(Protocol):
     """Plans, rounds and reports, as rows."""
 
-    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy) -> Opened:
+    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> Opened:
         """Acquire the lease and open the round of this run; repeating it returns the same round."""
         ...
 

@@ -1,6 +1,7 @@
 """Rounds, as rows: opened under a lease, counted as the instance's turn, closed with a report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, true, tuple_, update
 
@@ -12,9 +13,9 @@ from sexton.lease.model import Lease
 from sexton.lease.store import LeaseStore
 from sexton.recycle import policy as rules
 from sexton.recycle.counters import count_round
-from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, CloseOrder, Opened, Policy, RoundReport
-from sexton.recycle.plans import PlanStore
-from sexton.recycle.port import PlanRefused, RoundEnded
+from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, CloseOrder, Opened, Plan, Policy, RoundReport
+from sexton.recycle.plans import Live, PlanStore
+from sexton.recycle.port import RoundEnded
 from sexton.recycle.reports import Reports, build
 from sexton.registry.store import Registry
 
@@ -27,14 +28,28 @@ HISTORY_ROWS_A_ROUND = 100_000
 class RoundStore(PlanStore, Reports):
     """Implements ``recycle.port.Rounds``: everything about rounds and plans as rows."""
 
-    def __init__(self, db: Database, leases: LeaseStore, controls: ControlStore, interval_seconds: int) -> None:
-        """``interval_seconds``: from one turn of an instance to its next."""
+    def __init__(
+        self,
+        db: Database,
+        leases: LeaseStore,
+        controls: ControlStore,
+        interval_seconds: int,
+        live: Callable[[str], int | None] = lambda _: None,
+    ) -> None:
+        """``interval_seconds``: from one turn of an instance to its next; ``live``: its live objects, where known."""
+        self._live = live
         self._db = db
         self._leases = leases
         self._controls = controls
         self._interval_ms = interval_seconds * 1000
 
-    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy) -> Opened:
+    def plan(self, instance: str, policy: Policy, by: str, *, live: Live = None, split: bool = True) -> Plan:
+        """Fix what a round may delete; see ``PlanStore.plan``."""
+        return super().plan(
+            instance, policy, by, live=partial(self._live, instance) if live is None else live, split=split
+        )
+
+    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str = "") -> Opened:
         """Acquire the lease and open the round of this run; repeating it returns the same round.
 
         Raises:
@@ -46,16 +61,19 @@ class RoundStore(PlanStore, Reports):
             RoundEnded: this run's round has ended already (it was reset in Temporal).
         """
         registry = Registry(self._db)
-        enabled = registry.instance(instance).mode == "enabled"
+        known = registry.instance(instance)
+        enabled = known.mode == "enabled"
         if plan is not None and not enabled:
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         self._controls.admit(instance)
-        made = self._open_row(instance, run_id, plan)
+        made = self._open_row(instance, run_id, plan, policy, by)
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, made)
         names = tuple(v.name for v in registry.vaults(instance))
         reached("round.opened")
-        return Opened(round=made, lease=lease, may_delete=enabled, policy=policy, vaults=names)
+        its = rules.for_owner(policy, known.owner)
+        cutoffs = dict(self.cutoffs(instance, policy))
+        return Opened(round=made, lease=lease, may_delete=enabled, policy=its, vaults=names, cutoffs=cutoffs)
 
     def release(self, opened: Opened, why: str) -> None:
         """Give the lease back while the round waits (paused, backing off), and say why."""
@@ -77,9 +95,9 @@ class RoundStore(PlanStore, Reports):
             for name in self._cut_off(c, unbegun, CANCELLED, "cancelled before it had a lease"):
                 c.execute(update(instance).where(instance.c.id == name).values(retry_at=None))
 
-    def _open_row(self, instance: str, run_id: str, plan: int | None) -> int:
+    def _open_row(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> int:
         """Store the round, waiting for its lease: before it has one, so that whoever looks sees it wait."""
-        round_, plans = self._db.t.round, self._db.t.plan
+        round_ = self._db.t.round
         with self._db.write() as c:
             now = self._db.now(c)
             found = c.execute(select(round_.c.id, round_.c.report).where(round_.c.run_id == run_id)).one_or_none()
@@ -87,11 +105,7 @@ class RoundStore(PlanStore, Reports):
                 raise RoundEnded(f"round {found.id} has ended; start a new one: sexton round run {instance}")
             if found is None:
                 if plan is not None:
-                    this = and_(plans.c.id == plan, plans.c.instance == instance, plans.c.state == "PLANNED")
-                    if c.execute(update(plans).where(this).values(state="APPLYING")).rowcount != 1:
-                        raise PlanRefused(
-                            f"plan {plan} is not an open plan of {instance}; make one: sexton plan {instance}"
-                        )
+                    self.begin_apply(c, plan, instance, policy, by)
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 row = insert(round_).values(**values, state="RUNNING").returning(round_.c.id)
                 made = int(c.execute(row).scalar_one())
@@ -153,6 +167,8 @@ class RoundStore(PlanStore, Reports):
             again = report.state != SUCCEEDED and not report.claimed
             became = update(t.plan).where(t.plan.c.id == plan).values(state="PLANNED" if again else "APPLIED")
             c.execute(became)
+            if not again:
+                self.agree(c, plan)
         # The column is coarse: whether it ran to its end. The report says how it ended.
         state = "SUCCEEDED" if report.state == SUCCEEDED else "FAILED"
         ended = {"state": state, "ended_at": now, "report": report.model_dump(mode="json")}

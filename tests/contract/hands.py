@@ -32,4 +32,4 @@ def claim(rig: Rig, with_: Hand, kind: str, *ids: str) -> Claimed:
 def finish(rig: Rig, with_: Hand, kind: str, *ids: str) -> None:
     """Take claimed marks of keys for gone: their files were forgotten, so nothing is left to do."""
     rig.marks.drop_files(with_, [Ref(kind, i) for i in ids])
-    rig.marks.settle(with_, [Ref(kind, i) for i in ids], 600)
+    rig.marks.settle(with_, rig.marks.standings(with_, [Ref(kind, i) for i in ids]), 600)

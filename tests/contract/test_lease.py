@@ -139,7 +139,9 @@ WRITES: dict[str, Callable[[Rig, Hand], object]] = {
     "record": lambda rig, h: rig.marks.record(
         h, Page("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=Outcome.DELETED, bytes=1)]
     ),
-    "settle": lambda rig, h: rig.marks.settle(h, [Ref("dropped", "old"), Ref("dropped", "empty")], 600),
+    "settle": lambda rig, h: rig.marks.settle(
+        h, rig.marks.standings(h, [Ref("dropped", "old"), Ref("dropped", "empty")]), 600
+    ),
     "drop files": lambda rig, h: rig.marks.drop_files(h, [Ref("dropped", "old")]),
     "quarantine": lambda rig, h: rig.marks.quarantine(h, [Problem(new(rig), Reason.NO_VAULT, "")]),
     "close": lambda rig, h: rig.marks.close_batch(h, RangeReceipt()),

@@ -16,7 +16,7 @@ from sexton.db import tables
 from sexton.lease.port import LeaseBusy, LeaseLost
 from sexton.recycle.model import STOPPED, SUCCEEDED, AdoptOrder, CloseOrder, Cursor, KindPlan, Opened, Plan, RangeOrder
 from sexton.recycle.port import RoundEnded
-from tests.fault.shop import INSTANCE
+from tests.fault.shop import INSTANCE, Barrier
 from tests.rig import GRACE, Rig
 
 MAX_LEASES = 3
@@ -33,8 +33,11 @@ class Crash(BaseException):
 class Process(Rig):
     """One worker process: once it is dead nothing more of it reaches the database."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, barrier: bool = False) -> None:
         super().__init__(url, threads=1)
+        if barrier:
+            self.owner = Barrier(self.db)
+            self.recycler = self.recycler_of(self.owner)
         self.dead = False
         event.listen(self.db.engine, "begin", self._still_alive, insert=True)
         # Each process would compile the same statements anew; a third of the time would go into that.

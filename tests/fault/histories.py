@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sexton.crashpoints import NAMES
 from sexton.db import schema
 from sexton.db.schema import init as schema_init
-from sexton.marks import resolve
-from sexton.recycle import steps, sweep
+from sexton.marks import remove, resolve
+from sexton.recycle import resolving, steps, sweep
 from sexton.storage import local
 from tests.fault import operations as op
 from tests.fault.conclusion import conclude
@@ -51,6 +51,8 @@ class History:
     view: bool = False
     small: bool = True
     strict: bool = False
+    barrier: bool = False
+    """Whether the owner is asked to let go of what it prepared, before it is claimed."""
 
 
 small = st.integers(0, 5)
@@ -143,13 +145,14 @@ def histories(draw: st.DrawFn) -> History:
     enabled_at = draw(st.sampled_from((0, 0, 0, len(first) + 4)))
     operations = [*first, *rest]
     operations.insert(enabled_at, op.Enable())
-    return History(tuple(operations), view=draw(st.booleans()), small=draw(st.booleans()), strict=draw(st.booleans()))
+    flags = {name: draw(st.booleans()) for name in ("view", "small", "strict", "barrier")}
+    return History(tuple(operations), **flags)
 
 
 def play(history: History) -> World:
     """Live through a history and its conclusion; raises ``Violation`` the moment a promise is broken."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder, _sizes(history):
-        w = World(Path(folder), _template(), view=history.view)
+        w = World(Path(folder), _template(), view=history.view, barrier=history.barrier)
         try:
             for operation in history.operations:
                 w.apply(operation)
@@ -174,7 +177,9 @@ def _template() -> Path:
 
 
 SMALL = {
-    steps: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "LAP_FILES": 3, "CHUNK_FILES": 3, "STORE_FILES": 2, "LATE_MARKS": 2},
+    steps: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "LAP_FILES": 3, "LATE_MARKS": 2},
+    resolving: {"CHUNK_MARKS": 2, "CHUNK_FILES": 3, "STORE_FILES": 2},
+    remove: {"AUDITED_AT_ONCE": 2},
     resolve: {"PAGE_KEYS": 2, "READ_PAGES": 2},
     local: {"PAGE_KEYS": 2},
 }

@@ -11,7 +11,7 @@ from sexton.holds import Hold as HoldRow
 from sexton.holds import TooLate
 from sexton.marks.model import Ref
 from sexton.marks.quarantine import QuarantineStore
-from tests.fault.flow import Flow, Process
+from tests.fault.flow import Flow
 from tests.fault.owner_operations import At, Commit, Compact, Drop, DropTable, Load, Mistake, Undrop, Upload, pick
 from tests.fault.shop import INSTANCE
 from tests.fault.witness import Kept, Violation
@@ -54,7 +54,7 @@ class Hold:
                 if kept.ref not in books.history() and books.marks()[kept.ref].state != "CLAIMED":
                     raise Violation(f"a hold on {kept.ref} was refused as too late") from None
         if died:
-            w.rig = Process(w.url)
+            w.rig = w.process()
         elif made is not None:
             w.held.append(made.id)
             w.witness.holds.append(kept._replace(until=until))
@@ -195,7 +195,7 @@ class Steal:
 
     def do(self, w: World) -> None:
         w.later(61)
-        other = Process(w.url)
+        other = w.process()
         w.run(Flow(f"run-{next(w.numbers)}"), process=other)
         other.db.close()
 
@@ -207,7 +207,7 @@ class Elsewhere:
     def do(self, w: World) -> None:
         flow = w.frames[-1].flow
         if flow is not None:
-            other = Process(w.url)
+            other = w.process()
             flow.attempt += 1
             w.run(flow, process=other)
             other.db.close()

@@ -5,12 +5,14 @@ un-references, a refusal rolls everything back. It may die in the middle of any 
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from sexton import contract
+from sexton.marks.model import DueMark, Expansion, Place, Ref
+from sexton.owner.sql import SqlOwner
 
 INSTANCE = "shop"
 TTL_SECONDS = 7_200
@@ -32,6 +34,17 @@ class Thing(NamedTuple):
     above: str | None
     vault: str
     prefix: str
+
+
+class Barrier(SqlOwner):
+    """The shop where it is asked before what it prepared is claimed: from the fence on its commit is refused."""
+
+    def expand(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> Mapping[Ref, Expansion]:
+        return {
+            m.ref: Expansion(fence=True, places=(Place(vault=m.vault, prefix=m.prefix),))
+            for m in marks
+            if m.kind == "prepared" and m.vault is not None
+        }
 
 
 class Shop:

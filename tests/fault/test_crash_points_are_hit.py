@@ -28,7 +28,10 @@ AT_WORK: dict[str, Any] = {
 def test_a_crash_at_each_named_point_comes_and_is_survived(point: str, then: str) -> None:
     dies = () if point in AT_WORK else ((point, 1),)
     at_work = AT_WORK.get(point, op.Later(1))
-    world = play(History((*BEGIN, at_work, op.Later(), op.Round(dies=dies, then=then))))
+    if point == "owner.fenced":
+        at_work = op.Load(fate="dies before committing")
+    time = op.Later(270_000 if point == "owner.fenced" else 10_801)
+    world = play(History((*BEGIN, at_work, time, op.Round(dies=dies, then=then)), barrier=True))
 
     assert world.deaths == {point: 1}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from sqlalchemy import delete, false
 
-from sexton.marks import batches, claim, holders, remove, resolve
+from sexton.marks import batches, claim, fencing, holders, remove, resolve, sums
 from sexton.marks.batches import Batches
 from sexton.marks.claim import Claims
 from sexton.recycle import policy
@@ -33,11 +33,11 @@ def no_retention(patch: pytest.MonkeyPatch) -> None:
 
 def the_claim_trusts_what_was_due_before(patch: pytest.MonkeyPatch) -> None:
     real = Claims.claim
-    patch.setattr(Claims, "claim", lambda self, hand, refs, cutoff: real(self, hand, refs, 2**60))
+    patch.setattr(Claims, "claim", lambda self, hand, refs, _, *more: real(self, hand, refs, 2**60, *more))
 
 
 def an_old_hand_may_write(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, claim, remove, resolve):
+    for module in (batches, claim, fencing, remove, resolve):
         patch.setattr(module, "prove", lambda *_, **__: None)
 
 
@@ -46,8 +46,8 @@ def a_batch_taken_over_keeps_untested_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_last_look(patch: pytest.MonkeyPatch) -> None:
-    real = remove.after_sweep
-    patch.setattr(remove, "after_sweep", lambda standing: real(standing._replace(prefix=None)))
+    real = sums.after_sweep
+    patch.setattr(sums, "after_sweep", lambda standing: real(standing._replace(prefix=None)))
 
 
 def the_last_look_asks_nobody(patch: pytest.MonkeyPatch) -> None:

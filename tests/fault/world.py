@@ -54,7 +54,7 @@ class Frame:
 class World:
     """State of one example. ``apply`` does one operation and looks."""
 
-    def __init__(self, folder: Path, template: Path, *, view: bool = False) -> None:
+    def __init__(self, folder: Path, template: Path, *, view: bool = False, barrier: bool = False) -> None:
         self.folder, self.file = folder, folder / "shop.db"
         self.url = f"sqlite:///{self.file}"
         self.numbers = itertools.count(1)
@@ -72,9 +72,9 @@ class World:
         self.shop = Shop(self.file)
         if view:
             self.shop.show_what_is_live()
-        self.view = view
+        self.view, self.barrier = view, barrier
         self.witness = Witness(Books(self.file), roots)
-        self.rig = Process(self.url)
+        self.rig = self.process()
         self.add_vault("disk")
 
     def close(self) -> None:
@@ -82,6 +82,10 @@ class World:
         self.shop.close()
         self.witness.books.close()
         self.rig.db.close()
+
+    def process(self) -> Process:
+        """Return another worker process."""
+        return Process(self.url, barrier=self.barrier)
 
     def add_vault(self, name: str) -> None:
         """Register a vault."""
@@ -130,7 +134,7 @@ class World:
         with self.at_work(mine, flow, dies, meanwhile) as ended:
             flow.go(mine)
         if ended and mine is self.rig:
-            self.rig = Process(self.url)
+            self.rig = self.process()
         return not ended
 
     @contextmanager

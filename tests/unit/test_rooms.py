@@ -21,12 +21,31 @@ SQL = (
         "sexton/owner/sql.py",
     ),
     *("sexton/owner/race.py", "sexton/db/*.py", "sexton/registry/*.py"),
-    *(f"sexton/marks/{n}.py" for n in ("__init__", "batches", "claim", "fence", "holders", "quarantine")),
+    *(f"sexton/marks/{n}.py" for n in ("__init__", "batches", "claim", "fence", "fencing", "holders", "quarantine")),
     *(f"sexton/marks/{n}.py" for n in ("remove", "resolve", "rows", "tally")),
-    *(f"sexton/recycle/{n}.py" for n in ("counters", "plans", "reports", "status", "turns", "why")),
+    *(
+        f"sexton/recycle/{n}.py"
+        for n in (
+            "approvals",
+            "counters",
+            "measure",
+            "plans",
+            "reports",
+            "status",
+            "turns",
+            "why",
+            "why_catalog",
+            "why_kept",
+        )
+    ),
     "sexton/holds.py",
+    "sexton/catalog/*.py",
 )
-PURE = ("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py", "sexton/recycle/ledger.py")
+PURE = (
+    *("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py", "sexton/terms.py"),
+    *(f"sexton/recycle/{n}.py" for n in ("estimate", "keepers", "ledger", "limits")),
+    "sexton/catalog/layout.py",
+)
 ENTRANCES = ("sexton/cli/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py")
 
 ONLY_IN: dict[str, Sequence[str]] = {
@@ -44,17 +63,24 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "workflows": ("workflows/*.py", "worker.py", *ENTRANCES),
     "config": ("config/*.py", "worker.py", *ENTRANCES),
     "prometheus_client": ("sexton/metrics/*.py",),
+    "pyarrow": ("sexton/audit/*.py",),
     "worker": (),
     "sexton.cli": ("sexton/cli/*.py", "worker.py"),
     "sexton.embedded": ENTRANCES,
 }
 """Package → the rooms that may import it; every other product file may not."""
 
-VALUES = ("sexton.errors", "sexton.message", "sexton.recycle.ledger", "sexton.*.model", "sexton.*.policy")
+VALUES = (
+    *("sexton.errors", "sexton.message", "sexton.recycle.keepers", "sexton.recycle.ledger", "sexton.catalog.layout"),
+    *("sexton.*.model", "sexton.*.policy"),
+)
 PORTS = (*VALUES, "sexton.*.port")
 ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "pure": (PURE, ("pydantic", *PORTS)),
-    "steps": (("sexton/recycle/steps.py", "sexton/recycle/sweep.py"), ("sexton.crashpoints", "sexton.*.sweep", *PORTS)),
+    "steps": (
+        ("sexton/recycle/steps.py", "sexton/recycle/resolving.py", "sexton/recycle/sweep.py"),
+        ("sexton.crashpoints", "sexton.*.resolving", "sexton.*.sweep", *PORTS),
+    ),
     "activities": (
         ("activities/*.py",),
         ("temporalio.activity", "temporalio.exceptions", "activities.*", "sexton.*.steps", *PORTS),

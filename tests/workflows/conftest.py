@@ -87,5 +87,6 @@ def settings(rig: Rig) -> Settings:
 @pytest.fixture
 async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> AsyncIterator[Served]:
     client = await temporal_server.connect()
+    rig.policy = settings.policy()  # a plan made by another one would be refused
     async with await worker.build(client, settings, rig.db):
         yield Served(rig, client)

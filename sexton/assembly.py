@@ -1,0 +1,47 @@
+"""The engine put together over one database: stores, vaults, owners, pace and audit, as every worker runs them.
+
+Whoever needs one of them alone builds it alone; here is how all of them belong together.
+"""
+
+from sexton.audit.places import Places
+from sexton.audit.writer import ParquetAudit
+from sexton.catalog.owner import CatalogOwner
+from sexton.control.store import ControlStore
+from sexton.db.engine import Database
+from sexton.lease.store import LeaseStore
+from sexton.marks.store import MarkStore
+from sexton.owner.owners import Owners
+from sexton.owner.sql import SqlOwner
+from sexton.pace.pacer import SharedPacer
+from sexton.pace.store import PaceStore
+from sexton.recycle.steps import Recycler
+from sexton.recycle.store import RoundStore
+from sexton.recycle.sweep import Sweeper
+from sexton.recycle.turns import TurnStore
+from sexton.registry.store import Registry
+from sexton.storage.vaults import ProvenVaults
+from sexton.terms import Terms
+
+
+class Engine:
+    """What a worker's activities and its metrics use."""
+
+    def __init__(self, db: Database, terms: Terms) -> None:
+        registry, lookup = Registry(db), Registry(db).vault
+        self.controls = ControlStore(db, terms.controls)
+        self.turns = TurnStore(db, self.controls, terms.interval_seconds, terms.rounds_at_once)
+        leases, marks = LeaseStore(db, at_once=terms.rounds_at_once), MarkStore(db, self.controls)
+        vaults = ProvenVaults(lookup, terms.deployment, terms.endpoint_url, last_round=registry.last_round)
+        pacer = SharedPacer(PaceStore(db), lookup, terms.endpoint_url)
+        self.sweeper = Sweeper(marks, vaults, terms.requests_at_once, pacer)
+        owner = owners(db)
+        kept_in = {"deployment": terms.deployment, "endpoint_url": terms.endpoint_url, "audit_url": terms.audit_url}
+        audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)
+        listings = terms.listings_at_once
+        self.recycler = Recycler(marks, leases, self.controls, vaults, owner, self.sweeper, audit, listings)
+        self.rounds = RoundStore(db, leases, self.controls, terms.interval_seconds, owner.live_objects)
+
+
+def owners(db: Database) -> Owners:
+    """Return whom to ask about each instance."""
+    return Owners(Registry(db).owner, {"sql": SqlOwner(db), "catalog": CatalogOwner(db)})

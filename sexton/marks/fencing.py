@@ -1,0 +1,98 @@
+"""Fencing, the engine's half: MARKED → FENCED before the owner is asked to let go, and back where it does not.
+
+From FENCED on a commit and an undrop are refused, so what the owner says after it stays true until the claim.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sqlalchemy import and_, func, select, update
+
+from sexton.db.engine import Database
+from sexton.marks.fence import prove
+from sexton.marks.model import OWNERS_REASONS, DueMark, Hand, Reason, Ref
+from sexton.marks.rows import among, below, due_mark
+
+LOOKED_AT_ONCE = 10_000
+"""Marks set aside for their owner that one round asks it about."""
+
+
+class Fencing:
+    """MARKED ↔ FENCED, and what is below a mark."""
+
+    _db: Database
+
+    def fence(self, hand: Hand, refs: Collection[Ref]) -> frozenset[Ref]:
+        """Fence marks; return those that are fenced now. What an owner's transaction holds this moment is left out."""
+        if not refs:
+            return frozenset()
+        mark, db = self._db.t.mark, self._db
+        named = and_(mark.c.instance == hand.instance, among(db, mark, refs))
+        with db.write() as c:
+            prove(db, c, hand, now=db.now(c))
+            wanted = select(mark.c.kind, mark.c.id, mark.c.state).where(named)
+            free = [r for r in c.execute(wanted.with_for_update(skip_locked=True)) if r.state != "CLAIMED"]
+            found = frozenset(Ref(r.kind, r.id) for r in free)
+            these = and_(mark.c.instance == hand.instance, among(db, mark, found), mark.c.state == "MARKED")
+            c.execute(update(mark).where(these).values(state="FENCED"))
+        return found
+
+    def unfence(self, hand: Hand, kept: Mapping[Ref, str]) -> None:
+        """Give fenced marks back to their owner, each with the reason."""
+        if not kept:
+            return
+        mark, db = self._db.t.mark, self._db
+        with db.write() as c:
+            prove(db, c, hand)
+            for why in sorted(set(kept.values())):
+                refs = [ref for ref, reason in kept.items() if reason == why]
+                these = and_(mark.c.instance == hand.instance, among(db, mark, refs), mark.c.state == "FENCED")
+                c.execute(update(mark).where(these).values(state="MARKED", last_error=why[:1000]))
+
+    def below_counts(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, int]:
+        """Return how many marks name each of these as their parent, where any does."""
+        mark = self._db.t.mark
+        names = (mark.c.parent_kind, mark.c.parent_id)
+        its = and_(mark.c.instance == instance, below(self._db, mark, refs))
+        with self._db.read() as c:
+            rows = c.execute(select(*names, func.count()).where(its).group_by(*names))
+            return {Ref(kind, id_): n for kind, id_, n in rows}
+
+    def below(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, Sequence[DueMark]]:
+        """Return the marks that name each of these as their parent."""
+        mark = self._db.t.mark
+        found: dict[Ref, list[DueMark]] = {}
+        with self._db.read() as c:
+            for row in c.execute(select(mark).where(mark.c.instance == instance, below(self._db, mark, refs))):
+                found.setdefault(Ref(row.parent_kind, row.parent_id), []).append(due_mark(row))
+        return found
+
+    def set_aside_for_owner(self, instance: str) -> Sequence[DueMark]:
+        """Return marks that only their owner can free, so that it is asked whether it has."""
+        mark = self._db.t.mark
+        its = and_(mark.c.instance == instance, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
+        with self._db.read() as c:
+            return [due_mark(row) for row in c.execute(select(mark).where(its).limit(LOOKED_AT_ONCE))]
+
+    def free(self, instance: str, refs: Collection[Ref]) -> None:
+        """Bring back marks whose owner has mended the cause; claimed ones are looked at once more in this round."""
+        if not refs:
+            return
+        mark, db = self._db.t.mark, self._db
+        its = and_(mark.c.instance == instance, among(db, mark, refs))
+        its = and_(its, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
+        with db.write() as c:
+            now = db.now(c)
+            fresh = {"quarantined_reason": None, "last_error": None, "lacking": None}
+            c.execute(update(mark).where(its, mark.c.state == "CLAIMED").values(**fresh, swept_at=now, next_try_at=now))
+            c.execute(update(mark).where(its, mark.c.state != "CLAIMED").values(**fresh))
+
+    def note_lacking(self, hand: Hand, lacking: Mapping[Ref, Reason]) -> None:
+        """Say of claimed marks that not all of their files can be named."""
+        if not lacking:
+            return
+        mark, db = self._db.t.mark, self._db
+        with db.write() as c:
+            prove(db, c, hand)
+            for why in sorted(set(lacking.values())):
+                its = among(db, mark, [ref for ref, reason in lacking.items() if reason == why])
+                c.execute(update(mark).where(mark.c.instance == hand.instance, its).values(lacking=why))

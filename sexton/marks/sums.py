@@ -1,0 +1,76 @@
+"""A claimed mark with what became of its files so far, and what is to become of it. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from sexton.marks.model import DONE, SEVERAL, Ref, Standing, Verdict
+from sexton.marks.policy import after_sweep
+from sexton.storage.model import Outcome
+
+
+@dataclass
+class Sums:
+    """One mark, and counts over its files by vault. ``absorbed``: the marks that are removed with it."""
+
+    ref: Ref
+    vault: str
+    failures: int
+    standing: Standing
+    reason: str | None
+    by_vault: Mapping[str, Counter[str]]
+    absorbed: list[Ref] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, mark: Any, files: Iterable[Any]) -> Self:
+        """Put it together from the mark's row, and from rows of (vault, outcome, files, bytes, unmeasured, reason)."""
+        by_vault: dict[str, Counter[str]] = {}
+        total: Counter[str | None] = Counter()
+        reasons: dict[str | None, str] = {}
+        home = mark.vault or SEVERAL
+        for row in files:
+            total[row.outcome] += int(row.files)
+            reasons[row.outcome] = row.reason
+            n = by_vault.setdefault(row.vault, Counter())
+            if row.outcome is not None:
+                n[row.outcome] += int(row.files)
+            n["bytes_freed"] += int(row.bytes) if row.outcome == Outcome.DELETED else 0
+            n["bytes_hidden"] += int(row.bytes) if row.outcome == Outcome.HIDDEN else 0
+            if row.outcome == Outcome.DELETED and row.unmeasured:
+                # By the owner's word, once, whatever the number of vaults.
+                by_vault.setdefault(home, Counter())["bytes_estimated"] = int(mark.bytes)
+        standing = Standing(
+            prefix=mark.prefix,
+            swept_at=mark.swept_at,
+            files=sum(total.values()),
+            done=sum(total[o] for o in DONE),
+            failed=total[Outcome.FAILED],
+            changed=total[Outcome.CHANGED],
+            lacking=mark.lacking,
+        )
+        reason = reasons.get(Outcome.CHANGED) or reasons.get(Outcome.FAILED)
+        return cls(Ref(mark.kind, mark.id), home, mark.failures, standing, reason, by_vault)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return what is to become of it."""
+        return after_sweep(self.standing)
+
+    @property
+    def gone(self) -> tuple[int, int]:
+        """Return objects and bytes that are gone: measured, or what the owner said where nothing was measured."""
+        objects = sum(n[Outcome.DELETED] + n[Outcome.HIDDEN] for n in self.by_vault.values())
+        return objects, sum(n["bytes_freed"] + n["bytes_estimated"] for n in self.by_vault.values())
+
+    def counts(self, verdict: Verdict) -> Mapping[str, Counter[str]]:
+        """Return what to add to the tally of each vault: everything when the mark is finished with its files."""
+        finished = verdict in (Verdict.GONE, Verdict.SWEPT, Verdict.LACKING, Verdict.CHANGED)
+        found = {}
+        for vault, n in self.by_vault.items():
+            counts = Counter({"failed": n[Outcome.FAILED] + n[Outcome.CHANGED]})
+            if finished:
+                counts.update({o.value: n[o] for o in DONE})
+                counts.update({b: n[b] for b in ("bytes_freed", "bytes_hidden", "bytes_estimated")})
+            found[vault] = counts
+        return found

@@ -1,0 +1,21 @@
+"""What an engine is put together with, as plain values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sexton.control.model import Control
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a deployment runs with. Seconds, days, and numbers of things at once; ``controls``: what settings add."""
+
+    deployment: str
+    endpoint_url: str = ""
+    controls: Sequence[Control] = ()
+    interval_seconds: int = 3_600
+    rounds_at_once: int = 16
+    requests_at_once: int = 32
+    listings_at_once: int = 40
+    audit_url: str = ""
+    audit_retention_days: int = 400

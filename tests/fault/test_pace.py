@@ -1,0 +1,180 @@
+"""A store that asks for patience: nothing fails, nobody hurries, and whoever says stop is heard meanwhile."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.control.model import Kind
+from sexton.control.port import Halted
+from sexton.pace import policy
+from sexton.pace.pacer import SharedPacer
+from sexton.pace.store import PaceStore
+from sexton.recycle.model import RoundReport
+from tests.fault.conftest import Faulty
+from tests.rig import Rig
+from tests.servers.fault_proxy import FaultProxy, _Fault
+from tests.servers.s3 import RunningS3
+
+STORM_SECONDS = 5.0
+MARKS, KEYS = 12, 300
+
+
+class Storm(FaultProxy):
+    """Refuses every request for a while from the third delete on, once ``seconds`` is set."""
+
+    seconds = 0.0
+    began: float | None = None
+    _deletes = 0
+
+    def take(self, operation: str) -> tuple[float, _Fault | None]:
+        self._deletes += operation == "DeleteObjects"
+        if self.seconds and self.began is None and self._deletes >= 3:
+            self.began = time.monotonic()
+        if self.raging:
+            return 0.0, _Fault("fail", 1, 503, "SlowDown")
+        return super().take(operation)
+
+    @property
+    def raging(self) -> bool:
+        return self.began is not None and time.monotonic() - self.began < self.seconds
+
+    def begin(self, seconds: float) -> None:
+        self._deletes, self.seconds, self.began = 0, seconds, None
+
+
+@pytest.fixture
+def stormy(
+    request: pytest.FixtureRequest, tmp_path: Path, s3_server: RunningS3, bucket: str
+) -> Iterator[tuple[Rig, Storm]]:
+    """One instance with a vault ``cold`` behind the proxy, and due marks whose keys nobody wrote: S3 deletes those."""
+    with Storm(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
+        rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url).instance()
+        if getattr(request, "param", "paced") == "paced":
+            rig.sweeper.pacer = SharedPacer(PaceStore(rig.db), rig.registry.vault, proxy.url)
+        rig.vaults._clock = time.monotonic  # the rig's own clock passes quickly where several threads look at it
+        rig.s3(bucket)
+        names = [tuple(f"data/{mark}/{n}.dat" for n in range(KEYS)) for mark in range(MARKS)]
+        rig.mark("dropped", *(NewMark(id=f"t{n}", vault="cold", keys=keys) for n, keys in enumerate(names)))
+        rig.later(10_801)
+        yield rig, proxy
+
+
+def in_background(act: Callable[[], RoundReport]) -> tuple[threading.Thread, list[RoundReport | BaseException]]:
+    ended: list[RoundReport | BaseException] = []
+
+    def run() -> None:
+        try:
+            ended.append(act())
+        except BaseException as e:  # noqa: BLE001  # the test looks at it
+            ended.append(e)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, ended
+
+
+def until(true: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never became true"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("stormy", ["paced", "unpaced"], indirect=True)
+def test_r39_a_store_that_refuses_everything_for_a_while_fails_nothing_and_is_hardly_asked(
+    stormy: tuple[Rig, Storm],
+) -> None:
+    rig, proxy = stormy
+    proxy.begin(STORM_SECONDS)
+    rates: list[int] = []
+
+    thread, ended = in_background(rig.round)
+    while thread.is_alive():
+        rates += [f.keys_per_second for f in PaceStore(rig.db).figures()]
+        time.sleep(0.1)
+
+    [report] = ended
+    assert isinstance(report, RoundReport), report
+    refused = [e for e in proxy.log if e.operation == "DeleteObjects" and e.status == 503]
+    assert (report.removed, report.failed, report.waiting, report.faults) == (MARKS, 0, 0, 0), report
+    assert report.vaults == {"cold": "normal"}
+    assert 0 < len(refused) <= 20
+    if rates:
+        assert min(rates) < policy.FIRST / 4
+        [figures] = PaceStore(rig.db).figures()
+        rig.sweeper.pacer.ask({figures.place: 1}, time.monotonic() + 3)  # what it learned is told with the next request
+        [figures] = PaceStore(rig.db).figures()
+        assert figures.keys_per_second > 2 * min(rates)
+        assert figures.throttled > 0
+
+
+def test_a_stop_is_heard_while_the_store_refuses_everything(stormy: tuple[Rig, Storm]) -> None:
+    rig, proxy = stormy
+    proxy.begin(3_600)
+    thread, ended = in_background(rig.round)
+    until(lambda: proxy.raging)
+
+    rig.controls.put(Kind.STOP, "shop", "drill")
+    thread.join(60)
+
+    assert isinstance(ended[0], Halted)
+    assert rig.count("mark", state="CLAIMED") > 0
+    rig.controls.remove(Kind.STOP, "shop")
+    proxy.seconds = 0.0
+    rig.later(61)
+    assert rig.round().failed == 0
+    assert rig.count("mark") == 0
+
+
+def test_a_vault_that_takes_nothing_for_long_is_left_alone_and_its_marks_wait_claimed(
+    stormy: tuple[Rig, Storm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, proxy = stormy
+    monkeypatch.setattr(policy, "GIVE_UP_SECONDS", 2.0)
+    proxy.begin(3_600)
+
+    report = rig.round()
+
+    assert (report.removed + report.waiting, report.failed, report.waiting > 0) == (MARKS, 0, True)
+    assert report.vaults == {"cold": policy.THROTTLED}
+    assert rig.count("mark", state="CLAIMED") == report.waiting
+    proxy.seconds = 0.0
+    assert rig.round().failed == 0
+    assert rig.count("mark") == 0
+
+
+def test_one_key_that_is_always_refused_holds_up_neither_its_neighbours_nor_its_vault(
+    faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.pace.model.TRIES", 3)
+    faulty.put("data/1/a.dat", "data/1/b.dat", "data/2/a.dat")
+    faulty.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/a.dat", "data/1/b.dat")))
+    faulty.rig.mark("dropped", NewMark(id="t2", vault="cold", keys=("data/2/a.dat",)))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_keys({"data/1/b.dat": "InternalError"})
+
+    report = faulty.rig.round()
+
+    assert (report.removed, report.failed, report.waiting) == (1, 0, 1)
+    assert report.vaults == {"cold": "normal"}
+    assert set(faulty.listing()) == {"data/1/b.dat"}
+    assert [e.keys for e in faulty.proxy.log].count(("data/1/b.dat",)) == 2
+    faulty.proxy.fail_keys({"data/1/b.dat": ""}, times=0)
+    assert faulty.rig.round().removed == 1
+
+
+def test_a_store_too_slow_for_full_pages_is_asked_for_smaller_ones_before_it_is_given_up(
+    stormy: tuple[Rig, Storm],
+) -> None:
+    rig, proxy = stormy
+    proxy.reset_next("DeleteObjects", times=2)
+
+    report = rig.round()
+
+    assert (report.removed, report.faults) == (MARKS, 0)
+    sizes = [len(e.keys) for e in proxy.log if e.operation == "DeleteObjects" and e.keys[0].startswith("data/")]
+    assert min(sizes) < max(sizes)
