@@ -10,6 +10,7 @@ import typer
 
 from config.sources import load_home_env
 from sexton.cli import (
+    audit,
     contract,
     control,
     doctor,
@@ -17,12 +18,14 @@ from sexton.cli import (
     holds,
     init,
     instance,
+    pace,
     plan,
     quarantine,
     round,
     schedules,
     settings,
     status,
+    undelete,
     up,
     vault,
     why,
@@ -50,10 +53,13 @@ app.command("plan")(plan.plan)
 app.command("apply")(plan.apply)
 app.command("enable")(instance.enable)
 app.command("why")(why.why)
+app.command("audit")(audit.audit)
+app.command("undelete")(undelete.undelete)
 app.command("stop")(control.stop)
 app.command("start")(control.start)
 app.command("holds")(holds.holds)
 app.command("doctor")(doctor.doctor)
+app.command("pace")(pace.pace)
 app.add_typer(instance.app, name="instance")
 app.add_typer(vault.app, name="vault")
 app.add_typer(round.app, name="round")

@@ -1,6 +1,6 @@
 """`sexton instance`, `sexton enable`: which databases are cleaned, and which of them for real."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,15 +12,24 @@ Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits,
 
 
 @app.command("add")
-def add(name: Name) -> None:
+def add(
+    name: Name,
+    owner: Annotated[
+        Literal["sql", "catalog"],
+        typer.Option(help="Who marks: its own SQL transactions, or the reference catalog in Sexton's database."),
+    ] = "sql",
+) -> None:
     """Register an instance. It only observes (plans and reports, deletes nothing) until it is enabled.
 
     Example: sexton instance add shop
     """
+    from sexton.catalog import tables
     from sexton.registry.store import Registry
 
     with opened() as (_, db):
-        Registry(db).add_instance(name)
+        if owner == "catalog":
+            tables.create(db)
+        Registry(db).add_instance(name, owner)
         mode = Registry(db).instance(name).mode
     note = f"it observes until: sexton enable {name}" if mode == "observe" else "it was enabled already"
     typer.echo(f"instance {name} is registered; {note}")
@@ -39,10 +48,10 @@ def list_(as_json: Json = False) -> None:
     if as_json:
         dump([i.model_dump() for i in found])
         return
-    rows = [(i.id, i.mode, stamp(i.created_at), stamp(i.enabled_at)) for i in found]
+    rows = [(i.id, i.mode, i.owner, stamp(i.created_at), stamp(i.enabled_at)) for i in found]
     show(
         "" if rows else "no instance is registered; begin with: sexton instance add NAME",
-        ("instance", "mode", "registered (UTC)", "enabled (UTC)"),
+        ("instance", "mode", "owner", "registered (UTC)", "enabled (UTC)"),
         rows,
     )
 

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 _MEANS = {
     "per_key_errors": ("errors per key", "a refused key does not hold back the others of its request"),
     "quiet": ("quiet deletes", "replies name only what failed"),
-    "tells_absent": ("tells what is missing", "no: a missing key is counted as deleted"),
+    "tells_absent": ("tells what is missing", "if no: a missing key is counted as deleted"),
     "etag_single": ("If-Match, one delete", "--conditional works, a request for each object"),
     "etag_multi": ("ETags in one request", "--conditional works, 1,000 objects in a request"),
     "versions": ("versions go by id", "--versions purge works"),
-    "versions_paging": ("pages of versions whole", "no: versions are listed in smaller parts, each in one page"),
-    "paging": ("small pages are complete", "no: its listings leave objects out, ask its maker"),
+    "versions_paging": ("pages of versions whole", "if no: versions are listed in smaller parts, each in one page"),
+    "paging": ("small pages are complete", "if no: its listings leave objects out, ask its maker"),
     "start_after": ("start-after", "a listing can begin anywhere"),
     "encoding_type": ("odd keys are listed", "keys with control characters are found"),
-    "wrong_credentials_refused": ("wrong secret refused", "no: anybody may read or write it"),
+    "wrong_credentials_refused": ("wrong secret refused", "if no: anybody may read or write it"),
 }
 _VERSIONING = {
     "": "not versioned: what is deleted is gone",

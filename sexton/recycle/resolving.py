@@ -15,6 +15,7 @@ from sexton.errors import GuardBusy
 from sexton.marks.model import CHUNK_MARKS, DueMark, Expansion, Fenced, File, Hand, Place, Problem, Reason, Ref, Terms
 from sexton.marks.policy import Unplaced, places
 from sexton.owner.port import Owner, OwnerSilent
+from sexton.pace.policy import THROTTLED
 from sexton.recycle.keepers import IN_USE, LIVE, OWNER_BUSY
 from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT
 from sexton.recycle.port import Marks
@@ -27,6 +28,8 @@ CHUNK_FILES = 20_000
 STORE_FILES = 5_000
 """Files stored by one statement."""
 
+GIVEN_UP = (UNREACHABLE, THROTTLED)
+"""Faults of vaults for which a range waits once, and no more."""
 First = tuple[Sequence[Listed], Iterator[Sequence[Listed]]]
 """The first page of a listing, and the rest."""
 
@@ -167,7 +170,7 @@ class Resolver:
     ) -> Iterator[tuple[DueMark, Mapping[Place, "Future[First]"]]]:
         """Yield the marks, each with the first pages of its prefixes, which are asked for some marks ahead."""
         waiting: deque[tuple[DueMark, dict[Place, Future[First]]]] = deque()
-        shut = {name for name, why in holding.faults.items() if why == UNREACHABLE}
+        shut = {name for name, why in holding.faults.items() if why in GIVEN_UP}
         for mark in due:
             first: dict[Place, Future[First]] = {}
             # What cannot be placed or opened is told when its turn comes.
@@ -205,8 +208,8 @@ class Resolver:
         try:
             for place in found:
                 name = place.vault
-                if holding.faults.get(name) == UNREACHABLE:  # once a range is enough to wait for it
-                    raise VaultFault(name, UNREACHABLE, "it did not answer a moment ago")
+                if holding.faults.get(name) in GIVEN_UP:  # once a range is enough to wait for it
+                    raise VaultFault(name, holding.faults[name], "it took nothing a moment ago")
                 holding.check_vault(name)
                 vault = self._vaults.get(hand.instance, name)
                 for page in _pages(vault, place, first.get(place)):

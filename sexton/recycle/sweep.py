@@ -170,7 +170,8 @@ class _Sweep:
             except UnknownVault:
                 self._faulty[page.vault] = Reason.UNKNOWN_VAULT
             else:
-                self._waiting.append(Piece(page, places).part(kept))
+                whole = Piece(page, places)
+                self._waiting.append(whole if len(kept) == len(places) else whole.part(kept))
         self._start()
 
     def _start(self) -> float:
@@ -182,17 +183,20 @@ class _Sweep:
             piece = self._waiting.popleft()
             vault = piece.page.vault
             while piece.page.keys and vault not in self._faulty and len(self._flying) < self._threads:
-                next_, rest = piece.cut(pacer.page_keys(piece.places[0]))
-                if not busy.isdisjoint(next_.charge):
+                if piece.places[0] in busy:  # looked at first, as it costs next to nothing
+                    break
+                keys = pacer.page_keys(piece.places[0])
+                charge = Counter(piece.places[:keys])
+                if not busy.isdisjoint(charge):
                     break
                 self._holding.prove()
                 now = time.monotonic()
-                if wait_ := pacer.ask(next_.charge, now):
+                if wait_ := pacer.ask(charge, now):
                     soon = min(soon, wait_)
-                    busy.update(next_.charge)
+                    busy.update(charge)
                     break
+                next_, piece = piece.cut(keys)
                 self._flying[self._sweeper.submit(self._hand, self._holding, next_)] = next_, now
-                piece = rest
             if piece.page.keys and vault not in self._faulty:
                 kept.append(piece)
         self._waiting.extendleft(reversed(kept))

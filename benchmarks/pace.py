@@ -1,0 +1,126 @@
+"""Pace against a limit that nobody told: the real sweeper, pacer and S3 vault delete in a store that refuses.
+
+`python -m benchmarks.pace [SECONDS]` starts stores that take 3,500 keys/s in each first folder and refuse what goes
+beyond (503 SlowDown), and a SQLite file for what workers share. The peer of each run is the limit itself. Everything is
+counted from the first request on, by the store; files come from memory, so that nothing but the pace is measured.
+"""
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.lease.model import Lease
+from sexton.marks.model import Hand, Page
+from sexton.pace.pacer import SharedPacer
+from sexton.pace.store import PaceStore
+from sexton.recycle.sweep import Holding, Sweeper
+from sexton.storage.model import PAGE_KEYS, KeyResult, VaultSpec
+from sexton.storage.s3 import S3Vault
+from tests.servers.limited_s3 import LimitedS3
+
+LIMIT = 3_500
+LOW_LIMIT = 1_500
+"""Per folder where ten of them at ``LIMIT`` are more than this machine can sign and parse."""
+SECONDS = 180.0
+THREADS = 32
+SPEC = VaultSpec(instance="shop", name="cold", kind="s3", location="bucket")
+HAND = Hand(batch=1, round=1, lease=Lease(instance="shop", job="recycle", owner="bench", epoch=1), attempt=1)
+
+
+class Files:
+    """The sweeper's side of ``Marks``: pages without end, folder after folder, until time is up."""
+
+    def __init__(self, folders: int, seconds: float) -> None:
+        self._folders, self._until = folders, time.monotonic() + seconds
+
+    def pages(self, _hand: Hand, after: int = 0) -> Sequence[Page]:
+        if time.monotonic() >= self._until:
+            return []
+        numbers = [range(start, start + PAGE_KEYS) for start in range(after + 1, after + 8 * PAGE_KEYS, PAGE_KEYS)]
+        return [Page("cold", list(n), [self._key(n.start // PAGE_KEYS, seq) for seq in n]) for n in numbers]
+
+    def _key(self, page: int, seq: int) -> str:
+        return f"{page % self._folders:02}/tablet-{page:08}/rowset-0200000000001a2b3c4d5e6f_{seq:010}.dat"
+
+    def record(self, hand: Hand, page: Page, results: Sequence[KeyResult]) -> None:
+        """Forget it: a throttled key is tried again by the sweep itself."""
+
+
+class Vaults:
+    """One vault, taken for proved."""
+
+    def __init__(self, url: str) -> None:
+        self._vault = S3Vault(SPEC, url)
+
+    def get(self, _instance: str, _name: str) -> S3Vault:
+        return self._vault
+
+    def announce(self, instance: str, name: str, round_: int, run: str) -> None:
+        """Nothing to write."""
+
+    def confirm(self, instance: str, name: str) -> None:
+        """Nothing to prove."""
+
+
+class Ours:
+    """A lease and a gate that nobody contests."""
+
+    def renew(self, lease: Lease) -> None:
+        """Always ours."""
+
+    def check(self, _instance: str) -> frozenset[str]:
+        return frozenset()
+
+
+def run(folders: int, limit: int, seconds: float, workers: int = 1) -> float:
+    """Delete for so long; print and return the keys per second that the store took."""
+    with tempfile.TemporaryDirectory() as scratch, LimitedS3(limit) as store:
+        url = f"sqlite:///{Path(scratch) / 'sexton.db'}"
+        schema.init(url, "test-bench")
+        db = Database.open(url)
+        files, began, cpu = Files(folders, seconds), time.monotonic(), time.process_time()
+        threads = []
+        for _ in range(workers):
+            pacer = SharedPacer(PaceStore(db), lambda *_: SPEC, store.url)
+            sweeper = Sweeper(files, Vaults(store.url), THREADS, pacer)  # type: ignore[arg-type]
+            holding = Holding(Ours(), Ours(), HAND.lease, lambda: None)  # type: ignore[arg-type]
+            threads.append(threading.Thread(target=sweeper.sweep, args=(HAND, holding)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        counts, took = store.counts(), time.monotonic() - began
+        db.close()
+        used = (time.process_time() - cpu) / took
+    rate, requests = sum(counts.keys.values()) / took, counts.taken + counts.refused
+    least = min(counts.keys.values()) / took
+    print(
+        f"{folders} prefixes x {limit:,} keys/s, {workers} workers, {took:.0f} s: {rate:,.0f} keys/s, "
+        f"{rate / (limit * folders):.3f} of the limit (slowest prefix {least / limit:.3f}), "
+        f"{counts.refused} of {requests:,} requests throttled ({100 * counts.refused / requests:.2f} %), "
+        f"{sum(counts.keys.values()) / counts.taken:.0f} keys a request, {used:.2f} cores",
+        flush=True,
+    )
+    return rate
+
+
+def main() -> None:
+    """Measure and print."""
+    os.environ.update(AWS_ACCESS_KEY_ID="bench", AWS_SECRET_ACCESS_KEY="bench")
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
+    one = run(1, LIMIT, seconds)
+    run(1, LIMIT, seconds, workers=3)
+    ten = run(10, LIMIT, seconds)
+    print(f"ten prefixes take {ten / one:.2f} x what one takes")
+    low, tenfold = run(1, LOW_LIMIT, seconds), run(10, LOW_LIMIT, seconds)
+    print(f"at {LOW_LIMIT} keys/s each, which this machine can send: {tenfold / low:.2f} x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""`sexton pace` as an operator types it, where no Temporal answers."""
+
+import json
+
+import pytest
+
+from sexton.db.engine import Database
+from sexton.pace.model import Rate, Told
+from sexton.pace.store import PaceStore
+from tests.e2e.conftest import Run
+
+
+def test_a_cap_is_put_shown_and_cleared(offline: Run, shop: Database) -> None:
+    put = offline("pace", "disk", "500/s", "--reason", "the disk is shared")
+    shown, listed = offline("pace"), json.loads(offline("pace", "--json").stdout)
+    cleared = [offline("pace", "shop/disk", "--clear") for _ in "12"]
+
+    assert (put.returncode, "within 5 s" in put.stdout, "sexton pace shop/disk --clear" in put.stdout) == (
+        0,
+        True,
+        True,
+    )
+    assert "500" in shown.stdout
+    assert [(c["vault"], c["keys_per_second"], c["reason"]) for c in listed["caps"]] == [
+        ("disk", 500, "the disk is shared")
+    ]
+    assert ["is not capped any more" in cleared[0].stdout, "had no cap" in cleared[1].stdout] == [True, True]
+    assert PaceStore(shop).caps() == []
+
+
+def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Database) -> None:
+    row = shop.t.vault
+    with shop.read() as c:
+        root = c.execute(row.select()).one().location
+    place = f"file:{root}/data/"
+    PaceStore(shop).exchange("a", [Told(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
+
+    people = offline("pace")
+    [found] = json.loads(offline("pace", "--json").stdout)["places"]
+
+    assert (found["vault"], found["place"], found["keys_per_second"], found["ceiling"]) == (
+        "shop/disk",
+        place,
+        3150,
+        3500,
+    )
+    assert (found["requests"], found["throttled"], found["workers"], found["cap"]) == (200, 3, 1, None)
+    assert all(word in people.stdout for word in ("shop/disk", "3,150", "3,500", "1.5 %"))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("disk", "0/s"), 1, "is no pace"),
+        (("disk", "fast"), 1, "write keys per second"),
+        (("nowhere", "500/s"), 1, "there is no vault nowhere"),
+        (("nowhere", "--clear"), 1, "there is no vault nowhere"),
+        (("disk",), 64, "exactly one"),
+        (("disk", "500/s", "--clear"), 64, "exactly one"),
+        (("--clear",), 64, "name a vault"),
+    ],
+)
+def test_a_wrong_word_is_refused_and_caps_nothing(
+    offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
+) -> None:
+    refused = offline("pace", *words)
+
+    assert (refused.returncode, says in refused.stderr, "Traceback" in refused.stderr) == (code, True, False)
+    assert PaceStore(shop).caps() == []
+
+
+def test_nothing_deleted_yet_says_so(offline: Run, shop: Database) -> None:
+    assert "nothing was deleted yet" in offline("pace").stdout

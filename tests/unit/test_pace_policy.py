@@ -1,0 +1,173 @@
+"""What a refusal, a success and time do to a rate, and what a row says after two workers spoke."""
+
+import pytest
+
+from sexton.errors import BadInput
+from sexton.marks.model import Page
+from sexton.pace import policy
+from sexton.pace.lane import Lane
+from sexton.pace.model import Answer, Piece, Rate, Shared, Told, Window
+from sexton.pace.pacer import SharedPacer
+from sexton.pace.port import Unpaced
+from sexton.storage.model import VaultSpec
+from tests.unit.pace_world import Table
+
+S3 = VaultSpec(instance="shop", name="cold", kind="s3", location="bucket", prefix="wh/")
+
+
+def test_a_rate_doubles_until_it_is_refused_then_returns_to_a_little_below_and_creeps_beyond() -> None:
+    fresh, below = policy.grown(Rate(1_000), 1.0), policy.grown(Rate(500, 1_000), 1.0)
+    near, beyond = policy.grown(Rate(960, 1_000), 1.0), policy.grown(Rate(1_500, 1_000), 1.0)
+
+    assert fresh == Rate(2_000, 0)
+    assert below == Rate(600, 1_000)
+    assert 960 < near.keys < 962
+    assert 1_510 < beyond.keys < 1_520
+    assert policy.grown(Rate(policy.LIMIT), 1.0).keys == policy.LIMIT
+
+
+def test_a_refusal_sets_the_rate_below_what_the_store_was_seen_to_take_and_never_below_the_floor() -> None:
+    measured, blind = policy.refused(Rate(4_000, 3_900), 3_500, 1), policy.refused(Rate(4_000, 5_000), None, 1)
+    doubtful = policy.refused(Rate(4_000, 3_900), 100, 1)
+    again, nothing = policy.refused(Rate(4_000, 3_900), 0.0, 2), policy.refused(Rate(12, 3_900), None, 9)
+
+    assert (measured, blind) == (Rate(3_150, 3_500), Rate(2_400, 5_000))
+    assert doubtful == Rate(2_520, 2_800)
+    assert (again, nothing) == (Rate(2_000, 3_900), Rate(policy.FLOOR, 3_900))
+
+
+def test_requests_that_were_under_way_at_a_refusal_belong_to_it() -> None:
+    lane = Lane("p", 0.0)
+    for _ in range(3):
+        lane.send(500)
+
+    lane.refused(0.0, 1.0, 0)
+    first = lane.rate
+    lane.refused(0.1, 1.1, 0)
+    lane.lost(0.2, 10.2)
+    same = lane.rate
+    lane.send(500)
+    lane.refused(11.0, 11.1, 0)
+
+    assert (same, lane.rate.keys < first.keys) == (first, True)
+    assert (lane.tell().throttled, lane.streak) == (4, 2)
+
+
+def test_waits_double_until_the_longest_and_a_store_that_names_its_own_is_obeyed() -> None:
+    lane = Lane("p", 0.0)
+    lane.send(10)
+
+    lane.refused(0.0, 1.0, 0, retry_after=20.0)
+
+    assert [policy.pause(n) for n in (1, 2, 3, 9)] == [0.25, 0.5, 1.0, policy.LAST_PAUSE_SECONDS]
+    assert policy.pause(1, workers=3) == 0.75
+    assert policy.pause(1, 1, 86_400.0) == policy.PATIENCE_SECONDS
+    assert lane.wait(2.0) == pytest.approx(19.0)
+    assert lane.wait(21.0) == 0.0
+
+
+def test_slow_requests_become_smaller_then_fewer_and_quick_ones_grow_back() -> None:
+    window, seen = Window(4, 1_000), []
+    for _ in range(6):
+        window = policy.widened(window, 5.0, full=True)
+        seen.append((round(window.requests, 1), round(window.keys)))
+
+    assert seen == [(4, 700), (4, 490), (4, 343), (4, 250), (2.8, 250), (2.0, 250)]
+    assert policy.widened(Window(4, 1_000), 2.0, full=True) == Window(4, 1_000)
+    assert policy.widened(Window(4, 500), 0.1, full=True) == Window(5, 600)
+    assert policy.widened(Window(4, 500), 0.1, full=False) == Window(4, 600)
+    assert policy.narrowed(Window(1, 250)) == Window(1, 250)
+
+
+def test_a_page_has_250_to_1000_keys() -> None:
+    pages = [policy.page_keys(Window(4, 1_000), share) for share in (1, 1_000, 4_000, 1e6)]
+
+    assert pages == [250, 250, 600, 1_000]
+    assert policy.page_keys(Window(4, 300), 1e6) == 300
+
+
+def test_a_row_takes_a_first_refusal_and_an_increase_on_top_of_itself_only() -> None:
+    row = Shared(keys_per_second=3_000, ceiling=3_500, throttled_at=5, updated_at=9)
+    newer = row.model_copy(update={"throttled_at": 8})
+    more, less = Rate(3_100, 3_500), Rate(2_700, 3_000)
+
+    def after(known: Shared | None, rate: Rate, cut: bool) -> Shared:
+        return policy.merged(newer, Told("p", known, rate, cut), 20)
+
+    assert after(newer, more, False).keys_per_second == 3_100
+    assert after(newer, less, True) == Shared(keys_per_second=2_700, ceiling=3_000, throttled_at=20, updated_at=20)
+    assert [after(known, more, cut) for known in (row, None) for cut in (True, False)] == [newer] * 4
+    assert after(newer, Rate(3_000.4, 3_500), False) == newer
+    assert policy.merged(None, Told("p", None, more, False), 20).throttled_at is None
+
+
+def test_a_first_folder_is_a_place_of_its_own_until_there_are_too_many() -> None:
+    pacer = SharedPacer(Table(), lambda instance, vault: S3, "http://localhost:9000")
+    few = pacer.places("shop", "cold", ["a/x", "b/y/z", "top"])
+    many = pacer.places("shop", "cold", [f"{n:03x}/k" for n in range(policy.PLACES_A_VAULT)])
+    then = pacer.places("shop", "cold", ["a/x"])
+
+    root = "127.0.0.1:9000/bucket/wh/"
+    assert few == [f"{root}a/", f"{root}b/", root]
+    assert set(many) == {root}
+    assert then == [root]
+
+
+def test_places_of_different_vaults_never_have_one_name() -> None:
+    local = VaultSpec(instance="shop", name="disk", kind="local", location="/srv/v/")
+
+    assert policy.root(S3, "") == "aws/bucket/wh/"
+    assert policy.root(local, "") == "file:/srv/v/"
+
+
+@pytest.mark.parametrize("text", ["0/s", "fast", "500", "500/m", "-5/s", "1.5/s", "5e3/s", "10000000/s", "500/s\n"])
+def test_what_is_no_pace_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="is no pace"):
+        policy.keys_per_second(text)
+    assert policy.keys_per_second("500/s") == 500
+
+
+def test_files_refused_while_others_are_taken_are_given_up_in_the_end_and_others_never() -> None:
+    page = Page("cold", [1, 2, 3], ["a", "b", "c"], ["", "", ""])
+    all_of_them = some = Piece(page, ["p", "p", "q"])
+    first, rest = all_of_them.cut(2)
+
+    for _ in range(20):
+        all_of_them = all_of_them.refused([0, 1, 2])
+    some = some.refused([1, 2])
+    for _ in range(6):
+        some = some.refused([0, 1])
+    before = some.hopeless
+    some = some.refused([0, 1])
+
+    assert (first.page.keys, rest.page.seqs, rest.charge) == (["a", "b"], [3], {"q": 1})
+    assert (all_of_them.hopeless, before, some.hopeless) == (False, False, True)
+    assert some.refused([1]).hopeless is False
+
+
+def test_a_vault_is_given_up_after_two_minutes_without_a_success_or_three_tries_without_an_answer() -> None:
+    throttled, lost = policy.Patience(), policy.Patience()
+
+    waits = [throttled.refused(at) for at in (0.0, 100.0, 119.0)]
+    throttled.taken()
+    told = [throttled.refused(at) for at in (200.0, 319.0, 320.0)]
+    tries = [lost.lost(sent, sent + 10) for sent in (1.0, 2.0, 3.0, 20.0, 40.0)]
+
+    assert waits == [None] * 3
+    assert told == [None, None, "THROTTLED"]
+    assert tries == [None, None, None, None, "UNREACHABLE"]
+
+
+def test_without_a_pacer_only_refusals_wait() -> None:
+    pacer = Unpaced()
+    [place] = pacer.places("shop", "cold", ["a"])
+    free = [pacer.ask({place: 1_000}, 0.0) for _ in range(100)]
+
+    for sent in (0.0, 0.05, 0.4):
+        pacer.told({place: 1}, Answer(sent, 0.1, {place: 1}))
+    waits = pacer.ask({place: 1}, 0.5)
+    pacer.told({place: 1}, Answer(1.1, 0.1))
+
+    assert set(free) == {0.0}
+    assert waits == pytest.approx(0.5)
+    assert pacer.ask({place: 1}, 1.2) == 0.0
