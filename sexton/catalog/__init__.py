@@ -1,0 +1,1 @@
+"""The reference owner: a catalog of tables, indexes, partitions, tablets, rowsets and transactions."""

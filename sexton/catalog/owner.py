@@ -1,0 +1,133 @@
+"""The reference catalog as an owner: implements ``owner.port.Owner`` over its tables, which share Sexton's database."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+
+from sexton.catalog import fence, parents
+from sexton.catalog.count import live_objects
+from sexton.catalog.due import FIRST, expand_parents, forget_versions, time_out
+from sexton.catalog.kind import Kind
+from sexton.catalog.kinds import KINDS
+from sexton.catalog.scope import Scope
+from sexton.db.engine import Database
+from sexton.db.schema import first_line
+from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.owner.port import Beat, OwnerSilent
+
+COUNT_SECONDS = 10
+"""How long counting what is live may take (PostgreSQL); beyond it the count is not known."""
+
+
+class CatalogOwner:
+    """Answers for every instance that the catalog owns. ``tables.create`` must have been called once."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def due(self, instance: str, cutoffs: Mapping[str, int], beat: Beat) -> None:
+        """Mark the tablets of parents that are due."""
+        for kind in parents.PARENTS:
+            at = FIRST if kind in cutoffs else None
+            while at is not None:
+                beat()
+                with self._write(instance) as s:
+                    at = expand_parents(s, kind, cutoffs[kind], at)
+
+    def time_out(self, instance: str, beat: Beat) -> None:
+        """Abort loads whose time is up."""
+        more = True
+        while more:
+            beat()
+            with self._write(instance) as s:
+                more = time_out(s)
+        with self._write(instance) as s:
+            forget_versions(s)
+
+    def expand(self, instance: str, marks: Sequence[DueMark], beat: Beat) -> Mapping[Ref, Expansion]:
+        """Name the files of the catalog's kinds; a mark of another kind is not in the answer."""
+        found: dict[Ref, Expansion] = {}
+        for kind, some in _by_kind(marks):
+            beat()
+            with self._read(instance) as s:
+                found.update(kind.expand(s, some))
+        return found
+
+    def fence(self, instance: str, batch: int, marks: Sequence[Ref], beat: Beat) -> Mapping[Ref, tuple[Fenced, str]]:
+        """Abort who writes them, in batches, then look again; a mark committed between is not in the answer."""
+        del batch  # two rounds that ask at once get the same answers
+        answers: dict[Ref, tuple[Fenced, str]] = {}
+        ids = [m.id for m in marks if m.kind == "prepared"]
+        for start in range(0, len(ids), fence.FENCE_BATCH):
+            beat()
+            some = ids[start : start + fence.FENCE_BATCH]
+            with self._write(instance) as s:
+                fence.abort(s, fence.fenced(s, some))
+            with self._read(instance) as s:  # only what is committed counts
+                judged = fence.judge(s, fence.fenced(s, some))
+            answers.update({Ref("prepared", i): answer for i, answer in judged.items()})
+        return answers
+
+    def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
+        """Remove the catalog's records of marks whose files are gone; what is gone already is no matter."""
+        del batch
+        ids: dict[str, list[str]] = defaultdict(list)
+        for ref in refs:
+            ids[ref.kind].append(ref.id)
+        with self._write(instance) as s:
+            for kind in KINDS.values():
+                if kind.name in ids:
+                    kind.forget(s, ids[kind.name])
+
+    def live(self, instance: str, marks: Sequence[DueMark], beat: Beat) -> frozenset[Ref]:
+        """Return those that can be read, or that something visible cannot do without."""
+        found: set[Ref] = set()
+        for kind, some in _by_kind(marks):
+            beat()
+            with self._read(instance) as s:
+                found.update(Ref(kind.name, i) for i in kind.live(s, [m.id for m in some]))
+        return frozenset(found)
+
+    def live_objects(self, instance: str) -> int | None:
+        """Return how many files the visible rowsets have, by one statement; None where that takes too long."""
+        try:
+            with self._read(instance) as s:
+                if self._db.dialect == "postgresql":
+                    s.c.execute(text(f"SET LOCAL statement_timeout = {COUNT_SECONDS * 1000}"))
+                return live_objects(s)
+        except OwnerSilent:
+            return None
+
+    def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
+        """Return those whose transaction's status, or whose schema, can be read again."""
+        with self._read(instance) as s:
+            return {Ref(k.name, i) for k, some in _by_kind(marks) for i in k.mended(s, [m.id for m in some])}
+
+    @contextmanager
+    def _read(self, instance: str) -> Iterator[Scope]:
+        with _spoken(), self._db.read() as c:
+            yield Scope(self._db, c, instance)
+
+    @contextmanager
+    def _write(self, instance: str) -> Iterator[Scope]:
+        with _spoken(), self._db.write() as c:
+            yield Scope(self._db, c, instance)
+
+
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Say that the catalog is silent where its tables cannot be read or written now."""
+    try:
+        yield
+    except SQLAlchemyError as e:
+        raise OwnerSilent(f"the catalog's tables cannot be used now: {first_line(e)}") from e
+
+
+def _by_kind(marks: Sequence[DueMark]) -> Iterator[tuple[Kind, Sequence[DueMark]]]:
+    some: dict[str, list[DueMark]] = defaultdict(list)
+    for m in marks:
+        some[m.kind].append(m)
+    return ((KINDS[name], each) for name, each in some.items() if name in KINDS)

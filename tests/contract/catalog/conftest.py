@@ -1,0 +1,67 @@
+"""A ``Shop`` of a clean database, on SQLite and PostgreSQL in turn; PostgreSQL's is emptied between tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, insert, text
+
+from tests.contract.catalog.shop import Shop
+from tests.rig import DEPLOYMENT
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.postgres import Cluster
+from tests.servers.s3 import RunningS3
+
+
+@pytest.fixture(scope="session")
+def shop_url(postgres: Cluster) -> str:
+    return postgres.create_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def clean_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without a row."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'sexton.db'}"
+    url: str = request.getfixturevalue("shop_url")
+    shop = Shop(url)
+    with shop.db.write() as c:
+        for table in (*reversed(shop.db.t.all()), *shop.t.metadata.tables.values()):
+            c.execute(delete(table))
+        c.execute(text("INSERT INTO sexton.instance_guard VALUES ('*', 0)"))
+        c.execute(insert(shop.db.t.clock).values(one=True, deployment=DEPLOYMENT))
+    shop.away()
+    return url
+
+
+@pytest.fixture
+def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+    """One instance ``shop`` with the vault ``disk``."""
+    shop = Shop(clean_url).opened()
+    shop.local(tmp_path / "disk")
+    yield shop
+    shop.away()
+
+
+@pytest.fixture
+def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
+    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
+        yield running
+
+
+@pytest.fixture
+def cold_shop(clean_url: str, s3_server: RunningS3, bucket: str, proxy: FaultProxy) -> Iterator[Shop]:
+    """One instance ``shop`` with the vault ``cold`` in S3, behind the proxy."""
+    shop = Shop(clean_url, endpoint_url=proxy.url).opened().brisk()
+    shop.bucket(s3_server.client(), bucket)
+    yield shop
+    shop.away()
+
+
+@pytest.fixture
+def s3_shop(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Shop]:
+    """The same without the proxy, for many objects."""
+    shop = Shop(clean_url, endpoint_url=s3_server.endpoint_url).opened().brisk()
+    shop.bucket(s3_server.client(), bucket)
+    yield shop
+    shop.away()

@@ -1,0 +1,99 @@
+"""Keys of the catalog's files: each means one thing, and a rowset's names are exactly its own."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.catalog.layout import (
+    FileKind,
+    IndexFormat,
+    RowsetFile,
+    key,
+    parse,
+    rowset_keys,
+    rowset_prefix,
+    tablet_prefix,
+)
+from sexton.errors import BadInput
+from sexton.storage.policy import check_key, check_prefix
+
+ids = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True).filter(lambda i: i not in (".", ".."))
+numbers = st.integers(min_value=0, max_value=10**6)
+files = st.one_of(
+    st.builds(RowsetFile, st.just(FileKind.BITMAP), ids, ids, st.none(), st.none()),
+    st.builds(RowsetFile, st.sampled_from([FileKind.DATA, FileKind.INDEX_V2]), ids, ids, numbers, st.none()),
+    st.builds(RowsetFile, st.just(FileKind.INDEX_V1), ids, ids, numbers, ids),
+)
+
+
+@given(files)
+def test_a_key_says_what_it_was_made_of(file: RowsetFile) -> None:
+    assert parse(key(file)) == file
+
+
+@given(st.text(alphabet="data/_.-0123x", max_size=40).map(lambda t: f"data/{t}"))
+def test_what_parses_is_spelled_in_one_way(name: str) -> None:
+    found = parse(name)
+
+    assert found is None or key(found) == name
+
+
+@given(files, ids, ids)
+def test_a_key_is_under_the_prefix_of_its_own_rowset_alone(file: RowsetFile, tablet: str, rowset: str) -> None:
+    name = key(file)
+
+    assert name.startswith(rowset_prefix(file.tablet, file.rowset))
+    assert name.startswith(rowset_prefix(tablet, rowset)) == ((tablet, rowset) == (file.tablet, file.rowset))
+    assert name.startswith(tablet_prefix(tablet)) == (tablet == file.tablet)
+
+
+@given(files)
+def test_a_vault_takes_every_key_and_prefix(file: RowsetFile) -> None:
+    check_key(key(file))
+    check_prefix(tablet_prefix(file.tablet))
+    check_prefix(rowset_prefix(file.tablet, file.rowset))
+
+    assert parse(rowset_prefix(file.tablet, file.rowset)) is None
+
+
+@given(st.integers(0, 5), st.booleans(), st.sampled_from(IndexFormat), st.lists(ids, max_size=3, unique=True))
+def test_a_rowset_has_a_file_per_segment_and_index(
+    segments: int, bitmap: bool, format_: IndexFormat, inverted: list[str]
+) -> None:
+    keys = rowset_keys("t", "r", segments, bitmap, format_, inverted)
+
+    per_segment = 1 + (len(inverted) if format_ is IndexFormat.V1 else bool(inverted))
+    assert len(set(keys)) == len(keys) == segments * per_segment + bitmap
+    assert all(name.startswith("data/t/r_") and parse(name) is not None for name in keys)
+
+
+@pytest.mark.parametrize("wrong", ["", ".", "..", "a_b", "a/b", "a b", "é", "x" * 129])
+def test_what_is_no_id_makes_no_key(wrong: str) -> None:
+    for make in (lambda: tablet_prefix(wrong), lambda: rowset_prefix("t", wrong)):
+        with pytest.raises(BadInput, match="is not an id"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "data/t/r_0.dat/x",
+            "data/t/r_00.dat",
+            "data/t/r_-1.dat",
+            "data/t/r_0.tmp",
+            "data/t/r.dat",
+            "data/t/r_0_1_2.idx",
+        ),
+        *(
+            "data/../r_0.dat",
+            "data/t/.._0.dat",
+            "x/t/r_0.dat",
+            "data/t/r_delete_bitmap.db2",
+            "data/t/r_\N{DIGIT ONE}0.dat ",
+        ),
+        "data/t/r_\N{ARABIC-INDIC DIGIT ONE}.dat",
+    ],
+)
+def test_a_foreign_name_is_no_file_of_ours(name: str) -> None:
+    assert parse(name) is None

@@ -1,0 +1,57 @@
+"""Decisions of the catalog: covered versions, what a fence answers, and what its kinds are called in the settings."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.sections import Recycle
+from config.settings import Settings
+from sexton.catalog.kinds import KINDS
+from sexton.catalog.model import Status
+from sexton.catalog.policy import covered, verdict
+from sexton.marks.model import Fenced
+from sexton.recycle.policy import CATALOG, FILELESS, ORDER, for_owner
+
+ranges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda r: (min(r), max(r))), max_size=6)
+
+
+@given(st.integers(0, 12), st.integers(0, 5), ranges)
+def test_covered_means_every_version_is_in_some_range(first: int, more: int, given_: list[tuple[int, int]]) -> None:
+    every = all(any(a <= v <= b for a, b in given_) for v in range(first, first + more + 1))
+
+    assert covered(first, first + more, given_) == every
+
+
+def test_only_an_aborted_or_forgotten_load_lets_go() -> None:
+    known = [(), *((s,) for s in Status), *product(Status, repeat=2)]
+
+    let_go = [statuses for statuses in known if verdict(statuses)[0] is Fenced.FENCED]
+
+    assert let_go == [(), (Status.ABORTED,), (Status.ABORTED, Status.ABORTED)]
+
+
+@pytest.mark.parametrize("other", list(Status))
+def test_an_unknown_status_is_kept_and_named_whatever_the_other_one(other: Status) -> None:
+    for statuses in (("visible",), ("visible", other), (other, "visible")):
+        answer, why = verdict(statuses)
+
+        assert answer is Fenced.UNKNOWN
+        assert "'visible'" in why
+
+
+def test_every_kind_is_retained_as_its_setting_says() -> None:
+    names = sorted({k.retention for k in KINDS.values() if k.retention})
+    seconds = {name: 4_000 + n for n, name in enumerate(names)}
+    policy = for_owner(Settings(recycle=Recycle(**seconds)).policy(), CATALOG)
+
+    retained = {name: policy.retention_seconds[name] for name in KINDS}
+
+    assert retained == {name: seconds.get(kind.retention, 0) for name, kind in KINDS.items()}
+
+
+def test_the_order_of_kinds_names_the_catalogs_own() -> None:
+    order = ORDER[CATALOG]
+
+    assert {*order, *(k for before in order.values() for k in before), *FILELESS} == KINDS.keys()
