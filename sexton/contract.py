@@ -166,7 +166,8 @@ def commit(connection: Connection | sqlite3.Connection, instance: str, ids: Iter
 
 _LOST = """
 SELECT w.value || CASE
-    WHEN m.state = 'FENCED' THEN ' is fenced: its transaction was aborted'
+    WHEN m.state = 'FENCED' THEN ' is fenced: a round is about to collect it; unless its transaction was aborted, '
+        || 'commit again after that round'
     WHEN m.id IS NOT NULL THEN ' claimed in batch ' || m.batch
     WHEN h.id IS NOT NULL THEN ' gone in batch ' || h.batch
     ELSE ' was never prepared, or is committed already' END
@@ -268,11 +269,13 @@ WHERE NOT (up.kind = :k AND up.id IN (SELECT value FROM json_each(:ids)))
 UNION ALL
 SELECT down.root || ': its descendant ' || down.kind || ' ' || down.id || ' is claimed' FROM down
 JOIN sexton_mark m ON m.instance = :i AND m.kind = down.kind AND m.id = down.id
-WHERE down.depth > 0 AND m.state = 'CLAIMED'
+WHERE down.depth > 0 AND m.state = 'CLAIMED' AND m.kind NOT IN ('compacted', 'prepared')
 UNION ALL
 SELECT w.value || ': its descendant ' || h.kind || ' ' || h.id || ' is gone'
 FROM json_each(:ids) w
 JOIN sexton_mark_history h ON h.instance = :i AND h.parent_kind = :k AND h.parent_id = w.value
+    AND h.kind NOT IN ('compacted', 'prepared')
+JOIN sexton_mark p ON p.instance = :i AND p.kind = :k AND p.id = w.value AND h.claimed_at >= p.marked_at
 """
 
 

@@ -80,6 +80,7 @@ class Compaction(Records):
         """Drop visible rowsets by themselves; their versions are not wanted any more."""
         with self._write() as s:
             rows = _visible(s, rowsets)
+            stand_tablets(s, sorted({r.tablet_id for r in rows}))
             s.c.execute(update(s.t.rowsets).where(s.mine(s.t.rowsets.c.id, rowsets)).values(state=State.DROPPED))
             mark(s, "dropped", rows)
             count(s, {r.tablet_id for r in rows})

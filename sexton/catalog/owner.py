@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.catalog import fence, parents
+from sexton.catalog import chains, fence, parents
 from sexton.catalog.count import live_objects
 from sexton.catalog.due import FIRST, expand_parents, forget_versions, time_out
 from sexton.catalog.kind import Kind
@@ -37,6 +37,11 @@ class CatalogOwner:
                 with self._write(instance) as s:
                     at = expand_parents(s, kind, cutoffs[kind], at)
 
+    def grows(self, instance: str) -> Mapping[str, Collection[str]]:
+        """Return tablets, below all that is dropped with tablets in it."""
+        del instance
+        return {"tablet": parents.PARENTS}
+
     def time_out(self, instance: str, beat: Beat) -> None:
         """Abort loads whose time is up."""
         more = True
@@ -53,7 +58,9 @@ class CatalogOwner:
         for kind, some in _by_kind(marks):
             beat()
             with self._read(instance) as s:
-                found.update(kind.expand(s, some))
+                above = chains.above(s, kind.name, [m.id for m in some])
+                for ref, told in kind.expand(s, some).items():
+                    found[ref] = told.model_copy(update={"above": above.get(ref.id, ())})
         return found
 
     def fence(self, instance: str, batch: int, marks: Sequence[Ref], beat: Beat) -> Mapping[Ref, tuple[Fenced, str]]:

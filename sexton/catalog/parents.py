@@ -27,7 +27,11 @@ def wait(kind: str, s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansio
     """Keep a parent until no mark names it and no tablet record is left under it; then only its records go."""
     mark, above, ids = s.db.t.mark, column(s, kind), [m.id for m in marks]
     named = select(mark.c.parent_id).where(s.mine(mark.c.parent_id, ids), mark.c.parent_kind == kind)
-    holding = set(s.ids(named.distinct())) | set(s.ids(select(above).where(s.mine(above, ids)).distinct()))
+    tablet, history = s.t.tablets, s.db.t.mark_history
+    # Whose mark was given up keeps its record and its files, and nobody up.
+    given_up = exists().where(history.c.instance == s.instance, history.c.kind == "tablet", history.c.id == tablet.c.id)
+    standing_ = select(above).where(s.mine(above, ids), ~given_up).distinct()
+    holding = set(s.ids(named.distinct())) | set(s.ids(standing_))
     return {m.ref: Expansion(waits=WAITS if m.id in holding else "") for m in marks}
 
 

@@ -28,7 +28,7 @@ def expand(s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     return {
         m.ref: _files(m, known[m.id], schemas.get((known[m.id].index_id, known[m.id].schema_version)))
         if m.id in known
-        else NO_RECORD
+        else (Expansion() if m.swept else NO_RECORD)  # its record went, and then a crash came
         for m in marks
     }
 

@@ -110,6 +110,7 @@ def build(dialect: str) -> Tables:
             **{"instance_": text, "kind_": text, "id_": text, "parent_kind": text, "parent_id": text, "vault": text},
             **{"prefix": text, "keys": Json, "objects": number, "bytes": number, "marked_at": instant},
             **{"claimed_at": instant, "gone_at": instant, "batch": number, "round": number, "discarded": text},
+            **{"absorbed": Boolean()},
         ),
         mark_file=table(
             "mark_file",

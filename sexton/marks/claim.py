@@ -20,7 +20,7 @@ from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.guard import deciding
 from sexton.marks.fence import prove
-from sexton.marks.holders import kept
+from sexton.marks.holders import Above, kept
 from sexton.marks.model import CHUNK_MARKS, SEVERAL, Claimed, Hand, Ref, Terms
 from sexton.marks.rows import among, below
 from sexton.marks.tally import add
@@ -80,7 +80,8 @@ class Claims:
             free = [ref for ref in refs if ref in here and _free(here[ref], cutoff, terms.get(ref, _NO_TERMS))]
             children, held = self._below(c, hand, free, terms)
             free = [ref for ref in free if ref not in held]
-            held |= self._kept(c, hand, free, children, now)
+            above = {ref: t.above for ref, t in terms.items() if t.above}
+            held |= self._kept(c, hand, free, children, now, above)
             free = [ref for ref in free if ref not in held]
             if allowance is not None:
                 held |= dict.fromkeys(over := self._over(c, hand, free, terms, allowance, now), BY_LIMIT)
@@ -146,11 +147,17 @@ class Claims:
         return found, wait
 
     def _kept(
-        self, c: Connection, hand: Hand, refs: Sequence[Ref], children: Mapping[Ref, Sequence[Ref]], now: int
+        self,
+        c: Connection,
+        hand: Hand,
+        refs: Sequence[Ref],
+        children: Mapping[Ref, Sequence[Ref]],
+        now: int,
+        above: Above,
     ) -> dict[Ref, str]:
         """Return which marks a holder keeps, be it for the sake of one below them."""
         goes_with = {child: ref for ref in refs for child in children.get(ref, ())}
-        held = kept(self._db, c, hand, [*refs, *goes_with], now)
+        held = kept(self._db, c, hand, [*refs, *goes_with], now, above)
         return {goes_with.get(ref, ref): who for ref, who in held.items()}
 
     def _over(
@@ -179,12 +186,12 @@ class Claims:
         c.execute(update(mark).where(mark.c.instance == hand.instance, among(db, mark, refs)).values(**values))
         c.execute(delete(file).where(file.c.instance == hand.instance, among(db, file, refs)))
 
-    def held(self, hand: Hand, refs: Sequence[Ref]) -> Mapping[Ref, str]:
-        """Return which claimed marks somebody keeps now, by the files found at a last look, and who keeps them."""
+    def held(self, hand: Hand, refs: Sequence[Ref], above: Above) -> Mapping[Ref, str]:
+        """Return which marks somebody keeps now, by the files that are stored for them so far, and who keeps them."""
         with deciding(self._db, hand.instance) as c:
             now = self._db.now(c)
             prove(self._db, c, hand, now=now)
-            return kept(self._db, c, hand, refs, now)
+            return kept(self._db, c, hand, refs, now, above)
 
     def _existing(self, hand: Hand, refs: Sequence[Ref]) -> frozenset[Ref]:
         """Return those that are there: what was passed over and still exists is locked by an owner's transaction."""

@@ -5,9 +5,10 @@ From FENCED on a commit and an undrop are refused, so what the owner says after 
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import and_, delete, func, select, update
 
 from sexton.db.engine import Database
+from sexton.guard import deciding
 from sexton.marks.fence import prove
 from sexton.marks.model import OWNERS_REASONS, DueMark, Hand, Reason, Ref
 from sexton.marks.rows import among, below, due_mark
@@ -85,6 +86,39 @@ class Fencing:
             fresh = {"quarantined_reason": None, "last_error": None, "lacking": None}
             c.execute(update(mark).where(its, mark.c.state == "CLAIMED").values(**fresh, swept_at=now, next_try_at=now))
             c.execute(update(mark).where(its, mark.c.state != "CLAIMED").values(**fresh))
+
+    def release_fenced(self, instance: str) -> None:
+        """Give back what a round that died had fenced; this one fences anew what is due."""
+        mark = self._db.t.mark
+        with self._db.write() as c:
+            fenced = and_(mark.c.instance == instance, mark.c.state == "FENCED")
+            c.execute(update(mark).where(fenced).values(state="MARKED"))
+
+    def take_back(self, instance: str, kinds: Mapping[str, Collection[str]], cutoffs: Mapping[str, int]) -> None:
+        """Remove marks that were made below a parent that is not due (any more): a retention was raised.
+
+        Args:
+            instance: the instance.
+            kinds: kinds that are made below parents → the kinds of these.
+            cutoffs: kind → the latest ``ages_from`` that is due.
+        """
+        if not kinds:
+            return
+        mark = self._db.t.mark
+        parent = mark.alias("parent")
+        with deciding(self._db, instance) as c:
+            for kind, above in kinds.items():
+                for name in sorted(set(above) & cutoffs.keys()):
+                    early = select(parent.c.id).where(
+                        parent.c.instance == instance,
+                        parent.c.kind == name,
+                        parent.c.state != "CLAIMED",
+                        parent.c.quarantined_reason.is_(None),
+                        parent.c.ages_from > cutoffs[name],
+                    )
+                    these = and_(mark.c.instance == instance, mark.c.kind == kind, mark.c.state == "MARKED")
+                    these = and_(these, mark.c.parent_kind == name, mark.c.parent_id.in_(early))
+                    c.execute(delete(mark).where(these))
 
     def note_lacking(self, hand: Hand, lacking: Mapping[Ref, Reason]) -> None:
         """Say of claimed marks that not all of their files can be named."""

@@ -4,7 +4,8 @@ Each looks at marks *and at the files they resolved to*, and names itself. A hol
 live view, a vault) is asked before the transaction, see docs/adr/0008.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from types import MappingProxyType
 
 from sqlalchemy import Connection, and_, func, select
 
@@ -12,21 +13,27 @@ from sexton.db.engine import Database
 from sexton.marks.model import Hand, Ref
 from sexton.marks.rows import among
 
-Holder = Callable[[Database, Connection, Hand, Collection[Ref], int], Mapping[Ref, str]]
-"""(database, transaction, batch, marks with stored files, now) → the marks it keeps, each with the holder's name."""
+Above = Mapping[Ref, Set[Ref]]
+"""What marks belong to by their owner's records, beside the parents that they name."""
+Holder = Callable[[Database, Connection, Hand, Collection[Ref], int, Above], Mapping[Ref, str]]
+"""(database, transaction, batch, marks with stored files, now, above) → the marks it keeps, each with its name."""
 
 
-def kept(db: Database, c: Connection, hand: Hand, refs: Collection[Ref], now: int) -> dict[Ref, str]:
+def kept(
+    db: Database, c: Connection, hand: Hand, refs: Collection[Ref], now: int, above: Above = MappingProxyType({})
+) -> dict[Ref, str]:
     """Return the marks that somebody keeps, and who."""
     found: dict[Ref, str] = {}
     for holder in HOLDERS:
         rest = [r for r in refs if r not in found]
         if rest:
-            found |= holder(db, c, hand, rest, now)
+            found |= holder(db, c, hand, rest, now, above)
     return found
 
 
-def operator_holds(db: Database, c: Connection, hand: Hand, refs: Collection[Ref], now: int) -> Mapping[Ref, str]:
+def operator_holds(
+    db: Database, c: Connection, hand: Hand, refs: Collection[Ref], now: int, above: Above
+) -> Mapping[Ref, str]:
     """Return what an operator's hold keeps: a whole instance, a mark with all below it, or files under a prefix."""
     hold = db.t.hold
     holds = c.execute(
@@ -39,7 +46,7 @@ def operator_holds(db: Database, c: Connection, hand: Hand, refs: Collection[Ref
     by_mark = {Ref(h.mark_kind, h.mark_id): name(h.id) for h in holds if h.scope == "mark"}
     if by_mark:
         for ref, chain in ancestors(db, c, hand.instance, refs).items():
-            found.update((ref, by_mark[held]) for held in chain & by_mark.keys())
+            found.update((ref, by_mark[held]) for held in (chain | above.get(ref, set())) & by_mark.keys())
     file = db.t.mark_file
     for h in holds:
         if h.scope == "prefix":

@@ -63,6 +63,7 @@ class Expansion(Message):
     ``fence``: the owner must be asked to let go of it first. ``absorbs``: its files include those of the marks that
     name it as parent, which are claimed with it. ``waits``: what must go before. ``lacking``: some of its files cannot
     be named now, so that its record stays when the others are gone. ``problem``: it cannot be turned into files.
+    ``above``: what it belongs to by its owner's records, marked or not; a hold on one of these keeps it.
     """
 
     places: tuple[Place, ...] = ()
@@ -71,6 +72,7 @@ class Expansion(Message):
     waits: str = ""
     lacking: "Reason | None" = None
     problem: "tuple[Reason, str] | None" = None
+    above: tuple[Ref, ...] = ()
 
 
 class Fenced(StrEnum):
@@ -155,13 +157,14 @@ class Terms(NamedTuple):
     """What one mark's claim must know beside its name.
 
     ``files`` are stored for it; ``fenced``: it must be; ``below``: the marks that may be claimed with it, None where it
-    absorbs none; ``lacking``: why its record stays when its files are gone.
+    absorbs none; ``lacking``: why its record stays when its files are gone; ``above``: see ``Expansion``.
     """
 
     files: int = 0
     fenced: bool = False
     below: frozenset[Ref] | None = None
     lacking: Reason | None = None
+    above: frozenset[Ref] = frozenset()
 
 
 class Claimed(NamedTuple):

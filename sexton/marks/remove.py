@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, literal, or_, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, literal, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.audit.model import AuditRow
@@ -67,19 +67,23 @@ class Removals:
             return Done(*(int(n) for n in c.execute(wanted).one()))
 
     def outcomes(self, hand: Hand, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
-        """Yield what became of the files of marks in this batch, some thousands at a time, for the audit."""
+        """Yield what became of the files of marks, some thousands at a time, for the audit.
+
+        Under the batch that tried them: a second look that was cut short is told by the one that finishes it.
+        """
         db, file = self._db, self._db.t.mark_file
-        its = and_(file.c.batch == hand.batch, file.c.instance == hand.instance, file.c.outcome.is_not(None))
-        names = ("seq", "kind", "id", "vault", "key", "bytes", "outcome", "reason")
-        after = 0
+        its = and_(file.c.instance == hand.instance, file.c.outcome.is_not(None))
+        names = ("batch", "seq", "kind", "id", "vault", "key", "bytes", "outcome", "reason")
+        after = (0, 0)
         while refs:
-            wanted = select(*[file.c[n] for n in names]).where(its, file.c.seq > after, among(db, file, refs))
+            beyond = tuple_(file.c.batch, file.c.seq) > tuple_(*(literal(n, BigInteger()) for n in after))
+            wanted = select(*[file.c[n] for n in names]).where(its, beyond, among(db, file, refs))
             with db.read() as c:
                 at = db.now(c)
-                rows = c.execute(wanted.order_by(file.c.seq).limit(AUDITED_AT_ONCE)).all()
+                rows = c.execute(wanted.order_by(file.c.batch, file.c.seq).limit(AUDITED_AT_ONCE)).all()
             if rows:
-                after = rows[-1].seq
-                where = (at, hand.instance, hand.round, hand.batch)
+                after = (rows[-1].batch, rows[-1].seq)
+                where = (at, hand.instance, hand.round)
                 yield [AuditRow(*where, **{**r._mapping, "reason": r.reason or ""}) for r in rows]
             if len(rows) < AUDITED_AT_ONCE:
                 return
@@ -161,7 +165,7 @@ class Removals:
             return
         db, mark, history, file = self._db, self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
         names = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys")
-        kept = (*names, "marked_at", "claimed_at")
+        kept = (*names, "marked_at", "claimed_at", "absorbed")
         constant = {"gone_at": now, "batch": hand.batch, "round": hand.round}
         one = select(
             *[mark.c[n] for n in kept],

@@ -18,6 +18,9 @@ class Owners:
     def due(self, instance: str, cutoffs: Mapping[str, int], beat: Beat) -> None:
         self._of(instance).due(instance, cutoffs, beat)
 
+    def grows(self, instance: str) -> Mapping[str, Collection[str]]:
+        return self._of(instance).grows(instance)
+
     def time_out(self, instance: str, beat: Beat) -> None:
         self._of(instance).time_out(instance, beat)
 

@@ -33,6 +33,10 @@ class Owner(Protocol):
         """
         ...
 
+    def grows(self, instance: str) -> Mapping[str, Collection[str]]:
+        """Return the kinds that ``due`` makes, and below which kinds: their time is their parent's."""
+        ...
+
     def time_out(self, instance: str, beat: Beat) -> None:
         """Abort what has run out of time; what it leaves behind becomes marks. Asked by rounds that may delete."""
         ...

@@ -64,6 +64,10 @@ class SqlOwner:
     def due(self, instance: str, cutoffs: Mapping[str, int], beat: Callable[[], None]) -> None:
         """Do nothing: the owner marks in its own transactions."""
 
+    def grows(self, instance: str) -> Mapping[str, Collection[str]]:
+        """Return nothing: it makes no marks of its own."""
+        return {}
+
     def time_out(self, instance: str, beat: Callable[[], None]) -> None:
         """Do nothing: its transactions time out by themselves, and their marks fall due."""
 

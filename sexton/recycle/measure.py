@@ -121,7 +121,7 @@ class Measure:
             gone = self._db.t.mark_history
             newest = (
                 select(gone.c.kind, gone.c.objects, gone.c["keys"].label("named"))
-                .where(gone.c.instance == self._instance)
+                .where(gone.c.instance == self._instance, gone.c.absorbed.is_(False), gone.c.discarded.is_(None))
                 .order_by(gone.c.gone_at.desc())
                 .limit(LATELY)
                 .subquery()

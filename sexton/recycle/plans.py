@@ -60,7 +60,9 @@ class PlanStore(Approvals):
             waiting = plan.model_copy(update={"kinds": tuple(wait), "held": {}, "whole": True})
             if number := self._await(c, waiting, by):
                 held[keepers.approval(number)] = waiting.marks
-            self._agree_at_once(c, terms, [d.whole.kind for d in due if d.early is not None])
+            # While a mark waits that was made under the longer one, a shorter retention is not agreed to.
+            short = limits.shortened(terms.agreed or {}, terms.policy.retention_seconds)
+            self._agree_at_once(c, terms, [kind for kind in kinds if kind in short])
             mine = {"kinds": tuple(go), "held": held, "allowance": limit and limit.objects}
             return self._store(c, plan.model_copy(update=mine), by)
 

@@ -16,11 +16,13 @@ LAST_RETRY_MS = 3_600_000
 CATALOG = "catalog"
 ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     CATALOG: {
-        **dict.fromkeys(("compacted", "dropped", "prepared", "index", "partition"), ("tablet",)),
+        **dict.fromkeys(("compacted", "prepared", "index", "partition"), ("tablet",)),
+        "dropped": ("compacted", "tablet"),
         "table": ("index", "partition", "tablet"),
     }
 }
-"""Owner → kind → kinds that go before it: a tablet's prefix takes its rowsets' files along."""
+"""Owner → kind → kinds that go before it: a tablet's prefix takes its rowsets' files along; a
+compaction's inputs need the record of its output, dropped or not, to show that their versions are held elsewhere."""
 FILELESS = frozenset({"table", "index", "partition", "txn_label"})
 """Kinds of the catalog that are records alone: they never delete an object."""
 

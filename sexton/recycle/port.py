@@ -1,6 +1,6 @@
 """What a round needs from the stores, as Protocols, so that its steps run over any of them."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 from sexton.audit.model import AuditRow
@@ -68,8 +68,8 @@ class Marks(Protocol):
         """Add resolved files to the batch."""
         ...
 
-    def held(self, hand: Hand, refs: Sequence[Ref]) -> Mapping[Ref, str]:
-        """Return which claimed marks somebody keeps now, by the files found at a last look, and who keeps them."""
+    def held(self, hand: Hand, refs: Sequence[Ref], above: Mapping[Ref, Set[Ref]]) -> Mapping[Ref, str]:
+        """Return which marks somebody keeps now, by the files that are stored for them so far, and who keeps them."""
         ...
 
     def done(self, hand: Hand, kind: str) -> Done:
@@ -116,6 +116,14 @@ class Marks(Protocol):
 
     def free(self, instance: str, refs: Collection[Ref]) -> None:
         """Bring back marks whose owner has mended the cause; claimed ones are looked at once more in this round."""
+        ...
+
+    def release_fenced(self, instance: str) -> None:
+        """Give back what a round that died had fenced; this one fences anew what is due."""
+        ...
+
+    def take_back(self, instance: str, kinds: Mapping[str, Collection[str]], cutoffs: Mapping[str, int]) -> None:
+        """Remove marks that were made below a parent that is not due (any more): a retention was raised."""
         ...
 
     def note_lacking(self, hand: Hand, lacking: Mapping[Ref, Reason]) -> None:

@@ -140,18 +140,20 @@ class Resolver:
         children = [child for mark in wanted for child in below.get(mark.ref, ())]
         known = {**told, **(self._owner.expand(hand.instance, children, holding.prove) if children else {})}
         must = {m.ref: m for m in (*wanted, *children) if m.ref in known and known[m.ref].fence}
-        for mark in wanted:
-            expansion = told.get(mark.ref, Expansion())
-            with_it = frozenset(c.ref for c in below.get(mark.ref, ())) if expansion.absorbs else None
-            chunk.terms[mark.ref] = Terms(0, expansion.fence, with_it, expansion.lacking)
-        chunk.terms |= {child.ref: Terms(fenced=child.ref in must) for child in children}
+        for mark in (*wanted, *children):
+            e = known.get(mark.ref, Expansion())
+            with_it = frozenset(c.ref for c in below.get(mark.ref, ())) if e.absorbs else None
+            chunk.terms[mark.ref] = Terms(0, e.fence, with_it, e.lacking, frozenset(e.above))
         if not must:
             return {}
         holding.prove()
+        held = self._held(hand, [*(m.ref for m in wanted), *must], chunk)
+        spared = {child.ref for m in wanted if m.ref in held for child in below.get(m.ref, ())}
+        must = {ref: m for ref, m in must.items() if ref not in held and ref not in spared}
         fenced = self._marks.fence(hand, must)
         answers = self._owner.fence(hand.instance, hand.batch, sorted(fenced), holding.prove)
         reached("owner.fenced")
-        kept: dict[Ref, str] = {ref: OWNER_BUSY for ref in must if ref not in answers}
+        kept = {**held, **{ref: OWNER_BUSY for ref in must if ref not in answers}}
         back = {ref: why for ref, (answer, why) in answers.items() if answer is not Fenced.FENCED}
         self._marks.unfence(hand, back)
         for ref, (answer, why) in answers.items():
@@ -159,11 +161,19 @@ class Resolver:
                 kept[ref] = IN_USE
             elif answer is Fenced.UNKNOWN:
                 chunk.problems.append(Problem(must[ref], Reason.OWNER_CORRUPT, why))
-        lost = {*kept, *(p.mark.ref for p in chunk.problems)}
+        aside = {p.mark.ref for p in chunk.problems}
         for mark in wanted:
-            if any(child.ref in lost for child in below.get(mark.ref, ())):
-                kept.setdefault(mark.ref, IN_USE)
+            for child in below.get(mark.ref, ()):
+                if child.ref in kept or child.ref in aside:
+                    kept.setdefault(mark.ref, kept.get(child.ref, IN_USE))
         return kept
+
+    def _held(self, hand: Hand, refs: Sequence[Ref], chunk: Chunk) -> dict[Ref, str]:
+        """Return what a hold keeps by name: nobody who writes it is aborted for nothing. The claim asks again."""
+        try:
+            return dict(self._marks.held(hand, refs, {r: t.above for r, t in chunk.terms.items() if t.above}))
+        except GuardBusy:
+            return dict.fromkeys(refs, OWNER_BUSY)
 
     def _ahead_of(
         self, instance: str, holding: Holding, due: Sequence[DueMark], told: Mapping[Ref, Expansion], left: Set[Ref]
@@ -231,7 +241,9 @@ class Resolver:
         chunk.resolved.append(mark)
         chunk.vaults[mark.ref] = frozenset(p.vault for p in found)
         chunk.prefixes[mark.ref] = [p for p in found if p.prefix is not None]
-        expected = chunk.terms.get(mark.ref) or Terms(lacking=told.lacking if told else None)
+        expected = chunk.terms.get(mark.ref) or (
+            Terms(lacking=told.lacking, above=frozenset(told.above)) if told else Terms()
+        )
         chunk.terms[mark.ref] = expected._replace(files=chunk.files - before)
         return buffer
 

@@ -178,12 +178,16 @@ class Recycler:
         instance = order.lease.instance
         holding.prove()
         try:
+            self._marks.release_fenced(instance)
             aside = self._marks.set_aside_for_owner(instance)
             self._marks.free(instance, self._owner.mended(instance, aside) if aside else ())
             self._owner.time_out(instance, holding.prove)
+            self._marks.take_back(instance, self._owner.grows(instance), order.cutoffs)
             self._owner.due(instance, order.cutoffs, holding.prove)
         except OwnerSilent as e:
             return Counter({f"{HELD_BY_OWNER}{e}": 1})
+        except GuardBusy:
+            return Counter({OWNER_BUSY: 1})
         return Counter()
 
     def _claim(self, hand: Hand, holding: Holding, order: RangeOrder, chunk: Chunk) -> list[Ref]:
@@ -222,7 +226,7 @@ class Recycler:
     def _keep_held(self, hand: Hand, chunk: Chunk) -> None:
         """Ask the holders about what a last look found, as the claim asked about the rest."""
         try:
-            held = self._marks.held(hand, chunk.refs)
+            held = self._marks.held(hand, chunk.refs, {r: t.above for r, t in chunk.terms.items()})
         except GuardBusy:
             self._keep(hand, chunk, set(chunk.refs), OWNER_BUSY)
             return

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sexton.db.engine import Database
@@ -129,7 +129,7 @@ class Registry:
                 raise BadInput(f"vault {spec.name!r} was refused: {first_line(e)}") from e
             c.execute(
                 update(t.mark)
-                .where(t.mark.c.instance == spec.instance, t.mark.c.vault == spec.name)
+                .where(t.mark.c.instance == spec.instance, or_(t.mark.c.vault == spec.name, t.mark.c.vault.is_(None)))
                 .where(t.mark.c.quarantined_reason == Reason.UNKNOWN_VAULT)
                 .values(quarantined_reason=None, last_error=None)
             )

@@ -15,8 +15,8 @@ def test_live_is_what_can_be_read_whatever_was_marked(shop: Shop) -> None:
     [rowset] = shop.loaded(tablets)
     shop.table("gone")
     [away] = shop.loaded(shop.catalog.tablets(table="gone"))
-    shop.catalog.drop_table("gone")
     shop.catalog.drop_rowset(away)
+    shop.catalog.drop_table("gone")
     shop.due()
     [mark] = shop.marked("dropped")
     asked = [

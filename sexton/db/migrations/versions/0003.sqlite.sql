@@ -12,6 +12,8 @@ ALTER TABLE sexton_vault ADD COLUMN probe text;
 -- lacking: why its record stays when the files that could be named are gone. absorbed: it goes with its parent's files.
 ALTER TABLE sexton_mark ADD COLUMN lacking text;
 ALTER TABLE sexton_mark ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
+ALTER TABLE sexton_mark_history ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
+CREATE INDEX sexton_mark_fenced ON sexton_mark (instance) WHERE state = 'FENCED';
 -- A fenced mark that a holder kept is still due.
 DROP INDEX sexton_mark_due;
 CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, ages_from, id)
