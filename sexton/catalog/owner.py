@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.catalog import chains, fence, parents
+from sexton.catalog import chains, fence, named, parents
 from sexton.catalog.count import live_objects
 from sexton.catalog.due import FIRST, expand_parents, forget_versions, time_out
 from sexton.catalog.kind import Kind
@@ -96,6 +96,10 @@ class CatalogOwner:
             beat()
             with self._read(instance) as s:
                 found.update(Ref(kind.name, i) for i in kind.live(s, [m.id for m in some]))
+        if others := [m for m in marks if m.kind not in KINDS or m.kind == "prepared"]:
+            beat()
+            with self._read(instance) as s:
+                found |= named.live(s, others)
         return frozenset(found)
 
     def live_objects(self, instance: str) -> int | None:

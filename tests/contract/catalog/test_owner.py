@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import text
 
+from sexton import contract
 from sexton.catalog.layout import IndexFormat
 from sexton.marks.model import Ref
 from sexton.owner.port import OwnerSilent
@@ -142,3 +143,22 @@ def test_a_catalog_without_its_tables_is_silent_and_no_crash(shop: Shop) -> None
         with shop.db.write() as c:
             away = "sexton_catalog.away" if shop.db.dialect == "postgresql" else "away"
             c.execute(text(f"ALTER TABLE {away} RENAME TO {shop.t.txns.name}"))
+
+
+@pytest.mark.parametrize("how", ["key", "rowset", "tablet", "everything"])
+def test_a_mark_of_no_kind_of_the_catalog_that_names_a_live_file_is_kept(shop: Shop, how: str) -> None:
+    tablets = shop.table()
+    shop.loaded(tablets)
+    [key, *_] = sorted(shop.objects("disk"))
+    folder, _, name = key.rpartition("/")
+    prefix = {"rowset": f"{folder}/{name.split('_')[0]}_", "tablet": f"{folder}/", "everything": "data/"}
+    files = {"keys": (key,)} if how == "key" else {"prefix": prefix[how]}
+    before = shop.objects("disk")
+    with shop.db.write() as c:
+        contract.mark(c, "shop", "orphan", [contract.NewMark(id="mistaken", vault="disk", **files)])
+    shop.later(1_000_000)
+
+    report = shop.round()
+
+    assert shop.objects("disk") == before
+    assert report.held == {"live": 1}

@@ -1,0 +1,1 @@
+"""One file for each published incident: its cause is brought about in real rounds, and nothing needed is lost."""

@@ -1,0 +1,204 @@
+"""Atlassian 2022: a script was given ids of sites where ids of an app were meant, in a mode that deletes for good.
+
+Here an id says of what kind it is; a plan is applied as it was seen or not at all; much at once waits for a person; and
+until it is claimed, what was marked by mistake is taken back whole.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton import contract, crashpoints
+from sexton.catalog.errors import NotFound
+from sexton.contract import NewMark, Refused, UnknownInstance
+from sexton.control.port import NotEnabled
+from sexton.errors import SextonError
+from sexton.recycle.port import PlanRefused
+from tests.contract.catalog.shop import Shop
+from tests.contract.command import run
+from tests.contract.planned import Limited, limited, waiting
+from tests.fault.incidents.books import check_sums, gone, marks
+from tests.rig import GRACE, Rig, listing, put
+
+SITES = [f"site{n}" for n in range(60)]
+
+
+@pytest.fixture
+def shop(url: str) -> Iterator[Limited]:
+    """An instance of which 50 objects may go in a day unasked."""
+    made = Limited(url).instance()
+    made.policy = limited(objects=50)
+    yield made
+    made.db.close()
+
+
+@pytest.fixture
+def root(shop: Limited, tmp_path: Path) -> Path:
+    """A vault whose every site was marked by mistake, and is due."""
+    root = shop.local(tmp_path / "v")
+    for i in SITES:
+        put(root, f"{i}/a.dat", 7)
+    shop.mark("dropped", *(NewMark(id=i, vault="disk", keys=(f"{i}/a.dat",), bytes=7) for i in SITES))
+    shop.later(10_801)
+    return root
+
+
+def take_back(rig: Rig, *ids: str) -> int:
+    with rig.db.write() as c:
+        return contract.undrop(c, "shop", "dropped", ids)
+
+
+def test_atlassian_2022_a_script_of_many_wrong_ids_deletes_nothing_and_all_is_taken_back(
+    shop: Limited, root: Path
+) -> None:
+    before = listing(root)
+    unasked = [shop.round() for _ in range(3)]
+    for _ in range(3):  # nor does it go by waiting
+        shop.later(9 * 3_600)
+        unasked.append(shop.round())
+
+    back = take_back(shop, *SITES)
+    after = shop.round()
+
+    assert {(r.claimed, r.deleted) for r in (*unasked, after)} == {(0, 0)}
+    assert back == len(SITES)
+    assert (listing(root), marks(shop), waiting(shop)) == (before, {}, [])
+
+
+def test_atlassian_2022_a_plan_goes_as_it_was_approved_or_not_at_all(
+    shop: Limited, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = listing(root)
+    shop.round()
+    [number] = waiting(shop)
+    take_back(shop, "site7")
+    shop.mark("dropped", NewMark(id="other", vault="disk", keys=("site7/a.dat",), bytes=7))
+    shop.later(10_801)  # as many marks as before, not the same
+
+    with pytest.raises(PlanRefused, match="dropped"):
+        shop.round(plan=number)
+    refused = run(shop, capsys, "apply", str(number), "--yes")
+
+    assert refused.code == 1
+    assert listing(root) == before
+    assert set(marks(shop).values()) == {"MARKED"}
+
+
+def test_atlassian_2022_what_is_taken_back_while_its_plan_is_applied_stays(shop: Limited, root: Path) -> None:
+    before = listing(root)
+    shop.round()
+    [number] = waiting(shop)
+
+    def regrets(name: str) -> None:
+        if name == "resolve.stored":
+            take_back(shop, *SITES[:59])
+
+    with crashpoints.installed(regrets):
+        applied = shop.round(plan=number)
+
+    assert (applied.claimed, applied.deleted) == (1, 1)
+    assert set(listing(root)) == {f"{i}/a.dat" for i in SITES[:59]}
+    assert gone(shop) == {SITES[59]}
+    check_sums(shop, [applied], before, listing(root))
+
+
+def test_atlassian_2022_a_plan_is_of_one_instance_is_applied_once_and_needs_an_enabled_one(
+    shop: Limited, root: Path
+) -> None:
+    before = listing(root)
+    shop.instance("other")
+    shop.round()
+    [number] = waiting(shop)
+    with pytest.raises(PlanRefused, match="not an open plan of other"):
+        shop.round("other", plan=number)
+    shop.registry.observe("shop")
+    with pytest.raises(NotEnabled):
+        shop.round(plan=number)
+    untouched = listing(root)
+    shop.registry.enable("shop")
+    shop.round()
+    [number] = waiting(shop)
+    applied = shop.round(plan=number)
+
+    assert untouched == before
+    assert applied.deleted == len(SITES)
+    with pytest.raises(PlanRefused, match="APPLIED"):
+        shop.round(plan=number)
+
+
+def test_atlassian_2022_an_id_of_another_kind_or_instance_takes_nothing_back_and_marks_nothing(
+    rig: Rig, disk: Path
+) -> None:
+    put(disk, "t1/a.dat")
+    rig.instance("other")
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("t1/a.dat",)))
+    with rig.db.write() as c, pytest.raises(Refused, match="t1 is not marked"):
+        contract.undrop(c, "shop", "compacted", ["t1"])
+    with rig.db.write() as c, pytest.raises(Refused, match="t1 is not marked"):
+        contract.undrop(c, "other", "dropped", ["t1"])
+    with rig.db.write() as c, pytest.raises(UnknownInstance, match="SX004"):
+        contract.mark(c, "nobody", "dropped", [NewMark(id="t2", vault="disk", keys=("t1/a.dat",))])
+    for kind in ("", "Dropped", "dropped/t1", "dropped'"):
+        with rig.db.write() as c, pytest.raises(SextonError, match="refused"):
+            contract.mark(c, "shop", kind, [NewMark(id="t3", vault="disk", keys=("t1/a.dat",))])
+    rig.mark("tenant", NewMark(id="t1", vault="disk", keys=("t1/a.dat",)))  # no kind that anybody configured
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("t1/a.dat",)), instance="other")  # it has no such vault
+    take_back(rig, "t1")
+    rig.later(1_000_000)
+
+    reports = [rig.round(), rig.round("other")]
+
+    assert [r.claimed for r in reports] == [0, 0]
+    assert listing(disk) == {"t1/a.dat": 10}
+    assert rig.row("dropped", "t1", "other").quarantined_reason == "UNKNOWN_VAULT"
+
+
+@pytest.fixture
+def catalog(url: str, tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(url).opened()
+    made.local(tmp_path / "disk")
+    yield made
+    made.away()
+
+
+def test_atlassian_2022_the_catalog_takes_no_table_for_a_partition_and_no_partition_for_an_index(
+    catalog: Shop,
+) -> None:
+    catalog.loaded(catalog.table("t"))
+    before = listing(catalog.roots["disk"])
+    [index, partition] = ["t-i", "t-p"]
+    for drop, wrong in (
+        (catalog.catalog.drop_partition, ("t", index, "")),
+        (catalog.catalog.drop_index, ("t", partition, "")),
+        (catalog.catalog.drop_table, (index, partition, "")),
+    ):
+        for id_ in wrong:
+            with pytest.raises(NotFound):
+                drop(id_)
+    catalog.later(1_000_000)
+    catalog.round()
+
+    assert catalog.refs() <= {r for r in catalog.refs() if r.kind == "txn_label"}
+    assert listing(catalog.roots["disk"]) == before
+
+
+@pytest.mark.parametrize("kind", ["tablet", "partition", "index", "table", "dropped", "prepared", "compacted"])
+def test_atlassian_2022_a_mark_of_what_is_live_or_of_another_kind_deletes_nothing_of_the_catalogs(
+    catalog: Shop, kind: str
+) -> None:
+    """A script writes marks past the catalog: of every id that is live, whatever its kind."""
+    [tablet] = catalog.table("t")
+    [rowset] = catalog.loaded([tablet])
+    before = listing(catalog.roots["disk"])
+    ids = {"table": "t", "index": "t-i", "partition": "t-p", "tablet": tablet, "rowset": rowset}
+    catalog.mark(kind, *(NewMark(id=id_, vault=None) for id_ in ids.values()))
+    catalog.later(1_000_000)
+
+    for _ in range(3):
+        catalog.round()
+        catalog.later(GRACE + 1)
+
+    assert listing(catalog.roots["disk"]) == before
+    assert catalog.states([rowset]) == {"visible"}
+    assert catalog.catalog.tablets(table="t") == [tablet]

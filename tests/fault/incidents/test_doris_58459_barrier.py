@@ -1,0 +1,132 @@
+"""Doris #58459 with the reference catalog: a load commits while the barrier aborts it, at each statement of the owner.
+
+Either the commit is in time and all its data stays, or it is refused with SX001, the load is aborted and its data goes.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from sexton.catalog.errors import CatalogError
+from sexton.contract import Collected
+from tests.contract.catalog.shop import EVER, HOUR, PREPARED, Shop
+from tests.fault.incidents.books import gone, marks
+from tests.rig import GRACE, listing
+
+STATEMENTS = 60
+"""More than a round's owner executes before the claim; those that never come are left out."""
+
+
+@pytest.fixture
+def shop(url: str, tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(url).opened()
+    made.local(tmp_path / "disk")
+    yield made
+    made.away()
+
+
+class Committer:
+    """A load that is committed once, as the owner's n-th statement of a round is about to be executed."""
+
+    def __init__(self, shop: Shop, txn: str, at: int) -> None:
+        self._shop, self._left = shop, at
+        self._thread = threading.Thread(target=self._run, args=(txn,))
+        self.refused: Exception | None = None
+
+    @property
+    def came(self) -> bool:
+        return self._thread.ident is not None
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        engine = self._shop.owners.engine
+        event.listen(engine, "before_cursor_execute", self._statement)
+        try:
+            yield
+        finally:
+            event.remove(engine, "before_cursor_execute", self._statement)
+            if self.came:
+                self._thread.join(30)
+
+    def _statement(self, *_: Any) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._thread.start()
+            self._thread.join(0.2)  # or it waits for a lock of the barrier's
+
+    def _run(self, txn: str) -> None:
+        try:
+            self._shop.catalog.commit(txn)
+        except (Collected, CatalogError) as e:
+            self.refused = e
+
+
+def status(shop: Shop, txn: str) -> str:
+    return str(shop.record(shop.t.txns, txn).status)
+
+
+def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tuple[Committer, str, str]:
+    """Let one load fall due and run a round, in which it is committed at the n-th statement."""
+    txn = shop.catalog.begin(f"race {n}", HOUR)
+    [output] = shop.catalog.prepare_rowsets(txn, [tablet], "disk")
+    shop.write(output)
+    with shop.db.read() as c:
+        ends = shop.db.now(c) + EVER
+    shop.change(shop.t.txns, txn, timeout_at=ends)  # not timed out: the barrier must end it
+    if precommitted:
+        shop.catalog.precommit(txn)
+    shop.later(HOUR + PREPARED)
+    committer = Committer(shop, txn, n)
+    with committer.waiting():
+        shop.round()
+    return committer, txn, output.rowset
+
+
+def test_doris_58459_a_load_that_commits_during_the_barrier_is_kept_whole_or_refused_and_aborted(shop: Shop) -> None:
+    [tablet] = shop.table()
+    outcomes = set()
+    kept: set[str] = set()
+    for n in range(1, STATEMENTS):
+        committer, txn, rowset = race(shop, tablet, n)
+        if not committer.came:
+            break
+        if committer.refused is None:
+            kept |= set(shop.keys(rowset))
+            assert (status(shop, txn), shop.states([rowset])) == ("VISIBLE", {"visible"}), n
+        else:
+            assert status(shop, txn) == "ABORTED", n
+            assert isinstance(committer.refused, Collected), n
+            assert "SX001" in str(committer.refused), n
+        outcomes.add(committer.refused is None)
+    shop.later(GRACE + 1)
+    shop.round()
+
+    assert not committer.came, "a round has more statements than this test goes through"
+    assert outcomes == {True, False}
+    assert set(listing(shop.roots["disk"])) == kept
+    assert gone(shop).isdisjoint(marks(shop))
+
+
+def test_doris_58459_a_load_between_its_phases_is_kept_and_can_be_committed_after_a_refusal(shop: Shop) -> None:
+    [tablet] = shop.table()
+    kept: set[str] = set()
+    for n in range(1, STATEMENTS):
+        committer, txn, rowset = race(shop, tablet, n, precommitted=True)
+        kept |= set(shop.keys(rowset))
+        if committer.refused is not None or not committer.came:
+            assert status(shop, txn) == "PRECOMMITTED", n
+            shop.catalog.commit(txn)
+        assert (status(shop, txn), shop.states([rowset])) == ("VISIBLE", {"visible"}), n
+        if not committer.came:
+            break
+    shop.later(GRACE + 1)
+    shop.round()
+
+    assert not committer.came
+    assert set(listing(shop.roots["disk"])) == kept
+    assert gone(shop).isdisjoint(marks(shop))

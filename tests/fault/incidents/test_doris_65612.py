@@ -1,0 +1,142 @@
+"""Doris #65612: one entry that could not be recycled pinned the queue for ever, and its age the watermark.
+
+Here what cannot be done is left behind in the same round, set aside after eight failures and shown; the age of the
+oldest due mark leaves it out, and there is a way out of each.
+"""
+
+import json
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.marks.model import MAX_FAILURES, Ref
+from sexton.marks.quarantine import QuarantineStore
+from tests.contract.command import run
+from tests.fault.conftest import Faulty
+from tests.fault.incidents.books import check_sums, gone, marks
+from tests.rig import GRACE
+from tests.scrape import scrape
+
+DENIED = "stuck/denied.dat"
+STUCK = {"denied": "DELETE_FAILED", "nowhere": "UNKNOWN_VAULT", "notakey": "BAD_KEY", "nofiles": "UNEXPANDED"}
+KINDS = ("dropped", "compacted")
+
+
+def stuck(cold: Faulty) -> None:
+    """Mark four things, older than all others of their kind, that no round can bring to an end."""
+    cold.put(DENIED, size=7)
+    cold.proxy.fail_keys({DENIED: "AccessDenied"})
+    cold.rig.mark(
+        "dropped",
+        NewMark(id="denied", vault="cold", keys=(DENIED,), bytes=7),
+        NewMark(id="nowhere", vault="lost", keys=("x/y.dat",)),
+        NewMark(id="notakey", vault="cold", keys=("a/../b.dat",)),
+        NewMark(id="nofiles", vault="cold"),
+    )
+    cold.rig.sql(
+        "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', 'json', 'cold', '[7]')"
+    )
+    cold.rig.later(60)
+
+
+def others(cold: Faulty, turn: int) -> set[str]:
+    """Write and mark what can go, of two kinds, and let all fall due; return the ids."""
+    ids = [f"{kind}-{turn}-{n}" for kind in KINDS for n in range(10)]
+    cold.put(*(f"data/{i}.dat" for i in ids), size=7)
+    for kind in KINDS:
+        named = (i for i in ids if i.startswith(kind))
+        cold.rig.mark(kind, *(NewMark(id=i, vault="cold", keys=(f"data/{i}.dat",), bytes=7) for i in named))
+    cold.rig.later(10_801)
+    return set(ids)
+
+
+def oldest_due(cold: Faulty, kind: str = "dropped") -> float | None:
+    return scrape(cold.rig)("sexton_oldest_due_age_seconds", instance_id="shop", kind=kind)
+
+
+def test_doris_65612_what_is_stuck_keeps_nothing_else_and_is_shown_after_eight_failures(
+    cold: Faulty, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stuck(cold)
+    reports, went = [], set()
+    for turn in range(MAX_FAILURES + 1):
+        mine = others(cold, turn)
+        reports.append(cold.rig.round())
+        went |= mine
+
+        assert gone(cold.rig) == went  # all of this round's, whatever is stuck before them
+        assert set(cold.listing()) == {DENIED}
+        assert (oldest_due(cold), oldest_due(cold, "compacted")) == (0, 0)
+
+    row = cold.rig.row("dropped", "denied")
+    shown = json.loads(run(cold.rig, capsys, "quarantine", "list", "shop", "--json").out)
+    status = run(cold.rig, capsys, "status")
+    tries = [keys for keys in cold.deletes() if DENIED in keys]
+    assert (row.state, row.failures) == ("CLAIMED", MAX_FAILURES)
+    assert row.last_error.startswith("AccessDenied")
+    assert {q["id"]: q["reason"] for q in shown} == STUCK | {"json": "BAD_KEY"}
+    assert "quarantined" in status.out or "set aside" in status.out
+    assert "DELETE_FAILED" in status.out
+    assert scrape(cold.rig)("sexton_quarantined_marks", instance_id="shop", reason="DELETE_FAILED") == 1
+    assert len(tries) == MAX_FAILURES
+    assert reports[0].quarantined == 4
+    assert [r.state for r in reports] == ["SUCCEEDED"] * len(reports)
+
+
+def test_doris_65612_each_stuck_entry_has_a_way_out(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+    stuck(cold)
+    others(cold, 0)
+    before = cold.listing()
+    reports = [cold.rig.round() for _ in range(MAX_FAILURES)]
+
+    cold.proxy.fail_keys({DENIED: "AccessDenied"}, times=0)
+    bucket = cold.server.create_bucket()
+    cold.rig.s3(bucket, "lost")  # frees by itself what waits for it
+    retried = run(cold.rig, capsys, "quarantine", "retry", "shop", "dropped/denied")
+    discarded = [
+        run(cold.rig, capsys, "quarantine", "discard", "shop", f"dropped/{i}", "--reason", "nonsense", "--yes")
+        for i in ("notakey", "nofiles", "json")
+    ]
+    reports.append(cold.rig.round())
+
+    assert (retried.code, [d.code for d in discarded]) == (0, [0, 0, 0])
+    assert (marks(cold.rig), cold.listing()) == ({}, {})
+    assert reports[-1].removed == 2
+    assert sum(r.deleted for r in reports) == len(before) + 1  # of the other vault's key the store says so as well
+
+
+def test_doris_65612_an_entry_nobody_looks_at_is_tried_again_by_itself_once_a_day(cold: Faulty) -> None:
+    stuck(cold)
+    before = cold.listing()
+    reports = [cold.rig.round()]
+    cold.rig.later(10_801)
+    reports += [cold.rig.round() for _ in range(MAX_FAILURES)]
+    cold.proxy.fail_keys({DENIED: "AccessDenied"}, times=0)
+    early = cold.rig.round()
+    cold.rig.later(86_401)
+    reports += [early, cold.rig.round()]
+
+    assert early.removed == 0
+    assert "denied" in gone(cold.rig)
+    assert cold.listing() == {}
+    check_sums(cold.rig, reports, before, cold.listing())
+
+
+def test_doris_65612_a_prefix_that_may_not_be_listed_keeps_nothing_else(cold: Faulty) -> None:
+    cold.put("stuck/p/a.dat", size=7)
+    cold.rig.mark("dropped", NewMark(id="unlisted", vault="cold", prefix="stuck/p/"))
+    cold.rig.later(60)
+    cold.proxy.fail_next("ListObjectsV2", 403, "AccessDenied", times=3)
+    went: set[str] = set()
+    for turn in range(3):
+        went |= others(cold, turn)
+        cold.rig.round()
+
+        assert gone(cold.rig) == went
+    cold.rig.round()
+    cold.rig.later(GRACE + 1)
+    cold.rig.round()
+
+    assert gone(cold.rig) == {*went, "unlisted"}
+    assert (marks(cold.rig), cold.listing()) == ({}, {})
+    assert not QuarantineStore(cold.rig.db).list(ref=Ref("dropped", "unlisted"))
