@@ -32,9 +32,11 @@ def audit(
     if outcome is not None and outcome not in tuple(Outcome):
         raise WrongUsage(f"{outcome!r} is no outcome, one of: {', '.join(Outcome)}")
     with opened() as (settings, db):
+        told = 0
         for row in reader_of(settings, db).rows(number):
             if outcome is not None and row.outcome != outcome:
                 continue
+            told += 1
             if as_json:
                 typer.echo(json.dumps(row._asdict()))
                 continue
@@ -44,6 +46,9 @@ def audit(
             typer.echo(
                 f"{at}  {row.outcome}  {row.vault}  {row.key}{size}  ({row.kind} {row.id}, batch {row.batch}){why}"
             )
+    if not told:
+        what = f"no object of round {number} is {outcome}" if outcome else f"the audit has no object of round {number}"
+        typer.echo(f"{what}; it has those whose marks were finished with", err=True)
 
 
 def reader_of(settings: "Settings", db: "Database") -> "AuditReader":

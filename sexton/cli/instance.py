@@ -74,8 +74,10 @@ def enable(instance: Name) -> None:
 
     Example: sexton enable shop
     """
+    from sexton.recycle.plans import PlanStore
     from sexton.registry.store import Registry
 
-    with opened() as (_, db):
+    with opened() as (settings, db):
         Registry(db).enable(instance)
+        PlanStore(db).agree_first(instance, settings.policy())
     typer.echo(f"instance {instance} is enabled: rounds now delete what is due")

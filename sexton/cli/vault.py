@@ -44,7 +44,9 @@ def add(
         raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional go with --s3")
     if versions not in ("keep", "purge"):
         raise WrongUsage(f"--versions is keep or purge, not {versions!r}")
-    bucket, _, prefix = s3.removeprefix("s3://").partition("/")
+    bucket, slash, prefix = s3.removeprefix("s3://").partition("/")
+    if slash and not prefix.strip("/"):
+        raise WrongUsage(f"{s3!r} names no prefix (is a variable empty?); for the whole bucket write {bucket}")
     prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
     kind: Literal["s3", "local"] = "local" if local else "s3"
     with opened() as (settings, db):

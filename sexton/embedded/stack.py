@@ -67,7 +67,7 @@ class Stack:
         s3 = S3Server(self.home, ports, *keys.values())
         temporal = TemporalServer(self.home, ports)
         written = {
-            "SEXTON_DEPLOYMENT": kept.get("SEXTON_DEPLOYMENT") or f"demo-{secrets.token_hex(4)}",
+            "SEXTON_DEPLOYMENT": self._deployment(kept.get("SEXTON_DEPLOYMENT", "")),
             "SEXTON_DATABASE_URL": f"sqlite:///{self.home / 'sexton.db'}",
             "SEXTON_TEMPORAL__ADDRESS": temporal.address,
             "SEXTON_TEMPORAL__UI_URL": temporal.ui_url,
@@ -83,6 +83,15 @@ class Stack:
         self.children["temporal"] = temporal.child
         report(f"Temporal  ready in {temporal.start():.1f} s")
         report(f"database  ready in {self._init_schema(written):.1f} s")
+
+    def _deployment(self, kept: str) -> str:
+        """Return the deployment of this home; the environment names it only as long as the home has none."""
+        named = os.environ.get("SEXTON_DEPLOYMENT", "")
+        if kept and named not in ("", kept):
+            raise EmbeddedError(
+                f"SEXTON_DEPLOYMENT is {named}, and {self.home} belongs to {kept}: unset it, or use another SEXTON_HOME"
+            )
+        return kept or named or f"demo-{secrets.token_hex(4)}"
 
     def start_worker(self, name: str = WORKER, settings: Mapping[str, str] | None = None) -> float:
         """Launch a worker and wait until it takes work; return the seconds. Raises as ``await_worker`` does."""

@@ -58,14 +58,16 @@ class Approvals:
             return "" if row is None else _shown(row, self._db.now(c))
 
     def plans(self, instance: str | None = None, last: int = 20) -> Sequence[PlanRow]:
-        """Return the newest plans, newest first."""
+        """Return the newest plans, newest first, and every older one that waits for a person."""
         t = self._db.t.plan
         wanted = select(t).order_by(t.c.id.desc()).limit(last)
         if instance is not None:
             wanted = wanted.where(t.c.instance == instance)
         with self._db.read() as c:
             now = self._db.now(c)
-            return [_row(r, now) for r in c.execute(wanted)]
+            newest = [_row(r, now) for r in c.execute(wanted)]
+            known = {p.id for p in newest}
+            return [*newest, *(p for p in self.waiting(c, instance) if p.id not in known)]
 
     def waiting(self, c: Connection, instance: str | None = None) -> Sequence[PlanRow]:
         """Return the plans that wait for a person now, the newest first."""
@@ -123,6 +125,8 @@ class Approvals:
         if row.policy_version != policy.version:
             raise PlanRefused(f"settings changed since plan {plan}: {limits.changed(found.policy, policy)}; {anew}")
         measure = Measure(self._db, c, instance, policy)
+        if not found.kinds and not found.claimed:
+            raise PlanRefused(f"plan {plan} has nothing to delete; {anew}")
         if changed := limits.difference(found.kinds, [measure.again(k) for k in found.kinds]):
             raise PlanRefused(f"plan {plan} is not what is there any more: {changed}; {anew}")
 

@@ -86,6 +86,13 @@ class PlanStore(Approvals):
         agreed = limits.shortened(terms.agreed or {}, terms.policy.retention_seconds)
         return {k: now - 1000 * agreed.get(k, seconds) for k, seconds in terms.policy.retention_seconds.items()}
 
+    def agree_first(self, instance: str, policy: Policy) -> None:
+        """Take a policy as agreed to, where none is yet: whoever enables an instance knows the settings of the day."""
+        with self._db.write() as c:
+            terms = terms_of(self._db, c, instance, policy)
+            if terms.agreed is None:
+                self._agree_at_once(c, terms, ())
+
     def _agree_at_once(self, c: Connection, terms: Terms, disputed: Sequence[str]) -> None:
         """Take the policy as agreed, but for kinds that somebody must be asked about; the first one as it is."""
         agreed = dict(terms.agreed or {})

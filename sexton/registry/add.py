@@ -25,6 +25,8 @@ def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url
         if spec.conditional or spec.versions != "keep":
             raise BadInput("a directory has no versions and no ETags: leave --versions and --conditional out")
         spec = spec.model_copy(update={"location": str(Path(spec.location).resolve())})
+        if spec.location == "/":
+            raise BadInput("the whole file system is no vault; name a directory (is a variable empty?)")
     spec = spec.model_copy(update={"deployment": deployment})
     registry.check_new_vault(spec, endpoint_url)
     vault = open_vault(spec, endpoint_url=endpoint_url)

@@ -172,3 +172,49 @@ def test_a_wrong_word_is_refused_in_a_sentence(
 
     assert refused.returncode == code
     assert says in refused.stderr
+
+
+def test_a_plan_that_waits_is_listed_however_many_came_after_it(offline: Run, shop: Database, waits: int) -> None:
+    for _ in range(3):
+        PlanStore(shop).plan("shop", limited(objects=2), "scheduled")
+
+    listed = json.loads(offline("plan", "shop", "--list", "--last", "2", "--json").stdout)
+
+    assert waits in [p["id"] for p in listed]
+    assert len(listed) == 3
+
+
+def test_a_plan_with_nothing_in_it_is_refused(offline: Run, shop: Database) -> None:
+    Registry(shop).add_instance("empty")
+    Registry(shop).enable("empty")
+    made = json.loads(offline("plan", "empty", "--json").stdout)
+
+    refused = offline("apply", str(made["id"]), "--yes")
+
+    assert refused.returncode == 1
+    assert f"plan {made['id']} has nothing to delete" in refused.stderr
+
+
+def test_who_enables_an_instance_agrees_to_the_retentions_of_the_day(offline: Run, shop: Database) -> None:
+    Registry(shop).add_instance("new")
+    offline("enable", "new")
+    with shop.write() as c:
+        contract.mark(c, "new", "dropped", [NewMark(id="m", vault="disk", keys=("m/a.dat",))])
+    schema.move_clock(shop, 5_000)
+
+    shorter = limited(objects=1_000).model_copy(update={"retention_seconds": {"dropped": 3_600}, "version": "shorter"})
+    made = PlanStore(shop).plan("new", shorter, "scheduled")
+
+    assert made.marks == 0
+    assert [k for k in made.held if k.startswith("approval of plan")]
+
+
+def test_an_empty_variable_makes_no_vault(offline: Run, shop: Database) -> None:
+    bucket, root = (
+        offline("vault", "add", "shop", "b", "--s3", "data/"),
+        offline("vault", "add", "shop", "r", "--local", "/"),
+    )
+
+    assert (bucket.returncode, root.returncode) == (64, 1)
+    assert "is a variable empty?" in bucket.stderr
+    assert "is a variable empty?" in root.stderr
