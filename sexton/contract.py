@@ -114,7 +114,7 @@ def prepare(
     kind = parents[0] if parents else None
     above: Sequence[str | None] = parents[1] if parents else [None] * len(ids)
     if not len(ids) == len(prefixes) == len(above):
-        raise BadInput("prepare takes one prefix (and one parent, where any is given) for each id")
+        raise BadInput("prepare takes one prefix for each id, and one parent where any is given")
     if type(txn_ttl_seconds) is not int:
         raise BadInput(f"txn_ttl_seconds is {txn_ttl_seconds!r}; it must be whole seconds")
     check_text(instance, owner_txn, vault, *ids, *prefixes, *(a for a in above if a is not None))

@@ -53,13 +53,13 @@ def test_a_late_file_that_failed_once_is_asked_about_again(faulty: Faulty) -> No
 def test_undrop_remembers_a_gone_child_as_long_as_its_parent_is_marked(rig: Rig, tmp_path: Path) -> None:
     put(rig.local(tmp_path / "v"), "t/c.dat")
     rig.mark("own", NewMark(id="table", vault="disk", keys=("t/other.dat",)))
-    rig.mark("compacted", NewMark(id="child", vault="disk", keys=("t/c.dat",), parent=("own", "table")))
-    rig.later(1_801)
+    rig.mark("dropped", NewMark(id="child", vault="disk", keys=("t/c.dat",), parent=("own", "table")))
+    rig.later(10_801)
     rig.round()
     rig.later(31 * 86_400)
     rig.round()
 
-    with pytest.raises(Refused, match="its descendant compacted child is gone"), rig.db.write() as c:
+    with pytest.raises(Refused, match="its descendant dropped child is gone"), rig.db.write() as c:
         contract.undrop(c, "shop", "own", ["table"])
 
 

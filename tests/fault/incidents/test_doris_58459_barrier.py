@@ -18,7 +18,7 @@ from tests.contract.catalog.shop import EVER, HOUR, PREPARED, Shop
 from tests.fault.incidents.books import gone, marks
 from tests.rig import GRACE, listing
 
-STATEMENTS = 60
+STATEMENTS = 90
 """More than a round's owner executes before the claim; those that never come are left out."""
 
 
