@@ -76,7 +76,7 @@ def test_a_tablet_goes_before_what_it_takes_along_and_before_what_is_above_it() 
 
     found = waves(kinds, for_owner(policy({}, 600), "catalog").after)
 
-    assert found == [["tablet", "txn_label"], ["compacted", "dropped", "index", "partition", "prepared"], ["table"]]
+    assert found == [["tablet", "txn_label"], ["compacted", "index", "partition", "prepared"], ["dropped", "table"]]
 
 
 def test_turns_stay_an_interval_apart_although_ticks_come_late() -> None:
