@@ -16,7 +16,7 @@ from benchmarks import contenders
 from benchmarks.contenders import Job
 from benchmarks.results import Figure, Result, at_least, at_most
 from benchmarks.scratch import Scratch, scratch
-from benchmarks.store import BUCKET, OBJECT_BYTES, OWN, FilledStore
+from benchmarks.store import OBJECT_BYTES, OWN, FilledStore, remote
 from sexton.embedded import find_binary
 from sexton.terms import Terms
 
@@ -62,11 +62,10 @@ def _python(job: Job) -> float:
 
 def _rclone(job: Job) -> float:
     """Time the whole process, its start included: about 0.1 s."""
-    remote = f":s3,provider=SeaweedFS,env_auth=true,force_path_style=true,endpoint='{job.endpoint}':{BUCKET}"
     threads = [f"--checkers={job.threads}", f"--transfers={job.threads}", "--fast-list"]
     once = ["--retries=1", "--low-level-retries=1", "--config=", f"--exclude=/{OWN}**"]
     began = time.perf_counter()
-    subprocess.run([find_binary("rclone"), "delete", remote, *threads, *once], check=True)
+    subprocess.run([find_binary("rclone"), "delete", remote(job.endpoint), *threads, *once], check=True)
     return time.perf_counter() - began
 
 

@@ -9,6 +9,7 @@ import json
 import shutil
 import sqlite3
 import tempfile
+import threading
 import uuid
 from collections.abc import Sequence
 from functools import cache
@@ -55,6 +56,7 @@ class Rig:
         *,
         endpoint_url: str = "",
         threads: int = 4,
+        beside: bool = True,
         owner: Owner | None = None,
         audit: Audit | None = None,
     ) -> None:
@@ -66,8 +68,8 @@ class Rig:
         self.controls, self.holds = ControlStore(self.db), HoldStore(self.db)
         self.marks, self.leases = MarkStore(self.db, self.controls), LeaseStore(self.db)
         last = self.registry.last_round
-        self.vaults = ProvenVaults(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(), last_round=last)
-        self.sweeper = Sweeper(self.marks, self.vaults, threads)
+        self.vaults = OneAtATime(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(), last_round=last)
+        self.sweeper = Sweeper(self.marks, self.vaults, threads, beside=beside)
         self.owner, self.told = owner or SqlOwner(self.db), Told()
         self.audit: Audit = audit or self.told
         self.recycler = self.recycler_of(self.owner)
@@ -180,6 +182,18 @@ class Told:
 
     def forget(self, instance: str, now: int) -> int:
         return 0
+
+
+class OneAtATime(ProvenVaults):
+    """Proofs of several threads do not mingle, so that ``Steps`` passes for each alone."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._turn = threading.RLock()
+
+    def get(self, instance: str, name: str) -> Vault:
+        with self._turn:
+            return super().get(instance, name)
 
 
 class Steps:

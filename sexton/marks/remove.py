@@ -73,18 +73,18 @@ class Removals:
         """
         db, file = self._db, self._db.t.mark_file
         its = and_(file.c.instance == hand.instance, file.c.outcome.is_not(None))
-        names = ("batch", "seq", "kind", "id", "vault", "key", "bytes", "outcome", "reason")
+        names = ("batch", "seq", "kind", "id", "vault", "key", "bytes", "outcome")
+        told = [*(file.c[n] for n in names), func.coalesce(file.c.reason, "")]
         after = (0, 0)
         while refs:
             beyond = tuple_(file.c.batch, file.c.seq) > tuple_(*(literal(n, BigInteger()) for n in after))
-            wanted = select(*[file.c[n] for n in names]).where(its, beyond, among(db, file, refs))
+            wanted = select(*told).where(its, beyond, among(db, file, refs))
             with db.read() as c:
                 at = db.now(c)
                 rows = c.execute(wanted.order_by(file.c.batch, file.c.seq).limit(AUDITED_AT_ONCE)).all()
             if rows:
                 after = (rows[-1].batch, rows[-1].seq)
-                where = (at, hand.instance, hand.round)
-                yield [AuditRow(*where, **{**r._mapping, "reason": r.reason or ""}) for r in rows]
+                yield [AuditRow(at, hand.instance, hand.round, *row) for row in rows]
             if len(rows) < AUDITED_AT_ONCE:
                 return
 

@@ -21,10 +21,14 @@ class Files:
 
     _db: Database
 
-    def store_files(self, hand: Hand, files: Sequence[File]) -> None:
-        """Add resolved files to the batch."""
+    def store_files(self, hand: Hand, files: Sequence[File], beyond: int = 0) -> int:
+        """Add resolved files to the batch; return the number of the last one.
+
+        ``beyond``: a number that was given before. Numbers only grow while a range goes on, though the records of what
+        is deleted meanwhile go.
+        """
         if not files:
-            return
+            return beyond
         file, db = self._db.t.mark_file, self._db
         given = as_rows(
             db,
@@ -40,10 +44,18 @@ class Files:
         with db.write() as c:
             prove(db, c, hand)
             last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == hand.batch)
-            base = c.execute(last).scalar_one()
+            base = max(beyond, c.execute(last).scalar_one())
             names = ("kind", "id", "vault", "key", "bytes", "etag")
             rows = select(literal(hand.batch), given.c.n + base, literal(hand.instance), *[given.c[n] for n in names])
             c.execute(insert(file).from_select(["batch", "seq", "instance", *names], rows))
+        return int(base) + len(files)
+
+    def last_file(self, hand: Hand) -> int:
+        """Return the number of the last file that is stored in the batch."""
+        file = self._db.t.mark_file
+        with self._db.read() as c:
+            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == hand.batch)
+            return int(c.execute(last).scalar_one())
 
     def drop_files(self, hand: Hand, refs: Iterable[Ref]) -> None:
         """Forget undone files of marks that were not claimed, or that are listed anew."""

@@ -6,8 +6,18 @@ No clock and no lock of its own: every call names the time in seconds, and the p
 from collections import deque
 
 from sexton.pace.model import Rate, Shared, Told, Window
-from sexton.pace.policy import FIRST, FIRST_REQUESTS, SLOW_SECONDS, grown, narrowed, page_keys, pause, refused, widened
-from sexton.storage.model import PAGE_KEYS
+from sexton.pace.policy import (
+    FIRST,
+    FIRST_PAGE,
+    FIRST_REQUESTS,
+    SLOW_SECONDS,
+    grown,
+    narrowed,
+    page_keys,
+    pause,
+    refused,
+    resized,
+)
 
 BURST_SECONDS = 0.25
 """How much of its share a worker that had nothing to send may catch up."""
@@ -45,12 +55,12 @@ class Lane:
         self.workers = 1
         self.used_at = now
         self.streak = 0
-        self._window = Window(FIRST_REQUESTS, PAGE_KEYS)
+        self._window = Window(FIRST_REQUESTS, FIRST_PAGE)
         self._bucket = Bucket(now)
         self._under_way = 0
         self._limited = False
         self._began_at = now
-        self._refused_at = self._narrowed_at = self._until = float("-inf")
+        self._refused_at = self._narrowed_at = self._sized_at = self._until = float("-inf")
         self._took: deque[tuple[float, int]] = deque()
         self._known: Shared | None = None
         self._cut = False
@@ -93,7 +103,7 @@ class Lane:
 
     def took(self, sent: float, now: float, keys: int) -> None:
         """Hear that all keys of a request were dealt with."""
-        self._sized(sent, now, full=self._under_way >= int(self._window.requests))
+        self._sized(sent, now, keys, full=self._under_way >= int(self._window.requests))
         self._ended(now, keys, 0)
         if self.streak and sent >= self._refused_at:
             self.streak = 0
@@ -102,7 +112,7 @@ class Lane:
     def refused(self, sent: float, now: float, keys: int, retry_after: float | None = None) -> None:
         """Hear that the store asked for patience, having dealt with so many of the keys."""
         if now - sent > SLOW_SECONDS:  # it ran out of time rather than of keys
-            self._sized(sent, now, full=False)
+            self._sized(sent, now, keys, full=False)
         self._ended(now, keys, 1)
         self._congested(sent, now, keys, retry_after)
 
@@ -111,16 +121,22 @@ class Lane:
         self._ended(now, 0, 1)
         if sent >= self._narrowed_at:
             self._window, self._narrowed_at = narrowed(self._window), now
+            self._sized_at = now
         self._congested(sent, now, 0, None)
 
-    def _sized(self, sent: float, now: float, *, full: bool) -> None:
-        """Learn from how long a request took, unless it was under way when the last lesson was drawn."""
-        if sent < self._narrowed_at:
+    def _sized(self, sent: float, now: float, keys: int, *, full: bool) -> None:
+        """Learn from how long a request took.
+
+        Once in the time that a request takes: those under way at the last lesson do not show what came of it. What is
+        left of a page is quick whatever the store has to do.
+        """
+        slow = now - sent > SLOW_SECONDS
+        if sent < (self._narrowed_at if slow else self._sized_at) or (not slow and 2 * keys < self.page_keys()):
             return
-        window = widened(self._window, now - sent, full=full)
-        if window.requests < self._window.requests or window.keys < self._window.keys:
-            self._narrowed_at = now
-        self._window = window
+        window = resized(self._window, now - sent, full=full)
+        if window != self._window:
+            self._window, self._sized_at = window, now
+            self._narrowed_at = now if slow else self._narrowed_at
 
     def _ended(self, now: float, keys: int, throttled: int) -> None:
         self._under_way -= 1

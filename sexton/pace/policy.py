@@ -30,10 +30,11 @@ FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.25, 8.0
 """Waits between requests that a store refuses one after the other: twice as long each time."""
 PATIENCE_SECONDS = 60.0
 """The longest ``Retry-After`` that is honoured; a store that means more is asked once in a while."""
-LEAST_PAGE = 250
+LEAST_PAGE = 125
 PAGE_SECONDS = 0.15
 """A request carries this much of a worker's rate, within ``LEAST_PAGE`` and ``PAGE_KEYS``."""
-FIRST_REQUESTS, MOST_REQUESTS = 4.0, 64.0
+FIRST_PAGE = 250.0
+FIRST_REQUESTS, MOST_REQUESTS = 8.0, 64.0
 QUICK_SECONDS, SLOW_SECONDS = 1.0, 3.0
 """Requests quicker than the one allow for more at once, those slower than the other for fewer: they end at 10 s."""
 THROTTLED = "THROTTLED"
@@ -82,13 +83,18 @@ def pause(streak: int, workers: int = 1, retry_after: float | None = None) -> fl
     return max(own, min(retry_after or 0.0, PATIENCE_SECONDS))
 
 
-def widened(window: Window, seconds: float, *, full: bool) -> Window:
+def resized(window: Window, seconds: float, *, full: bool) -> Window:
     """Return the window after a request that took so long; ``full``: all that it allows was under way."""
     if seconds > SLOW_SECONDS:
         return narrowed(window, 0.7)
     if seconds > QUICK_SECONDS:
-        return window
-    return Window(min(MOST_REQUESTS, window.requests + full), min(float(PAGE_KEYS), window.keys * 1.2))
+        # As many keys, in more and smaller requests: stores work on requests side by side, on their keys in turn.
+        more = min(MOST_REQUESTS, window.requests * 1.25) if full else window.requests
+        keys = max(float(LEAST_PAGE), window.keys * window.requests / more)
+        return window if keys == window.keys else Window(more, keys)
+    if full and window.requests < MOST_REQUESTS:
+        return Window(min(MOST_REQUESTS, window.requests * 1.5), window.keys)
+    return Window(window.requests, min(float(PAGE_KEYS), window.keys * 1.5))
 
 
 def narrowed(window: Window, share: float = 0.5) -> Window:

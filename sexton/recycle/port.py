@@ -64,8 +64,12 @@ class Marks(Protocol):
         """Return the next due marks after the cursor, in the order they fell due."""
         ...
 
-    def store_files(self, hand: Hand, files: Sequence[File]) -> None:
-        """Add resolved files to the batch."""
+    def store_files(self, hand: Hand, files: Sequence[File], beyond: int = 0) -> int:
+        """Add resolved files to the batch, numbered beyond a number; return the number of the last one."""
+        ...
+
+    def last_file(self, hand: Hand) -> int:
+        """Return the number of the last file that is stored in the batch."""
         ...
 
     def held(self, hand: Hand, refs: Sequence[Ref], above: Mapping[Ref, Set[Ref]]) -> Mapping[Ref, str]:

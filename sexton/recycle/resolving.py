@@ -16,14 +16,14 @@ from sexton.marks.model import CHUNK_MARKS, DueMark, Expansion, Fenced, File, Ha
 from sexton.marks.policy import Unplaced, places
 from sexton.owner.port import Owner, OwnerSilent
 from sexton.pace.policy import THROTTLED
+from sexton.recycle.holding import Holding
 from sexton.recycle.keepers import IN_USE, LIVE, OWNER_BUSY
 from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT
 from sexton.recycle.port import Marks
-from sexton.recycle.sweep import Holding
 from sexton.storage.model import Listed
 from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
 
-CHUNK_FILES = 20_000
+CHUNK_FILES = 5_000
 """Files after which a chunk is claimed although it could hold more marks."""
 STORE_FILES = 5_000
 """Files stored by one statement."""
@@ -37,7 +37,9 @@ First = tuple[Sequence[Listed], Iterator[Sequence[Listed]]]
 class Chunk:
     """What resolving a chunk gave."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: int = 0) -> None:
+        """``last``: the number of the last file that is stored."""
+        self.last = last
         self.seen = 0
         self.files = 0
         self.resolved: list[DueMark] = []
@@ -64,12 +66,15 @@ class Resolver:
         self._ahead = listings
         self._pool = ThreadPoolExecutor(listings, thread_name_prefix="list")
 
-    def resolve(self, hand: Hand, holding: Holding, due: Sequence[DueMark], *, claimed: bool = False) -> Chunk:
+    def resolve(
+        self, hand: Hand, holding: Holding, due: Sequence[DueMark], last: int = 0, *, claimed: bool = False
+    ) -> Chunk:
         """Store the files of marks, up to a chunk's worth; ``chunk.seen`` says of how many marks.
 
-        ``claimed``: they are ours already and looked at for the second time, so nobody is asked to let go.
+        ``last``: the number of the last file that this range stored. ``claimed``: they are ours already and looked at
+        for the second time, so nobody is asked to let go.
         """
-        chunk = Chunk()
+        chunk = Chunk(last)
         due = _worth(due)
         try:
             live = self._owner.live(hand.instance, due, holding.prove)
@@ -98,7 +103,7 @@ class Resolver:
                 buffer = self._files(hand, holding, chunk, mark, told.get(mark.ref), first, buffer)
             if chunk.files >= CHUNK_FILES:
                 break
-        self._marks.store_files(hand, buffer)
+        chunk.last = self._marks.store_files(hand, buffer, chunk.last)
         try:
             self._marks.quarantine(hand, chunk.problems)
         except GuardBusy:
@@ -227,11 +232,11 @@ class Resolver:
                     buffer += [File(mark.kind, mark.id, name, *found_there) for found_there in page]
                     chunk.files += len(page)
                     if len(buffer) >= STORE_FILES:
-                        self._marks.store_files(hand, buffer)
+                        chunk.last = self._marks.store_files(hand, buffer, chunk.last)
                         buffer = []
         except (UnknownVault, VaultFault) as e:
             if isinstance(e, VaultFault):
-                holding.faults[name] = e.reason
+                holding.fault(name, e.reason)
                 chunk.held[f"{HELD_BY_VAULT}{e.vault}: {e.reason}"] += 1
             else:
                 chunk.problems.append(Problem(mark, Reason.UNKNOWN_VAULT, str(e)))

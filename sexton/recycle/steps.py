@@ -5,24 +5,26 @@ Every step can run twice. Nothing here decides what may go: the claim does; and 
 of claimed marks.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
-from itertools import groupby
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from sexton.audit.port import Audit
 from sexton.control.port import Gate
-from sexton.crashpoints import reached
 from sexton.errors import GuardBusy
 from sexton.lease.port import Leases
-from sexton.marks.model import CHUNK_MARKS, Hand, Reason, Ref, Verdict
+from sexton.marks.model import CHUNK_MARKS, Hand, Reason, Ref
 from sexton.owner.port import Owner, OwnerSilent
+from sexton.recycle.concluding import Concluder
+from sexton.recycle.holding import PROOF_SECONDS, Holding
 from sexton.recycle.keepers import LIVE, OWNER_BUSY
 from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT, AdoptOrder, Cursor, Opened, RangeOrder, RangeReceipt
 from sexton.recycle.port import Marks
 from sexton.recycle.resolving import Chunk, Resolver
-from sexton.recycle.sweep import PROOF_SECONDS, Holding, Sweeper
+from sexton.recycle.sweep import Sweep, Sweeper
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 ANNOUNCED_AT_ONCE = 16
@@ -36,8 +38,37 @@ LATE_MARKS = 200
 FIRST = Ref("", "")
 LISTINGS_AT_ONCE = 8
 
+LAPS_AT_ONCE = 3
+"""Laps that are claimed and not settled: one is deleted, one comes before and one after it."""
+
 Pulse = Callable[[], None]
 """Called between pages; raises when the work should stop."""
+
+
+class _Lap(NamedTuple):
+    """Marks that were claimed together; ``last``: the number of the last of their files."""
+
+    refs: Sequence[Ref]
+    last: int
+
+
+@dataclass
+class _Go:
+    """How far a range has come."""
+
+    scanned: int
+    claimed: int
+    cursor: Cursor
+    held: Counter[str]
+    objects: int = 0
+    quarantined: int = 0
+    last: int = 0
+    finished: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether nothing more is to be claimed in this range."""
+        return self.finished or self.objects >= RANGE_OBJECTS
 
 
 class Recycler:
@@ -56,6 +87,7 @@ class Recycler:
     ) -> None:
         """``listings``: prefixes listed at the same time (``recycle_pool_parallelism``)."""
         self._resolver = Resolver(marks, vaults, owner, listings)
+        self._concluder = Concluder(marks, owner, audit)
         self._audit = audit
         self._marks = marks
         self._leases = leases
@@ -99,44 +131,59 @@ class Recycler:
         holding = Holding(self._leases, self._gate, order.lease, pulse)
         held = self._finish(hand, holding, order.upload_grace_seconds)
         claimed = self._marks.claimed_in(hand)
-        scanned, objects, finished, cursor = claimed, 0, False, order.after
-        quarantined = 0
-        while objects < RANGE_OBJECTS and not finished:
-            lap: list[Ref] = []
-            files = looked = 0
-            while max(files, looked) < LAP_FILES:
-                holding.prove()
-                room = min(CHUNK_MARKS, order.limit - claimed)
-                due = self._marks.due(hand.instance, order.kind, order.cutoff, cursor, room) if room > 0 else ()
-                if not due:
-                    finished = True
-                    break
-                chunk = self._resolver.resolve(hand, holding, due)
-                seen = due[: chunk.seen]
-                scanned += len(seen)
-                cursor = Cursor(ages_from=seen[-1].ages_from, id=seen[-1].id)
-                quarantined += len(chunk.problems)
-                taken = self._claim(hand, holding, order, chunk)
-                held += chunk.held
-                lap += taken
-                claimed += len(taken)
-                files += chunk.files
-                looked += chunk.seen
-            held += self._delete(hand, holding, lap, order.upload_grace_seconds)
-            objects += max(files, looked)
+        go = _Go(scanned=claimed, claimed=claimed, cursor=order.after, held=held)
+        with self._sweeper.begin(hand, holding) as sweep:
+            # What is claimed is deleted meanwhile, so that the store is busy while records are read and written.
+            open_: deque[_Lap] = deque()
+            while open_ or not go.ended:
+                if not go.ended and len(open_) < LAPS_AT_ONCE:
+                    open_.append(self._fill(hand, holding, order, go, sweep))
+                    if not sweep.tried(open_[0].last):
+                        continue
+                lap = open_.popleft()
+                sweep.wait_for(lap.last)
+                go.held += self._concluder.conclude(hand, holding, lap.refs, order.upload_grace_seconds)
+            sweep.finish()
         done = self._marks.done(hand, order.kind)
         told = RangeReceipt(
-            scanned=scanned,
-            claimed=claimed,
-            last=cursor,
-            finished=finished,
-            held=dict(held),
-            quarantined=quarantined,
+            scanned=go.scanned,
+            claimed=go.claimed,
+            last=go.cursor,
+            finished=go.finished,
+            held=dict(go.held),
+            quarantined=go.quarantined,
             faults=holding.faults,
             **done._asdict(),
         )
         self._marks.close_batch(hand, told)
         return told
+
+    def _fill(self, hand: Hand, holding: Holding, order: RangeOrder, go: _Go, sweep: Sweep) -> _Lap:
+        """Resolve and claim what is due next, a lap's worth; the sweep hears of each chunk of it."""
+        lap = _Lap([], go.last)
+        files = looked = 0
+        while max(files, looked) < LAP_FILES:
+            holding.prove()
+            room = min(CHUNK_MARKS, order.limit - go.claimed)
+            due = self._marks.due(hand.instance, order.kind, order.cutoff, go.cursor, room) if room > 0 else ()
+            if not due:
+                go.finished = True
+                break
+            chunk = self._resolver.resolve(hand, holding, due, go.last)
+            taken = self._claim(hand, holding, order, chunk)
+            go.last = chunk.last
+            sweep.claimed(chunk.last)
+            seen = due[: chunk.seen]
+            go.cursor = Cursor(ages_from=seen[-1].ages_from, id=seen[-1].id)
+            go.scanned += len(seen)
+            go.quarantined += len(chunk.problems)
+            go.claimed += len(taken)
+            go.held += chunk.held
+            lap = _Lap([*lap.refs, *taken], chunk.last)
+            files += chunk.files
+            looked += chunk.seen
+        go.objects += max(files, looked)
+        return lap
 
     def adopt(self, order: AdoptOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
         """Finish what earlier rounds claimed, then look once more at prefixes whose upload grace has passed."""
@@ -198,7 +245,7 @@ class Recycler:
                 self._vaults.get(hand.instance, name)
             except (VaultFault, UnknownVault) as e:
                 lost = {ref for ref in chunk.refs if name in chunk.vaults[ref]}
-                holding.faults[name] = getattr(e, "reason", Reason.UNKNOWN_VAULT)
+                holding.fault(name, getattr(e, "reason", Reason.UNKNOWN_VAULT))
                 self._keep(hand, chunk, lost, f"{HELD_BY_VAULT}{name}: {holding.faults[name]}")
         self._keep_live(hand, holding, chunk)
         if not chunk.resolved:
@@ -248,53 +295,20 @@ class Recycler:
                 try:
                     self._vaults.get(hand.instance, place.vault).abort_uploads(str(place.prefix))
                 except (VaultFault, UnknownVault) as e:
-                    holding.faults[place.vault] = getattr(e, "reason", Reason.UNKNOWN_VAULT)
+                    holding.fault(place.vault, getattr(e, "reason", Reason.UNKNOWN_VAULT))
                     self._keep(hand, chunk, {ref}, f"{HELD_BY_VAULT}{place.vault}: {holding.faults[place.vault]}")
                     break
 
     def _delete(self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[str]:
         """Delete the files of claimed marks and settle what became of them; return who keeps what was not settled."""
         self._sweeper.sweep(hand, holding)
-        return self._conclude(hand, holding, refs, upload_grace_seconds)
+        return self._concluder.conclude(hand, holding, refs, upload_grace_seconds)
 
     def _finish(self, hand: Hand, holding: Holding, upload_grace_seconds: int) -> Counter[str]:
         """Delete and settle whatever the batch has claimed; return who keeps what was not settled."""
         self._sweeper.sweep(hand, holding)
         after, kept = FIRST, Counter[str]()
         while refs := self._marks.claimed_refs(hand, after, CHUNK_MARKS):
-            kept += self._conclude(hand, holding, refs, upload_grace_seconds)
+            kept += self._concluder.conclude(hand, holding, refs, upload_grace_seconds)
             after = refs[-1]
         return kept
-
-    def _conclude(self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[str]:
-        """Tell the audit, then settle."""
-        untold = self._tell_audit(hand, holding, refs)
-        refs = [ref for ref in refs if ref not in untold]
-        for start in range(0, len(refs), CHUNK_MARKS):
-            holding.prove()
-            self._settle(hand, refs[start : start + CHUNK_MARKS], upload_grace_seconds)
-        return Counter(untold.values())
-
-    def _tell_audit(self, hand: Hand, holding: Holding, refs: Sequence[Ref]) -> dict[Ref, str]:
-        """Write down what became of each file, before its record goes; return the marks whose records must stay."""
-        untold: dict[Ref, str] = {}
-        for rows in self._marks.outcomes(hand, refs):
-            for _, group in groupby(sorted(rows, key=lambda r: r.vault), key=lambda r: r.vault):
-                holding.prove()
-                part = list(group)
-                try:
-                    self._audit.write(part)
-                except (VaultFault, UnknownVault) as e:
-                    reason = holding.faults[part[0].vault] = getattr(e, "reason", Reason.UNKNOWN_VAULT)
-                    untold |= {Ref(r.kind, r.id): f"{HELD_BY_VAULT}{part[0].vault}: {reason}" for r in part}
-        reached("audit.written")
-        return untold
-
-    def _settle(self, hand: Hand, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
-        """Files, then the owner's records, then the marks."""
-        standings = self._marks.standings(hand, refs)
-        gone = [ref for s in standings if s.verdict is Verdict.GONE for ref in (s.ref, *s.absorbed)]
-        if gone:
-            self._owner.forget(hand.instance, hand.batch, gone)
-            reached("owner.forgot")
-        self._marks.settle(hand, standings, upload_grace_seconds)

@@ -1,85 +1,54 @@
-"""Delete the stored files of a batch, page by page, several pages at once; prove lease and vault before each page."""
+"""Delete the stored files of a batch, page by page, several pages at once; prove lease and vault before each page.
+
+It runs beside the thread that claims and settles, so that the store is busy while records are written.
+"""
 
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from types import TracebackType
+from typing import Self
 
-from sexton.control.policy import vault_allowed
-from sexton.control.port import Gate
 from sexton.crashpoints import reached
 from sexton.errors import BadInput
-from sexton.lease.model import Lease
-from sexton.lease.port import Leases
 from sexton.marks.model import Hand, Reason
 from sexton.pace.model import Answer, Piece
 from sexton.pace.policy import THROTTLED, Patience
 from sexton.pace.port import Pacer, Unpaced
+from sexton.recycle.holding import Holding
 from sexton.recycle.port import Marks
 from sexton.storage.model import KeyResult, Outcome
-from sexton.storage.port import NOT_LISTED, UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
+from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
-PROOF_SECONDS = 5.0
-"""A lease is renewed at least this often, and no page begins on an older proof. A request takes at most 15 s (connect
-and read timeouts) and a page is one request but for keys that XML cannot hold: it ends before a lease of 60 s does."""
 LOOK_SECONDS = 0.5
 """While pages wait for their turn, a stop, a cancel or a lost lease is noticed after this."""
 AHEAD_PAGES = 32
 """Pages read ahead, so that a place that waits does not hold up the others."""
 
 
-class Holding:
-    """A lease in use: renewed as the work goes on, never older than ``PROOF_SECONDS`` when it counts.
-
-    With it goes what an operator says about the instance and its vaults.
-    """
-
-    def __init__(self, leases: Leases, gate: Gate, lease: Lease, pulse: Callable[[], None]) -> None:
-        self._leases = leases
-        self._gate = gate
-        self._lease = lease
-        self._pulse = pulse
-        self._proved = float("-inf")
-        self._vaults: frozenset[str] = frozenset()
-        self.faults: dict[str, str] = {}
-        """Vaults that were left alone during this range, and why."""
-        self.left: set[tuple[int, int]] = set()
-        """Files (batch, seq) that the store refuses while it takes others; left alone for the rest of this range."""
-        self._lock = threading.Lock()
-
-    def prove(self) -> None:
-        """Renew when the last proof is too old; then say that we live, which raises when the work should stop."""
-        self.prove_lease()
-        self._pulse()
-
-    def prove_lease(self) -> None:
-        """Renew when the last proof is too old. May be called from any thread; raises ``LeaseLost`` or ``Halted``."""
-        with self._lock:
-            before = time.monotonic()
-            if before - self._proved >= PROOF_SECONDS:
-                self._leases.renew(self._lease)
-                self._vaults = self._gate.check(self._lease.instance)
-                self._proved = before
-
-    def check_vault(self, vault: str) -> None:
-        """Raise ``VaultFault`` NOT_LISTED where the vault whitelist leaves the vault out."""
-        if not vault_allowed(self._vaults, self._lease.instance, vault):
-            raise VaultFault(vault, NOT_LISTED, "other vaults are on the vault whitelist; see: sexton lists show")
-
-
 class Sweeper:
     """Deletes with a pool of threads shared by all ranges of the process, at the pace the stores take."""
 
-    def __init__(self, marks: Marks, vaults: Vaults, threads: int, pacer: Pacer | None = None) -> None:
-        self._marks = marks
-        self._vaults = vaults
-        self._threads = threads
+    def __init__(
+        self, marks: Marks, vaults: Vaults, threads: int, pacer: Pacer | None = None, *, beside: bool = True
+    ) -> None:
+        """``threads``: requests at once. ``beside``: whether sweeps run in threads of their own; else in ``wait_for``."""
+        self.marks = marks
+        self.beside = beside
+        self.threads = threads
         self.pacer = pacer or Unpaced()
+        self._vaults = vaults
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
         self.in_flight: Counter[tuple[str, str]] = Counter()
         """Pages being deleted now, by (instance, vault); for the metrics of this process."""
         self._lock = threading.Lock()
+
+    def begin(self, hand: Hand, holding: Holding) -> "Sweep":
+        """Return a sweep through the batch, to be used as a context: it runs beside it until it is told all."""
+        return Sweep(self, hand, holding)
 
     def sweep(self, hand: Hand, holding: Holding) -> None:
         """Try every undone file of claimed marks of the batch; outcomes are stored per page.
@@ -88,7 +57,9 @@ class Sweeper:
         throttles, or does not answer, is tried again after growing waits; a vault that takes nothing for long is left
         alone too.
         """
-        _Sweep(self._marks, self, self._threads, hand, holding).run()
+        with self.begin(hand, holding) as sweep:
+            sweep.claimed(self.marks.last_file(hand))
+            sweep.finish()
 
     def submit(self, hand: Hand, holding: Holding, piece: Piece) -> Future[Sequence[KeyResult]]:
         """Delete the piece in the pool; the pacer has said that it may be sent."""
@@ -131,84 +102,145 @@ class Sweeper:
             self.in_flight[instance, vault] += pages
 
 
-class _Sweep:
-    """One go through the undone files of a batch: what waits for its turn, what is under way, what is given up."""
+class Sweep:
+    """One go through the undone files of a batch, while more of them are claimed.
 
-    def __init__(self, marks: Marks, sweeper: Sweeper, threads: int, hand: Hand, holding: Holding) -> None:
-        self._marks, self._sweeper, self._threads = marks, sweeper, threads
-        self._hand, self._holding = hand, holding
+    What raises there (a lost lease, a halt, a database that does not answer) raises here as well, at the next call.
+    """
+
+    def __init__(self, sweeper: Sweeper, hand: Hand, holding: Holding) -> None:
+        self._sweeper, self._hand, self._holding = sweeper, hand, holding
         self._waiting: deque[Piece] = deque()
         self._flying: dict[Future[Sequence[KeyResult]], tuple[Piece, float]] = {}
         self._patience: dict[str, Patience] = {}
-        self._faulty = {name: reason for name, reason in holding.faults.items() if reason == THROTTLED}
-        self._after, self._more = 0, True
+        self._faulty = {vault for vault, reason in holding.faults.items() if reason == THROTTLED}
+        self._read_to = 0
+        self._claimed_to, self._tried_to, self._all, self._stop = 0, 0, False, False
+        self._work, self._news = threading.Event(), threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sweep")
+        self._running: Future[None] = Future()
 
-    def run(self) -> None:
+    def __enter__(self) -> Self:
+        if self._sweeper.beside:
+            self._running = self._thread.submit(self._run)
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        """Stop, unless it has ended: pages under way cannot be called back, so their outcomes are still stored."""
+        self._stop = True
+        self._work.set()
+        self._thread.shutdown()
+        self._end()
+
+    def claimed(self, to: int) -> None:
+        """Say that all files of the batch up to this one are claimed now, or never will be."""
+        self._check()
+        self._claimed_to = to
+        self._work.set()
+
+    def wait_for(self, to: int) -> None:
+        """Wait until every file up to this one was tried, or is left alone."""
+        while not self.tried(to):
+            if self._sweeper.beside:
+                self._news.wait(LOOK_SECONDS)
+                self._news.clear()
+            else:
+                self._turn()
+            self._holding.prove()
+
+    def tried(self, to: int) -> bool:
+        """Tell whether every file up to this one was tried, or is left alone."""
+        self._check()
+        return self._tried_to >= to
+
+    def finish(self) -> None:
+        """Wait until all that was claimed is tried; nothing more will be."""
+        self.wait_for(self._claimed_to)
+        self._all = True
+        self._work.set()
+        if self._sweeper.beside:
+            self._running.result()
+
+    def _check(self) -> None:
+        if self._running.done():
+            self._running.result()
+
+    def _run(self) -> None:
         try:
-            while self._more or self._waiting or self._flying:
-                room = self._more and len(self._waiting) < AHEAD_PAGES
-                if room:
-                    self._read()
-                self._land(0.0 if room else self._start())
+            while not (self._stop or self._all):
+                self._turn()
         finally:
-            # Stopped in the middle: pages under way cannot be called back, so their outcomes are still stored.
-            for future, (piece, _) in self._flying.items():
-                if future.exception() is None:
-                    self._marks.record(self._hand, piece.page, future.result())
-            self._holding.faults |= self._faulty
+            self._end()
+            self._news.set()
+
+    def _turn(self) -> None:
+        """Send what may be sent, wait until something happens, and store what came back."""
+        room = self._read_to < self._claimed_to and len(self._waiting) < AHEAD_PAGES
+        if room:
+            self._read()
+        soon = self._start()
+        if not room:
+            self._work.wait(soon)
+        self._work.clear()
+        self._land()
+
+    def _end(self) -> None:
+        """Stopped in the middle: pages under way cannot be called back, so their outcomes are still stored."""
+        while self._flying:
+            future, (piece, _) = self._flying.popitem()
+            if future.exception() is None:
+                self._sweeper.marks.record(self._hand, piece.page, future.result())
 
     def _read(self) -> None:
-        pages = self._marks.pages(self._hand, self._after)
-        self._more = bool(pages)
+        to = self._claimed_to
+        pages = self._sweeper.marks.pages(self._hand, self._read_to)
+        self._read_to = max((page.seqs[-1] for page in pages), default=to)
         for page in pages:
-            self._after = max(self._after, page.seqs[-1])
             kept = [n for n, seq in enumerate(page.seqs) if (self._hand.batch, seq) not in self._holding.left]
             if not kept or page.vault in self._faulty:
                 continue
             try:
                 places = self._sweeper.pacer.places(self._hand.instance, page.vault, page.keys)
             except UnknownVault:
-                self._faulty[page.vault] = Reason.UNKNOWN_VAULT
+                self._give_up(page.vault, Reason.UNKNOWN_VAULT)
             else:
                 whole = Piece(page, places)
                 self._waiting.append(whole if len(kept) == len(places) else whole.part(kept))
-        self._start()
 
     def _start(self) -> float:
         """Send what may be sent now; return the seconds after which to look again."""
-        pacer, soon = self._sweeper.pacer, LOOK_SECONDS
+        pacer, soon, threads = self._sweeper.pacer, LOOK_SECONDS, self._sweeper.threads
         busy: set[str] = set()
         kept: list[Piece] = []
-        while self._waiting and len(self._flying) < self._threads:
+        while self._waiting and len(self._flying) < threads:
             piece = self._waiting.popleft()
             vault = piece.page.vault
-            while piece.page.keys and vault not in self._faulty and len(self._flying) < self._threads:
+            while piece.page.keys and vault not in self._faulty and len(self._flying) < threads:
                 if piece.places[0] in busy:  # looked at first, as it costs next to nothing
                     break
                 keys = pacer.page_keys(piece.places[0])
                 charge = Counter(piece.places[:keys])
                 if not busy.isdisjoint(charge):
                     break
-                self._holding.prove()
+                self._holding.prove_lease()
                 now = time.monotonic()
                 if wait_ := pacer.ask(charge, now):
                     soon = min(soon, wait_)
                     busy.update(charge)
                     break
                 next_, piece = piece.cut(keys)
-                self._flying[self._sweeper.submit(self._hand, self._holding, next_)] = next_, now
+                future = self._sweeper.submit(self._hand, self._holding, next_)
+                self._flying[future] = next_, now
+                future.add_done_callback(lambda _: self._work.set())
             if piece.page.keys and vault not in self._faulty:
                 kept.append(piece)
         self._waiting.extendleft(reversed(kept))
         return soon
 
-    def _land(self, seconds: float) -> None:
-        """Wait for pages and store their outcomes; what was refused waits for another turn."""
-        done, _ = wait(self._flying, timeout=seconds, return_when=FIRST_COMPLETED)
-        if not self._flying and self._waiting:
-            time.sleep(seconds)
-        self._holding.prove()
-        for future in done:
+    def _land(self) -> None:
+        """Store the outcomes of pages that came back; what was refused waits for another turn."""
+        self._holding.prove_lease()
+        for future in [f for f in self._flying if f.done()]:
             piece, sent = self._flying.pop(future)
             vault = piece.page.vault
             patience = self._patience.setdefault(vault, Patience())
@@ -222,22 +254,30 @@ class _Sweep:
                 self._again(piece, patience.lost(sent, time.monotonic()) if reason == UNREACHABLE else reason)
                 continue
             reached("files.deleted")
-            self._marks.record(self._hand, piece.page, results)
+            self._sweeper.marks.record(self._hand, piece.page, results)
             refused = [n for n, r in enumerate(results) if r.outcome is Outcome.THROTTLED]
             if len(refused) < len(results):
                 patience.taken()
             if refused:
                 fault = patience.refused(time.monotonic()) if len(refused) == len(results) else None
                 self._again(piece.refused(refused), fault)
+        flying = (piece.page.seqs[0] for piece, _ in self._flying.values())
+        waiting = (piece.page.seqs[0] for piece in self._waiting if piece.page.vault not in self._faulty)
+        self._tried_to = min(chain(flying, waiting), default=self._read_to + 1) - 1
+        self._news.set()
 
     def _again(self, piece: Piece, fault: str | None) -> None:
         """Put a piece back to be tried again, unless its vault, or it, is given up."""
         if fault is not None:
-            self._faulty[piece.page.vault] = fault
+            self._give_up(piece.page.vault, fault)
         elif piece.hopeless:
             self._holding.left.update((self._hand.batch, seq) for seq in piece.page.seqs)
         else:
             self._waiting.append(piece)
+
+    def _give_up(self, vault: str, reason: str) -> None:
+        self._faulty.add(vault)
+        self._holding.fault(vault, reason)
 
 
 def _delete(vault: Vault, keys: Sequence[str], etags: Sequence[str]) -> Sequence[KeyResult]:

@@ -18,7 +18,7 @@ from tests.rig import Rig, listing, put
 @pytest.fixture(autouse=True)
 def _every_proof_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 5 s passed between any two pages."""
-    monkeypatch.setattr("sexton.recycle.sweep.PROOF_SECONDS", 0.0)
+    monkeypatch.setattr("sexton.recycle.holding.PROOF_SECONDS", 0.0)
 
 
 def fill(rig: Rig, root: Path, marks: int = 30, vault: str = "disk") -> None:
@@ -103,7 +103,7 @@ def test_r33_a_stop_between_claim_and_delete_lets_no_file_go_and_start_finishes_
 def test_a_stop_that_comes_just_before_the_claim_keeps_everything_unclaimed(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.sweep.PROOF_SECONDS", 5.0)  # only the claim itself can see it
+    monkeypatch.setattr("sexton.recycle.holding.PROOF_SECONDS", 5.0)  # only the claim itself can see it
     root = rig.local(tmp_path / "v")
     fill(rig, root)
 

@@ -109,7 +109,7 @@ class TestHolds:
 def test_after_observe_a_running_round_deletes_nothing_more(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.sweep.PROOF_SECONDS", 0.0)
+    monkeypatch.setattr("sexton.recycle.holding.PROOF_SECONDS", 0.0)
     root = rig.local(tmp_path / "v")
     for n in range(5):
         mark(rig, root, f"m{n}")

@@ -34,7 +34,7 @@ class Process(Rig):
     """One worker process: once it is dead nothing more of it reaches the database."""
 
     def __init__(self, url: str, *, barrier: bool = False) -> None:
-        super().__init__(url, threads=1)
+        super().__init__(url, threads=1, beside=False)  # so that an example is the same each time
         if barrier:
             self.owner = Barrier(self.db)
             self.recycler = self.recycler_of(self.owner)

@@ -16,7 +16,7 @@ from sexton.crashpoints import NAMES
 from sexton.db import schema
 from sexton.db.schema import init as schema_init
 from sexton.marks import remove, resolve
-from sexton.recycle import resolving, steps, sweep
+from sexton.recycle import holding, resolving, steps
 from sexton.storage import local
 from tests.fault import operations as op
 from tests.fault.conclusion import conclude
@@ -193,6 +193,6 @@ def _sizes(history: History) -> Iterator[None]:
             for name, size in sizes.items():
                 patch.setattr(module, name, size)
         if history.strict:  # a lease is renewed before each page, not only when its proof is 5 s old
-            patch.setattr(sweep, "PROOF_SECONDS", 0.0)
+            patch.setattr(holding, "PROOF_SECONDS", 0.0)
         patch.setattr(schema, "init", lambda *_: None)  # the template has the schema; no worker brings it
         yield

@@ -182,7 +182,7 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
 async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.sweep.PROOF_SECONDS", 0.2)
+    monkeypatch.setattr("sexton.recycle.holding.PROOF_SECONDS", 0.2)
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 1_000)
 

@@ -1,0 +1,57 @@
+"""What follows a deletion: the audit is told, the owner's records go, then the marks."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+
+from sexton.audit.port import Audit
+from sexton.crashpoints import reached
+from sexton.marks.model import CHUNK_MARKS, Hand, Reason, Ref, Verdict
+from sexton.owner.port import Owner
+from sexton.recycle.holding import Holding
+from sexton.recycle.model import HELD_BY_VAULT
+from sexton.recycle.port import Marks
+from sexton.storage.port import UnknownVault, VaultFault
+
+
+class Concluder:
+    """Concludes for one worker. Safe for several ranges at once."""
+
+    def __init__(self, marks: Marks, owner: Owner, audit: Audit) -> None:
+        self._marks = marks
+        self._owner = owner
+        self._audit = audit
+
+    def conclude(self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[str]:
+        """Tell the audit, then settle."""
+        untold = self._tell_audit(hand, holding, refs)
+        refs = [ref for ref in refs if ref not in untold]
+        for start in range(0, len(refs), CHUNK_MARKS):
+            holding.prove()
+            self._settle(hand, refs[start : start + CHUNK_MARKS], upload_grace_seconds)
+        return Counter(untold.values())
+
+    def _tell_audit(self, hand: Hand, holding: Holding, refs: Sequence[Ref]) -> dict[Ref, str]:
+        """Write down what became of each file, before its record goes; return the marks whose records must stay."""
+        untold: dict[Ref, str] = {}
+        for rows in self._marks.outcomes(hand, refs):
+            for _, group in groupby(sorted(rows, key=lambda r: r.vault), key=lambda r: r.vault):
+                holding.prove()
+                part = list(group)
+                try:
+                    self._audit.write(part)
+                except (VaultFault, UnknownVault) as e:
+                    reason = getattr(e, "reason", Reason.UNKNOWN_VAULT)
+                    holding.fault(part[0].vault, reason)
+                    untold |= {Ref(r.kind, r.id): f"{HELD_BY_VAULT}{part[0].vault}: {reason}" for r in part}
+        reached("audit.written")
+        return untold
+
+    def _settle(self, hand: Hand, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
+        """Files, then the owner's records, then the marks."""
+        standings = self._marks.standings(hand, refs)
+        gone = [ref for s in standings if s.verdict is Verdict.GONE for ref in (s.ref, *s.absorbed)]
+        if gone:
+            self._owner.forget(hand.instance, hand.batch, gone)
+            reached("owner.forgot")
+        self._marks.settle(hand, standings, upload_grace_seconds)
