@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sexton.pace.lane import Bucket, Lane
 from sexton.pace.model import Answer, Rate, Told
-from sexton.pace.policy import LEAST_PAGE, PAGE_SECONDS, PLACES_A_VAULT, folder, root
+from sexton.pace.policy import CAPPED_PAGE_SECONDS, PLACES_A_VAULT, folder, root
 from sexton.pace.port import Shares
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 
@@ -73,7 +73,7 @@ class SharedPacer:
         with self._lock:
             lane, cap = self._lanes.get(place), self._cap(self._root_of[place])
             most = lane.page_keys() if lane else PAGE_KEYS
-            return most if cap is None else int(min(most, max(LEAST_PAGE, cap * PAGE_SECONDS)))
+            return most if cap is None else int(min(most, max(1, cap * CAPPED_PAGE_SECONDS)))
 
     def ask(self, charge: Mapping[str, int], now: float) -> float:
         self._exchange(charge, now)

@@ -33,6 +33,8 @@ PATIENCE_SECONDS = 60.0
 LEAST_PAGE = 125
 PAGE_SECONDS = 0.15
 """A request carries this much of a worker's rate, within ``LEAST_PAGE`` and ``PAGE_KEYS``."""
+CAPPED_PAGE_SECONDS = 1.0
+"""A request carries at most this much of what an operator allows."""
 FIRST_PAGE = 250.0
 FIRST_REQUESTS, MOST_REQUESTS = 8.0, 64.0
 QUICK_SECONDS, SLOW_SECONDS = 1.0, 3.0

@@ -67,22 +67,46 @@ def test_waits_double_until_the_longest_and_a_store_that_names_its_own_is_obeyed
 
 
 def test_slow_requests_become_smaller_then_fewer_and_quick_ones_grow_back() -> None:
-    window, seen = Window(4, 1_000), []
+    window, seen = Window(4, 500), []
     for _ in range(6):
-        window = policy.widened(window, 5.0, full=True)
+        window = policy.resized(window, 5.0, full=True)
         seen.append((round(window.requests, 1), round(window.keys)))
 
-    assert seen == [(4, 700), (4, 490), (4, 343), (4, 250), (2.8, 250), (2.0, 250)]
-    assert policy.widened(Window(4, 1_000), 2.0, full=True) == Window(4, 1_000)
-    assert policy.widened(Window(4, 500), 0.1, full=True) == Window(5, 600)
-    assert policy.widened(Window(4, 500), 0.1, full=False) == Window(4, 600)
-    assert policy.narrowed(Window(1, 250)) == Window(1, 250)
+    assert seen == [(4, 350), (4, 245), (4, 171), (4, 125), (2.8, 125), (2.0, 125)]
+    assert policy.resized(Window(4, 500), 0.1, full=True) == Window(6, 500)
+    assert policy.resized(Window(4, 500), 0.1, full=False) == Window(4, 750)
+    assert policy.resized(Window(64, 500), 0.1, full=True) == Window(64, 750)
+    assert policy.narrowed(Window(1, 125)) == Window(1, 125)
 
 
-def test_a_page_has_250_to_1000_keys() -> None:
+def test_requests_that_are_neither_quick_nor_slow_become_more_and_smaller() -> None:
+    assert policy.resized(Window(8, 500), 2.0, full=True) == Window(10, 400)
+    assert policy.resized(Window(8, 500), 2.0, full=False) == Window(8, 500)
+    assert policy.resized(Window(8, 125), 2.0, full=True) == Window(8, 125)
+
+
+def test_what_was_under_way_at_the_last_change_and_what_is_left_of_a_page_teach_nothing() -> None:
+    lane = Lane("p", 0.0)
+    first = lane.page_keys()
+
+    def took(sent: float, now: float, keys: int) -> float:
+        for _ in range(64):
+            lane.send(keys)
+        lane.took(sent, now, keys)
+        for _ in range(63):
+            lane.unsent()
+        return lane._window.requests
+
+    assert took(0.0, 0.5, first // 3) == policy.FIRST_REQUESTS
+    assert took(0.0, 0.5, first) == policy.FIRST_REQUESTS * 1.5
+    assert took(0.4, 0.6, first) == policy.FIRST_REQUESTS * 1.5
+    assert took(0.5, 0.7, first) == policy.FIRST_REQUESTS * 2.25
+
+
+def test_a_page_has_125_to_1000_keys() -> None:
     pages = [policy.page_keys(Window(4, 1_000), share) for share in (1, 1_000, 4_000, 1e6)]
 
-    assert pages == [250, 250, 600, 1_000]
+    assert pages == [125, 150, 600, 1_000]
     assert policy.page_keys(Window(4, 300), 1e6) == 300
 
 
