@@ -12,6 +12,7 @@ from sexton.audit.policy import AuditFile
 from sexton.audit.port import AuditUnreadable
 from sexton.db.engine import Database
 from sexton.errors import BadInput
+from sexton.marks.batches import LATE
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
 COUNTED_FILES = 10_000
@@ -69,7 +70,7 @@ class AuditReader:
         """Yield rows of these keys or mark ids from the files that may hold what became of one claimed mark.
 
         A prefix is listed once more, under another batch than it was claimed in: so all batches are read that the
-        round of the claim had for such marks.
+        round of the claim had for such marks, and those of second looks since.
         """
         t = self._db.t
         spans, claimed_in = {}, []
@@ -84,7 +85,8 @@ class AuditReader:
                 spans[row.id] = (max(row.started_at, claim.claimed_at), min(ended, claim.until))
                 if row.started_at <= claim.claimed_at:
                     claimed_in.append(row.id)
-            its = and_(t.batch.c.round.in_(claimed_in), t.batch.c.kind.in_(claim.kinds))
+            looks = and_(t.batch.c.round.in_(spans), t.batch.c.kind == LATE)
+            its = or_(looks, and_(t.batch.c.round.in_(claimed_in), t.batch.c.kind.in_(claim.kinds)))
             batches = {claim.batch, *c.execute(select(t.batch.c.id).where(its)).scalars()}
         return self._read(claim.instance, lambda vault: _of_rounds(vault, claim.instance, spans, batches), names)
 

@@ -115,6 +115,20 @@ def uncovered(s: Scope, ids: Sequence[str]) -> list[str]:
     ]
 
 
+def covering(s: Scope, ids: Sequence[str]) -> set[str]:
+    """Return those that hold versions of a compacted rowset: without their record that would seem live again."""
+    rowset = s.t.rowsets
+    other = rowset.alias("other")
+    overlaps = and_(
+        other.c.tablet_id == rowset.c.tablet_id,
+        other.c.instance == rowset.c.instance,
+        other.c.state == State.COMPACTED,
+        other.c.first_version <= rowset.c.last_version,
+        other.c.last_version >= rowset.c.first_version,
+    )
+    return set(s.ids(select(rowset.c.id).where(s.mine(rowset.c.id, ids), exists().where(overlaps))))
+
+
 def forget(s: Scope, ids: Sequence[str], *states: State) -> None:
     """Remove the records of those that are in one of the states."""
     s.remove(s.t.rowsets.c.id, ids, s.t.rowsets.c.state.in_(states))

@@ -75,6 +75,8 @@ def hold_prefix(
     vault, _, prefix = place.partition("/")
     if not (vault and prefix):
         raise WrongUsage(f"{place!r} names no prefix; write VAULT/PREFIX; to hold all: sexton hold instance")
+    if "*" in prefix or "?" in prefix:
+        typer.echo("* and ? mean themselves in a prefix; everything that begins with it is held anyway", err=True)
     _place("prefix", instance, length, reason, as_json, vault=vault, prefix=prefix)
 
 

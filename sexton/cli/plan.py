@@ -1,23 +1,24 @@
 """`sexton plan`, `sexton apply`: see what would go, then let exactly that go."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sexton.cli.context import Json, controls, one_instance, opened
+from sexton.cli.context import Json, WrongUsage, controls, one_instance, opened
 from sexton.cli.output import dump
 from sexton.cli.plan_shown import cost, show_plan, show_plans
 from sexton.cli.report import end
 from sexton.recycle.model import Plan, RecycleRequest
-
-if TYPE_CHECKING:
-    pass
 
 
 def plan(
     instance: Annotated[str | None, typer.Argument(help="Default: the only instance.")] = None,
     as_list: Annotated[bool, typer.Option("--list", help="Make none; list those that were made.")] = False,
     last: Annotated[int, typer.Option(help="With --list: how many, newest first.", min=1, max=1_000)] = 20,
+    reject: Annotated[
+        int | None, typer.Option(metavar="PLAN", help="Refuse a plan that waits for somebody.", min=1, max=2**63 - 1)
+    ] = None,
+    reason: Annotated[str, typer.Option(help="With --reject: why.")] = "",
     as_json: Json = False,
 ) -> None:
     """Store and print what a round would delete now. Exit code 0: nothing to do, 2: something.
@@ -25,7 +26,9 @@ def plan(
     It has everything that is due, and names what no round would do unasked: what is over a limit of 24 hours, or due
     only because a retention was shortened. Whoever applies it has approved it.
 
-    `--list` shows plans and what became of them; one that waits for somebody is AWAITING_APPROVAL for 24 hours.
+    `--list` shows plans and what became of them; one that waits for somebody is AWAITING_APPROVAL for 24 hours, and is
+    then made anew. What waits only for the limit of 24 hours goes unasked once it fits: `--reject` keeps the kinds of a
+    plan that waits from going unasked for 7 days, or until a later plan with them is applied.
 
     Example: sexton plan shop
     """
@@ -34,6 +37,10 @@ def plan(
     from sexton.recycle.plans import PlanStore
     from sexton.registry.store import Registry
 
+    if reject is not None:
+        return _reject(reject, reason, as_json)
+    if reason:
+        raise WrongUsage("--reason goes with --reject PLAN")
     if as_list:
         return _list(instance, last, as_json)
     with opened() as (settings, db):
@@ -92,6 +99,8 @@ def apply(
         if not as_json:
             show_plan(found, cost(settings, db, found))
         if not yes:
+            if as_json:
+                raise WrongUsage("with --json nobody sees what is asked; look at the plan, then add --yes")
             typer.confirm(f"delete these files of {of} for good?", abort=True, err=True)
         request = RecycleRequest(instance=of, plan=plan, requested_by=whoami())
         report = run_round(settings, db, request, watch=not as_json)
@@ -110,6 +119,20 @@ def _list(instance: str | None, last: int, as_json: bool) -> None:
         dump([p.model_dump(mode="json") for p in found])
     else:
         show_plans(found)
+
+
+def _reject(plan: int, reason: str, as_json: bool) -> None:
+    from sexton.control.store import whoami
+    from sexton.recycle.plans import PlanStore
+
+    with opened() as (_, db):
+        row = PlanStore(db).reject(plan, reason, whoami())
+    if as_json:
+        dump(row.model_dump(mode="json"))
+        return
+    typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
+    typer.echo("a mark is taken back by its owner's undrop, or kept by: sexton hold mark INSTANCE KIND/ID")
+    typer.echo("these kinds go unasked again in 7 days, or when a later plan with them is applied")
 
 
 def _todo(plan: Plan, observes: bool) -> None:

@@ -59,6 +59,7 @@ def show_plans(rows: "Sequence[PlanRow]") -> None:
     for p in rows:
         if p.state == "AWAITING_APPROVAL":
             typer.echo(f"plan {p.id} waits for somebody since {stamp(p.since)} UTC: {p.awaits}")
+            typer.echo("  unanswered, it goes once it fits into the limit of 24 hours, or falls due by what was agreed")
 
 
 def _answer(p: "PlanRow") -> tuple[str, str]:
@@ -66,7 +67,7 @@ def _answer(p: "PlanRow") -> tuple[str, str]:
 
 
 def _about(count: int, estimated: bool) -> str:
-    return f"~{count}" if estimated else str(count)
+    return f"~{count:,}" if estimated else f"{count:,}"
 
 
 def _span(kind: object) -> tuple[str, str, str]:

@@ -48,19 +48,33 @@ def retry(
     instance: Instance,
     mark: Annotated[str | None, typer.Argument(metavar="[KIND/ID]", help="One mark.")] = None,
     reason: OfReason = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of the instance.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All of the instance, but CHANGED.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Let the next round try marks again: one, those of a reason, or all of the instance.
 
+    CHANGED is asked about, and not among all: an object was written anew after it was marked, and trying again deletes
+    what is there now.
+
     Example: sexton quarantine retry shop --reason DELETE_FAILED
     """
+    from sexton.marks.model import Reason
     from sexton.marks.quarantine import QuarantineStore
 
     if (mark is not None) + (reason is not None) + everything != 1:
         raise WrongUsage("name one mark as KIND/ID, or --reason, or --all; exactly one of them")
     named = ref(mark) if mark is not None else None
     with opened() as (_, db):
-        freed = QuarantineStore(db).retry(instance, ref=named, reason=_reason(reason))
+        store, of = QuarantineStore(db), _reason(reason)
+        changed = store.list(instance, Reason.CHANGED, named, limit=SHOWN) if of in (None, Reason.CHANGED) else ()
+        if changed and not everything and not yes:
+            for q in changed[:10]:
+                typer.echo(f"{q.kind}/{q.id}: {q.last_error or 'an object changed'}")
+            typer.confirm("written anew after they were marked; delete what is there now?", abort=True, err=True)
+        freed = store.retry(instance, ref=named, reason=of, but=Reason.CHANGED if everything else None)
+    if changed and everything:
+        left = f"{many(len(changed), 'mark')} with objects that were written anew stay set aside"
+        typer.echo(f"{left}; look first: sexton quarantine list {instance} --reason CHANGED")
     typer.echo(
         f"the next round of {instance} tries {many(freed, 'mark')} again" if freed else "nothing of that is set aside"
     )

@@ -43,8 +43,9 @@ def show_report(r: RoundReport) -> None:
     if r.quarantined:
         typer.echo(f"set aside in this round: {r.quarantined}; see: sexton quarantine list {r.instance}")
     if r.waiting:
-        typer.echo(f"claimed and not finished: {many(r.waiting, 'mark')}; the next round tries them again")
-    if r.error:
+        begun = f", {many(r.begun, 'object')} of them gone already and counted then" if r.begun else ""
+        typer.echo(f"claimed and not finished: {many(r.waiting, 'mark')}; the next round tries them again{begun}")
+    if r.error and r.error != r.state.lower():
         typer.echo(f"{'error' if r.state not in ('CANCELLED', 'STOPPED') else r.state.lower()}: {r.error}", err=True)
 
 

@@ -62,6 +62,9 @@ def _one(i: "InstanceStatus") -> None:
     for p in i.approvals:
         typer.echo(f"  waits for somebody since {when(p.since)}, until {when(p.expires_at)}: {', '.join(p.kinds)}")
         typer.echo(f"    {p.awaits}")
+    for cap in i.caps:
+        why = f" ({cap.reason})" if cap.reason else ""
+        typer.echo(f"  paced: no more than {cap.keys_per_second:,} keys/s in vault {cap.vault}{why}; see: sexton pace")
     if i.holds:
         typer.echo(f"  holds: {i.holds}; see: sexton holds {i.instance}")
     _last(i)

@@ -103,7 +103,7 @@ def build(dialect: str) -> Tables:
             **{"owner_txn": text, "lease_epoch": number, "batch": number, "claimed_at": instant, "swept_at": instant},
             **{"objects_gone": number, "bytes_gone": number},
             **{"quarantined_reason": text, "failures": number, "last_error": text, "next_try_at": instant},
-            **{"lacking": text, "absorbed": Boolean()},
+            **{"lacking": text, "absorbed": Boolean(), "claimed_in": number},
         ),
         mark_history=table(
             "mark_history",

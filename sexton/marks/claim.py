@@ -91,7 +91,13 @@ class Claims:
             c.execute(
                 update(mark)
                 .where(mark.c.instance == hand.instance, among(db, mark, claimed))
-                .values(state="CLAIMED", claimed_at=now, batch=hand.batch, lease_epoch=hand.lease.epoch)
+                .values(
+                    state="CLAIMED",
+                    claimed_at=now,
+                    batch=hand.batch,
+                    claimed_in=hand.batch,
+                    lease_epoch=hand.lease.epoch,
+                )
             )
             for why in {terms[ref].lacking for ref in free if ref in terms} - {None}:
                 its = among(db, mark, [ref for ref in free if ref in terms and terms[ref].lacking is why])
@@ -182,7 +188,7 @@ class Claims:
             return
         db, mark, file = self._db, self._db.t.mark, self._db.t.mark_file
         values: dict[str, Any] = {"state": "CLAIMED", "claimed_at": now, "batch": hand.batch, "absorbed": True}
-        values |= {"lease_epoch": hand.lease.epoch, "quarantined_reason": None}
+        values |= {"claimed_in": hand.batch, "lease_epoch": hand.lease.epoch, "quarantined_reason": None}
         c.execute(update(mark).where(mark.c.instance == hand.instance, among(db, mark, refs)).values(**values))
         c.execute(delete(file).where(file.c.instance == hand.instance, among(db, file, refs)))
 

@@ -3,9 +3,9 @@
 From FENCED on a commit and an undrop are refused, so what the owner says after it stays true until the claim.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import and_, delete, func, select, update
+from sqlalchemy import Text, and_, delete, func, literal, select, tuple_, update
 
 from sexton.db.engine import Database
 from sexton.guard import deciding
@@ -14,7 +14,7 @@ from sexton.marks.model import OWNERS_REASONS, DueMark, Hand, Reason, Ref
 from sexton.marks.rows import among, below, due_mark
 
 LOOKED_AT_ONCE = 10_000
-"""Marks set aside for their owner that one round asks it about."""
+"""Marks set aside for their owner about which it is asked together."""
 
 
 class Fencing:
@@ -67,12 +67,19 @@ class Fencing:
                 found.setdefault(Ref(row.parent_kind, row.parent_id), []).append(due_mark(row))
         return found
 
-    def set_aside_for_owner(self, instance: str) -> Sequence[DueMark]:
-        """Return marks that only their owner can free, so that it is asked whether it has."""
-        mark = self._db.t.mark
+    def set_aside_for_owner(self, instance: str) -> Iterator[Sequence[DueMark]]:
+        """Yield marks that only their owner can free, some thousands at a time, so that it is asked whether it has."""
+        mark, after = self._db.t.mark, Ref("", "")
         its = and_(mark.c.instance == instance, mark.c.quarantined_reason.in_([str(r) for r in OWNERS_REASONS]))
-        with self._db.read() as c:
-            return [due_mark(row) for row in c.execute(select(mark).where(its).limit(LOOKED_AT_ONCE))]
+        while True:
+            beyond = tuple_(mark.c.kind, mark.c.id) > tuple_(literal(after.kind, Text()), literal(after.id, Text()))
+            wanted = select(mark).where(its, beyond).order_by(mark.c.kind, mark.c.id).limit(LOOKED_AT_ONCE)
+            with self._db.read() as c:
+                found = [due_mark(row) for row in c.execute(wanted)]
+            if not found:
+                return
+            yield found
+            after = found[-1].ref
 
     def free(self, instance: str, refs: Collection[Ref]) -> None:
         """Bring back marks whose owner has mended the cause; claimed ones are looked at once more in this round."""

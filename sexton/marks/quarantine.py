@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sexton.db.engine import Database
 from sexton.errors import BadInput
 from sexton.guard import deciding
-from sexton.marks.model import DONE, RESOLVED_ANEW, SEVERAL, Ref
+from sexton.marks.model import DONE, RESOLVED_ANEW, SEVERAL, Reason, Ref
 from sexton.marks.tally import add
 from sexton.message import Message
 
@@ -59,8 +59,12 @@ class QuarantineStore:
             rows = c.execute(wanted.order_by(mark.c.instance, mark.c.kind, mark.c.id).limit(limit)).all()
         return [_value(r) for r in rows]
 
-    def retry(self, instance: str, *, ref: Ref | None = None, reason: str | None = None) -> int:
+    def retry(
+        self, instance: str, *, ref: Ref | None = None, reason: str | None = None, but: Reason | None = None
+    ) -> int:
         """Let the next round try marks again: one, those of a reason, or all of an instance; return how many.
+
+        ``but``: a reason whose marks stay where they are.
 
         Raises:
             UnknownInstance: no such instance.
@@ -72,6 +76,8 @@ class QuarantineStore:
             chosen = and_(chosen, self._is(ref))
         if reason is not None:
             chosen = and_(chosen, mark.c.quarantined_reason == reason)
+        if but is not None:
+            chosen = and_(chosen, mark.c.quarantined_reason != but)
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
             fresh = {"quarantined_reason": None, "failures": 0, "next_try_at": now, "lacking": None}
@@ -122,7 +128,7 @@ class QuarantineStore:
         made = {
             "claimed_at": func.coalesce(mark.c.claimed_at, literal(now, mark.c.claimed_at.type)),
             "gone_at": literal(now, mark.c.claimed_at.type),
-            "batch": func.coalesce(mark.c.batch, 0),
+            "batch": func.coalesce(mark.c.claimed_in, mark.c.batch, 0),
             "round": literal(0),
             "objects": mark.c.objects_gone + files,
             "bytes": mark.c.bytes_gone + size,

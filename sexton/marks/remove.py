@@ -166,9 +166,11 @@ class Removals:
         db, mark, history, file = self._db, self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
         names = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys")
         kept = (*names, "marked_at", "claimed_at", "absorbed")
-        constant = {"gone_at": now, "batch": hand.batch, "round": hand.round}
+        constant = {"gone_at": now, "round": hand.round}
+        claimed_in = func.coalesce(mark.c.claimed_in, hand.batch).label("batch")
         one = select(
             *[mark.c[n] for n in kept],
+            claimed_in,
             (mark.c.objects_gone + bindparam("objects", type_=BigInteger())).label("objects"),
             (mark.c.bytes_gone + bindparam("bytes", type_=BigInteger())).label("bytes"),
             *[literal(v, history.c[n].type).label(n) for n, v in constant.items()],
@@ -177,7 +179,7 @@ class Removals:
         with_them = [ref for m in gone for ref in m.absorbed]
         numbers += [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in with_them]
         upsert = (postgresql if db.dialect == "postgresql" else sqlite).insert(history)
-        told = upsert.from_select([*kept, "objects", "bytes", *constant], one)
+        told = upsert.from_select([*kept, "batch", "objects", "bytes", *constant], one)
         # An owner's REPEATABLE READ transaction may have marked a gone id anew: its snapshot showed no history yet.
         again = {n: told.excluded[n] for n in ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")}
         c.execute(told.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=again), numbers)

@@ -9,6 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, select, update
 
 from sexton.db.engine import Database
+from sexton.errors import BadInput
+from sexton.holds import REASON_CHARACTERS
 from sexton.message import Message
 from sexton.recycle import limits
 from sexton.recycle import policy as rules
@@ -16,17 +18,21 @@ from sexton.recycle.limits import DAY_MS
 from sexton.recycle.measure import Measure
 from sexton.recycle.model import Plan, Policy
 from sexton.recycle.port import PlanRefused
+from sexton.refusals import check_text
 
 EXPIRES_MS = DAY_MS
 """How long a plan waits for a person; then it is made anew, with the numbers of that day."""
-AWAITING, EXPIRED = "AWAITING_APPROVAL", "EXPIRED"
+AWAITING, EXPIRED, REPLACED, REJECTED = "AWAITING_APPROVAL", "EXPIRED", "REPLACED", "REJECTED"
+REJECTED_MS = 7 * DAY_MS
+"""How long kinds of a plan that was rejected do not go unasked, however well they fit into the limits by then."""
 
 
 class PlanRow(Message):
     """One plan in a list; instants in ms since 1970.
 
-    ``state`` is PLANNED, APPLYING, APPLIED, AWAITING_APPROVAL or EXPIRED; ``since`` says since when a person is waited
-    for, over all plans that followed one another without an answer.
+    ``state`` is PLANNED, APPLYING, APPLIED, AWAITING_APPROVAL, EXPIRED, REPLACED (by a plan with the numbers of a later
+    round) or REJECTED; ``since`` says since when a person is waited for, over all plans that followed one another
+    without an answer.
     """
 
     id: int
@@ -98,6 +104,40 @@ class Approvals:
         values = {"state": "APPLYING", "approved_by": by, "approved_at": self._db.now(c)}
         c.execute(update(t).where(t.c.id == plan).values(**values))
 
+    def reject(self, plan: int, why: str, by: str) -> PlanRow:
+        """Refuse a plan that waits for a person: its kinds do not go unasked for 7 days, or until a later plan goes.
+
+        Raises:
+            BadInput: no reason is given.
+            PlanRefused: the plan does not wait for anybody.
+        """
+        if not 0 < len(why.strip()) <= REASON_CHARACTERS:
+            raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it may not go")
+        check_text(why, by)
+        t = self._db.t.plan
+        with self._db.write() as c:
+            row, now = c.execute(select(t).where(t.c.id == plan).with_for_update()).one_or_none(), self._db.now(c)
+            if row is None or _shown(row, now) != AWAITING:
+                was = "there is no such plan" if row is None else _shown(row, now)
+                raise PlanRefused(f"plan {plan} waits for nobody: {was}; see: sexton plan --list")
+            told = f"rejected by {by}: {why}"
+            values = {"state": REJECTED, "approved_by": by, "approved_at": now, "awaits": told}
+            c.execute(update(t).where(t.c.id == plan).values(**values))
+            return _row(c.execute(select(t).where(t.c.id == plan)).one(), now)
+
+    def _rejected(self, c: Connection, instance: str, now: int) -> dict[str, str]:
+        """Return the kinds that somebody has lately said may not go, and nobody has let go since, with who and why."""
+        t = self._db.t.plan
+        answered = and_(t.c.instance == instance, t.c.approved_at > now - REJECTED_MS)
+        found: dict[str, str] = {}
+        for row in c.execute(select(t).where(answered).order_by(t.c.approved_at, t.c.id)):
+            for kind in Plan.model_validate(row.body).kinds:
+                if row.state == REJECTED:
+                    found[kind.kind] = f"plan {row.id} with it was {row.awaits}"
+                else:
+                    found.pop(kind.kind, None)
+        return found
+
     def agree(self, c: Connection, plan: int) -> None:
         """Take the retentions of a plan that was applied as agreed, if a person saw everything they make due."""
         t, instance = self._db.t.plan, self._db.t.instance
@@ -153,7 +193,9 @@ class Approvals:
 def _shown(row: Any, now: int) -> str:
     if row.state != "PLANNED" or row.awaits is None:
         return str(row.state)
-    return AWAITING if row.expires_at > now else EXPIRED
+    if row.expires_at > now:
+        return AWAITING
+    return EXPIRED if row.expires_at == row.created_at + EXPIRES_MS else REPLACED
 
 
 def _row(row: Any, now: int) -> PlanRow:

@@ -29,8 +29,6 @@ class Holding:
         self._proved = float("-inf")
         self._vaults: frozenset[str] = frozenset()
         self._faults: dict[str, str] = {}
-        self.left: set[tuple[int, int]] = set()
-        """Files (batch, seq) that the store refuses while it takes others; left alone for the rest of this range."""
         self._lock = threading.Lock()
 
     @property

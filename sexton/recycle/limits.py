@@ -6,6 +6,7 @@ inputs, aborted writes) is not. A mistake of many drops then waits for somebody,
 
 from collections.abc import Collection, Mapping, Sequence
 from math import floor
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sexton.recycle.model import KindPlan, Policy
@@ -61,7 +62,11 @@ def is_limited(kind: str, policy: Policy) -> bool:
 
 
 def divide(
-    due: Sequence[Due], limit: Allowance | None, used: int, stopped: Collection[str] = ()
+    due: Sequence[Due],
+    limit: Allowance | None,
+    used: int,
+    stopped: Collection[str] = (),
+    rejected: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[KindPlan], list[KindPlan]]:
     """Return what a round may do, and what waits for a person, with the reason on each.
 
@@ -70,12 +75,17 @@ def divide(
         limit: how many objects of limited kinds may go within 24 hours; None: there is no limit.
         used: how many of them went within the last 24 hours.
         stopped: kinds of which a round found more than was estimated.
+        rejected: kinds of which a person has said that they may not go, and the words.
     """
     found_more = {d.whole.kind for d in due if d.whole.kind in stopped and d.whole.limited and d.agreed.marks}
-    measured = [d.agreed for d in due if d.whole.kind not in found_more]
+    measured = [d.agreed for d in due if d.whole.kind not in found_more | rejected.keys()]
     too_much = found_more | over(measured, limit.objects, used) if limit is not None else set()
     go, wait = [], []
     for d in due:
+        if d.whole.kind in rejected and d.whole.marks:
+            why = "; ".join(filter(None, (f"{d.whole.kind}: {rejected[d.whole.kind]}", d.why)))
+            wait.append(d.whole.model_copy(update={"awaits": why}))
+            continue
         if limit is not None and d.whole.kind in too_much:
             more = "a round found more objects than that and stopped" if d.whole.kind in found_more else ""
             why = "; ".join(filter(None, (over_limit(d.whole, limit, used), more, d.why)))
@@ -151,7 +161,7 @@ def _span(seconds: int | None) -> str:
 
 
 def _changed(a: KindPlan, b: KindPlan) -> str:
-    if (a.marks, a.keys, a.prefixes, a.bytes) == (b.marks, b.keys, b.prefixes, b.bytes):
+    if (a.marks, a.keys, a.prefixes, a.bytes, a.ages) == (b.marks, b.keys, b.prefixes, b.bytes, b.ages):
         return ""
     if a.marks == b.marks:
         return f"{a.kind}: {a.marks:,} marks, but not the same"

@@ -14,6 +14,8 @@ from sexton.recycle.policy import FILELESS, for_owner
 
 CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
 """As text, not as a parameter: a prepared statement must show the planner that the partial indexes apply."""
+AGES_MODULUS = 2**31 - 1
+"""Ages are summed up to it, so that the sum of any number of them fits."""
 LATELY = 1_000
 """The newest history rows from which it is learned how many objects are under a prefix."""
 
@@ -69,6 +71,7 @@ class Measure:
                 func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
                 func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
                 func.min(mark.c.ages_from).label("oldest"),
+                func.coalesce(func.sum(mark.c.ages_from % AGES_MODULUS), 0).label("ages"),
             ).where(here)
         ).one()
         known = {n: int(v) for n, v in row._mapping.items() if n not in ("oldest", "unlisted")}
@@ -118,7 +121,7 @@ class Measure:
     def _mean(self, kind: str) -> float:
         """Return how many objects a mark of the kind that named no keys had, of late."""
         if self._means is None:
-            gone = self._db.t.mark_history
+            gone, mark = self._db.t.mark_history, self._db.t.mark
             newest = (
                 select(gone.c.kind, gone.c.objects, gone.c["keys"].label("named"))
                 .where(gone.c.instance == self._instance, gone.c.absorbed.is_(False), gone.c.discarded.is_(None))
@@ -126,6 +129,17 @@ class Measure:
                 .limit(LATELY)
                 .subquery()
             )
-            mean = select(newest.c.kind, func.avg(newest.c.objects)).where(newest.c.named.is_(None))
-            self._means = {k: float(n) for k, n in self._c.execute(mean.group_by(newest.c.kind))}
+            # What is deleted and waits for its last look: all there is to learn from on the first days.
+            swept = (
+                select(mark.c.kind, mark.c.objects_gone)
+                .where(mark.c.instance == self._instance, mark.c.state == CLAIMED, mark.c.swept_at.is_not(None))
+                .where(mark.c["keys"].is_(None))
+                .limit(LATELY)
+                .subquery()
+            )
+            of_history = select(newest.c.kind, func.avg(newest.c.objects)).where(newest.c.named.is_(None))
+            of_swept = select(swept.c.kind, func.avg(swept.c.objects_gone))
+            found = [*self._c.execute(of_swept.group_by(swept.c.kind))]
+            found += self._c.execute(of_history.group_by(newest.c.kind))
+            self._means = {kind: float(mean) for kind, mean in found}
         return self._means.get(kind, ASSUMED_OBJECTS)

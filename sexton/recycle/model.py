@@ -49,6 +49,8 @@ class KindPlan(Message):
     objects: int = 0
     estimated: bool = False
     limited: bool = False
+    ages: int = 0
+    """A sum over the instants of its marks: other marks, as many and as large, have another one."""
     awaits: str = ""
     """Why no round does this without a person; empty where it does."""
     stopped: bool = False
@@ -305,6 +307,8 @@ class RoundReport(Counts):
     quarantined: int = 0
     waiting: int = 0
     held: dict[str, int] = Field(default_factory=dict)
+    begun: int = 0
+    """Objects that are gone of claimed marks that are not finished: counted by the round that finishes those."""
     faults: int = 0
     """Marks kept because a vault could not be proved or an owner could not be asked: somebody must look."""
     tallies: tuple[Tally, ...] = ()

@@ -46,10 +46,11 @@ class PlanStore(Approvals):
             due, held = _due(measure, terms, kinds, now)
             held |= {f"{keepers.QUARANTINED}{reason}": n for reason, n in measure.aside().items()}
             used, claimed, stopped = measure.used(now), measure.claimed(now), set(measure.stopped())
+            rejected = self._rejected(c, instance, now)
             stopped |= {k.kind for p in self._open(c, instance, now) for k in p.kinds if k.stopped}
         asks = any(d.whole.limited and d.whole.marks for d in due)
         limit = _limit(terms.policy, live) if asks else None
-        go, wait = limits.divide(due, limit, used, stopped)
+        go, wait = limits.divide(due, limit, used, stopped, rejected)
         plan = Plan(instance=instance, created_at=now, policy=terms.policy, held=held, claimed=claimed)
         with self._db.write() as c:
             if not (split and terms.enabled):
@@ -119,7 +120,8 @@ class PlanStore(Approvals):
             return None
         made = self._store(c, waiting.model_copy(update={"awaits_since": since}), by)
         why = "; ".join(k.awaits for k in made.kinds)
-        made = made.model_copy(update={"awaits": f"{why}; look at it and let it go with: sexton apply {made.id}"})
+        out = f"sexton apply {made.id}, to keep it: sexton plan --reject {made.id}"
+        made = made.model_copy(update={"awaits": f"{why}; look at it and let it go with: {out}"})
         values = {"awaits": made.awaits, "expires_at": waiting.created_at + EXPIRES_MS, "body": made.model_dump()}
         c.execute(update(t).where(t.c.id == made.id).values(**values))
         return made.id

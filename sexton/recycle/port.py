@@ -114,8 +114,8 @@ class Marks(Protocol):
         """Return the marks that name each of these as their parent."""
         ...
 
-    def set_aside_for_owner(self, instance: str) -> Sequence[DueMark]:
-        """Return marks that only their owner can free, so that it is asked whether it has."""
+    def set_aside_for_owner(self, instance: str) -> Iterator[Sequence[DueMark]]:
+        """Yield marks that only their owner can free, some thousands at a time, so that it is asked whether it has."""
         ...
 
     def free(self, instance: str, refs: Collection[Ref]) -> None:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, and_, func, select
 
 from sexton.db.engine import Database
 from sexton.errors import BadInput
+from sexton.marks.model import DONE
 from sexton.message import Message
 from sexton.recycle.counters import NORMAL
 from sexton.recycle.keepers import is_fault
@@ -76,6 +77,10 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     tallies = tuple(Tally(**r._mapping) for r in rows)
     left = and_(t.mark.c.instance == instance, t.mark.c.state == "CLAIMED", t.mark.c.swept_at.is_(None))
     waiting = c.execute(select(func.count()).where(left, t.mark.c.quarantined_reason.is_(None))).scalar_one()
+    file, batch = t.mark_file, t.batch
+    ours = select(batch.c.id).where(batch.c.round == order.opened.round)
+    gone = and_(file.c.batch.in_(ours), file.c.outcome.in_(DONE))
+    begun = c.execute(select(func.count()).select_from(file).where(gone)).scalar_one() if waiting else 0
     vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults}
     faults = sum(n for who, n in order.held.items() if is_fault(who))
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
@@ -93,6 +98,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         due=order.due,
         quarantined=order.quarantined,
         waiting=waiting,
+        begun=begun,
         held=order.held,
         faults=faults,
         tallies=tallies,

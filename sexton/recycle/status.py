@@ -12,6 +12,8 @@ from sexton.db.engine import Database
 from sexton.lease.store import busy
 from sexton.marks.store import MarkStore
 from sexton.message import Message
+from sexton.pace.model import Cap
+from sexton.pace.store import PaceStore
 from sexton.recycle import policy as rules
 from sexton.recycle.approvals import PlanRow
 from sexton.recycle.measure import waits
@@ -64,6 +66,7 @@ class InstanceStatus(Message):
     late: int
     quarantined: dict[str, int]
     approvals: tuple[PlanRow, ...] = ()
+    caps: tuple[Cap, ...] = ()
     last: RoundReport | None
     last_ended: int | None
 
@@ -144,6 +147,7 @@ def _instance(
     mark, round_, hold, instance = db.t.mark, db.t.round, db.t.hold, db.t.instance
     kinds = MarkStore(db).kinds(name)
     planned = turns.next_round(name)
+    caps = tuple(cap for cap in PaceStore(db).caps() if cap.instance == name)
     with db.read() as c:
         now = db.now(c)
         claimed = and_(mark.c.instance == name, mark.c.state == "CLAIMED")
@@ -174,6 +178,7 @@ def _instance(
             late=c.execute(select(func.count()).select_from(mark).where(swept)).scalar_one(),
             quarantined={str(reason): n for reason, n in c.execute(by_reason)},
             approvals=tuple(PlanStore(db).waiting(c, name)),
+            caps=caps,
             last=RoundReport.model_validate(last.report) if last else None,
             last_ended=last.ended_at if last else None,
         )

@@ -226,8 +226,9 @@ class Recycler:
         holding.prove()
         try:
             self._marks.release_fenced(instance)
-            aside = self._marks.set_aside_for_owner(instance)
-            self._marks.free(instance, self._owner.mended(instance, aside) if aside else ())
+            for aside in self._marks.set_aside_for_owner(instance):
+                holding.prove()
+                self._marks.free(instance, self._owner.mended(instance, aside))
             self._owner.time_out(instance, holding.prove)
             self._marks.take_back(instance, self._owner.grows(instance), order.cutoffs)
             self._owner.due(instance, order.cutoffs, holding.prove)

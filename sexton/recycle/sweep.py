@@ -35,7 +35,7 @@ class Sweeper:
     def __init__(
         self, marks: Marks, vaults: Vaults, threads: int, pacer: Pacer | None = None, *, beside: bool = True
     ) -> None:
-        """``threads``: requests at once. ``beside``: whether sweeps run in threads of their own; else in ``wait_for``."""
+        """``threads``: requests at once. ``beside``: sweeps have threads of their own; else ``wait_for`` runs them."""
         self.marks = marks
         self.beside = beside
         self.threads = threads
@@ -196,16 +196,14 @@ class Sweep:
         pages = self._sweeper.marks.pages(self._hand, self._read_to)
         self._read_to = max((page.seqs[-1] for page in pages), default=to)
         for page in pages:
-            kept = [n for n, seq in enumerate(page.seqs) if (self._hand.batch, seq) not in self._holding.left]
-            if not kept or page.vault in self._faulty:
+            if page.vault in self._faulty:
                 continue
             try:
                 places = self._sweeper.pacer.places(self._hand.instance, page.vault, page.keys)
             except UnknownVault:
                 self._give_up(page.vault, Reason.UNKNOWN_VAULT)
             else:
-                whole = Piece(page, places)
-                self._waiting.append(whole if len(kept) == len(places) else whole.part(kept))
+                self._waiting.append(Piece(page, places))
 
     def _start(self) -> float:
         """Send what may be sent now; return the seconds after which to look again."""
@@ -260,18 +258,22 @@ class Sweep:
                 patience.taken()
             if refused:
                 fault = patience.refused(time.monotonic()) if len(refused) == len(results) else None
-                self._again(piece.refused(refused), fault)
+                self._again(piece.refused(refused), fault, [results[n] for n in refused])
         flying = (piece.page.seqs[0] for piece, _ in self._flying.values())
         waiting = (piece.page.seqs[0] for piece in self._waiting if piece.page.vault not in self._faulty)
         self._tried_to = min(chain(flying, waiting), default=self._read_to + 1) - 1
         self._news.set()
 
-    def _again(self, piece: Piece, fault: str | None) -> None:
-        """Put a piece back to be tried again, unless its vault, or it, is given up."""
+    def _again(self, piece: Piece, fault: str | None, said: Sequence[KeyResult] = ()) -> None:
+        """Put a piece back to be tried again, unless its vault is given up, or it has failed.
+
+        What a store refuses again and again while it takes others has failed: it counts, and is looked at.
+        """
         if fault is not None:
             self._give_up(piece.page.vault, fault)
-        elif piece.hopeless:
-            self._holding.left.update((self._hand.batch, seq) for seq in piece.page.seqs)
+        elif piece.hopeless and said:
+            failed = [r.model_copy(update={"outcome": Outcome.FAILED}) for r in said]
+            self._sweeper.marks.record(self._hand, piece.page, failed)
         else:
             self._waiting.append(piece)
 

@@ -43,9 +43,10 @@ def story(db: Database, what: str, instance: str | None, given: Rules) -> list[S
         for r in marked
     ]
     told += [
-        Story(instance=r.instance, kind=r.kind, id=r.id, events=_in_order(_gone(r, names, given), now)) for r in gone
+        Story(instance=r.instance, kind=r.kind, id=r.id, events=_in_order(_gone(db, r, names, given), now))
+        for r in gone
     ]
-    return told or list(why_catalog.live(db, names, instance, given))
+    return told or [*why_catalog.live(db, names, instance, given), *why_catalog.named(db, names, instance)]
 
 
 def names_of(db: Database, what: str, instance: str | None) -> set[str]:
@@ -106,12 +107,11 @@ def _marked(db: Database, row: Any, names: set[str], given: Rules, now: int) -> 
         yield from waiting(db, row, given)
     if row.claimed_at:
         with_ = ", with the mark above it, whose files include its own" if row.absorbed else ""
-        by = (
-            f"claimed in batch {row.batch}{_planned(db, row.batch)} (lease epoch {row.lease_epoch}){with_}; irrevocable"
-        )
+        batch = row.claimed_in or row.batch
+        by = f"claimed in batch {batch}{_planned(db, batch)}{with_}; irrevocable"
         yield Event(at=row.claimed_at, event="claimed", text=by)
         yield from _files(db, row, names)
-        yield from _audited(row, row.claimed_at, now, names, given)
+        yield from _audited(row, batch, row.claimed_at, now, names, given)
         yield from kept(db, row, given)
     if row.swept_at:
         went = f"its {row.objects_gone} files are gone, {row.bytes_gone} bytes"
@@ -148,13 +148,15 @@ def _parents(db: Database, row: Any) -> list[str]:
 
 def _planned(db: Database, batch: int) -> str:
     """Return in which round a batch was opened and by which plan, as far as SQL knows."""
-    b, r = db.t.batch, db.t.round
-    wanted = select(b.c.round, r.c.plan).join(r, r.c.id == b.c.round).where(b.c.id == batch)
+    b, r, p = db.t.batch, db.t.round, db.t.plan
+    joined = b.join(r, r.c.id == b.c.round).outerjoin(p, p.c.id == r.c.plan)
+    wanted = select(b.c.round, r.c.plan, p.c.approved_by).select_from(joined).where(b.c.id == batch)
     with db.read() as c:
         row = c.execute(wanted).one_or_none()
     if row is None:
         return ""
-    return f", round {row.round}" + (f", plan {row.plan}" if row.plan is not None else "")
+    by = f" applied by {row.approved_by}" if row.approved_by else ""
+    return f", round {row.round}" + (f", plan {row.plan}{by}" if row.plan is not None else "")
 
 
 def _files(db: Database, row: Any, names: set[str]) -> Iterator[Event]:
@@ -174,22 +176,21 @@ def _files(db: Database, row: Any, names: set[str]) -> Iterator[Event]:
         yield Event(event=f"file_{f.outcome or 'untried'}", text=text)
 
 
-def _gone(row: Any, names: set[str], given: Rules) -> Iterator[Event]:
+def _gone(db: Database, row: Any, names: set[str], given: Rules) -> Iterator[Event]:
     vault = f" in vault {row.vault}" if row.vault else ""
     yield Event(at=row.marked_at, event="marked", text=f"marked {row.kind}{vault}")
     if row.batch or row.discarded is None:
-        in_round = f", round {row.round}" if row.round else ""
-        yield Event(at=row.claimed_at, event="claimed", text=f"claimed in batch {row.batch}{in_round}")
-        yield from _audited(row, row.claimed_at, row.gone_at, names, given)
+        yield Event(at=row.claimed_at, event="claimed", text=f"claimed in batch {row.batch}{_planned(db, row.batch)}")
+        yield from _audited(row, row.batch, row.claimed_at, row.gone_at, names, given)
     if row.discarded is not None:
         text = f"discarded: {row.discarded}, its files were left ({row.objects} objects had gone before)"
         yield Event(at=row.gone_at, event="discarded", text=text)
     else:
-        text = f"gone: {row.objects} objects, {row.bytes} bytes"
+        text = f"gone: {row.objects} objects, {row.bytes} bytes, finished in round {row.round}"
         yield Event(at=row.gone_at, event="gone", text=text)
 
 
-def _audited(row: Any, claimed_at: int, until: int, names: set[str], given: Rules) -> Iterator[Event]:
+def _audited(row: Any, batch: int, claimed_at: int, until: int, names: set[str], given: Rules) -> Iterator[Event]:
     kinds = frozenset(filter(None, (row.kind, row.parent_kind)))
-    claim = Claim(row.instance, kinds, row.batch, claimed_at, until)
+    claim = Claim(row.instance, kinds, batch, claimed_at, until)
     return why_audit.events(given.audit, claim, names)

@@ -50,6 +50,27 @@ def live(db: Database, names: Collection[str], instance: str | None, given: Rule
             yield Story(instance=one, events=(event,))
 
 
+def named(db: Database, names: Collection[str], instance: str | None) -> Iterator[Story]:
+    """Yield a story for each table, index, partition, tablet or rowset of the catalog that has one of these ids."""
+    if not (catalogs := [i for i in _instances(db) if instance in (None, i)]):
+        return
+    t = build(db.dialect)
+    with db.read() as c:
+        if not inspect(c).has_table(t.tablets.name, t.tablets.schema):
+            return
+        for kind in (*ABOVE, "tablet", "rowset"):
+            table = {"table": t.tables, "index": t.indexes, "partition": t.partitions}.get(kind)
+            table = table if table is not None else t.tablets if kind == "tablet" else t.rowsets
+            its = and_(table.c.instance.in_(catalogs), in_list(db, table.c.id, names))
+            for row in c.execute(select(table).where(its)).mappings():
+                state = row.get("state") or ("dropped" if row.get("dropped") else "standing")
+                above = (f"{k} {row[f'{k}_id']}" for k in ("tablet", *ABOVE) if row.get(f"{k}_id"))
+                text = ", ".join([f"the catalog has a record of it: {state}", *above])
+                yield Story(
+                    instance=row["instance"], kind=kind, id=row["id"], events=(Event(event="record", text=text),)
+                )
+
+
 def _below(db: Database, instance: str, tablet: str) -> str:
     t = build(db.dialect).tablets
     its = and_(t.c.instance == instance, t.c.id == tablet)

@@ -11,6 +11,7 @@ from sexton.holds import Hold, HoldStore
 from sexton.marks.holders import ancestors
 from sexton.marks.model import DueMark, Ref
 from sexton.owner.port import OwnerSilent
+from sexton.pace.store import PaceStore
 from sexton.recycle import policy as rules
 from sexton.recycle.counters import NORMAL
 from sexton.recycle.model import Plan
@@ -61,6 +62,10 @@ def kept(db: Database, row: Any, given: Rules) -> Iterator[Event]:
         todo = f"sexton lists add vaults {row.instance}/{row.vault}"
         text = f"kept: only vaults {', '.join(sorted(allowed))} may be touched; {todo}"
         yield Event(event="vault_whitelist", text=text)
+    for cap in PaceStore(db).caps():
+        if (cap.instance, cap.vault) == (row.instance, row.vault):
+            text = f"its vault is paced: no more than {cap.keys_per_second:,} keys/s; see: sexton pace"
+            yield Event(at=cap.since, event="paced", text=text)
     yield from _last_round(db, row)
 
 
@@ -93,7 +98,7 @@ def _approval(db: Database, row: Any, now: int) -> Iterator[Event]:
         kinds = Plan.model_validate(its.body | {"id": its.id}).kinds
         if not any(k.kind == row.kind and k.since < row.ages_from <= k.cutoff for k in kinds):
             continue
-        text = f"kept: plan {its.id} with it awaits approval: {its.awaits}; to let it go: sexton apply {its.id}"
+        text = f"kept: plan {its.id} with it awaits approval: {its.awaits}"
         yield Event(at=its.created_at, event="awaits_approval", text=text)
         if its.expires_at is not None:
             yield Event(at=its.expires_at, event="approval_ends", text=f"plan {its.id} expires")

@@ -1,11 +1,19 @@
-"""A rowset that was dropped by itself: its files by their names."""
+"""A rowset that was dropped by itself: its files by their names, when what was compacted into it is gone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sexton.catalog import rowsets
 from sexton.catalog.kind import Kind
 from sexton.catalog.model import State
 from sexton.catalog.scope import Scope
+from sexton.marks.model import DueMark, Expansion, Ref
+
+WAITS = "its compaction inputs"
+
+
+def _expand(s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    told, first = rowsets.expand(s, marks), rowsets.covering(s, [m.id for m in marks])
+    return {ref: e.model_copy(update={"waits": WAITS}) if ref.id in first else e for ref, e in told.items()}
 
 
 def _forget(s: Scope, ids: Sequence[str]) -> None:
@@ -15,7 +23,7 @@ def _forget(s: Scope, ids: Sequence[str]) -> None:
 KIND = Kind(
     name="dropped",
     retention="dropped_partition_retention_seconds",
-    expand=rowsets.expand,
+    expand=_expand,
     forget=_forget,
     live=rowsets.visible,
     mended=rowsets.mended,

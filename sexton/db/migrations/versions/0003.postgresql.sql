@@ -9,7 +9,9 @@ ALTER TABLE sexton.vault ADD COLUMN versions text NOT NULL DEFAULT 'keep' CHECK 
     ADD COLUMN conditional boolean NOT NULL DEFAULT false, ADD COLUMN probe jsonb;
 
 -- lacking: why its record stays when the files that could be named are gone. absorbed: it goes with its parent's files.
-ALTER TABLE sexton.mark ADD COLUMN lacking text, ADD COLUMN absorbed boolean NOT NULL DEFAULT false;
+-- claimed_in: the batch that claimed it; a second look has another one.
+ALTER TABLE sexton.mark ADD COLUMN lacking text, ADD COLUMN absorbed boolean NOT NULL DEFAULT false,
+    ADD COLUMN claimed_in bigint;
 ALTER TABLE sexton.mark_history ADD COLUMN absorbed boolean NOT NULL DEFAULT false;
 CREATE INDEX mark_fenced ON sexton.mark (instance) WHERE state = 'FENCED';
 -- A fenced mark that a holder kept is still due.
@@ -21,6 +23,7 @@ CREATE INDEX mark_due ON sexton.mark (instance, kind, ages_from, id)
 ALTER TABLE sexton.plan ADD COLUMN awaits text, ADD COLUMN expires_at timestamptz,
     ADD COLUMN approved_by text, ADD COLUMN approved_at timestamptz;
 CREATE INDEX plan_open ON sexton.plan (instance, id) WHERE awaits IS NOT NULL AND state = 'PLANNED';
+CREATE INDEX plan_answered ON sexton.plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
 -- Objects claimed that count against the limits of 24 hours, and when the last of them were.
 ALTER TABLE sexton.batch ADD COLUMN limited bigint NOT NULL DEFAULT 0, ADD COLUMN claimed_at timestamptz;

@@ -11,6 +11,8 @@ ALTER TABLE sexton_vault ADD COLUMN probe text;
 
 -- lacking: why its record stays when the files that could be named are gone. absorbed: it goes with its parent's files.
 ALTER TABLE sexton_mark ADD COLUMN lacking text;
+-- claimed_in: the batch that claimed it; a second look has another one.
+ALTER TABLE sexton_mark ADD COLUMN claimed_in integer;
 ALTER TABLE sexton_mark ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
 ALTER TABLE sexton_mark_history ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
 CREATE INDEX sexton_mark_fenced ON sexton_mark (instance) WHERE state = 'FENCED';
@@ -25,6 +27,7 @@ ALTER TABLE sexton_plan ADD COLUMN expires_at integer;
 ALTER TABLE sexton_plan ADD COLUMN approved_by text;
 ALTER TABLE sexton_plan ADD COLUMN approved_at integer;
 CREATE INDEX sexton_plan_open ON sexton_plan (instance, id) WHERE awaits IS NOT NULL AND state = 'PLANNED';
+CREATE INDEX sexton_plan_answered ON sexton_plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
 -- Objects claimed that count against the limits of 24 hours, and when the last of them were.
 ALTER TABLE sexton_batch ADD COLUMN limited integer NOT NULL DEFAULT 0;
