@@ -7,6 +7,8 @@ from collections import deque
 
 from sexton.pace.model import Rate, Shared, Told, Window
 from sexton.pace.policy import (
+    BOLD,
+    CAREFUL,
     FIRST,
     FIRST_PAGE,
     FIRST_REQUESTS,
@@ -55,7 +57,7 @@ class Lane:
         self.workers = 1
         self.used_at = now
         self.streak = 0
-        self._window = Window(FIRST_REQUESTS, FIRST_PAGE)
+        self._window, self._growth = Window(FIRST_REQUESTS, FIRST_PAGE), BOLD
         self._bucket = Bucket(now)
         self._under_way = 0
         self._limited = False
@@ -120,8 +122,8 @@ class Lane:
         """Hear that no answer came."""
         self._ended(now, 0, 1)
         if sent >= self._narrowed_at:
-            self._window, self._narrowed_at = narrowed(self._window), now
-            self._sized_at = now
+            self._window, self._growth = narrowed(self._window), CAREFUL
+            self._narrowed_at = self._sized_at = now
         self._congested(sent, now, 0, None)
 
     def _sized(self, sent: float, now: float, keys: int, *, full: bool) -> None:
@@ -133,10 +135,15 @@ class Lane:
         slow = now - sent > SLOW_SECONDS
         if sent < (self._narrowed_at if slow else self._sized_at) or (not slow and 2 * keys < self.page_keys()):
             return
-        window = resized(self._window, now - sent, full=full)
+        if not slow and 2 * self._under_way < int(self._window.requests):
+            return  # so few at once say nothing of many
+        window = resized(
+            self._window, now - sent, full=full, growth=CAREFUL if self._narrowed_at > float("-inf") else BOLD
+        )
         if window != self._window:
             self._window, self._sized_at = window, now
-            self._narrowed_at = now if slow else self._narrowed_at
+            if slow:
+                self._narrowed_at, self._growth = now, CAREFUL
 
     def _ended(self, now: float, keys: int, throttled: int) -> None:
         self._under_way -= 1

@@ -35,6 +35,8 @@ PAGE_SECONDS = 0.15
 """A request carries this much of a worker's rate, within ``LEAST_PAGE`` and ``PAGE_KEYS``."""
 CAPPED_PAGE_SECONDS = 1.0
 """A request carries at most this much of what an operator allows."""
+BOLD, CAREFUL = 1.5, 1.1
+"""By how much a window grows: until a request was too slow for the first time, and after that."""
 FIRST_PAGE = 250.0
 FIRST_REQUESTS, MOST_REQUESTS = 8.0, 64.0
 QUICK_SECONDS, SLOW_SECONDS = 1.0, 3.0
@@ -73,8 +75,8 @@ def refused(rate: Rate, measured: float | None, streak: int) -> Rate:
         return Rate(max(FLOOR, keys / 2), ceiling)
     if not ceiling:  # what it took meanwhile says something about a rate that was just passing through
         return Rate(max(FLOOR, min(keys, measured or keys) * UNMEASURED_SHARE), keys)
-    if measured is None:
-        return Rate(max(FLOOR, keys * UNMEASURED_SHARE), ceiling)
+    if measured is None:  # so soon after the last one: the ceiling may be a memory of better days
+        return Rate(max(FLOOR, keys * UNMEASURED_SHARE), max(keys, ceiling * MEASURED_LEAST))
     ceiling = min(keys, max(measured, keys * MEASURED_LEAST))
     return Rate(max(FLOOR, ceiling * MEASURED_SHARE), ceiling)
 
@@ -85,8 +87,15 @@ def pause(streak: int, workers: int = 1, retry_after: float | None = None) -> fl
     return max(own, min(retry_after or 0.0, PATIENCE_SECONDS))
 
 
-def resized(window: Window, seconds: float, *, full: bool) -> Window:
-    """Return the window after a request that took so long; ``full``: all that it allows was under way."""
+def resized(window: Window, seconds: float, *, full: bool, growth: float) -> Window:
+    """Return the window after a request that took so long.
+
+    Args:
+        window: as it was.
+        seconds: how long the request took.
+        full: whether all that the window allows was under way.
+        growth: by which factor it may grow.
+    """
     if seconds > SLOW_SECONDS:
         return narrowed(window, 0.7)
     if seconds > QUICK_SECONDS:
@@ -95,8 +104,8 @@ def resized(window: Window, seconds: float, *, full: bool) -> Window:
         keys = max(float(LEAST_PAGE), window.keys * window.requests / more)
         return window if keys == window.keys else Window(more, keys)
     if full and window.requests < MOST_REQUESTS:
-        return Window(min(MOST_REQUESTS, window.requests * 1.5), window.keys)
-    return Window(window.requests, min(float(PAGE_KEYS), window.keys * 1.5))
+        return Window(min(MOST_REQUESTS, window.requests * growth), window.keys)
+    return Window(window.requests, min(float(PAGE_KEYS), window.keys * growth))
 
 
 def narrowed(window: Window, share: float = 0.5) -> Window:

@@ -3,7 +3,21 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, literal_column, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    case,
+    cast,
+    extract,
+    func,
+    literal_column,
+    or_,
+    select,
+    type_coerce,
+)
 
 from sexton.db.engine import Database
 from sexton.guard import UnknownInstance
@@ -71,7 +85,7 @@ class Measure:
                 func.coalesce(func.sum(case((mark.c["keys"].is_(None), 1), else_=0)), 0).label("unlisted"),
                 func.coalesce(func.sum(mark.c.bytes), 0).label("bytes"),
                 func.min(mark.c.ages_from).label("oldest"),
-                func.coalesce(func.sum(mark.c.ages_from % AGES_MODULUS), 0).label("ages"),
+                func.coalesce(func.sum(self._milliseconds(mark.c.ages_from) % AGES_MODULUS), 0).label("ages"),
             ).where(here)
         ).one()
         known = {n: int(v) for n, v in row._mapping.items() if n not in ("oldest", "unlisted")}
@@ -117,6 +131,12 @@ class Measure:
         of = and_(mark.c.instance == self._instance, mark.c.quarantined_reason.is_not(None))
         counted = select(mark.c.quarantined_reason, func.count()).where(of).group_by(mark.c.quarantined_reason)
         return {str(reason): int(n) for reason, n in self._c.execute(counted)}
+
+    def _milliseconds(self, instant: ColumnElement[int]) -> ColumnElement[int]:
+        """Return an instant as the number that it is in Python."""
+        if self._db.dialect == "postgresql":
+            return cast(func.floor(extract("epoch", instant) * 1000), BigInteger())
+        return type_coerce(instant, BigInteger())
 
     def _mean(self, kind: str) -> float:
         """Return how many objects a mark of the kind that named no keys had, of late."""

@@ -157,7 +157,7 @@ def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:
     pacer.ask({place: 1}, 3.0)
     first, then = pacer.ask({place: 1_000}, 6.0), pacer.ask({place: 1}, 6.0)
 
-    assert (set(free), pacer.page_keys(place)) == ({0.0}, 250)
+    assert (set(free), pacer.page_keys(place)) == ({0.0}, 100)
     assert (first, then > 9.0) == (0.0, True)
     assert store.figures() == []
 

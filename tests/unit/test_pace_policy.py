@@ -31,7 +31,7 @@ def test_a_refusal_sets_the_rate_below_what_the_store_was_seen_to_take_and_never
     doubtful = policy.refused(Rate(4_000, 3_900), 100, 1)
     again, nothing = policy.refused(Rate(4_000, 3_900), 0.0, 2), policy.refused(Rate(12, 3_900), None, 9)
 
-    assert (measured, blind) == (Rate(3_150, 3_500), Rate(2_400, 5_000))
+    assert (measured, blind) == (Rate(3_150, 3_500), Rate(2_400, 4_000))
     assert doubtful == Rate(2_520, 2_800)
     assert (again, nothing) == (Rate(2_000, 3_900), Rate(policy.FLOOR, 3_900))
 
@@ -69,20 +69,20 @@ def test_waits_double_until_the_longest_and_a_store_that_names_its_own_is_obeyed
 def test_slow_requests_become_smaller_then_fewer_and_quick_ones_grow_back() -> None:
     window, seen = Window(4, 500), []
     for _ in range(6):
-        window = policy.resized(window, 5.0, full=True)
+        window = policy.resized(window, 5.0, full=True, growth=1.5)
         seen.append((round(window.requests, 1), round(window.keys)))
 
     assert seen == [(4, 350), (4, 245), (4, 171), (4, 125), (2.8, 125), (2.0, 125)]
-    assert policy.resized(Window(4, 500), 0.1, full=True) == Window(6, 500)
-    assert policy.resized(Window(4, 500), 0.1, full=False) == Window(4, 750)
-    assert policy.resized(Window(64, 500), 0.1, full=True) == Window(64, 750)
+    assert policy.resized(Window(4, 500), 0.1, full=True, growth=1.5) == Window(6, 500)
+    assert policy.resized(Window(4, 500), 0.1, full=False, growth=1.5) == Window(4, 750)
+    assert policy.resized(Window(64, 500), 0.1, full=True, growth=1.5) == Window(64, 750)
     assert policy.narrowed(Window(1, 125)) == Window(1, 125)
 
 
 def test_requests_that_are_neither_quick_nor_slow_become_more_and_smaller() -> None:
-    assert policy.resized(Window(8, 500), 2.0, full=True) == Window(10, 400)
-    assert policy.resized(Window(8, 500), 2.0, full=False) == Window(8, 500)
-    assert policy.resized(Window(8, 125), 2.0, full=True) == Window(8, 125)
+    assert policy.resized(Window(8, 500), 2.0, full=True, growth=1.5) == Window(10, 400)
+    assert policy.resized(Window(8, 500), 2.0, full=False, growth=1.5) == Window(8, 500)
+    assert policy.resized(Window(8, 125), 2.0, full=True, growth=1.5) == Window(8, 125)
 
 
 def test_what_was_under_way_at_the_last_change_and_what_is_left_of_a_page_teach_nothing() -> None:

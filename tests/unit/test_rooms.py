@@ -78,8 +78,12 @@ PORTS = (*VALUES, "sexton.*.port")
 ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "pure": (PURE, ("pydantic", *PORTS)),
     "steps": (
-        ("sexton/recycle/steps.py", "sexton/recycle/resolving.py", "sexton/recycle/sweep.py"),
-        ("sexton.crashpoints", "sexton.*.resolving", "sexton.*.sweep", *PORTS),
+        tuple(f"sexton/recycle/{name}.py" for name in ("steps", "resolving", "sweep", "concluding", "holding")),
+        (
+            "sexton.crashpoints",
+            *(f"sexton.*.{name}" for name in ("resolving", "sweep", "concluding", "holding")),
+            *PORTS,
+        ),
     ),
     "activities": (
         ("activities/*.py",),
