@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, text, update
 from sqlalchemy.exc import OperationalError
 
-from sexton.db.engine import Database
+from sexton.db.engine import LOCK_NOT_AVAILABLE, Database
 from sexton.db.tables import Tables
 from sexton.errors import GuardBusy, SextonError
 
-LOCK_NOT_AVAILABLE = "55P03"
 SECOND_LOCK_MS = 500
 EVERYTHING = "*"
 """The guard row for what concerns all instances: registering vaults, counting leases."""

@@ -50,7 +50,7 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
 
 def show_plans(rows: "Sequence[PlanRow]") -> None:
     """Print plans as a list, and what those that wait are waiting for."""
-    columns = ("plan", "instance", "state", "made (UTC)", "by", "has", "expires (UTC)", "approved")
+    columns = ("plan", "instance", "state", "made (UTC)", "by", "has", "expires (UTC)", "answered (UTC)")
     table = [
         (p.id, p.instance, p.state, stamp(p.created_at), p.planned_by, ", ".join(p.kinds) or "nothing", *_answer(p))
         for p in rows

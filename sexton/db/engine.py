@@ -13,12 +13,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, OperationalError
 
 from sexton.db.tables import Instant, Tables, build
 from sexton.errors import BadInput
 
 SQLITE_BUSY_SECONDS = 10
+LOCK_NOT_AVAILABLE = "55P03"
 LOCK_SECONDS = 5
 """How long a statement of ours waits for an owner's lock; a round must not hang on a transaction left open."""
 _BEGIN = "sexton_begin"
@@ -66,6 +67,11 @@ class Database:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+def is_locked(error: OperationalError) -> bool:
+    """Tell whether a statement failed because somebody else's transaction took too long, so that it may be repeated."""
+    return getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE or "database is locked" in str(error.orig)
 
 
 _SQLITE_CLOCK = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)"

@@ -127,6 +127,7 @@ def build(dialect: str) -> Tables:
             **{"id_": serial, "instance": text, "created_at": instant, "state": text, "planned_by": text},
             **{"policy_version": text, "body": Json},
             **{"awaits": text, "expires_at": instant, "approved_by": text, "approved_at": instant},
+            **{"rejected": Boolean()},
         ),
         round=table(
             "round",

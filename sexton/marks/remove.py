@@ -6,10 +6,11 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, literal, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import OperationalError
 
 from sexton.audit.model import AuditRow
 from sexton.crashpoints import reached
-from sexton.db.engine import Database
+from sexton.db.engine import Database, is_locked
 from sexton.db.rows import in_list
 from sexton.marks.fence import prove
 from sexton.marks.model import MAX_FAILURES, POISON_RETRY_SECONDS, SEVERAL, Done, Hand, Page, Reason, Ref, Verdict
@@ -19,6 +20,8 @@ from sexton.marks.tally import add
 from sexton.storage.model import KeyResult, Outcome
 
 AUDITED_AT_ONCE = 10_000
+RECORD_TRIES = 3
+"""How often outcomes are stored while somebody's lock is in the way: what is not stored is told as absent later."""
 
 
 class Removals:
@@ -43,19 +46,28 @@ class Removals:
             else:
                 measured.append({"this": seq, "became": r.outcome, "why": reason, "size": r.bytes})
         open_ = and_(file.c.batch == hand.batch, or_(file.c.outcome.is_(None), file.c.outcome == Outcome.FAILED))
-        with db.write() as c:
-            prove(db, c, hand)
-            for (outcome, reason), seqs in alike.items():
-                these = update(file).where(open_, in_list(db, file.c.seq, seqs))
-                c.execute(these.values(outcome=outcome, reason=reason))
-            if measured:
-                one = update(file).where(open_, file.c.seq == bindparam("this"))
-                values: dict[str, Any] = {
-                    "outcome": bindparam("became"),
-                    "reason": bindparam("why"),
-                    "bytes": bindparam("size"),
-                }
-                c.execute(one.values(**values), measured)
+        statements: list[tuple[Any, Any]] = [
+            (update(file).where(open_, in_list(db, file.c.seq, seqs)).values(outcome=outcome, reason=reason), None)
+            for (outcome, reason), seqs in alike.items()
+        ]
+        if measured:
+            values: dict[str, Any] = {
+                "outcome": bindparam("became"),
+                "reason": bindparam("why"),
+                "bytes": bindparam("size"),
+            }
+            one = update(file).where(open_, file.c.seq == bindparam("this")).values(**values)
+            statements.append((one, measured))
+        for left in reversed(range(RECORD_TRIES)):
+            try:
+                with db.write() as c:
+                    prove(db, c, hand)
+                    for statement, given in statements:
+                        c.execute(statement, given)
+                break
+            except OperationalError as e:  # the batch's row: the thread that claims holds it
+                if not (left and is_locked(e)):
+                    raise
         reached("outcomes.recorded")
 
     def done(self, hand: Hand, kind: str) -> Done:

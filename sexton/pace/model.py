@@ -43,13 +43,13 @@ class Answer(NamedTuple):
 class Piece(NamedTuple):
     """Files that wait for their turn, with the place of each.
 
-    ``partly``: the store took other keys of the same request, so it may be these that it does not like.
+    ``refusals``: how often the store refused just these, last at ``refused_at``, and it was not for being busy.
     """
 
     page: Page
     places: Sequence[str]
-    partly: bool = False
     refusals: int = 0
+    refused_at: float = float("-inf")
 
     @property
     def charge(self) -> Mapping[str, int]:
@@ -59,7 +59,7 @@ class Piece(NamedTuple):
     @property
     def hopeless(self) -> bool:
         """Tell whether the store has refused just these often enough."""
-        return self.partly and self.refusals >= TRIES
+        return self.refusals >= TRIES
 
     def part(self, these: Sequence[int]) -> "Piece":
         """Return the files at these positions."""
@@ -76,10 +76,13 @@ class Piece(NamedTuple):
         page = Page(self.page.vault, self.page.seqs[at], self.page.keys[at], self.page.etags[at])
         return self._replace(page=page, places=self.places[at])
 
-    def refused(self, these: Sequence[int]) -> "Piece":
-        """Return the files at these positions, which the store refused; who gets somewhere is not hopeless."""
+    def refused(self, these: Sequence[int], at: float, *, telling: bool) -> "Piece":
+        """Return the files at these positions, which the store refused at an instant.
+
+        ``telling``: it took others meanwhile, or failed at these alone; who gets somewhere is not hopeless.
+        """
         some = len(these) < len(self.places)
-        return self.part(these)._replace(partly=self.partly or some, refusals=1 if some else self.refusals + 1)
+        return self.part(these)._replace(refusals=1 if some else self.refusals + telling, refused_at=at)
 
 
 class Shared(Message):

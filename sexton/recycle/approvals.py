@@ -121,7 +121,7 @@ class Approvals:
                 was = "there is no such plan" if row is None else _shown(row, now)
                 raise PlanRefused(f"plan {plan} waits for nobody: {was}; see: sexton plan --list")
             told = f"rejected by {by}: {why}"
-            values = {"state": REJECTED, "approved_by": by, "approved_at": now, "awaits": told}
+            values = {"rejected": True, "approved_by": by, "approved_at": now, "expires_at": now, "awaits": told}
             c.execute(update(t).where(t.c.id == plan).values(**values))
             return _row(c.execute(select(t).where(t.c.id == plan)).one(), now)
 
@@ -132,9 +132,9 @@ class Approvals:
         found: dict[str, str] = {}
         for row in c.execute(select(t).where(answered).order_by(t.c.approved_at, t.c.id)):
             for kind in Plan.model_validate(row.body).kinds:
-                if row.state == REJECTED:
+                if row.rejected:
                     found[kind.kind] = f"plan {row.id} with it was {row.awaits}"
-                else:
+                elif row.state == "APPLIED":
                     found.pop(kind.kind, None)
         return found
 
@@ -193,6 +193,8 @@ class Approvals:
 def _shown(row: Any, now: int) -> str:
     if row.state != "PLANNED" or row.awaits is None:
         return str(row.state)
+    if row.rejected:
+        return REJECTED
     if row.expires_at > now:
         return AWAITING
     return EXPIRED if row.expires_at == row.created_at + EXPIRES_MS else REPLACED

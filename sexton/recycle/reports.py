@@ -77,9 +77,9 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     tallies = tuple(Tally(**r._mapping) for r in rows)
     left = and_(t.mark.c.instance == instance, t.mark.c.state == "CLAIMED", t.mark.c.swept_at.is_(None))
     waiting = c.execute(select(func.count()).where(left, t.mark.c.quarantined_reason.is_(None))).scalar_one()
-    file, batch = t.mark_file, t.batch
-    ours = select(batch.c.id).where(batch.c.round == order.opened.round)
-    gone = and_(file.c.batch.in_(ours), file.c.outcome.in_(DONE))
+    file = t.mark_file
+    ours = select(t.mark.c.batch).where(left, t.mark.c.quarantined_reason.is_(None))
+    gone = and_(file.c.batch.in_(ours.distinct()), file.c.outcome.in_(DONE))
     begun = c.execute(select(func.count()).select_from(file).where(gone)).scalar_one() if waiting else 0
     vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults}
     faults = sum(n for who, n in order.held.items() if is_fault(who))

@@ -3,6 +3,7 @@
 It runs beside the thread that claims and settles, so that the store is busy while records are written.
 """
 
+import logging
 import threading
 import time
 from collections import Counter, deque
@@ -23,6 +24,7 @@ from sexton.recycle.port import Marks
 from sexton.storage.model import KeyResult, Outcome
 from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
+log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 """While pages wait for their turn, a stop, a cancel or a lost lease is noticed after this."""
 AHEAD_PAGES = 32
@@ -113,6 +115,7 @@ class Sweep:
         self._waiting: deque[Piece] = deque()
         self._flying: dict[Future[Sequence[KeyResult]], tuple[Piece, float]] = {}
         self._patience: dict[str, Patience] = {}
+        self._took_at: dict[str, float] = {}
         self._faulty = {vault for vault, reason in holding.faults.items() if reason == THROTTLED}
         self._read_to = 0
         self._claimed_to, self._tried_to, self._all, self._stop = 0, 0, False, False
@@ -185,11 +188,22 @@ class Sweep:
         self._land()
 
     def _end(self) -> None:
-        """Stopped in the middle: pages under way cannot be called back, so their outcomes are still stored."""
+        """Stopped in the middle: pages under way cannot be called back, so their outcomes are still stored.
+
+        What cannot be stored is absent when it is tried again; that must not hide why the sweep was stopped.
+        """
+        for future in self._flying:
+            if future.cancel():  # nobody has sent it
+                self._sweeper.pacer.told(self._flying[future][0].charge, None)
         while self._flying:
             future, (piece, _) = self._flying.popitem()
-            if future.exception() is None:
-                self._sweeper.marks.record(self._hand, piece.page, future.result())
+            if not future.cancelled() and future.exception() is None:
+                try:
+                    self._sweeper.marks.record(self._hand, piece.page, future.result())
+                except Exception:
+                    log.exception(
+                        "outcomes of %d files of batch %d are not stored", len(piece.page.seqs), self._hand.batch
+                    )
 
     def _read(self) -> None:
         to = self._claimed_to
@@ -210,7 +224,7 @@ class Sweep:
         pacer, soon, threads = self._sweeper.pacer, LOOK_SECONDS, self._sweeper.threads
         busy: set[str] = set()
         kept: list[Piece] = []
-        while self._waiting and len(self._flying) < threads:
+        while self._waiting and len(self._flying) < threads and not self._stop:
             piece = self._waiting.popleft()
             vault = piece.page.vault
             while piece.page.keys and vault not in self._faulty and len(self._flying) < threads:
@@ -245,7 +259,8 @@ class Sweep:
             try:
                 results = future.result()
             except Throttled:
-                self._again(piece.refused(range(len(piece.page.keys))), patience.refused(time.monotonic()))
+                now = time.monotonic()
+                self._again(piece.refused(range(len(piece.page.keys)), now, telling=False), patience.refused(now))
                 continue
             except (VaultFault, UnknownVault) as e:
                 reason = getattr(e, "reason", Reason.UNKNOWN_VAULT)
@@ -253,12 +268,17 @@ class Sweep:
                 continue
             reached("files.deleted")
             self._sweeper.marks.record(self._hand, piece.page, results)
+            now = time.monotonic()
             refused = [n for n, r in enumerate(results) if r.outcome is Outcome.THROTTLED]
             if len(refused) < len(results):
                 patience.taken()
+                self._took_at[vault] = now
             if refused:
-                fault = patience.refused(time.monotonic()) if len(refused) == len(results) else None
-                self._again(piece.refused(refused), fault, [results[n] for n in refused])
+                said = [results[n] for n in refused]
+                alone = all(r.alone for r in said)
+                fault = patience.refused(now) if len(refused) == len(results) and not alone else None
+                telling = alone or self._took_at.get(vault, float("-inf")) > piece.refused_at
+                self._again(piece.refused(refused, now, telling=telling), fault, said)
         flying = (piece.page.seqs[0] for piece, _ in self._flying.values())
         waiting = (piece.page.seqs[0] for piece in self._waiting if piece.page.vault not in self._faulty)
         self._tried_to = min(chain(flying, waiting), default=self._read_to + 1) - 1

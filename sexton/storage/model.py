@@ -110,7 +110,8 @@ class Outcome(StrEnum):
 class KeyResult(_Value):
     """The outcome for one key. ``bytes`` is set only where the vault measured it itself (local, purged versions).
 
-    ``retry_after``: seconds the store asked to wait, with THROTTLED.
+    ``retry_after``: seconds the store asked to wait, with THROTTLED. ``alone``: it failed at this key, which does not
+    say that it is busy.
     """
 
     key: str
@@ -118,6 +119,7 @@ class KeyResult(_Value):
     reason: str = ""
     bytes: int | None = None
     retry_after: float | None = None
+    alone: bool = False
 
 
 class Undeleted(_Value):

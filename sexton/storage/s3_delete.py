@@ -124,4 +124,4 @@ def _refused(bucket: S3Bucket, target: Target, code: str, message: str) -> KeyRe
         outcome = Outcome.CHANGED
     elif is_lock(code, message):
         reason = f"LOCKED: {reason}"
-    return KeyResult(key=target.key, outcome=outcome, reason=reason)
+    return KeyResult(key=target.key, outcome=outcome, reason=reason, alone=code == "InternalError")

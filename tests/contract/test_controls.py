@@ -12,6 +12,9 @@ from sexton.control.store import ControlStore
 from sexton.crashpoints import installed
 from sexton.errors import BadInput
 from sexton.guard import UnknownInstance
+from sexton.recycle.ledger import Ledger
+from sexton.recycle.model import STOPPED, RoundReport
+from tests.contract.command import run
 from tests.rig import Rig, listing, put
 
 
@@ -39,6 +42,15 @@ def at(point: str, act: Callable[[], object]) -> Callable[[str], None]:
     return hook
 
 
+def stopped(rig: Rig, point: str) -> RoundReport:
+    """Run a round that is stopped at a point, and end it as the workflow does; nothing stops the next one."""
+    with installed(at(point, lambda: rig.controls.put(Kind.STOP, "shop"))), pytest.raises(Halted):
+        rig.round(run=point)
+    rig.controls.remove(Kind.STOP, "shop")
+    opened = rig.rounds.open("shop", point, None, rig.policy)
+    return rig.rounds.close(Ledger().close_order(opened, None, None, STOPPED, "shop is stopped"))
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -55,8 +67,8 @@ def test_r32_what_is_said_during_a_round_is_effective_within_a_page(
     rig.registry.add_instance("other")
     root = rig.local(tmp_path / "v")
     fill(rig, root)
-    for size in ("CHUNK_MARKS", "LAP_FILES"):
-        monkeypatch.setattr(f"sexton.recycle.steps.{size}", 10)
+    for size, small in (("CHUNK_MARKS", 10), ("LAP_FILES", 10), ("LAPS_AT_ONCE", 1)):
+        monkeypatch.setattr(f"sexton.recycle.steps.{size}", small)
     with rig.db.read() as c:
         weekday = (rig.db.now(c) // 86_400_000 + 3 + 3) % 7  # three days from today
     name = name.format(closed=("mon", "tue", "wed", "thu", "fri", "sat", "sun")[weekday] + " 00:00-01:00")
@@ -98,6 +110,39 @@ def test_r33_a_stop_between_claim_and_delete_lets_no_file_go_and_start_finishes_
     rig.later(61)
     assert rig.round().removed == 30
     assert listing(root) == {}
+
+
+def test_a_round_stopped_in_the_middle_says_how_many_objects_are_gone_and_the_next_counts_them(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    put(root, "next.dat")
+
+    first = stopped(rig, "outcomes.recorded")
+    left = len(listing(root)) - 1
+    shown = run(rig, capsys, "round", "show", str(first.round)).out
+    rig.mark("dropped", NewMark(id="next", vault="disk", keys=("next.dat",)))
+    rig.later(10_801)
+    second = rig.round()
+
+    assert (first.state, first.waiting, first.deleted) == (STOPPED, 30, 0)
+    assert first.begun == 30 - left > 0
+    assert f"the next round tries them again, {first.begun} objects of them gone already and counted then" in shown
+    assert (second.waiting, second.begun, second.deleted) == (0, 0, 31)
+    assert listing(root) == {}
+
+
+def test_a_round_stopped_before_it_deletes_says_that_nothing_is_gone(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(rig, rig.local(tmp_path / "v"))
+
+    report = stopped(rig, "claim.committed")
+    shown = run(rig, capsys, "round", "show", str(report.round)).out
+
+    assert (report.waiting, report.begun) == (30, 0)
+    assert "claimed and not finished: 30 marks; the next round tries them again\n" in shown
 
 
 def test_a_stop_that_comes_just_before_the_claim_keeps_everything_unclaimed(

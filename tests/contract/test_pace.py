@@ -1,5 +1,6 @@
 """What the workers share about places, and operators' caps, on both databases."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from sexton.pace.model import Answer, Heard, Rate, Shared, Told
 from sexton.pace.pacer import SharedPacer
 from sexton.pace.store import PaceStore
 from sexton.storage.model import VaultSpec
+from tests.contract.command import run
 from tests.rig import DEPLOYMENT, Rig
 
 PLACE = "127.0.0.1:1/bucket/data/"
@@ -190,6 +192,27 @@ def test_a_vault_that_two_instances_have_must_be_named_whole_and_a_new_cap_repla
     [cap] = store.caps()
     assert (cap.instance, cap.keys_per_second, cap.reason, cap.set_by) == ("shop", 700, "then", "bob")
     assert [store.clear_cap("shop/cold") for _ in "12"] == [("shop/cold", True), ("shop/cold", False)]
+
+
+def test_a_cap_is_named_wherever_what_keeps_something_is(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    pacer_of(rig)
+    rig.instance("other")
+    cap = PaceStore(rig.db).put_cap("cold", 1_500, "the bucket is shared", "ada")
+
+    status, holds = run(rig, capsys, "status").out, run(rig, capsys, "holds").out
+    [shop] = [i for i in json.loads(run(rig, capsys, "status", "--json").out)["instances"] if i["instance"] == "shop"]
+    [kept] = json.loads(run(rig, capsys, "holds", "--json").out)
+    PaceStore(rig.db).clear_cap("cold")
+    cleared = [run(rig, capsys, "status").out, run(rig, capsys, "holds", "shop").out]
+
+    assert (
+        status.count("  paced: no more than 1,500 keys/s in vault cold (the bucket is shared); see: sexton pace") == 1
+    )
+    assert shop["caps"] == [cap.model_dump()]
+    assert "vault cold: no more than 1,500 keys/s" in holds
+    assert (kept["instance"], kept["held_by"], kept["by"], kept["since"]) == ("shop", "cap", "ada", cap.since)
+    assert (kept["why"], kept["way_out"]) == ("the bucket is shared", "sexton pace shop/cold --clear")
+    assert [text for text in cleared if "1,500" in text] == []
 
 
 def insert_vault(rig: Rig, instance: str, bucket: str) -> None:

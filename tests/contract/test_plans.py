@@ -6,7 +6,7 @@ import pytest
 
 from sexton.contract import NewMark, undrop
 from sexton.owner.port import OwnerSilent
-from sexton.recycle.approvals import AWAITING, EXPIRED
+from sexton.recycle.approvals import AWAITING, EXPIRED, REPLACED
 from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
 from tests.rig import Rig
 
@@ -117,7 +117,7 @@ def test_a_plan_that_waits_is_kept_and_named_while_it_is_right(shop: Limited) ->
     assert kinds(shop.rounds.find_plan(number)) == {"dropped": 30}
 
 
-def test_a_plan_that_is_right_no_more_expires_and_another_waits_since_then(shop: Limited) -> None:
+def test_a_plan_that_is_right_no_more_is_replaced_and_another_waits_since_then(shop: Limited) -> None:
     first = shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
@@ -131,7 +131,7 @@ def test_a_plan_that_is_right_no_more_expires_and_another_waits_since_then(shop:
     [other] = waiting(shop)
     before, after = shop.rounds.find_plan(number), shop.rounds.find_plan(other)
     assert other != number
-    assert shop.rounds.state(number) == EXPIRED
+    assert shop.rounds.state(number) == REPLACED
     assert kinds(after) == {"dropped": 27}
     assert after.awaits_since == before.awaits_since == before.created_at
 

@@ -8,7 +8,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.recycle.keepers import BY_LIMIT
 from sexton.recycle.port import PlanRefused
-from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, waiting
+from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
 from tests.rig import Rig, listing, put
 
 
@@ -171,3 +171,24 @@ def test_a_shorter_retention_waits_once_and_is_agreed_to_when_its_plan_was_appli
 
     assert (unasked.claimed, applied.claimed) == (0, 3)
     assert (shop.round().claimed, waiting(shop)) == (2, [])
+
+
+def test_on_the_first_days_what_is_swept_tells_how_many_objects_a_prefix_has_and_then_history_does(
+    shop: Limited, tmp_path: Path
+) -> None:
+    drop(shop, tmp_path / "v", 2, "first", files=20)
+    shop.later(10_801)
+    guessed = of(shop.look(), "dropped")
+    shop.round()
+    drop(shop, tmp_path / "v", 1, "second")
+    shop.later(DAY)
+    of_swept, remembered = of(shop.look(), "dropped"), shop.count("mark_history")
+    shop.round()  # looks at the first for the last time; the second, of one object, is swept
+    drop(shop, tmp_path / "v", 1, "third")
+    shop.later(DAY)
+
+    of_history = of(shop.look(), "dropped")
+
+    assert (guessed.objects, of_swept.objects, of_history.objects) == (20, 20, 20)
+    assert (guessed.marks, of_swept.marks, of_history.marks) == (2, 1, 1)
+    assert (of_swept.estimated, remembered, shop.count("mark_history")) == (True, 0, 2)

@@ -7,8 +7,9 @@ import pytest
 from sexton.contract import Collected, NewMark, Refused, commit, prepare, undrop
 from sexton.errors import BadInput
 from sexton.guard import UnknownInstance
-from sexton.marks.model import Ref
+from sexton.marks.model import Reason, Ref
 from sexton.marks.quarantine import QuarantineStore
+from tests.contract.command import run
 from tests.rig import Rig, listing, put
 
 
@@ -89,3 +90,63 @@ class TestQuarantine:
         with pytest.raises(UnknownInstance):
             store.retry("nobody")
         assert rig.count("mark") == 3
+
+
+class TestChanged:
+    """What was written anew after it was marked: trying it again deletes what is there now."""
+
+    def changed(self, rig: Rig, tmp_path: Path) -> QuarantineStore:
+        """Set two marks aside, ``dropped/lost`` because an object changed."""
+        store = TestQuarantine().aside(rig, tmp_path)
+        rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED', last_error = 'another ETag' WHERE id = 'lost'")
+        return store
+
+    def test_all_but_a_reason_are_tried_again(self, rig: Rig, tmp_path: Path) -> None:
+        store = self.changed(rig, tmp_path)
+
+        assert store.retry("shop", but=Reason.CHANGED) == 1
+        assert [(q.id, q.reason) for q in store.list()] == [("lost", "CHANGED")]
+
+    def test_the_command_leaves_it_aside_of_all_and_says_so(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        store = self.changed(rig, tmp_path)
+
+        all_ = run(rig, capsys, "quarantine", "retry", "shop", "--all")
+
+        assert all_.code == 0
+        assert "1 mark with objects that were written anew stay set aside" in all_.out
+        assert "sexton quarantine list shop --reason CHANGED" in all_.out
+        assert "tries 1 mark again" in all_.out
+        assert [q.id for q in store.list()] == ["lost"]
+
+    @pytest.mark.parametrize("words", [("--reason", "CHANGED"), ("dropped/lost",)], ids=["reason", "mark"])
+    def test_the_command_asks_before_it_tries_it_again(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    ) -> None:
+        store = self.changed(rig, tmp_path)
+
+        asked = run(rig, capsys, "quarantine", "retry", "shop", *words)
+        between = {q.id for q in store.list()}
+        told = run(rig, capsys, "quarantine", "retry", "shop", *words, "--yes")
+
+        assert (asked.code, between) == (1, {"lost", "r"})
+        assert "dropped/lost: another ETag" in asked.out
+        assert "delete what is there now?" in asked.err
+        assert (told.code, told.err, "tries 1 mark again" in told.out) == (0, "", True)
+        assert [q.id for q in store.list()] == ["r"]
+
+    def test_the_command_asks_nothing_about_other_reasons(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        store = self.changed(rig, tmp_path)
+
+        told = [
+            run(rig, capsys, "quarantine", "retry", "shop", *words)
+            for words in (("--reason", "UNKNOWN_VAULT"), ("--reason", "UNKNOWN_VAULT"))
+        ]
+
+        assert [t.code for t in told] == [0, 0]
+        assert "tries 1 mark again" in told[0].out
+        assert told[1].out == "nothing of that is set aside\n"
+        assert [q.id for q in store.list()] == ["lost"]

@@ -13,6 +13,9 @@ from sexton.audit.store import AuditReader
 from sexton.audit.writer import ParquetAudit
 from sexton.contract import NewMark
 from sexton.holds import Hold
+from sexton.marks.batches import LATE
+from sexton.marks.model import Ref
+from sexton.pace.store import PaceStore
 from sexton.recycle.model import KindPlan, Plan
 from sexton.recycle.story import Rules, Story
 from sexton.recycle.turns import TurnStore
@@ -113,8 +116,7 @@ def test_of_a_mark_in_a_plan_that_waits_it_names_the_plan_and_no_next_round(work
 
     found = events(worker, KEY)
 
-    assert "1 object is over the limit" in found["awaits_approval"]
-    assert f"sexton apply {plan}" in found["awaits_approval"]
+    assert found["awaits_approval"] == f"kept: plan {plan} with it awaits approval: 1 object is over the limit"
     assert "approval_ends" in found
     assert "next_round" not in found
 
@@ -198,6 +200,49 @@ def test_of_a_file_under_a_prefix_it_tells_the_outcome_before_and_after_the_last
     assert {"claimed", "object_deleted", "swept", "last_look"} <= swept.keys()
     assert {"claimed", "object_deleted", "gone"} <= gone.keys()
     assert swept["object_deleted"] == gone["object_deleted"]
+
+
+def test_after_its_second_look_the_batch_and_the_plan_that_claimed_a_prefix_are_still_named(
+    worker: Rig, tmp_path: Path
+) -> None:
+    due(worker)
+    plan = worker.rounds.plan("shop", worker.policy, "cli", split=False).id
+    opened = worker.rounds.open("shop", "applies", plan, worker.policy, "anna")
+    worker.round(plan=plan, run="applies")
+    batch = worker.row("dropped", "9").batch
+    put(tmp_path / "v", "data/9/late.dat")
+    worker.later(3_601)
+    worker.marks.take_late(hand(worker, LATE, run="dies"), Ref("", ""), 10)
+
+    looked_at, taken = events(worker, KEY), worker.row("dropped", "9").batch
+    worker.later(61)
+    last = worker.round()
+    gone, late = events(worker, KEY), events(worker, "data/9/late.dat")
+
+    claimed = f"claimed in batch {batch}, round {opened.round}, plan {plan} applied by anna"
+    assert taken != batch
+    assert (looked_at["claimed"], gone["claimed"]) == (f"{claimed}; irrevocable", claimed)
+    assert looked_at["object_deleted"] == gone["object_deleted"]
+    assert late["object_deleted"].endswith(f"round {last.round}")
+    assert gone["gone"] == f"gone: 2 objects, 20 bytes, finished in round {last.round}"
+
+
+def test_of_a_mark_in_a_vault_with_a_cap_it_names_the_cap_before_and_after_the_claim(
+    worker: Rig, tmp_path: Path
+) -> None:
+    worker.local(tmp_path / "w", "other")
+    due(worker)
+    PaceStore(worker.db).put_cap("other", 7)
+    before = events(worker, KEY)
+    PaceStore(worker.db).put_cap("disk", 1_500)
+
+    waits = events(worker, KEY)
+    worker.round()
+    swept = events(worker, KEY)
+
+    paced = "its vault is paced: no more than 1,500 keys/s; see: sexton pace"
+    assert "paced" not in before
+    assert (waits["paced"], swept["paced"]) == (paced, paced)
 
 
 def test_of_many_objects_of_one_mark_it_tells_sums(worker: Rig, tmp_path: Path) -> None:

@@ -114,6 +114,26 @@ def test_without_a_limit_only_what_is_due_too_early_waits() -> None:
     assert ([k.marks for k in go], [k.marks for k in wait]) == ([10**9, 3], [5])
 
 
+def test_a_kind_that_somebody_rejected_waits_whole_and_takes_no_room_from_others() -> None:
+    no = {"d": "anna said no", "none": "anna said no", "free": "anna said no"}
+    young = Due(kind("d", 8), kind("d", 3, cutoff=50), kind("d", 5, since=50), "too early")
+    free = kind("free", 4, limited=False)
+
+    go, wait = divide(
+        [young, Due(kind("fits", 10), kind("fits", 10)), Due(kind("none", 0), kind("none", 0)), Due(free, free)],
+        Allowance(10, "limit"),
+        0,
+        {"d"},
+        no,
+    )
+
+    assert [(k.kind, k.marks) for k in go] == [("fits", 10)]
+    assert [(k.kind, k.marks, k.awaits) for k in wait] == [
+        ("d", 8, "d: anna said no; too early"),
+        ("free", 4, "free: anna said no"),
+    ]
+
+
 def test_only_what_is_shorter_than_agreed_is_shortened() -> None:
     assert shortened({"a": 10, "b": 10, "c": 10, "gone": 1}, {"a": 9, "b": 10, "c": 11, "new": 1}) == {"a": 10}
 
@@ -135,13 +155,13 @@ def test_seconds_are_told_in_the_largest_whole_unit(seconds: int, said: str) -> 
 
 
 def test_a_difference_is_told_kind_by_kind() -> None:
-    planned = [kind("a", 1_200), kind("b", 5), kind("c", 5), kind("d", 5)]
-    found = [kind("a", 1_100), kind("b", 5), kind("c", 6), kind("d", 5, keys=7)]
+    planned = [kind("a", 1_200), kind("b", 5), kind("c", 5), kind("d", 5), kind("e", 5, ages=11)]
+    found = [kind("a", 1_100), kind("b", 5), kind("c", 6), kind("d", 5, keys=7), kind("e", 5, ages=12)]
 
     assert difference(planned, planned) == ""
     assert difference(planned, found) == (
         "a: 1,200 → 1,100 marks (100 taken back, gone, claimed or set aside); c: 5 → 6 marks (1 came back); "
-        "d: 5 marks, but not the same"
+        "d: 5 marks, but not the same; e: 5 marks, but not the same"
     )
 
 

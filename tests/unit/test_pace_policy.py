@@ -156,17 +156,17 @@ def test_files_refused_while_others_are_taken_are_given_up_in_the_end_and_others
     all_of_them = some = Piece(page, ["p", "p", "q"])
     first, rest = all_of_them.cut(2)
 
-    for _ in range(20):
-        all_of_them = all_of_them.refused([0, 1, 2])
-    some = some.refused([1, 2])
-    for _ in range(6):
-        some = some.refused([0, 1])
+    for at in range(20):
+        all_of_them = all_of_them.refused([0, 1, 2], at, telling=False)
+    some = some.refused([1, 2], 1.0, telling=True)
+    for at in range(6):
+        some = some.refused([0, 1], at, telling=True)
     before = some.hopeless
-    some = some.refused([0, 1])
+    some = some.refused([0, 1], 9.0, telling=True)
 
     assert (first.page.keys, rest.page.seqs, rest.charge) == (["a", "b"], [3], {"q": 1})
-    assert (all_of_them.hopeless, before, some.hopeless) == (False, False, True)
-    assert some.refused([1]).hopeless is False
+    assert (all_of_them.hopeless, before, some.hopeless, some.refused_at) == (False, False, True, 9.0)
+    assert some.refused([1], 10.0, telling=True).hopeless is False
 
 
 def test_a_vault_is_given_up_after_two_minutes_without_a_success_or_three_tries_without_an_answer() -> None:

@@ -60,3 +60,41 @@ def test_of_a_file_that_went_with_its_table_it_tells_the_outcome(shop: Shop, loa
     assert told["below"] == "below table t"
     assert told["object_deleted"].startswith(f"gone: {key} in vault disk deleted")
     assert told["object_deleted"].endswith(f"round {report.round}")
+
+
+def test_of_an_id_of_the_catalog_that_stands_it_says_so_and_what_is_above(
+    shop: Shop, loaded: tuple[str, str, str]
+) -> None:
+    tablet, rowset, _ = loaded
+    stands = "the catalog has a record of it: standing"
+
+    told = {}
+    for name in ("t", "t-i", "t-p", tablet, rowset):
+        told |= events(shop, name)
+
+    assert told == {
+        ("table", "t"): {"record": stands},
+        ("index", "t-i"): {"record": f"{stands}, table t"},
+        ("partition", "t-p"): {"record": f"{stands}, table t"},
+        ("tablet", tablet): {"record": f"{stands}, table t, index t-i, partition t-p"},
+        ("rowset", rowset): {"record": f"the catalog has a record of it: visible, tablet {tablet}, index t-i"},
+    }
+
+
+def test_of_an_id_that_no_record_has_or_another_owners_instance_it_says_nothing(
+    shop: Shop, loaded: tuple[str, str, str]
+) -> None:
+    tablet, _, _ = loaded
+    unknown = events(shop, "nothing")
+    shop.sql("UPDATE {}instance SET owner = 'sql'")
+
+    assert (unknown, events(shop, tablet)) == ({}, {})
+
+
+def test_of_an_id_that_is_marked_it_tells_the_marks_story_alone(shop: Shop, loaded: tuple[str, str, str]) -> None:
+    shop.catalog.drop_table("t")
+
+    told = events(shop, "t")
+
+    assert told.keys() == {("table", "t")}
+    assert "record" not in told["table", "t"]

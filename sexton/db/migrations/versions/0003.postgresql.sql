@@ -19,9 +19,10 @@ DROP INDEX sexton.mark_due;
 CREATE INDEX mark_due ON sexton.mark (instance, kind, ages_from, id)
     WHERE state <> 'CLAIMED' AND quarantined_reason IS NULL;
 
--- awaits: why a person must apply the plan before it expires.
+-- awaits: why a person must apply the plan before it expires; of a rejected one, by whom and why it was.
 ALTER TABLE sexton.plan ADD COLUMN awaits text, ADD COLUMN expires_at timestamptz,
-    ADD COLUMN approved_by text, ADD COLUMN approved_at timestamptz;
+    ADD COLUMN approved_by text, ADD COLUMN approved_at timestamptz,
+    ADD COLUMN rejected boolean NOT NULL DEFAULT false;
 CREATE INDEX plan_open ON sexton.plan (instance, id) WHERE awaits IS NOT NULL AND state = 'PLANNED';
 CREATE INDEX plan_answered ON sexton.plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 

@@ -11,9 +11,9 @@ ALTER TABLE sexton_vault ADD COLUMN probe text;
 
 -- lacking: why its record stays when the files that could be named are gone. absorbed: it goes with its parent's files.
 ALTER TABLE sexton_mark ADD COLUMN lacking text;
+ALTER TABLE sexton_mark ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
 -- claimed_in: the batch that claimed it; a second look has another one.
 ALTER TABLE sexton_mark ADD COLUMN claimed_in integer;
-ALTER TABLE sexton_mark ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
 ALTER TABLE sexton_mark_history ADD COLUMN absorbed integer NOT NULL DEFAULT 0;
 CREATE INDEX sexton_mark_fenced ON sexton_mark (instance) WHERE state = 'FENCED';
 -- A fenced mark that a holder kept is still due.
@@ -21,11 +21,12 @@ DROP INDEX sexton_mark_due;
 CREATE INDEX sexton_mark_due ON sexton_mark (instance, kind, ages_from, id)
     WHERE state <> 'CLAIMED' AND quarantined_reason IS NULL;
 
--- awaits: why a person must apply the plan before it expires.
+-- awaits: why a person must apply the plan before it expires; of a rejected one, by whom and why it was.
 ALTER TABLE sexton_plan ADD COLUMN awaits text;
 ALTER TABLE sexton_plan ADD COLUMN expires_at integer;
 ALTER TABLE sexton_plan ADD COLUMN approved_by text;
 ALTER TABLE sexton_plan ADD COLUMN approved_at integer;
+ALTER TABLE sexton_plan ADD COLUMN rejected integer NOT NULL DEFAULT 0;
 CREATE INDEX sexton_plan_open ON sexton_plan (instance, id) WHERE awaits IS NOT NULL AND state = 'PLANNED';
 CREATE INDEX sexton_plan_answered ON sexton_plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
