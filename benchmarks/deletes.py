@@ -25,7 +25,7 @@ CHECKERS = (8, 16, 32, 64)
 """rclone deletes with as many threads as it has checkers."""
 TUNED_WITH = 5
 """Peers are tuned on one part in so many of the objects."""
-TRIES = 2
+TRIES = 1
 PEERS = ("boto3", "rclone")
 SHARE_OF_BEST, MOST_OVERHEAD = 0.95, 10.0
 

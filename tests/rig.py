@@ -24,6 +24,7 @@ from sexton.audit.port import Audit
 from sexton.control.store import ControlStore
 from sexton.db import schema
 from sexton.db.engine import Database
+from sexton.db.tables import Tables
 from sexton.holds import HoldStore
 from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
@@ -45,6 +46,8 @@ RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan
 GRACE = 3_600
 INTERVAL = 3_600
 DEPLOYMENT = "test-rig"
+SHARED: dict[str, tuple[Tables, dict[Any, Any], Any]] = {}
+"""By dialect: its tables, what was compiled, and the dialect itself."""
 
 
 class Rig:
@@ -63,7 +66,7 @@ class Rig:
         """``owner``: by default the one whose marks are its own; ``audit``: by default a list, ``Rig.told``."""
         _make(url)
         self.url, self.endpoint_url = url, endpoint_url
-        self.db = Database.open(url)
+        self.db = opened(url)
         self.registry = Registry(self.db)
         self.controls, self.holds = ControlStore(self.db), HoldStore(self.db)
         self.marks, self.leases = MarkStore(self.db, self.controls), LeaseStore(self.db)
@@ -182,6 +185,15 @@ class Told:
 
     def forget(self, instance: str, now: int) -> int:
         return 0
+
+
+def opened(url: str) -> Database:
+    """Open a database with what others of its dialect compiled: each test would compile the same statements anew."""
+    db = Database.open(url)
+    tables, compiled, dialect = SHARED.setdefault(db.dialect, (db.t, {}, db.engine.dialect))
+    db.t, db.engine = tables, db.engine.execution_options(compiled_cache=compiled)
+    db.engine.dialect = dialect
+    return db
 
 
 class OneAtATime(ProvenVaults):

@@ -57,6 +57,8 @@ def show_plans(rows: "Sequence[PlanRow]") -> None:
     ]
     show("" if rows else "no plan was made yet; make one: sexton plan INSTANCE", columns, table)
     for p in rows:
+        if p.state == "REJECTED":
+            typer.echo(f"plan {p.id} was {p.awaits}")
         if p.state == "AWAITING_APPROVAL":
             typer.echo(f"plan {p.id} waits for somebody since {stamp(p.since)} UTC: {p.awaits}")
             typer.echo("  unanswered, it goes once it fits into the limit of 24 hours, or falls due by what was agreed")

@@ -6,6 +6,7 @@ compares the two. Instants are integers in Python (milliseconds since 1970) on b
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Integer, MetaData, Table, Text
@@ -68,6 +69,7 @@ class Tables:
         return list(vars(self).values())
 
 
+@cache
 def build(dialect: str) -> Tables:
     """Return the tables as they are named on ``postgresql`` or ``sqlite``."""
     metadata = MetaData(schema="sexton" if dialect == "postgresql" else None)

@@ -134,7 +134,7 @@ class Approvals:
             for kind in Plan.model_validate(row.body).kinds:
                 if row.rejected:
                     found[kind.kind] = f"plan {row.id} with it was {row.awaits}"
-                elif row.state == "APPLIED":
+                elif row.state in ("APPLYING", "APPLIED"):  # PLANNED again: nothing of it went
                     found.pop(kind.kind, None)
         return found
 

@@ -143,7 +143,7 @@ class Sweep:
 
     def wait_for(self, to: int) -> None:
         """Wait until every file up to this one was tried, or is left alone."""
-        while not self.tried(to):
+        while not self.tried(to) or (self._flying and not self._sweeper.beside):
             if self._sweeper.beside:
                 self._news.wait(LOOK_SECONDS)
                 self._news.clear()

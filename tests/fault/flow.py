@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import event
 
 from sexton.control.port import Halted, NotEnabled
-from sexton.db import tables
 from sexton.lease.port import LeaseBusy, LeaseLost
 from sexton.recycle.model import STOPPED, SUCCEEDED, AdoptOrder, CloseOrder, Cursor, KindPlan, Opened, Plan, RangeOrder
 from sexton.recycle.port import RoundEnded
@@ -21,9 +20,6 @@ from tests.rig import GRACE, Rig
 
 MAX_LEASES = 3
 START = Cursor()
-TABLES = tables.build("sqlite")
-COMPILED: dict[Any, Any] = {}
-DIALECTS: dict[str, Any] = {}
 
 
 class Crash(BaseException):
@@ -40,10 +36,6 @@ class Process(Rig):
             self.recycler = self.recycler_of(self.owner)
         self.dead = False
         event.listen(self.db.engine, "begin", self._still_alive, insert=True)
-        # Each process would compile the same statements anew; a third of the time would go into that.
-        self.db.t = TABLES
-        self.db.engine = self.db.engine.execution_options(compiled_cache=COMPILED)
-        self.db.engine.dialect = DIALECTS.setdefault("sqlite", self.db.engine.dialect)
 
     def _still_alive(self, _connection: object) -> None:
         if self.dead:

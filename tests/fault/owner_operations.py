@@ -117,7 +117,7 @@ class Drop:
         more = ()
         if self.obstacle and self.how == "keys" and item.thing.vault not in w.away:
             path = w.witness.roots[item.thing.vault] / f"data/folder-{item.id}"
-            path.mkdir(parents=True)
+            path.mkdir(parents=True, exist_ok=True)  # it may be dropped for the second time
             w.obstacles.append(path)
             more = (f"data/folder-{item.id}",)
         w.shop.drop([item.id], self.how, item.thing.above if self.part else None, more)

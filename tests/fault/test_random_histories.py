@@ -21,7 +21,7 @@ ALL = settings(
 def test_no_history_loses_what_is_needed_or_leaves_garbage() -> None:
     reached: Counter[str] = Counter()
 
-    @settings(ALL, max_examples=200, derandomize=True)
+    @settings(ALL, max_examples=100, derandomize=True)
     @given(histories())
     def every_promise_holds(history: History) -> None:
         reached.update(play(history).hits)
