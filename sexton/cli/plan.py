@@ -131,7 +131,8 @@ def _reject(plan: int, reason: str, as_json: bool) -> None:
         dump(row.model_dump(mode="json"))
         return
     typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
-    typer.echo("a mark is taken back by its owner's undrop, or kept by: sexton hold mark INSTANCE KIND/ID")
+    keep = f"sexton hold mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
+    typer.echo(f"a mark is taken back by its owner's undrop, or kept by: {keep}")
     typer.echo("these kinds go unasked again in 7 days, or when a later plan with them is applied")
 
 
