@@ -26,7 +26,7 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy import literal as sql_literal
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sexton.db.engine import Database
 from sexton.db.rows import as_rows
@@ -107,7 +107,12 @@ class SqlOwner:
     def live(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> frozenset[Ref]:
         """Return those of the marks of which the view shows anything: by id, by key, or by prefix either way."""
         try:
-            return self._live(instance, marks, beat)
+            try:
+                return self._live(instance, marks, beat)
+            except DBAPIError as e:
+                if not e.connection_invalidated:
+                    raise
+            return self._live(instance, marks, beat)  # a connection that was cut says nothing of the view
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the view {LIVE_VIEW} cannot be read: {first_line(e)}") from e
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, event, text
 
 from sexton import crashpoints
 from sexton.contract import NewMark
@@ -134,6 +134,27 @@ def test_a_broken_view_keeps_everything_and_says_so(rig: Rig, tmp_path: Path, co
         c.execute(text("DROP VIEW sexton_live"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM live"))
     assert rig.round().claimed == 2
+
+
+def test_a_connection_that_is_cut_while_the_view_is_read_holds_nothing_up(postgres_rig: Rig, tmp_path: Path) -> None:
+    root = postgres_rig.local(tmp_path / "v")
+    show(postgres_rig, "instance, kind, id, vault, key")
+    live(postgres_rig, key="data/t9/x")
+    put(root, "data/t1/a.dat")
+    postgres_rig.mark("dropped", NewMark(id="m", vault="disk", prefix="data/t1/"))
+    cut = []
+
+    def in_the_way(c: Connection, _cursor: object, statement: str, *_: object) -> None:
+        if ".sexton_live" in statement and not cut:
+            cut.append(c.connection.driver_connection.info.backend_pid)  # type: ignore[union-attr]
+            with postgres_rig.db.read() as other:
+                other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": cut[0]})
+
+    event.listen(postgres_rig.db.engine, "before_cursor_execute", in_the_way)
+    report = run(postgres_rig)
+
+    assert len(cut) == 1
+    assert (report.claimed, report.held, listing(root)) == (1, {}, {})
 
 
 def test_without_a_view_nothing_is_asked(rig: Rig, tmp_path: Path) -> None:
