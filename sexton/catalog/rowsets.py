@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import and_, exists, or_, select
+from sqlalchemy import ColumnElement, FromClause, and_, exists, or_, select
 
 from sexton.catalog import parents
 from sexton.catalog.layout import IndexFormat, rowset_keys, rowset_prefix
@@ -96,13 +96,7 @@ def uncovered(s: Scope, ids: Sequence[str]) -> list[str]:
     """
     rowset = s.t.rowsets
     other = rowset.alias("other")
-    overlaps = and_(
-        other.c.tablet_id == rowset.c.tablet_id,
-        other.c.instance == rowset.c.instance,
-        other.c.state.in_((State.VISIBLE, State.DROPPED)),
-        other.c.first_version <= rowset.c.last_version,
-        other.c.last_version >= rowset.c.first_version,
-    )
+    overlaps = _overlap(rowset, other, State.VISIBLE, State.DROPPED)
     ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
     near = select(rowset.c.id, other.c.first_version, other.c.last_version).join(other, overlaps)
     for row in s.c.execute(near.where(s.mine(rowset.c.id, ids))):
@@ -119,14 +113,19 @@ def covering(s: Scope, ids: Sequence[str]) -> set[str]:
     """Return those that hold versions of a compacted rowset: without their record that would seem live again."""
     rowset = s.t.rowsets
     other = rowset.alias("other")
-    overlaps = and_(
-        other.c.tablet_id == rowset.c.tablet_id,
-        other.c.instance == rowset.c.instance,
-        other.c.state == State.COMPACTED,
-        other.c.first_version <= rowset.c.last_version,
-        other.c.last_version >= rowset.c.first_version,
-    )
+    overlaps = _overlap(rowset, other, State.COMPACTED)
     return set(s.ids(select(rowset.c.id).where(s.mine(rowset.c.id, ids), exists().where(overlaps))))
+
+
+def _overlap(one: FromClause, other: FromClause, *states: State) -> ColumnElement[bool]:
+    """Return the condition that another rowset of the tablet, in one of the states, holds some of the same versions."""
+    return and_(
+        other.c.tablet_id == one.c.tablet_id,
+        other.c.instance == one.c.instance,
+        other.c.state.in_(states),
+        other.c.first_version <= one.c.last_version,
+        other.c.last_version >= one.c.first_version,
+    )
 
 
 def forget(s: Scope, ids: Sequence[str], *states: State) -> None:
