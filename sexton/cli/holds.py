@@ -71,7 +71,7 @@ def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iter
 
 
 def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:
-    """Yield what an operator said: observe, holds, stops, lists, windows."""
+    """Yield what an operator said: observe, holds, caps, stops, lists, windows."""
     from sexton.holds import HoldStore
     from sexton.pace.store import PaceStore
 
@@ -96,17 +96,16 @@ def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterato
             why=h.reason,
             way_out=f"sexton hold release {h.id}",
         )
-    for cap in PaceStore(db).caps():
-        if cap.instance == name:
-            yield Keeper(
-                instance=name,
-                held_by="cap",
-                what=f"vault {cap.vault}: no more than {cap.keys_per_second:,} keys/s",
-                since=cap.since,
-                by=cap.set_by,
-                why=cap.reason,
-                way_out=f"sexton pace {name}/{cap.vault} --clear",
-            )
+    for cap in PaceStore(db).caps(name):
+        yield Keeper(
+            instance=name,
+            held_by="cap",
+            what=f"vault {cap.vault}: no more than {cap.keys_per_second:,} keys/s",
+            since=cap.since,
+            by=cap.set_by,
+            why=cap.reason,
+            way_out=f"sexton pace {name}/{cap.vault} --clear",
+        )
     store = controls(settings, db)
     with db.read() as c:
         given, now = store.all_in(c), db.now(c)

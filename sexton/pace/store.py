@@ -68,11 +68,12 @@ class PaceStore:
                 for row in c.execute(select(t).order_by(t.c.place))
             ]
 
-    def caps(self) -> Sequence[Cap]:
-        """Return every cap by instance and vault."""
+    def caps(self, instance: str | None = None) -> Sequence[Cap]:
+        """Return every cap, or an instance's, by instance and vault."""
         t = self._db.t.pace_cap
+        of = true() if instance is None else t.c.instance == instance
         with self._db.read() as c:
-            return [Cap(**row._mapping) for row in c.execute(select(t).order_by(t.c.instance, t.c.vault))]
+            return [Cap(**row._mapping) for row in c.execute(select(t).where(of).order_by(t.c.instance, t.c.vault))]
 
     def put_cap(self, vault: str, keys_per_second: int, reason: str = "", by: str = "") -> Cap:
         """Bound the deletes in ``VAULT`` or ``INSTANCE/VAULT``, over all workers; a cap that is there is replaced.

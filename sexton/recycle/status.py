@@ -147,7 +147,6 @@ def _instance(
     mark, round_, hold, instance = db.t.mark, db.t.round, db.t.hold, db.t.instance
     kinds = MarkStore(db).kinds(name)
     planned = turns.next_round(name)
-    caps = tuple(cap for cap in PaceStore(db).caps() if cap.instance == name)
     with db.read() as c:
         now = db.now(c)
         claimed = and_(mark.c.instance == name, mark.c.state == "CLAIMED")
@@ -178,7 +177,7 @@ def _instance(
             late=c.execute(select(func.count()).select_from(mark).where(swept)).scalar_one(),
             quarantined={str(reason): n for reason, n in c.execute(by_reason)},
             approvals=tuple(PlanStore(db).waiting(c, name)),
-            caps=caps,
+            caps=tuple(PaceStore(db).caps(name)),
             last=RoundReport.model_validate(last.report) if last else None,
             last_ended=last.ended_at if last else None,
         )

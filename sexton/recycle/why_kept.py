@@ -62,8 +62,8 @@ def kept(db: Database, row: Any, given: Rules) -> Iterator[Event]:
         todo = f"sexton lists add vaults {row.instance}/{row.vault}"
         text = f"kept: only vaults {', '.join(sorted(allowed))} may be touched; {todo}"
         yield Event(event="vault_whitelist", text=text)
-    for cap in PaceStore(db).caps():
-        if (cap.instance, cap.vault) == (row.instance, row.vault):
+    for cap in PaceStore(db).caps(row.instance):
+        if cap.vault == row.vault:
             text = f"its vault is paced: no more than {cap.keys_per_second:,} keys/s; see: sexton pace"
             yield Event(at=cap.since, event="paced", text=text)
     yield from _last_round(db, row)
