@@ -12,7 +12,7 @@ from sexton.audit.policy import AuditFile
 from sexton.audit.port import AuditUnreadable
 from sexton.db.engine import Database
 from sexton.errors import BadInput
-from sexton.marks.batches import LATE
+from sexton.marks.model import LATE
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
 COUNTED_FILES = 10_000

@@ -23,13 +23,10 @@ from sexton.db.engine import Database
 from sexton.guard import deciding
 from sexton.lease.model import Lease
 from sexton.marks.fence import prove
-from sexton.marks.model import DONE, DueMark, Hand, Problem, Reason, Ref
+from sexton.marks.model import DONE, LATE, DueMark, Hand, Problem, Reason, Ref
 from sexton.marks.rows import among, due_mark
 from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.storage.model import Outcome
-
-LATE = "(late)"
-"""Batch kind under which swept prefixes are listed once more."""
 
 
 def _after(first: Column[Any], second: Column[Any], at: tuple[Any, Any]) -> ColumnElement[bool]:

@@ -17,6 +17,8 @@ POISON_RETRY_SECONDS = 86_400
 """A mark quarantined for failed deletes is tried again after this long: its cause may have been mended."""
 SEVERAL = "*"
 """The vault under which marks are counted that have files in several vaults, or in none."""
+LATE = "(late)"
+"""Batch kind under which swept prefixes are listed once more."""
 DONE = (Outcome.DELETED, Outcome.ABSENT, Outcome.HIDDEN)
 """Outcomes that confirm an object gone."""
 

@@ -13,8 +13,7 @@ from sexton.audit.store import AuditReader
 from sexton.audit.writer import ParquetAudit
 from sexton.contract import NewMark
 from sexton.holds import Hold
-from sexton.marks.batches import LATE
-from sexton.marks.model import Ref
+from sexton.marks.model import LATE, Ref
 from sexton.pace.store import PaceStore
 from sexton.recycle.model import KindPlan, Plan
 from sexton.recycle.story import Rules, Story
