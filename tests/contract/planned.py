@@ -1,5 +1,7 @@
 """A rig with limits, and marks by the number: what the tests of plans begin with."""
 
+from collections.abc import Iterator
+
 from sexton.contract import NewMark
 from sexton.recycle.model import KindPlan, Plan, Policy
 from sexton.recycle.plans import Live
@@ -62,6 +64,16 @@ class Limited(Rig):
             row = t.insert().values(**values, first="", last="", lease_epoch=1, attempt=1)
             c.execute(row.values(limited=objects, claimed_at=now))
         self.leases.free(opened.lease)
+
+
+def thousands_due(rig: Rig) -> Iterator[Limited]:
+    """Yield an enabled instance under a limit of 2,000 objects, with 3,000 that are due."""
+    made = Limited(rig.url)
+    made.policy = limited(objects=2_000)
+    made.garbage("dropped", 30, keys=100)
+    made.later(10_801)
+    yield made
+    made.db.close()
 
 
 def kinds(plan: Plan) -> dict[str, int]:

@@ -8,7 +8,7 @@ from sqlalchemy import update
 from sexton.contract import NewMark, undrop
 from sexton.recycle.approvals import REPLACED
 from sexton.recycle.port import PlanRefused
-from tests.contract.planned import Limited, kinds, limited, of, waiting
+from tests.contract.planned import Limited, kinds, of, thousands_due, waiting
 from tests.rig import Rig
 
 SAME = "dropped: 30 marks, but not the same"
@@ -16,13 +16,7 @@ SAME = "dropped: 30 marks, but not the same"
 
 @pytest.fixture
 def shop(rig: Rig) -> Iterator[Limited]:
-    """An enabled instance under a limit of 2,000 objects, with 3,000 that are due."""
-    made = Limited(rig.url)
-    made.policy = limited(objects=2_000)
-    made.garbage("dropped", 30, keys=100)
-    made.later(10_801)
-    yield made
-    made.db.close()
+    yield from thousands_due(rig)
 
 
 def exchange(shop: Limited) -> None:

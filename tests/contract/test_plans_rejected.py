@@ -12,7 +12,7 @@ from sexton.holds import REASON_CHARACTERS
 from sexton.recycle.approvals import AWAITING, REJECTED
 from sexton.recycle.port import PlanRefused
 from tests.contract.command import run
-from tests.contract.planned import DAY, Limited, kinds, limited, of, waiting
+from tests.contract.planned import DAY, Limited, kinds, limited, of, thousands_due, waiting
 from tests.rig import Rig
 
 WHY = "the wrong table was dropped"
@@ -20,13 +20,7 @@ WHY = "the wrong table was dropped"
 
 @pytest.fixture
 def shop(rig: Rig) -> Iterator[Limited]:
-    """An enabled instance under a limit of 2,000 objects, with 3,000 that are due."""
-    made = Limited(rig.url)
-    made.policy = limited(objects=2_000)
-    made.garbage("dropped", 30, keys=100)
-    made.later(10_801)
-    yield made
-    made.db.close()
+    yield from thousands_due(rig)
 
 
 def awaited(shop: Limited) -> int:
