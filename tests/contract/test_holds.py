@@ -13,6 +13,7 @@ from sexton.contract import NewMark
 from sexton.errors import BadInput
 from sexton.guard import UnknownInstance
 from sexton.holds import Hold, HoldStore, TooLate
+from sexton.storage.model import VaultSpec
 from tests.rig import Rig, listing, put
 
 DAY = 86_400
@@ -74,12 +75,12 @@ def test_a_hold_keeps_what_it_names_and_says_so(rig: Rig, tmp_path: Path, what: 
 def test_a_hold_ends_by_itself(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
-    placed, _ = rig.holds.place(hold(), 100)
-    rig.later(99)
+    placed, _ = rig.holds.place(hold(), 1_000)
+    rig.later(900)
     assert rig.round().held == {f"hold {placed.id}": 4}
     assert [h.id for h in rig.holds.active("shop")] == [placed.id]
 
-    rig.later(2)
+    rig.later(200)
     report = rig.round()
 
     assert (report.claimed, report.held) == (4, {})
@@ -144,6 +145,8 @@ def test_a_last_look_keeps_what_is_held_by_then(rig: Rig, tmp_path: Path) -> Non
         (hold(reason="x" * 501), DAY, "reason"),
         (prefix_hold("a/", "nowhere"), DAY, "no vault nowhere"),
         (prefix_hold("a\0/"), DAY, "NUL"),
+        (prefix_hold("/data/a/"), DAY, "relative"),
+        (prefix_hold("data//a/"), DAY, "segment"),
     ],
 )
 def test_a_hold_that_makes_no_sense_is_refused(rig: Rig, tmp_path: Path, what: Hold, seconds: int, why: str) -> None:
@@ -153,6 +156,14 @@ def test_a_hold_that_makes_no_sense_is_refused(rig: Rig, tmp_path: Path, what: H
         rig.holds.place(what, seconds)
 
     assert rig.count("hold") == 0
+
+
+def test_a_prefix_as_the_bucket_shows_it_holds_nothing_and_is_refused(rig: Rig) -> None:
+    spec = VaultSpec(instance="shop", name="cold", kind="local", location="/v", prefix="wh/", deployment="d", uuid="u")
+    rig.registry.insert_vault(spec, "")
+
+    with pytest.raises(BadInput, match="write cold/data/a/"):
+        rig.holds.place(prefix_hold("wh/data/a/", "cold"), DAY)
 
 
 def test_an_unknown_instance_and_an_unknown_hold_are_refused(rig: Rig) -> None:

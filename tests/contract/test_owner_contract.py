@@ -1,7 +1,5 @@
 """What an owner is promised inside its own transactions, on both databases: prepare, commit, mark, undrop."""
 
-import time
-
 import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
@@ -189,23 +187,23 @@ def test_what_is_gone_is_never_marked_again(rig: Rig) -> None:
     assert rig.count("mark") == 0
 
 
-def test_100_000_leaves_are_marked_by_one_statement(rig: Rig) -> None:
-    series = "generate_series(1, 100000) AS s (n)"
+@pytest.mark.parametrize("leaves", [10_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
+    series = f"generate_series(1, {leaves}) AS s (n)"
     if rig.db.dialect == "sqlite":
-        series = "(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 100000) SELECT n FROM s)"
+        numbers = f"SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {leaves}"
+        series = f"(WITH RECURSIVE s (n) AS ({numbers}) SELECT n FROM s)"
     prefix = "'data/' || n || '/'"
-    began = time.monotonic()
 
     rig.sql(
         "INSERT INTO {}mark (instance, kind, id, parent_kind, parent_id, vault, prefix, bytes) "
         f"SELECT 'shop', 'tablet', 't-' || n, 'dropped', 'table', 'disk', {prefix}, n FROM {series}"
     )
 
-    assert time.monotonic() - began < 10
     t = rig.db.t.mark
     with rig.db.read() as c:
         told = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
-    assert tuple(told) == (100_000, 5_000_050_000)
+    assert tuple(told) == (leaves, leaves * (leaves + 1) // 2)
 
 
 def test_every_refusal_is_a_contract_error() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import insert
 
 from sexton.contract import NewMark, undrop
 from sexton.owner.port import OwnerSilent
@@ -100,6 +101,20 @@ def test_an_owner_that_cannot_count_leaves_the_least_that_a_fraction_may_be(shop
     [number] = waiting(shop)
     assert (kinds(plan), plan.allowance) == ({"compacted": 11}, 1_000)
     assert "no answer from its catalog" in shop.rounds.find_plan(number).awaits
+
+
+def test_where_all_of_the_live_objects_may_go_nobody_is_asked_to_count_them(shop: Limited) -> None:
+    def silent() -> int:
+        raise OwnerSilent("no answer from its catalog")
+
+    shop.live = silent
+    shop.policy = limited(objects=2_000, fraction=1.0)
+    shop.garbage("dropped", 11, keys=100)
+    shop.later(10_801)
+
+    plan = shop.plan()
+
+    assert (kinds(plan), plan.allowance) == ({"dropped": 11}, 2_000)
 
 
 def test_a_plan_that_waits_is_kept_and_named_while_it_is_right(shop: Limited) -> None:
@@ -218,3 +233,19 @@ def test_a_prefix_is_taken_for_as_large_as_those_that_went_of_late(shop: Limited
 
     assert (unknown.objects, unknown.estimated, unknown.keys, unknown.prefixes) == (11, True, 1, 1)
     assert (known.objects, known.estimated) == (401, True)
+
+
+def test_a_prefix_is_taken_for_as_large_as_rounds_tell_where_history_is_full_of_others(shop: Limited) -> None:
+    shop.mark("dropped", NewMark(id="p", vault="disk", prefix="data/p/"))
+    shop.later(10_801)
+    with shop.db.write() as c:
+        t = shop.db.t.round
+        ended = {"instance": "shop", "run_id": "r", "state": "SUCCEEDED", "started_at": 1}
+        number = c.execute(insert(t).values(**ended).returning(t.c.id)).scalar_one()
+    for vault, removed, deleted in (("disk", 1, 600), ("cold", 2, 900)):
+        with shop.db.write() as c:
+            counted = {"claimed": removed, "removed": removed, "deleted": deleted}
+            zero = dict.fromkeys(("absent", "hidden", "failed", "bytes_freed", "bytes_estimated", "bytes_hidden"), 0)
+            c.execute(insert(shop.db.t.tally).values(round=number, kind="dropped", vault=vault, **counted, **zero))
+
+    assert of(shop.plan(), "dropped").objects == 500

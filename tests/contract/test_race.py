@@ -106,11 +106,9 @@ def test_an_owner_in_the_middle_of_its_commit_is_not_waited_for(postgres_rig: Ri
     taken = hand(rig, "prepared")
     with rig.db.engine.connect() as owner:
         contract.commit(owner, "shop", ["r1"])
-        began = time.monotonic()
 
-        first = claim(rig, taken, "prepared", "r1", "r2")
+        first = claim(rig, taken, "prepared", "r1", "r2")  # waiting would end with GuardBusy
 
-        assert time.monotonic() - began < 2
         assert (first.marks, first.busy) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1")})
         assert rig.count("mark_file", id="r1") == 0
         owner.rollback()

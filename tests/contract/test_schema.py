@@ -21,7 +21,7 @@ from tests.servers.postgres import Cluster
 OURS = "test-schema"
 NULLABLE = {
     "clock": set[str](),
-    "instance": {"enabled_at", "turn_at", "retry_at", "last_success_at", "retentions"},
+    "instance": {"enabled_at", "turn_at", "retry_at", "last_success_at", "retentions", "watermark"} | {"watermark_at"},
     "instance_guard": set[str](),
     "vault": {"probe"},
     "mark": {"expires_at", "parent_kind", "parent_id", "vault", "prefix", "keys", "owner_txn", "lease_epoch"}
@@ -39,6 +39,11 @@ NULLABLE = {
     "pace": {"throttled_at"},
     "pace_share": set[str](),
     "pace_cap": set[str](),
+    "protection": {"valid_ts", "finished_at", "filter", "sealed"},
+    "protection_item": set[str](),
+    "protection_chunk": {"told"},
+    "token": {"revoked_at"},
+    "call": set[str](),
 }
 
 

@@ -30,9 +30,9 @@ class TestTurns:
         first = due(rig)
         rig.round()
         then = due(rig)
-        rig.later(INTERVAL - 10)
+        rig.later(INTERVAL - 300)
         before = due(rig)
-        rig.later(11)
+        rig.later(301)
 
         assert (first, then, before, due(rig)) == (["shop"], [], [], ["shop"])
 

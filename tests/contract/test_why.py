@@ -16,7 +16,8 @@ from sexton.holds import Hold
 from sexton.marks.model import LATE, Ref
 from sexton.pace.store import PaceStore
 from sexton.recycle.model import KindPlan, Plan
-from sexton.recycle.story import Rules, Story
+from sexton.recycle.shown import Story
+from sexton.recycle.story import Rules
 from sexton.recycle.turns import TurnStore
 from sexton.recycle.why import story
 from sexton.recycle.why_audit import SHOWN, forgotten

@@ -1,37 +1,13 @@
-"""A ``Shop`` of a clean database, on SQLite and PostgreSQL in turn; PostgreSQL's is emptied between tests."""
+"""A ``Shop`` of a clean database, on SQLite and PostgreSQL in turn."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, insert, text
 
 from tests.contract.catalog.shop import Shop
-from tests.rig import DEPLOYMENT
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.postgres import Cluster
 from tests.servers.s3 import RunningS3
-
-
-@pytest.fixture(scope="session")
-def shop_url(postgres: Cluster) -> str:
-    return postgres.create_database()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def clean_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database without a row."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'sexton.db'}"
-    url: str = request.getfixturevalue("shop_url")
-    shop = Shop(url)
-    with shop.db.write() as c:
-        for table in (*reversed(shop.db.t.all()), *shop.t.metadata.tables.values()):
-            c.execute(delete(table))
-        c.execute(text("INSERT INTO sexton.instance_guard VALUES ('*', 0)"))
-        c.execute(insert(shop.db.t.clock).values(one=True, deployment=DEPLOYMENT))
-    shop.away()
-    return url
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from sqlalchemy import event
 from sexton.errors import BadInput
 from sexton.pace.model import Answer, Heard, Rate, Shared, Told
 from sexton.pace.pacer import SharedPacer
+from sexton.pace.policy import FIRST_PAGE
 from sexton.pace.store import PaceStore
 from sexton.storage.model import VaultSpec
 from tests.contract.command import run
@@ -147,6 +148,15 @@ def test_a_cap_holds_over_all_workers_within_5_s_and_goes_as_quickly(rig: Rig, t
     assert free > 3_500
     assert 450 < capped < 550
     assert granted(80, 90) > 3_500
+
+
+def test_the_first_request_to_a_place_is_as_small_as_the_next(rig: Rig) -> None:
+    pacer = pacer_of(rig)
+    [place] = pacer.places("shop", "cold", ["data/1"])
+    first = pacer.page_keys(place)
+    pacer.ask({place: first}, 0.0)
+
+    assert (first, pacer.page_keys(place)) == (FIRST_PAGE, FIRST_PAGE)
 
 
 def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:

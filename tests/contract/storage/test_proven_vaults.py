@@ -8,7 +8,7 @@ import pytest
 from sexton.errors import BadInput
 from sexton.storage.model import Marker, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault
-from sexton.storage.vaults import ProvenVaults, open_vault
+from sexton.storage.vaults import ROW_SECONDS, ProvenVaults, open_vault
 
 SPEC = VaultSpec(instance="i1", name="hot", kind="local", location="/", prefix="wh/", uuid="9f0c", deployment="test-d")
 MARKER = Marker(vault_uuid="9f0c", deployment="test-d", instance="i1", name="hot")
@@ -98,8 +98,23 @@ def test_a_row_that_differs_is_refused_even_within_a_proof(deployment: Deploymen
     deployment.vaults.get("i1", "hot")
 
     deployment.change_row(**changes)
+    deployment.now += ROW_SECONDS
 
     assert refusal(deployment).reason == "FOREIGN_MARKER"
+
+
+def test_a_row_is_looked_at_once_a_second(deployment: Deployment) -> None:
+    looked = []
+    vaults = ProvenVaults(
+        lambda *names: looked.append(names) or deployment.lookup(*names), "test-d", clock=deployment.clock
+    )
+
+    for _ in range(5):
+        vaults.get("i1", "hot")
+    deployment.now += ROW_SECONDS
+    vaults.get("i1", "hot")
+
+    assert len(looked) == 2
 
 
 def test_a_cloned_database_with_another_deployment_id_is_refused(deployment: Deployment) -> None:
@@ -123,6 +138,7 @@ def test_a_moved_row_is_proved_anew(deployment: Deployment, tmp_path: Path) -> N
     (tmp_path / "elsewhere" / "wh").mkdir(parents=True)
 
     deployment.change_row(location=str(tmp_path / "elsewhere"))
+    deployment.now += ROW_SECONDS
 
     assert refusal(deployment).reason == "NO_MARKER"
 

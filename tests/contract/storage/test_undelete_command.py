@@ -22,12 +22,11 @@ from tests.servers.s3 import RunningS3
 DUE = 10_800
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def cold(request: pytest.FixtureRequest, tmp_path: Path, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
+@pytest.fixture
+def cold(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
     """An instance ``shop`` with a vault ``cold`` in a versioned bucket, which keeps its own audit."""
     s3_server.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    sqlite = request.param == "sqlite"
-    url = f"sqlite:///{tmp_path / 'sexton.db'}" if sqlite else request.getfixturevalue("postgres_rig").url
+    url = clean_url
     endpoint = s3_server.endpoint_url
     seen = Rig(url, endpoint_url=endpoint)
     vaults = ProvenVaults(seen.registry.vault, DEPLOYMENT, endpoint)

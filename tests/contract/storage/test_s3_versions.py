@@ -9,7 +9,7 @@ from sexton.storage.model import Outcome
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import S3Vault
 from tests.contract.places import Bucket, put_all
-from tests.contract.versioned import left, purging, set_versioning, told
+from tests.contract.storage.versioned import left, purging, set_versioning, told
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 

@@ -9,7 +9,7 @@ from sexton.storage import s3_bucket, s3_purge
 from sexton.storage.model import Outcome
 from sexton.storage.s3 import S3Vault
 from tests.contract.places import Bucket
-from tests.contract.versioned import left, purging, set_versioning, told
+from tests.contract.storage.versioned import left, purging, set_versioning, told
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 
@@ -142,6 +142,22 @@ def test_a_page_that_takes_too_long_ends_and_the_rest_is_tried_again(
     assert [r.outcome for r in vault.delete(["d/1"])] == [Outcome.THROTTLED]
     assert [e.operation for e in proxy.log if e.operation == "DeleteObjects"] == []
     assert left(place) == {"wh/d/1": (1, 0)}
+
+
+def test_a_thousand_keys_with_many_versions_each_end_in_time_too(
+    place: Bucket, vault: S3Vault, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in range(3):
+        place.put("wh/d/1", str(version).encode())
+    monkeypatch.setattr(s3_purge, "PAGE_KEYS", 1)
+    proxy.delay("DeleteObjects", 0.6)
+    monkeypatch.setattr(s3_purge, "PAGE_SECONDS", 1.0)
+
+    assert [r.outcome for r in vault.delete(["d/1"])] == [Outcome.THROTTLED]
+
+    proxy.delay("DeleteObjects", 0.0)
+    assert 0 < sum(left(place)["wh/d/1"]) < 3
+    assert [r.outcome for r in vault.delete(["d/1"])] == [Outcome.DELETED]
 
 
 def test_where_versioning_was_suspended_the_versions_go_as_well(place: Bucket, vault: S3Vault) -> None:
