@@ -11,9 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    OperationalError,
+    ProgrammingError,
+)
+from sqlalchemy.exc import TimeoutError as NoConnection
 
 from sexton.db.tables import Instant, Tables, build
 from sexton.errors import BadInput
@@ -22,6 +30,12 @@ SQLITE_BUSY_SECONDS = 10
 LOCK_NOT_AVAILABLE = "55P03"
 LOCK_SECONDS = 5
 """How long a statement of ours waits for an owner's lock; a round must not hang on a transaction left open."""
+AWAY = (DBAPIError, NoConnection)
+"""A database that does not answer, refuses, or has every connection of ours in use."""
+NOT_HELD = (DataError,)
+"""Of these: it was given what it cannot hold."""
+BROKEN = (ProgrammingError, IntegrityError)
+"""Of these: the schema or the statement is not what it should be; trying again does not help."""
 _BEGIN = "sexton_begin"
 
 
@@ -58,10 +72,11 @@ class Database:
 
     def now(self, connection: Connection) -> int:
         """Return the database's clock plus the test offset, in milliseconds since 1970: ``sexton_now()``."""
+        # Every transaction asks, so what is asked is made once.
         if self.dialect == "postgresql":
-            now: int = connection.execute(select(func.sexton.now(type_=Instant()))).scalar_one()  # type: ignore[assignment]
+            now: int = connection.execute(_POSTGRESQL_NOW).scalar_one()  # type: ignore[assignment]
         else:
-            now = connection.execute(text(f"SELECT {SQLITE_NOW}")).scalar_one()
+            now = connection.exec_driver_sql(_SQLITE_ASKS_NOW).scalar_one()
         return now
 
     def close(self) -> None:
@@ -77,6 +92,8 @@ def is_locked(error: OperationalError) -> bool:
 _SQLITE_CLOCK = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)"
 SQLITE_NOW = f"(SELECT {_SQLITE_CLOCK} + offset_seconds * 1000 FROM sexton_clock)"
 """``sexton_now()`` on SQLite, where a function cannot read a table: an expression to paste into SQL."""
+_SQLITE_ASKS_NOW = f"SELECT {SQLITE_NOW}"
+_POSTGRESQL_NOW = select(func.sexton.now(type_=Instant()))
 
 
 _OPTIONS = f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Integer, MetaData, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Integer, LargeBinary, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
@@ -63,6 +63,11 @@ class Tables:
     pace: Table
     pace_share: Table
     pace_cap: Table
+    protection: Table
+    protection_item: Table
+    protection_chunk: Table
+    token: Table
+    call: Table
 
     def all(self) -> list[Table]:
         """Return the tables in order of their names in this class."""
@@ -88,7 +93,7 @@ def build(dialect: str) -> Tables:
             "instance",
             **{"id_": text, "mode": text, "created_at": instant, "enabled_at": instant},
             **{"turn_at": instant, "retry_at": instant, "failures": number, "last_success_at": instant},
-            **{"owner": text, "retentions": Json},
+            **{"owner": text, "retentions": Json, "watermark": number, "watermark_at": instant},
         ),
         instance_guard=table("instance_guard", instance_=text, seq=number),
         vault=table(
@@ -174,5 +179,25 @@ def build(dialect: str) -> Tables:
         ),
         pace_cap=table(
             "pace_cap", instance_=text, vault_=text, keys_per_second=number, reason=text, set_by=text, since=instant
+        ),
+        protection=table(
+            "protection",
+            **{"id_": serial, "instance": text, "job": text, "owner": text, "description": text, "state": text},
+            **{"valid_ts": number, "registered_at": instant, "expires_at": instant, "finished_at": instant},
+            **{"digest": text, "changes": number, "sizes": Json, "filter": LargeBinary(), "sealed": Json},
+        ),
+        protection_item=table(
+            "protection_item", instance_=text, vault_=text, key_=text, prefix_=Boolean(), protection_=number
+        ),
+        protection_chunk=table("protection_chunk", protection_=number, number_=number, digest=text, told=Json),
+        token=table(
+            "token",
+            **{"id_": text, "scope": text, "digest": text, "note": text, "created_at": instant, "created_by": text},
+            **{"expires_at": instant, "revoked_at": instant, "revoked_by": text},
+        ),
+        call=table(
+            "call",
+            **{"id_": serial, "at": instant, "who": text, "source": text, "action": text, "instance": text},
+            **{"subject": text, "outcome": text, "reason": text},
         ),
     )

@@ -22,6 +22,7 @@ from sexton.guard import deciding
 from sexton.marks.fence import prove
 from sexton.marks.holders import Above, kept
 from sexton.marks.model import CHUNK_MARKS, SEVERAL, Claimed, Hand, Ref, Terms
+from sexton.marks.protected import Protections, Question
 from sexton.marks.rows import among, below
 from sexton.marks.tally import add
 from sexton.recycle.keepers import BELOW, BY_LIMIT
@@ -35,6 +36,7 @@ class Claims:
 
     _db: Database
     _controls: ControlStore
+    _protections: Protections
 
     def claim(
         self,
@@ -44,7 +46,7 @@ class Claims:
         terms: Mapping[Ref, Terms] = MappingProxyType({}),
         allowance: int | None = None,
     ) -> Claimed:
-        """Claim at most ``CHUNK_MARKS`` marks; files of the rest are dropped in the same transaction.
+        """Claim at most ``CHUNK_MARKS`` marks; files of the rest are dropped.
 
         Args:
             hand: the batch under which they are claimed.
@@ -61,6 +63,9 @@ class Claims:
         if len(refs) > CHUNK_MARKS:
             raise ValueError(f"{len(refs)} marks in one claim; at most {CHUNK_MARKS}")
         db, mark, file, instance = self._db, self._db.t.mark, self._db.t.mark_file, self._db.t.instance
+        # Long before the guard is held; what is registered meanwhile is asked about again.
+        asked = self._protections.ask(hand, [*refs, *(c for t in terms.values() for c in t.below or ())])
+        reached("claim.asked")
         with deciding(db, hand.instance) as c:
             reached("claim.guarded")
             now = db.now(c)
@@ -81,7 +86,7 @@ class Claims:
             children, held = self._below(c, hand, free, terms)
             free = [ref for ref in free if ref not in held]
             above = {ref: t.above for ref, t in terms.items() if t.above}
-            held |= self._kept(c, hand, free, children, now, above)
+            held |= self._kept(c, hand, free, children, now, above, asked)
             free = [ref for ref in free if ref not in held]
             if allowance is not None:
                 held |= dict.fromkeys(over := self._over(c, hand, free, terms, allowance, now), BY_LIMIT)
@@ -107,10 +112,6 @@ class Claims:
             # A round that died between resolve and claim may have left files of these marks in its own batch.
             stale = and_(file.c.instance == hand.instance, file.c.batch != hand.batch)
             c.execute(delete(file).where(stale, among(db, file, claimed)))
-            rest = [r for r in refs if r not in claimed]
-            if rest:
-                mine = and_(file.c.instance == hand.instance, file.c.batch == hand.batch)
-                c.execute(delete(file).where(mine, among(db, file, rest)))
             batch = db.t.batch
             more: dict[str, Any] = {"claimed": batch.c.claimed + len(claimed)}
             if allowance is not None and free:
@@ -122,6 +123,12 @@ class Claims:
             add(db, c, hand.round, {key: {"claimed": n} for key, n in per.items()})
             reached("claim.written")
         reached("claim.committed")
+        # Not while deciding: one mark may have millions. They are of no claimed mark, so nobody deletes them.
+        if rest := [r for r in refs if r not in claimed]:
+            mine = and_(file.c.instance == hand.instance, file.c.batch == hand.batch)
+            with db.write() as c:
+                prove(db, c, hand)
+                c.execute(delete(file).where(mine, among(db, file, rest)))
         return Claimed(claimed, self._existing(hand, [r for r in rest if r not in here]), held)
 
     def _below(
@@ -160,10 +167,12 @@ class Claims:
         children: Mapping[Ref, Sequence[Ref]],
         now: int,
         above: Above,
+        asked: Question,
     ) -> dict[Ref, str]:
         """Return which marks a holder keeps, be it for the sake of one below them."""
         goes_with = {child: ref for ref in refs for child in children.get(ref, ())}
-        held = kept(self._db, c, hand, [*refs, *goes_with], now, above)
+        every = [*refs, *goes_with]
+        held = {**self._protections.kept(c, hand, every, asked), **kept(self._db, c, hand, every, now, above)}
         return {goes_with.get(ref, ref): who for ref, who in held.items()}
 
     def _over(
@@ -197,7 +206,7 @@ class Claims:
         with deciding(self._db, hand.instance) as c:
             now = self._db.now(c)
             prove(self._db, c, hand, now=now)
-            return kept(self._db, c, hand, refs, now, above)
+            return {**self._protections.kept(c, hand, refs), **kept(self._db, c, hand, refs, now, above)}
 
     def _existing(self, hand: Hand, refs: Sequence[Ref]) -> frozenset[Ref]:
         """Return those that are there: what was passed over and still exists is locked by an owner's transaction."""

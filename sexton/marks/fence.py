@@ -1,8 +1,12 @@
 """The condition under which a batch's worker may write: its lease epoch, attempt and opening are still the latest."""
 
-from sqlalchemy import Connection, and_, select, update
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, select, update
 
 from sexton.db.engine import Database
+from sexton.db.tables import Tables, build
 from sexton.lease.port import LeaseLost
 from sexton.marks.model import Hand
 
@@ -15,20 +19,26 @@ def prove(db: Database, connection: Connection, hand: Hand, *, now: int | None =
     Raises:
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
-    batch, lease = db.t.batch, db.t.lease
-    mine = and_(
-        batch.c.id == hand.batch,
-        batch.c.lease_epoch == hand.lease.epoch,
-        batch.c.attempt == hand.attempt,
-        batch.c.opens == hand.opens,
-    )
-    if connection.execute(update(batch).where(mine).values(attempt=hand.attempt)).rowcount != 1:
+    lock, find = _statements(db.dialect)
+    given = {"of": hand.batch, "in_epoch": hand.lease.epoch, "tried": hand.attempt, "opened": hand.opens}
+    if connection.execute(lock, given).rowcount != 1:
         raise LeaseLost(f"batch {hand.batch} was taken over by a newer attempt or lease")
-    held = connection.execute(
-        select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(
-            lease.c.instance == hand.instance, lease.c.job == hand.lease.job
-        )
-    ).one_or_none()
+    held = connection.execute(find, {"of": hand.instance, "for_job": hand.lease.job}).one_or_none()
     ours = held is not None and held.state == "BUSY" and held.owner == hand.lease.owner
     if held is None or not ours or held.epoch != hand.lease.epoch or (now is not None and held.expires_at <= now):
         raise LeaseLost(f"the lease on {hand.instance} (epoch {hand.lease.epoch}) has expired or was taken over")
+
+
+@cache  # asked before every write of a batch: what is asked is made once
+def _statements(dialect: str) -> tuple[Any, Any]:
+    t: Tables = build(dialect)
+    batch, lease = t.batch, t.lease
+    mine = and_(
+        batch.c.id == bindparam("of"),
+        batch.c.lease_epoch == bindparam("in_epoch"),
+        batch.c.attempt == bindparam("tried"),
+        batch.c.opens == bindparam("opened"),
+    )
+    its = and_(lease.c.instance == bindparam("of"), lease.c.job == bindparam("for_job"))
+    held = select(lease.c.epoch, lease.c.owner, lease.c.state, lease.c.expires_at).where(its)
+    return update(batch).where(mine).values(attempt=bindparam("tried")), held

@@ -1,4 +1,5 @@
-"""Who keeps marks back: one list of predicates, asked under the guard by a claim and by the last look at a prefix.
+"""Who keeps marks back: one list of predicates, asked under the guard by a claim, before a fence, and by the last look
+at a prefix.
 
 Each looks at marks *and at the files they resolved to*, and names itself. A holder that lives elsewhere (the owner's
 live view, a vault) is asked before the transaction, see docs/adr/0008.

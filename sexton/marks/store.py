@@ -5,6 +5,7 @@ from sexton.db.engine import Database
 from sexton.marks.batches import Batches
 from sexton.marks.claim import Claims
 from sexton.marks.fencing import Fencing
+from sexton.marks.protected import Protections
 from sexton.marks.remove import Removals
 from sexton.marks.resolve import Files
 
@@ -16,3 +17,4 @@ class MarkStore(Batches, Files, Fencing, Claims, Removals):
         """``controls``: with what this process' settings add; by default the rows alone."""
         self._db = db
         self._controls = controls or ControlStore(db)
+        self._protections = Protections(db)

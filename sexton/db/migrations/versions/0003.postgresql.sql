@@ -23,7 +23,7 @@ CREATE INDEX mark_due ON sexton.mark (instance, kind, ages_from, id)
 ALTER TABLE sexton.plan ADD COLUMN awaits text, ADD COLUMN expires_at timestamptz,
     ADD COLUMN approved_by text, ADD COLUMN approved_at timestamptz,
     ADD COLUMN rejected boolean NOT NULL DEFAULT false;
-CREATE INDEX plan_open ON sexton.plan (instance, id) WHERE awaits IS NOT NULL AND state = 'PLANNED';
+CREATE INDEX plan_open ON sexton.plan (instance, id) WHERE awaits IS NOT NULL;
 CREATE INDEX plan_answered ON sexton.plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
 -- Objects claimed that count against the limits of 24 hours, and when the last of them were.

@@ -27,7 +27,7 @@ ALTER TABLE sexton_plan ADD COLUMN expires_at integer;
 ALTER TABLE sexton_plan ADD COLUMN approved_by text;
 ALTER TABLE sexton_plan ADD COLUMN approved_at integer;
 ALTER TABLE sexton_plan ADD COLUMN rejected integer NOT NULL DEFAULT 0;
-CREATE INDEX sexton_plan_open ON sexton_plan (instance, id) WHERE awaits IS NOT NULL AND state = 'PLANNED';
+CREATE INDEX sexton_plan_open ON sexton_plan (instance, id) WHERE awaits IS NOT NULL;
 CREATE INDEX sexton_plan_answered ON sexton_plan (instance, approved_at) WHERE approved_at IS NOT NULL;
 
 -- Objects claimed that count against the limits of 24 hours, and when the last of them were.

@@ -1,0 +1,1 @@
+"""Who may do what over HTTP, and who did."""

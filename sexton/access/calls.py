@@ -1,0 +1,56 @@
+"""What was done to a deployment from outside, as rows: who, what, when, from where, and how it ended.
+
+A call is written down before it is done: one that cannot be written down is not done.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import insert, select, update
+
+from sexton.access.model import DONE, Call
+from sexton.db.engine import Database
+from sexton.errors import code_of
+
+TEXT_CHARACTERS = 500
+"""What is remembered of any one text of a call."""
+
+
+class CallStore:
+    """Calls that change or delete something."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    @contextmanager
+    def recorded(self, call: Call) -> Iterator[None]:
+        """Write the call down, and when it has ended, how; what it raises is passed on."""
+        t = self._db.t.call
+        values = {n: _short(v) for n, v in call.model_dump(exclude={"at"}).items()}
+        with self._db.write() as c:
+            made = c.execute(insert(t).values(**values, at=self._db.now(c)).returning(t.c.id)).scalar_one()
+        try:
+            yield
+        except BaseException as e:
+            self._end(made, code_of(e))
+            raise
+        self._end(made, DONE)
+
+    def last(self, count: int, instance: str | None = None) -> Sequence[Call]:
+        """Return the newest calls, the newest first."""
+        t = self._db.t.call
+        wanted = select(t).order_by(t.c.id.desc()).limit(count)
+        if instance is not None:
+            wanted = wanted.where(t.c.instance == instance)
+        with self._db.read() as c:
+            return [Call(**r._mapping) for r in c.execute(wanted)]
+
+    def _end(self, call: int, outcome: str) -> None:
+        t = self._db.t.call
+        with self._db.write() as c:
+            c.execute(update(t).where(t.c.id == call).values(outcome=_short(outcome)))
+
+
+def _short(text: str) -> str:
+    """Return what a database can hold of a text: a call is not refused for what somebody wrote beside it."""
+    return text.replace("\0", "").encode(errors="replace").decode()[:TEXT_CHARACTERS]

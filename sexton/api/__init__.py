@@ -1,0 +1,1 @@
+"""The HTTP API: what operators, meta services and sync jobs ask, each with a token of its own."""

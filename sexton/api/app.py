@@ -1,0 +1,44 @@
+"""The application, put together over one database. Its description is at ``/v1/openapi.json``, for who has a token."""
+
+import importlib.metadata
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from config.settings import Settings
+from sexton.access.store import TokenStore
+from sexton.api import problems
+from sexton.api.bodies import MAX_BODY_BYTES, Problem
+from sexton.api.door import Door
+from sexton.api.routes import control, health, plans, protections
+from sexton.db.engine import Database
+from sexton.desk import Desk
+from sexton.metrics.collector import FigureCollector
+from sexton.metrics.store import FigureStore
+from sexton.temporal.rounds import Rounds
+
+
+def create(settings: Settings, db: Database) -> FastAPI:
+    """Return the application; its schema must have been checked."""
+    refusal = {"model": Problem, "description": "what was refused, why, and what to do"}
+    app = FastAPI(
+        title="Sexton",
+        version=importlib.metadata.version("sexton"),
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # they load scripts from elsewhere
+        redoc_url=None,
+        max_body_size=MAX_BODY_BYTES,
+        responses={"4XX": refusal, "5XX": refusal},
+    )
+    app.state.desk = desk = Desk(settings, db)
+    app.state.rounds = Rounds(settings)
+    app.state.metrics = registry = CollectorRegistry()
+    interval = settings.recycle.recycle_interval_seconds
+    read = FigureStore(db, desk.controls, settings.policy(), interval).read
+    ProcessCollector(registry=registry)
+    registry.register(FigureCollector(read, {}, stats=False, worker=False))
+    for routes in (health.routes, control.routes, plans.routes, protections.routes):
+        app.include_router(routes)
+    problems.install(app)
+    app.add_middleware(Door, tokens=TokenStore(db))
+    return app

@@ -1,0 +1,142 @@
+"""What requests carry and what is answered, for the API and for ``sexton.client``. Instants in ms since 1970."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field
+
+from sexton.message import Message
+from sexton.protection.model import CHUNK_ITEMS
+from sexton.recycle.estimate import Estimate
+from sexton.recycle.model import Plan
+from sexton.recycle.shown import Story
+
+MAX_BODY_BYTES = 1 << 20
+MAX_ITEMS_BYTES = 16 << 20
+"""Of requests that carry objects, or a filter of eight million."""
+MAX_NAME = 4_096
+"""Characters of a name: a key of 1,024 bytes, and where it is."""
+OnMissing = Literal["fail", "report"]
+Names = Annotated[tuple[Annotated[str, Field(max_length=MAX_NAME)], ...], FailFast(), Field(max_length=CHUNK_ITEMS)]
+Seconds = Annotated[int, Field(strict=True, description="from now")]
+Whole = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
+"""What a database can hold."""
+PRINTABLE = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029]*$"
+"""One line: it goes into logs."""
+Reason = Annotated[str, Field(min_length=1, max_length=500, pattern=PRINTABLE, description="others will read it")]
+
+
+class Body(BaseModel):
+    """A request's body: a field that is not known is a typing error, not something to pass over."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Items(Body):
+    """What is protected: ``VAULT/KEY`` or a URL each."""
+
+    objects: Names = ()
+    prefixes: Names = ()
+
+
+class Registration(Items):
+    """A protection that is asked for. One that comes in chunks has a ``digest`` of its own making and nothing else."""
+
+    job: Annotated[str, Field(max_length=200)]
+    owner: Annotated[str, Field(max_length=200)]
+    description: Annotated[str, Field(max_length=500, pattern=PRINTABLE)] = ""
+    filter: str | None = Field(None, description="base64, as sexton.protection.filter makes it")
+    ttl_seconds: Seconds | None = None
+    valid_ts: Whole | None = Field(None, description="the watermark to wait for once it is finished")
+    on_missing: OnMissing = "fail"
+    digest: str | None = Field(None, pattern="^[0-9A-Za-z]{16,128}$", description="of all chunks that will come")
+
+
+class Seal(Body):
+    """The end of a registration in chunks."""
+
+    on_missing: OnMissing = "fail"
+    chunks: int | None = Field(None, ge=1, description="how many there must be")
+
+
+class Renewal(Body):
+    """How long a protection goes on."""
+
+    ttl_seconds: Seconds | None = None
+    id: Whole | None = Field(None, description="of the protection that is meant; another one of the job is NOT_FOUND")
+    at_least: bool = Field(False, description="one that keeps for longer than is asked for is as good")
+
+
+class Finish(Body):
+    """Which protection the job is done with."""
+
+    id: Whole | None = Field(None, description="of the protection that is meant; another one of the job is NOT_FOUND")
+
+
+class Release(Body):
+    """Why a protection ends at once."""
+
+    reason: Reason
+
+
+class Stop(Body):
+    """Why deletion stops."""
+
+    reason: Reason
+
+
+class Watermark(Body):
+    """How far the owner has come, in numbers of its own."""
+
+    value: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+
+
+class Health(Message):
+    """Whether the database answers."""
+
+    status: Literal["ok", "unavailable"]
+
+
+class Stopped(Message):
+    """What a stop or start came to."""
+
+    instance: str
+    stopped: bool
+    still: str = ""
+    """What else keeps the instance, if anything."""
+
+
+class Shown(Message):
+    """A plan, what it costs, and what beside it keeps what is in it."""
+
+    plan: Plan
+    state: str
+    estimate: Estimate
+    observes: bool = False
+    holds: tuple[int, ...] = ()
+    halt: str = ""
+
+
+class Applying(Message):
+    """A round that applies a plan has been asked for."""
+
+    plan: int
+    instance: str
+    workflow: str
+    run: str
+
+
+class Told(Message):
+    """What is known of a key or an id; none: nothing is."""
+
+    stories: tuple[Story, ...]
+
+
+class Problem(Message):
+    """An RFC 9457 problem document. ``code`` is for programs; ``number`` is MatrixOne's, where there is one."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    number: int | None = None

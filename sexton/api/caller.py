@@ -1,0 +1,53 @@
+"""Who calls: what the token allows, and the record of calls that change or delete something."""
+
+from contextlib import AbstractContextManager
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from sexton.access import policy
+from sexton.access.calls import CallStore
+from sexton.access.model import Call, Grant, Token
+from sexton.desk import Desk
+
+
+class Caller:
+    """Whoever sent a request."""
+
+    def __init__(self, token: Token, source: str) -> None:
+        self.token, self.source = token, source
+
+    def recorded(
+        self, at: Desk, action: str, instance: str = "", subject: str = "", reason: str = ""
+    ) -> AbstractContextManager[None]:
+        """Write a call down before it is done, and how it ended; also one that the token does not allow."""
+        call = Call(who=self.token.name, source=self.source, action=action, instance=instance)
+        return CallStore(at.db).recorded(call.model_copy(update={"subject": subject, "reason": reason}))
+
+    def needs(self, grant: Grant, job: str | None = None) -> None:
+        """Raise ``Forbidden`` unless the token allows it; see ``access.policy.check``."""
+        policy.check(self.token.scope, grant, job)
+
+
+def caller(request: Request) -> Caller:
+    """Return who sent the request; the door has looked at the token."""
+    return Caller(request.state.token, request.client.host if request.client else "unknown")
+
+
+def desk(request: Request) -> Desk:
+    """Return what the application works with."""
+    found: Desk = request.app.state.desk
+    return found
+
+
+Asker = Annotated[Caller, Depends(caller)]
+AtDesk = Annotated[Desk, Depends(desk)]
+
+
+def reads(asker: Asker) -> Caller:
+    """Let in who may ask."""
+    asker.needs(Grant.READ)
+    return asker
+
+
+Reader = Annotated[Caller, Depends(reads)]

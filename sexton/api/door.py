@@ -1,0 +1,40 @@
+"""Nobody comes in without a token: asked before anything of the request's body is read. Health alone needs none."""
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sexton.access.errors import Forbidden
+from sexton.access.model import Grant, Token
+from sexton.access.store import TokenStore
+from sexton.api.problems import REFUSALS, answer
+from sexton.errors import BadInput
+
+OPEN = frozenset({"/healthz"})
+
+
+def _may_ever(token: Token, method: str) -> None:
+    """Refuse what a token can never do before a body is read for it; the routes ask what exactly it may."""
+    if token.scope.grant is Grant.NODE or (token.scope.grant is Grant.READ and method not in ("GET", "HEAD")):
+        raise Forbidden(f"a token of scope {token.scope} is not for this")
+
+
+class Door:
+    """ASGI middleware that puts the caller's token into ``scope["state"]["token"]``, or answers 401."""
+
+    def __init__(self, app: ASGIApp, tokens: TokenStore) -> None:
+        self._app, self._tokens = app, tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            given = HTTPConnection(scope).headers.get("authorization", "")
+            try:
+                if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+                    raise BadInput("a NUL is part of no name")
+                token = await run_in_threadpool(self._tokens.authenticate, given)
+                _may_ever(token, scope["method"])
+            except REFUSALS as e:
+                await answer(e, f"{scope['method']} {scope['path']}")(scope, receive, send)
+                return
+            scope.setdefault("state", {})["token"] = token
+        await self._app(scope, receive, send)

@@ -1,0 +1,162 @@
+"""What can be asked, as values: the synchronous and the asynchronous client send the same."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from sexton.api import bodies
+from sexton.client.errors import Unreachable, refusal
+from sexton.protection.model import CHUNK_ITEMS, Protection, Sealed
+from sexton.recycle.shown import Overview
+
+T = TypeVar("T")
+CHUNK_BYTES = 8 << 20
+"""A chunk is smaller where its names are long, so that the API takes its body."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One request. ``repeatable``: sending it twice does what sending it once does."""
+
+    method: str
+    path: str
+    answer: Any
+    body: BaseModel | None = None
+    query: dict[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+
+    def content(self) -> bytes | None:
+        """Return the body in JSON."""
+        return None if self.body is None else self.body.model_dump_json(exclude_none=True).encode()
+
+    def read(self, status: int, content: bytes) -> T:
+        """Return what was answered.
+
+        Raises:
+            ProtectionError, Refused: as the problem document says.
+            Unreachable: somebody else answered: a proxy, another server.
+        """
+        try:
+            if status >= 400:
+                raise refusal(bodies.Problem.model_validate_json(content))
+            answered: T = None if self.answer is None else _adapter(self.answer).validate_json(content)  # type: ignore[assignment]
+            return answered
+        except ValidationError as e:
+            raise Unreachable(f"{self.method} {self.path} was answered with {status} and nothing of Sexton's") from e
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _of(instance: str, *rest: object) -> str:
+    return "/".join(["/v1/instances", quote(instance, safe=""), *(quote(str(r), safe="") for r in rest)])
+
+
+def status() -> Call[Overview]:
+    """Every instance on one page."""
+    return Call("GET", "/v1/status", Overview)
+
+
+def why(key: str, instance: str | None = None) -> Call[bodies.Told]:
+    """The story of a key or an id."""
+    query = {"key": key} | ({} if instance is None else {"instance": instance})
+    return Call("GET", "/v1/why", bodies.Told, query=query)
+
+
+def stop(reason: str, instance: str | None = None) -> Call[bodies.Stopped]:
+    """Stop deletion of one instance, or of all."""
+    path = "/v1/stop" if instance is None else _of(instance, "stop")
+    return Call("POST", path, bodies.Stopped, bodies.Stop(reason=reason))
+
+
+def start(instance: str | None = None) -> Call[bodies.Stopped]:
+    """Take a stop back."""
+    return Call("POST", "/v1/start" if instance is None else _of(instance, "start"), bodies.Stopped)
+
+
+def plan(instance: str) -> Call[bodies.Shown]:
+    """Store and return what a round would delete now."""
+    return Call("POST", _of(instance, "plans"), bodies.Shown, repeatable=False)
+
+
+def show_plan(number: int) -> Call[bodies.Shown]:
+    """A plan and what became of it."""
+    return Call("GET", f"/v1/plans/{number}", bodies.Shown)
+
+
+def apply(number: int) -> Call[bodies.Applying]:
+    """Start the round that deletes exactly what a plan says."""
+    return Call("POST", f"/v1/plans/{number}/apply", bodies.Applying, repeatable=False)
+
+
+def watermark(instance: str, value: int) -> Call[None]:
+    """Say how far the owner has come."""
+    return Call("PUT", _of(instance, "watermark"), None, bodies.Watermark(value=value))
+
+
+def protections(instance: str) -> Call[list[Protection]]:
+    """What is registered, the oldest first."""
+    return Call("GET", _of(instance, "protections"), list[Protection])
+
+
+def protection(instance: str, job: str) -> Call[Protection]:
+    """A job's protection."""
+    return Call("GET", _of(instance, "protections", job), Protection)
+
+
+def register(instance: str, body: bodies.Registration) -> Call[Protection]:
+    """Register what a job copies, or with a digest open a registration in chunks."""
+    return Call("POST", _of(instance, "protections"), Protection, body)
+
+
+def chunk(instance: str, job: str, number: int, items: bodies.Items) -> Call[Sealed]:
+    """Register one chunk."""
+    return Call("PUT", _of(instance, "protections", job, "chunks", number), Sealed, items)
+
+
+def seal(instance: str, job: str, on_missing: bodies.OnMissing, count: int | None = None) -> Call[Protection]:
+    """Make chunks a protection; ``count``: of chunks."""
+    body = bodies.Seal(on_missing=on_missing, chunks=count)
+    return Call("POST", _of(instance, "protections", job, "seal"), Protection, body)
+
+
+def renew(
+    instance: str, job: str, ttl_seconds: int | None, of: int | None = None, *, at_least: bool = False
+) -> Call[Protection]:
+    """Move its end forward; ``of``: that very one; ``at_least``: one that keeps for longer is as good."""
+    body = bodies.Renewal(ttl_seconds=ttl_seconds, id=of, at_least=at_least)
+    return Call("PATCH", _of(instance, "protections", job), Protection, body)
+
+
+def finish(instance: str, job: str, of: int | None = None) -> Call[Protection]:
+    """Say that a job is done; ``of``: with that very one."""
+    return Call("POST", _of(instance, "protections", job, "finish"), Protection, bodies.Finish(id=of))
+
+
+def release(instance: str, job: str, reason: str) -> Call[Protection]:
+    """End a protection at once."""
+    return Call("POST", _of(instance, "protections", job, "release"), Protection, bodies.Release(reason=reason))
+
+
+def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[bodies.Items]:
+    """Yield what a registration names in pieces that the API takes, whatever their number."""
+    waiting: dict[str, list[str]] = {"objects": [], "prefixes": []}
+    count = size = 0
+    for kind, names in (("objects", objects), ("prefixes", prefixes)):
+        for name in names:
+            if count == CHUNK_ITEMS or size > CHUNK_BYTES:
+                yield _items(waiting)
+                waiting, count, size = {"objects": [], "prefixes": []}, 0, 0
+            waiting[kind].append(name)
+            count, size = count + 1, size + len(name.encode()) + 3
+    yield _items(waiting)
+
+
+def _items(names: dict[str, Sequence[str]] | dict[str, list[str]]) -> bodies.Items:
+    return bodies.Items(objects=tuple(names["objects"]), prefixes=tuple(names["prefixes"]))

@@ -1,0 +1,192 @@
+"""The synchronous client."""
+
+import os
+from collections.abc import Collection
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+from tenacity import RetryError, Retrying, retry_if_exception
+
+from sexton.api.bodies import Applying, OnMissing, Shown, Stopped, Told
+from sexton.client import calls, retrying
+from sexton.client.calls import Call
+from sexton.client.errors import Unreachable
+from sexton.client.protecting import OnLost, Protecting
+from sexton.client.registering import Wanted
+from sexton.client.renewing import DEFAULT_TTL_SECONDS
+from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
+from sexton.errors import BadInput
+from sexton.protection.filter import Filter
+from sexton.protection.model import Protection
+from sexton.recycle.shown import Overview
+
+T = TypeVar("T")
+TIMEOUT_SECONDS = 30.0
+
+
+def options(url: str | None, token: str | None, timeout_seconds: float) -> dict[str, Any]:
+    """Return what a client of httpx is made with; ``BadInput`` where nobody says which server or token."""
+    url, token = url or os.environ.get("SEXTON_API_URL"), token or os.environ.get("SEXTON_TOKEN")
+    if not url or not token:
+        raise BadInput("a client needs url and token; or set SEXTON_API_URL and SEXTON_TOKEN")
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "User-Agent": "sexton-client"}
+    return {"base_url": url, "headers": headers, "timeout": timeout_seconds}
+
+
+class Sexton:
+    """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
+
+    Every method raises the typed error of a refusal (``sexton.protection.errors``, else ``Refused``), or
+    ``Unreachable`` where nobody answered in ``patience_seconds``.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        **given: Any,
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            url: ``https://HOST:PORT``; by default ``SEXTON_API_URL`` of the environment.
+            token: by default ``SEXTON_TOKEN`` of the environment.
+            patience_seconds: for how long a request is sent again where nobody answers.
+            timeout_seconds: of one request.
+            given: further options of ``httpx.Client``, such as ``verify``.
+        """
+        self._http = httpx.Client(**options(url, token, timeout_seconds), **given)
+        self._patience = patience_seconds
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def send(self, call: Call[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
+        """Send one call, again and again where that may help, and return its answer; seconds as the client's own."""
+        patience = self._patience if patience_seconds is None else patience_seconds
+        attempts = Retrying(
+            retry=retry_if_exception(lambda e: retrying.again(call, e)),
+            wait=retrying.wait,
+            stop=retrying.stop(patience),
+        )
+        try:
+            answer = attempts(self._once, call, timeout_seconds)
+        except RetryError as e:
+            error = e.last_attempt.exception()
+            if isinstance(error, Passing):
+                return call.read(error.answer.status_code, error.answer.content)
+            raise Unreachable(f"{call.method} {call.path} was not answered: {error}") from e
+        except httpx.HTTPError as e:
+            raise Unreachable(f"{call.method} {call.path} was not answered: {e}") from e
+        except Passing as e:
+            answer = e.answer
+        return call.read(answer.status_code, answer.content)
+
+    def _once(self, call: Call[Any], timeout_seconds: float | None) -> httpx.Response:
+        timeout = httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else timeout_seconds
+        answer = self._http.request(call.method, call.path, content=call.content(), params=call.query, timeout=timeout)
+        if answer.status_code in PASSING:
+            raise Passing(answer)
+        return answer
+
+    def status(self) -> Overview:
+        """Return every instance: what runs, waits, is due, is kept."""
+        return self.send(calls.status())
+
+    def why(self, key: str, instance: str | None = None) -> Told:
+        """Return the story of an object's key or a mark's id."""
+        return self.send(calls.why(key, instance))
+
+    def stop(self, reason: str, instance: str | None = None) -> Stopped:
+        """Stop deletion of an instance, or of all, within 5 s."""
+        return self.send(calls.stop(reason, instance))
+
+    def start(self, instance: str | None = None) -> Stopped:
+        """Take a stop back."""
+        return self.send(calls.start(instance))
+
+    def plan(self, instance: str) -> Shown:
+        """Store and return what a round would delete now."""
+        return self.send(calls.plan(instance))
+
+    def apply(self, plan: int) -> Applying:
+        """Start the round that deletes exactly what a plan says; does not wait for it."""
+        return self.send(calls.apply(plan))
+
+    def watermark(self, instance: str, value: int) -> None:
+        """Say how far the owner has come: finished protections below it end with the next round."""
+        self.send(calls.watermark(instance, value))
+
+    def protections(self, instance: str) -> list[Protection]:
+        """Return what is registered, the oldest first."""
+        return self.send(calls.protections(instance))
+
+    def register(self, wanted: Wanted) -> Protection:
+        """Register and seal what a job wants to be kept, in as many requests as it takes."""
+        steps, answer = wanted.calls(), None
+        while True:
+            try:
+                call = steps.send(answer)
+            except StopIteration as e:
+                made: Protection = e.value
+                return made
+            answer = self.send(call)
+
+    def renew(self, instance: str, job: str, ttl_seconds: int | None = None) -> Protection:
+        """Move a protection's end forward."""
+        return self.send(calls.renew(instance, job, ttl_seconds))
+
+    def finish(self, instance: str, job: str) -> Protection:
+        """Say that a job is done: the owner's watermark decides."""
+        return self.send(calls.finish(instance, job))
+
+    def release(self, instance: str, job: str, reason: str) -> Protection:
+        """End a protection at once."""
+        return self.send(calls.release(instance, job, reason))
+
+    def protect(
+        self,
+        instance: str,
+        job: str,
+        *,
+        owner: str,
+        objects: Collection[str] = (),
+        prefixes: Collection[str] = (),
+        filter: Filter | None = None,
+        ttl_seconds: int = DEFAULT_TTL_SECONDS,
+        valid_ts: int | None = None,
+        description: str = "",
+        on_missing: OnMissing = "fail",
+        interrupt: bool = True,
+        on_lost: OnLost | None = None,
+    ) -> Protecting:
+        """Return a block in which what is named stays; arguments as of ``Wanted``. See ``Protecting``.
+
+        ``interrupt``: where it is lost, stop the thread that entered the block at its next step in Python, so that the
+        block raises ``ProtectionLost``; otherwise only ``check`` and the block's end raise it. ``on_lost`` is called
+        from another thread: to end what that does not reach, a child process or a long call into C.
+        """
+        wanted = Wanted(
+            instance,
+            job,
+            owner=owner,
+            objects=objects,
+            prefixes=prefixes,
+            filter=filter,
+            ttl_seconds=ttl_seconds,
+            valid_ts=valid_ts,
+            description=description,
+            on_missing=on_missing,
+        )
+        return Protecting(self, wanted, interrupt=interrupt, on_lost=on_lost)
