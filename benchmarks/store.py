@@ -78,6 +78,7 @@ class FilledStore:
         """Nothing is started yet; ``objects``: a multiple of ``KEYS_A_MARK``."""
         self.objects, self.marks = objects, objects // KEYS_A_MARK
         self._home, self._kept, self._files = root / "home", root / "kept", root / "files"
+        self._pid = 0
         os.environ.update(LOGIN)
         os.environ.pop("AWS_SESSION_TOKEN", None)
 
@@ -115,10 +116,16 @@ class FilledStore:
         try:
             with _on(cores()[0]):
                 server.start()
+            self._pid = server.child.pid or 0
             with _on(cores()[1]):
                 yield server.endpoint_url
         finally:
             server.stop()
+
+    def cpu(self) -> float:
+        """Return the CPU seconds the running server used so far."""
+        used = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
 
     def _expect(self, endpoint: str, objects: int) -> None:
         found, _ = count(endpoint)

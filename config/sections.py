@@ -110,6 +110,26 @@ class Audit(_Section):
     audit_retention_days: Annotated[int, Field(ge=1, le=3_650, json_schema_extra={"unit": "days"})] = 400
 
 
+class Protection(_Section):
+    """For how long sync jobs may keep what they copy, and how many of them."""
+
+    sync_protection_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 1_200
+    max_protection_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
+    max_soft_hold_seconds: Annotated[int, Field(ge=0, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
+    sync_protection_max_count: Annotated[int, Field(ge=1, le=10_000)] = 100
+    strict_gate: bool = False
+
+
+class Api(_Section):
+    """Where `sexton api` answers, and with which certificate."""
+
+    listen: Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
+        "127.0.0.1:8470"
+    )
+    tls_cert: str = ""
+    tls_key: str = ""
+
+
 class Prices(_Section):
     """What requests cost, for the estimates of plans."""
 

@@ -10,10 +10,23 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from config.explain import Explained, rows, sentence
-from config.sections import S3, Audit, Metrics, OwnKind, Prices, Recycle, Temporal, check_database, check_deployment
+from config.sections import (
+    S3,
+    Api,
+    Audit,
+    Metrics,
+    OwnKind,
+    Prices,
+    Protection,
+    Recycle,
+    Temporal,
+    check_database,
+    check_deployment,
+)
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
 from sexton.control.model import Control, Kind
 from sexton.errors import BadInput
+from sexton.protection.model import Terms as ProtectionTerms
 from sexton.recycle.model import Policy
 from sexton.recycle.policy import CATALOG, policy
 from sexton.terms import Terms
@@ -22,11 +35,13 @@ __all__ = [
     "ENGINE_KINDS",
     "S3",
     "UNLIMITED",
+    "Api",
     "Audit",
     "Explained",
     "Metrics",
     "OwnKind",
     "Prices",
+    "Protection",
     "Recycle",
     "Settings",
     "SettingsError",
@@ -56,6 +71,8 @@ class Settings(BaseSettings):
     s3: S3 = S3()
     recycle: Recycle = Recycle()
     audit: Audit = Audit()
+    protection: Protection = Protection()
+    api: Api = Api()
     prices: Prices = Prices()
     metrics: Metrics = Metrics()
     kinds: dict[str, OwnKind] = Field(default_factory=dict)
@@ -142,6 +159,18 @@ class Settings(BaseSettings):
             listings_at_once=r.recycle_pool_parallelism,
             audit_url=self.audit.audit_url,
             audit_retention_days=self.audit.audit_retention_days,
+            protection=self.protections(),
+        )
+
+    def protections(self) -> ProtectionTerms:
+        """How long and how many protections may be."""
+        p = self.protection
+        return ProtectionTerms(
+            ttl_seconds=min(p.sync_protection_ttl_seconds, p.max_protection_seconds),
+            max_seconds=p.max_protection_seconds,
+            max_soft_hold_seconds=p.max_soft_hold_seconds,
+            max_count=p.sync_protection_max_count,
+            strict_gate=p.strict_gate,
         )
 
     def controls(self) -> tuple[Control, ...]:
@@ -164,7 +193,7 @@ def load(**given: str) -> Settings:
     try:
         return Settings(**top.values)
     except ValidationError as e:
-        sections = (Settings, Temporal, S3, Recycle, Audit, Prices, Metrics, OwnKind)
+        sections = (Settings, Temporal, S3, Recycle, Audit, Protection, Api, Prices, Metrics, OwnKind)
         known = {name for section in sections for name in section.model_fields}
         raise SettingsError(" ".join(sentence(p, [top, *layers()], known) for p in e.errors())) from None
 

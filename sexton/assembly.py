@@ -14,6 +14,7 @@ from sexton.owner.owners import Owners
 from sexton.owner.sql import SqlOwner
 from sexton.pace.pacer import SharedPacer
 from sexton.pace.store import PaceStore
+from sexton.protection.store import ProtectionStore
 from sexton.recycle.steps import Recycler
 from sexton.recycle.store import RoundStore
 from sexton.recycle.sweep import Sweeper
@@ -30,8 +31,9 @@ class Engine:
         registry, lookup = Registry(db), Registry(db).vault
         self.controls = ControlStore(db, terms.controls)
         self.turns = TurnStore(db, self.controls, terms.interval_seconds, terms.rounds_at_once)
+        self.protections = ProtectionStore(db, terms.protection)
         leases, marks = LeaseStore(db, at_once=terms.rounds_at_once), MarkStore(db, self.controls)
-        vaults = ProvenVaults(lookup, terms.deployment, terms.endpoint_url, last_round=registry.last_round)
+        vaults = ProvenVaults(lookup, terms.deployment, terms.endpoint_url, knows_round=registry.knows_round)
         pacer = SharedPacer(PaceStore(db), lookup, terms.endpoint_url)
         self.sweeper = Sweeper(marks, vaults, terms.requests_at_once, pacer)
         owner = owners(db)
@@ -39,7 +41,9 @@ class Engine:
         audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)
         listings = terms.listings_at_once
         self.recycler = Recycler(marks, leases, self.controls, vaults, owner, self.sweeper, audit, listings)
-        self.rounds = RoundStore(db, leases, self.controls, terms.interval_seconds, owner.live_objects)
+        self.rounds = RoundStore(
+            db, leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
+        )
 
 
 def owners(db: Database) -> Owners:

@@ -6,12 +6,15 @@ Nothing is installed in production; ``reached`` is then one comparison.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-NAMES = frozenset(
+OF_REGISTERING = frozenset({"protection.added", "protection.parted", "protection.sealed"})
+"""Those that a registration comes by; all others are of rounds and owners."""
+NAMES = OF_REGISTERING | frozenset(
     {
         "lease.acquired",
         "round.opened",
         "owner.fenced",
         "resolve.stored",
+        "claim.asked",
         "claim.guarded",
         "claim.checked",
         "claim.written",

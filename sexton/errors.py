@@ -3,6 +3,16 @@
 Each says in one sentence what happened and what to do; the CLI prints that sentence and no traceback.
 """
 
+import re
+
+
+def code_of(error: BaseException) -> str:
+    """Return an error's name for programs: ``NOT_FOUND``, ``PLAN_REFUSED``, or ``FAILED`` of what is none of ours."""
+    if not isinstance(error, SextonError):
+        return "FAILED"
+    named = getattr(error, "name", None)
+    return named if isinstance(named, str) else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()
+
 
 class SextonError(Exception):
     """Something Sexton refuses or cannot do; ``str()`` is the sentence for the operator."""

@@ -15,6 +15,7 @@ from sexton.errors import BadInput, SextonError
 from sexton.guard import deciding
 from sexton.message import Message
 from sexton.refusals import check_text
+from sexton.storage.policy import check_listing
 
 MAX_SECONDS = 3650 * 86_400
 REASON_CHARACTERS = 500
@@ -125,8 +126,18 @@ class HoldStore:
         t = self._db.t
         if wanted.scope == "prefix":
             here = and_(t.vault.c.instance == wanted.instance, t.vault.c.name == wanted.vault)
-            if c.execute(select(t.vault.c.name).where(here)).one_or_none() is None:
+            own = c.execute(select(t.vault.c.prefix).where(here)).scalar_one_or_none()
+            if own is None:
                 raise BadInput(f"instance {wanted.instance} has no vault {wanted.vault}; see: sexton vault list")
+            # What no key can begin with would hold nothing, and look as if it did.
+            if wanted.prefix:
+                check_listing(wanted.prefix)
+            if own and str(wanted.prefix).startswith(own):
+                inside = f"{wanted.vault}/{str(wanted.prefix).removeprefix(own)}"
+                raise BadInput(
+                    f"keys are relative to their vault, whose own prefix is {own}: write {inside}; if there is a "
+                    f"folder {own} inside of it, hold the whole instance"
+                )
 
     def _claimed(self, c: Connection, wanted: Hold) -> int:
         """Return how many claimed marks this hold comes too late for, as far as marks tell.

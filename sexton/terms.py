@@ -1,9 +1,10 @@
 """What an engine is put together with, as plain values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sexton.control.model import Control
+from sexton.protection.model import Terms as ProtectionTerms
 
 
 @dataclass(frozen=True)
@@ -19,3 +20,4 @@ class Terms:
     listings_at_once: int = 40
     audit_url: str = ""
     audit_retention_days: int = 400
+    protection: ProtectionTerms = field(default_factory=ProtectionTerms)

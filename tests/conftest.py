@@ -7,9 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from sexton.db import schema
+from tests.rig import DEPLOYMENT
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
+from tests.statements import left
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make soak` what only says to PostgreSQL what others say to it too (``tests/left_to_soak``)."""
+    others = left()
+    for item in items:
+        if item.nodeid in others:
+            item.add_marker("soak")
+            item.add_marker("left")
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +38,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[s3_servers.R
     """A real S3 server: `.endpoint_url`, `.access_key`, `.secret_key`, `.client()`; its keys are in os.environ."""
     running = s3_servers.start(tmp_path_factory.mktemp("s3"))
     yield running
-    running.server.stop()
+    running.server.child.kill()  # its files go with it; a proper end takes it 10 s
 
 
 @pytest.fixture
@@ -52,6 +65,30 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'sexton.db'}"
     cluster: postgres_server.Cluster = request.getfixturevalue("postgres")
     return cluster.create_database()
+
+
+@pytest.fixture(scope="session")
+def kept_url(postgres: postgres_server.Cluster) -> str:
+    """One database with the schema, for all tests that begin with an empty one: making it costs a second."""
+    url = postgres.create_database()
+    schema.init(url, DEPLOYMENT)
+    return url
+
+
+@pytest.fixture
+def postgres_url(kept_url: str) -> str:
+    """The URL of a PostgreSQL database with the schema and without a row."""
+    postgres_server.empty(kept_url, DEPLOYMENT)
+    return kept_url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def clean_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without a row for ``Rig``, on SQLite and on PostgreSQL in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'sexton.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
 
 
 @pytest.fixture(scope="session")

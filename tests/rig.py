@@ -11,7 +11,8 @@ import sqlite3
 import tempfile
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
 from sexton.owner.port import Owner
 from sexton.owner.sql import SqlOwner
+from sexton.protection import model as protection
+from sexton.protection.registrar import Registrar
+from sexton.protection.store import ProtectionStore
 from sexton.recycle.ledger import Ledger
 from sexton.recycle.model import AdoptOrder, KindPlan, Opened, Plan, RoundReport
 from sexton.recycle.policy import policy, waves
@@ -62,25 +66,46 @@ class Rig:
         beside: bool = True,
         owner: Owner | None = None,
         audit: Audit | None = None,
+        look_seconds: float = 1.7,
     ) -> None:
-        """``owner``: by default the one whose marks are its own; ``audit``: by default a list, ``Rig.told``."""
+        """One with everything that a worker has.
+
+        Args:
+            url: its database, made where it is not there.
+            endpoint_url: of S3.
+            threads: requests at the same time.
+            beside: whether sweeps go on beside their batch.
+            owner: by default the one whose marks are its own.
+            audit: by default a list, ``Rig.told``.
+            look_seconds: what passes for vault proofs at each look at their clock; from 2.5 on none is used twice.
+        """
         _make(url)
         self.url, self.endpoint_url = url, endpoint_url
         self.db = opened(url)
         self.registry = Registry(self.db)
         self.controls, self.holds = ControlStore(self.db), HoldStore(self.db)
+        self.protections = ProtectionStore(self.db, protection.Terms())
         self.marks, self.leases = MarkStore(self.db, self.controls), LeaseStore(self.db)
-        last = self.registry.last_round
-        self.vaults = OneAtATime(self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(), last_round=last)
+        knows = self.registry.knows_round
+        self.vaults = OneAtATime(
+            self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(look_seconds), knows_round=knows
+        )
         self.sweeper = Sweeper(self.marks, self.vaults, threads, beside=beside)
         self.owner, self.told = owner or SqlOwner(self.db), Told()
         self.audit: Audit = audit or self.told
         self.recycler = self.recycler_of(self.owner)
-        self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL)
+        self.registrar = Registrar(self.protections, self.vaults)
+        self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL, protections=self.protections)
         self.policy = policy(RETENTION, GRACE)
 
     def recycler_of(self, owner: Owner) -> Recycler:
         return Recycler(self.marks, self.leases, self.controls, self.vaults, owner, self.sweeper, self.audit)
+
+    def copy(self, file: Path) -> "Rig":
+        """Return a rig of a copy of the SQLite database as it is now: restored from a backup, or cloned."""
+        with closing(sqlite3.connect(file)) as to, closing(sqlite3.connect(str(self.db.engine.url.database))) as of:
+            of.backup(to)
+        return Rig(f"sqlite:///{file}", endpoint_url=self.endpoint_url)
 
     def instance(self, name: str = "shop", *, enable: bool = True) -> "Rig":
         self.registry.add_instance(name)
@@ -109,10 +134,14 @@ class Rig:
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
         opened, ledger = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy), Ledger()
         ledger.leases = 1
-        self.recycler.announce(opened, lambda: None)
+        opened = opened.model_copy(update={"shut": self.recycler.announce(opened, lambda: None)})
         if opened.may_delete:
             order = AdoptOrder(
-                round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE, cutoffs=opened.cutoffs
+                round=opened.round,
+                lease=opened.lease,
+                upload_grace_seconds=GRACE,
+                cutoffs=opened.cutoffs,
+                shut=opened.shut,
             )
             ledger.adopted(self.recycler.adopt(order, 1, lambda: None))
         body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)
@@ -154,11 +183,20 @@ class Rig:
             c.execute(text(statement.replace("{}", name)), given)
 
 
+def migrated(file: Path, deployment: str) -> Path:
+    """Make an empty SQLite database with the schema; a copy costs a hundredth of the migrations."""
+    shutil.copyfile(_template(), file)
+    if deployment != DEPLOYMENT:
+        with closing(sqlite3.connect(file)) as c, c:
+            c.execute("UPDATE sexton_clock SET deployment = ?", (deployment,))
+    return file
+
+
 @cache
-def _template(deployment: str) -> Path:
-    """Make an empty SQLite database once for this process: a copy costs a hundredth of the migrations."""
+def _template() -> Path:
+    """Run the migrations on SQLite, once for this process."""
     file = Path(tempfile.mkdtemp(prefix="sexton-template-")) / "empty.db"
-    schema.init(f"sqlite:///{file}", deployment)
+    schema.init(f"sqlite:///{file}", DEPLOYMENT)
     with sqlite3.connect(file) as c:
         c.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     atexit.register(shutil.rmtree, file.parent)
@@ -169,9 +207,15 @@ def _make(url: str) -> None:
     """Create the schema, unless it is there."""
     file = Path(url.removeprefix("sqlite:///"))
     if not url.startswith("sqlite:///"):
-        schema.init(url, DEPLOYMENT)
+        _upgrade(url)
     elif not file.exists():
-        shutil.copyfile(_template(DEPLOYMENT), file)
+        migrated(file, DEPLOYMENT)
+
+
+@cache
+def _upgrade(url: str) -> None:
+    """Run the migrations on PostgreSQL, once for each database: tests empty theirs and go on with it."""
+    schema.init(url, DEPLOYMENT)
 
 
 class Told:
@@ -183,7 +227,7 @@ class Told:
     def write(self, rows: Sequence[AuditRow]) -> None:
         self.rows += rows
 
-    def forget(self, instance: str, now: int) -> int:
+    def forget(self, instance: str, now: int, beat: Callable[[], None] = lambda: None) -> int:
         return 0
 
 
@@ -209,13 +253,13 @@ class OneAtATime(ProvenVaults):
 
 
 class Steps:
-    """A clock for vault proofs that passes 2.6 s at every look, so hardly any proof is used twice."""
+    """A clock for vault proofs that goes on at every look: hardly any proof is used twice."""
 
-    def __init__(self) -> None:
-        self._now = 0.0
+    def __init__(self, seconds: float) -> None:
+        self._now, self._seconds = 0.0, seconds
 
     def __call__(self) -> float:
-        self._now += 2.6
+        self._now += self._seconds
         return self._now
 
 

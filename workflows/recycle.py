@@ -90,9 +90,8 @@ class RecycleInstance(Controls):
                 pass
         except (asyncio.CancelledError, FailureError) as e:  # a bug fails the workflow task, and waits for its mending
             cancelled = is_cancelled_exception(e)
-            if self._opened is not None or cancelled:
-                close = self._close(CANCELLED if cancelled else FAILED, "cancelled" if cancelled else _told(e))
-                await asyncio.shield(close)
+            close = self._close(CANCELLED if cancelled else FAILED, "cancelled" if cancelled else _told(e))
+            await asyncio.shield(close)
             raise
         if request.requested_by == ids.SCHEDULED:
             await self._nudge()
@@ -218,6 +217,7 @@ class RecycleInstance(Controls):
             lease=opened.lease,
             upload_grace_seconds=opened.policy.upload_grace_seconds,
             cutoffs=opened.cutoffs,
+            shut=opened.shut,
         )
         try:
             receipt = await workflow.execute_activity_method(
@@ -274,7 +274,10 @@ class RecycleInstance(Controls):
     async def _close(self, state: str, error: str) -> RoundReport:
         if self._opened is None:
             await workflow.execute_activity_method(
-                RecycleActivities.abandon_round, self._order(), **CATALOG_WRITE, summary="it never had a lease"
+                RecycleActivities.abandon_round,
+                self._order().model_copy(update={"why": error}),
+                **CATALOG_WRITE,
+                summary="it never had a lease",
             )
             return RoundReport(round=0, instance=self._request.instance, state=state, error=error)
         self._say("CLOSING")

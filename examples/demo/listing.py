@@ -18,12 +18,17 @@ _XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 
 
 def listing(vaults: Iterable["Vault"]) -> dict[Key, int]:
-    """List every object. Sexton's marker counts as one of 0 bytes: each round writes its number into it."""
+    """List every object but Sexton's audit, which grows with each round.
+
+    Its marker counts as one of 0 bytes: each round writes its number into it.
+    """
     found = {}
     for vault in vaults:
         for page in _pages(vault):
             for entry in page.iter(f"{_XML}Contents"):
                 key = _text(entry, "Key").removeprefix(vault.prefix)
+                if key.startswith("_sexton/audit/"):
+                    continue
                 found[vault.name, key] = 0 if key.startswith("_sexton/") else int(_text(entry, "Size"))
     return found
 

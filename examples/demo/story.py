@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 from examples.demo import ONE_PAGE_AT_ONCE, evidence
 from examples.demo.console import Console
+from examples.demo.copying import Copying
 from examples.demo.killing import SECOND, SHARE, Killing
 from examples.demo.listing import Key, listing, only, told, without
 from examples.demo.world import World
@@ -17,6 +18,7 @@ SHARES = {
     "orders": (15, "cold"),
     "clicks": (45, "cold"),
     "invoices": (2, "cold"),
+    "exports": (3, "cold"),
 }
 """Percent of the files, and the vault; what remains is table ``sessions``, in ``cold``."""
 LIVE = ("events", "users", "orders")
@@ -30,6 +32,9 @@ CRASHED = "prepared by a load that crashed"
 LATE = b"late"
 LATE_UPLOAD = "uploaded late by the crashed load"
 AUDIT = "the auditors have not seen it yet"
+COPIED = "dropped with table exports, after its copy was done"
+VERSION = 1_000
+"""minidb's own count of what it knows, which a finished protection waits for."""
 
 
 class Story:
@@ -53,9 +58,11 @@ class Story:
         self.stack.launch_worker(SECOND, ONE_PAGE_AT_ONCE)
         before = self.wait_four_days()
         self.hold_invoices()
+        copying = self.copy_exports()
         after = self.collect(before)
         self.look_at_held(after)
         self.read_back()
+        self.end_copying(copying)
         last = self.look_once_more(after)
         self.last_screen(before, last)
 
@@ -111,10 +118,10 @@ class Story:
         lost = self.db.abandon_load("events", ABANDONED_ROWSETS, FILES_PER_ROWSET, "hot", seed="crash")
         garbage[CRASHED] = {("hot", key) for key in lost}
         self.console.say(f"  a load into events crashed after {len(lost)} files; minidb has forgotten them")
-        for name in ("orders", "clicks", "invoices"):
+        for name in ("orders", "clicks", "invoices", "exports"):
             self.db.drop_table(name)
         garbage["dropped with table clicks"] = self.db.keys("clicks")
-        self.console.say("  dropped tables orders, clicks and invoices")
+        self.console.say("  dropped tables orders, clicks, invoices and exports")
 
     def undrop(self) -> None:
         """The first half of safety: what is not yet claimed comes back whole."""
@@ -132,7 +139,7 @@ class Story:
         self.console.say("  today somebody drops table sessions: marked, but its retention of 3 h has just begun")
         before = listing(self.vaults)
         self.console.say(f"  listed now: {told(before)}")
-        metadata = {key for name in (*LIVE, "sessions", "invoices") for key in self.db.keys(name)}
+        metadata = {key for name in (*LIVE, "sessions", "invoices", "exports") for key in self.db.keys(name)}
         unreferenced = without(before, metadata | self.world.markers)
         self.console.same("garbage by listing and metadata", self.world.must_go, set(unreferenced))
         return before
@@ -143,6 +150,30 @@ class Story:
         words = ("--instance", self.instance, "--for", "7d", "--reason", AUDIT)
         hold = self.console.sexton_json("hold", "table", self.db.table_id("invoices"), *words)
         self.held = {f"hold {hold['id']}": self.world.loaded["invoices"].files // FILES_PER_ROWSET}
+
+    def copy_exports(self) -> Copying:
+        """What a sync job copies stays, however dropped it is."""
+        self.console.beat("A sync job copies table exports elsewhere; it protects what it reads, over the API")
+        self.console.say(f"  api       ready in {self.stack.start_api():.1f} s")
+        token = self.console.sexton_json("token", "create", "--scope", "sync:copy", "--days", "1")["token"]
+        self.console.sexton("protection", "watermark", self.instance, str(VERSION))
+        address = self.world.environment["SEXTON_API__LISTEN"]
+        copying = Copying(self.world, f"http://{address}", token, "exports", VERSION)
+        files = copying.begin()
+        self.held[f"protection {copying.job}"] = self.world.loaded["exports"].files // FILES_PER_ROWSET
+        self.console.say(f"  {files} files are copied, the others are still to come")
+        return copying
+
+    def end_copying(self, copying: Copying) -> None:
+        """The copy is whole, and what was protected may go once minidb knows of it."""
+        self.console.beat("The sync job copies the rest: the round between has taken nothing of it")
+        files = copying.end()
+        self.console.same("files of exports, copied", self.world.loaded["exports"].files, files)
+        self.console.same("the copy, every checksum", True, copying.same())
+        self.console.say(f"  {files} files are copied and read back, every checksum verified; the job is finished")
+        self.console.sexton("protection", "watermark", self.instance, str(VERSION + 1))
+        del self.held[f"protection {copying.job}"]
+        self.world.garbage[COPIED] = self.db.keys("exports")
 
     def collect(self, before: dict[Key, int]) -> dict[Key, int]:
         """Plan and apply, and hold the report against the listing. Return the listing afterwards."""
@@ -172,7 +203,8 @@ class Story:
         keys = self.db.keys("invoices")
         self.console.same("files of invoices, held", keys, set(only(after, keys)))
         for who, marks in self.held.items():
-            self.console.say(f"  held by {who}: {marks} marks; all {len(keys)} files are still listed")
+            self.console.say(f"  held by {who}: {marks} marks")
+        self.console.say(f"  all {len(keys)} files of invoices are still listed")
         for line in self.console.sexton("holds", self.instance).splitlines():
             self.console.say(f"  {line}".rstrip(" ─"))
 
@@ -198,12 +230,13 @@ class Story:
         plan = self.console.sexton_json("plan", self.instance, codes=(SOMETHING_TO_DO,))
         report = self.console.sexton_json("apply", str(plan["id"]), "--yes")
         last = listing(self.vaults)
-        self.console.same("what is left after the second round", after, last)
+        self.console.same("what is left after the second round", without(after, self.world.garbage[COPIED]), last)
         evidence.same_report(self.console, self.vaults, "second apply", report, without(before, last))
         self.console.same("second apply: marks held, by holder", self.held, report["held"])
-        self.console.same("prefix marks that went for good", ABANDONED_ROWSETS, report["removed"])
+        copied = self.world.loaded["exports"].files // FILES_PER_ROWSET
+        self.console.same("marks that went for good", ABANDONED_ROWSETS + copied, report["removed"])
         self.world.garbage[LATE_UPLOAD] = {late}
-        self.console.say(f"  the late file is gone, and so are the {report['removed']} marks of the crashed load")
+        self.console.say("  the late file is gone, and so are the marks of the crashed load, and table exports")
         return last
 
     def last_screen(self, before: dict[Key, int], last: dict[Key, int]) -> None:

@@ -35,6 +35,8 @@ class World:
         )
         self.vaults = [Vault(name, f"demo-{name}", f"run-{run}/", self.s3) for name in ("hot", "cold")]
         self.db = MiniDB(open_engine(self.environment["SEXTON_DATABASE_URL"]), self.instance, self.vaults)
+        self.mirror = Vault("mirror", f"mirror-{run}", "", self.s3)
+        """Another place, of which Sexton knows nothing."""
         self.loaded: dict[str, Size] = {}
         """What was written to each table."""
         self.garbage: dict[str, set[Key]] = {}

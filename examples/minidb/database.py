@@ -149,10 +149,18 @@ class MiniDB:
 
     def keys(self, name: str) -> set[tuple[str, str]]:
         """Return (vault, key) of every file that the metadata has of a table, dropped or not."""
+        return set(self.checksums(name))
+
+    def checksums(self, name: str) -> dict[tuple[str, str], str]:
+        """Return (vault, key) → SHA-256 of every file that the metadata has of a table, dropped or not."""
         ours = (table.c.instance == self.instance, table.c.name == name)
         with self.engine.connect() as c:
-            found = select(rowset.c.vault, file.c.key).join_from(file, rowset).join(table).where(*ours)
-            return {(r.vault, r.key) for r in c.execute(found)}
+            found = select(rowset.c.vault, file.c.key, file.c.sha256).join_from(file, rowset).join(table).where(*ours)
+            return {(r.vault, r.key): r.sha256 for r in c.execute(found)}
+
+    def vault(self, name: str) -> Vault:
+        """Return the vault of a name."""
+        return self._vaults[name]
 
     def _write(self, table_id: str, vault: str, content: Sequence[Sequence[bytes]]) -> list[Written]:
         """Prepare one rowset for each sequence of segments, then write them."""

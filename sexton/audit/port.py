@@ -1,6 +1,6 @@
 """Where the audit goes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sexton.audit.model import AuditRow
@@ -22,7 +22,7 @@ class Audit(Protocol):
         """
         ...
 
-    def forget(self, instance: str, now: int) -> int:
+    def forget(self, instance: str, now: int, beat: Callable[[], None] = ...) -> int:
         """Remove files that are older than their retention, a part of them at a time; return how many went.
 
         To be called once a round; it looks once a day. A place that cannot be reached is looked at the next day.

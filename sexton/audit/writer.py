@@ -1,6 +1,6 @@
 """Writes the audit as Parquet files, and removes those that are older than their retention."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from sexton.audit import parquet, policy
@@ -36,15 +36,16 @@ class ParquetAudit:
         if fault is not None:
             raise fault
 
-    def forget(self, instance: str, now: int) -> int:
+    def forget(self, instance: str, now: int, beat: Callable[[], None] = lambda: None) -> int:
         """Remove files of days that are over for longer than the retention."""
         today = now // policy.DAY_MS
         if self._looked.get(instance) == today:
             return 0
         edge, removed, all_looked = policy.day(max(0, now - self._retention_ms)), 0, True
         for opened in self._places.to_read(instance):
+            beat()
             with suppress(VaultFault, UnknownVault):
-                gone, whole = _forget(opened(), instance, edge)
+                gone, whole = _forget(opened(), instance, edge, beat)
                 removed += gone
                 all_looked = all_looked and whole
         if all_looked:
@@ -52,7 +53,7 @@ class ParquetAudit:
         return removed
 
 
-def _forget(vault: Vault, instance: str, edge: str) -> tuple[int, bool]:
+def _forget(vault: Vault, instance: str, edge: str, beat: Callable[[], None]) -> tuple[int, bool]:
     """Remove files of days before ``edge``, the oldest first; return how many, and whether none is left."""
     removed = 0
     for _ in range(FORGET_PAGES):
@@ -63,6 +64,7 @@ def _forget(vault: Vault, instance: str, edge: str) -> tuple[int, bool]:
         if old:
             vault.remove_own(old)
             removed += len(old)
+            beat()
         if not old or len(old) < len(files):
             return removed, True
     return removed, False

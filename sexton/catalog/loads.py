@@ -1,5 +1,6 @@
 """Loads: begin under a label, prepare before the first file, write, commit or abort. One transaction each."""
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -57,13 +58,17 @@ class Loads(Records):
 
     def write_rowset(self, *written: Written) -> None:
         """Record that all files of prepared rowsets are written; they stay unseen until the commit."""
+        alike: dict[Written, set[str]] = defaultdict(set)
+        for one in written:
+            alike[one.model_copy(update={"rowset": ""})].add(one.rowset)
         with self._write() as s:
             rowset = s.t.rowsets
-            for one in written:
-                values = one.model_dump(exclude={"rowset"})
-                mine = [s.mine(rowset.c.id, [one.rowset]), rowset.c.state.in_((State.PREPARED, State.TMP))]
-                if s.c.execute(update(rowset).where(*mine).values(state=State.TMP, **values)).rowcount != 1:
-                    raise WrongState(f"rowset {one.rowset} is not being written: it is unknown, visible or gone")
+            for told, ids in alike.items():
+                values = told.model_dump(exclude={"rowset"})
+                mine = [s.mine(rowset.c.id, ids), rowset.c.state.in_((State.PREPARED, State.TMP))]
+                changed = update(rowset).where(*mine).values(state=State.TMP, **values).returning(rowset.c.id)
+                if wrong := ids - set(s.c.execute(changed).scalars()):
+                    raise WrongState(f"rowset {min(wrong)} is not being written: it is unknown, visible or gone")
 
     def precommit(self, txn: str) -> None:
         """Finish the first phase of a load in two phases: from now on only ``commit`` or ``abort`` ends it."""

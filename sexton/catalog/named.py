@@ -1,7 +1,7 @@
 """What of a mark's own keys and prefixes is live: a mark of no kind of the catalog's names files, never records."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import and_, literal, select
@@ -17,7 +17,14 @@ ROWS_AT_ONCE = 5_000
 
 def live(s: Scope, marks: Sequence[DueMark]) -> set[Ref]:
     """Return the marks that name a file of a visible rowset, exactly or by a prefix."""
-    return {*_by_key(s, marks), *(m.ref for m in marks if m.prefix is not None and _any_under(s, m.prefix))}
+    prefixes: Mapping[str, set[Ref]] = defaultdict(set)
+    for mark in marks:
+        if mark.prefix is not None:
+            prefixes[mark.prefix].add(mark.ref)
+    found = _by_key(s, marks)
+    for prefix in _in_tablets(s, [p for p in prefixes if _tablet(p)]):
+        found |= prefixes[prefix]
+    return found.union(*(refs for p, refs in prefixes.items() if not _tablet(p) and _any_under(s, p)))
 
 
 def _by_key(s: Scope, marks: Sequence[DueMark]) -> set[Ref]:
@@ -34,19 +41,35 @@ def _by_key(s: Scope, marks: Sequence[DueMark]) -> set[Ref]:
     return found
 
 
-def _any_under(s: Scope, prefix: str) -> bool:
-    """Return whether any visible rowset has files under a prefix; of one tablet, or all of them."""
+def _tablet(prefix: str) -> str:
+    """Return the tablet in whose folder a prefix lies; empty where it is none, or may be several."""
+    tablet, slash, _ = prefix.removeprefix(ROOT).partition("/")
+    return tablet if prefix.startswith(ROOT) and slash else ""
+
+
+def _in_tablets(s: Scope, prefixes: Sequence[str]) -> Iterator[str]:
+    """Yield the prefixes, each in one tablet's folder, under which a visible rowset has files."""
     rowset = s.t.rowsets
+    of: Mapping[str, list[str]] = defaultdict(list)
+    for prefix in prefixes:
+        of[_tablet(prefix)].append(prefix)
+    tablets = sorted(of)
+    for start in range(0, len(tablets), ROWS_AT_ONCE):
+        some = s.mine(rowset.c.tablet_id, tablets[start : start + ROWS_AT_ONCE])
+        for id_, tablet in s.c.execute(_visible(s).add_columns(rowset.c.tablet_id).where(some)):
+            whole = rowset_prefix(tablet, id_)
+            yield from (p for p in of[tablet] if whole.startswith(p) or p.startswith(whole))
+
+
+def _any_under(s: Scope, prefix: str) -> bool:
+    """Return whether any visible rowset has files under a prefix that may mean several tablets, or all of them."""
     if ROOT.startswith(prefix):
         return s.c.execute(_visible(s).limit(1)).first() is not None
-    tablet, slash, _ = prefix.removeprefix(ROOT).partition("/")
     if not prefix.startswith(ROOT):
         return False
-    its = rowset.c.tablet_id == tablet if slash else rowset.c.tablet_id.startswith(tablet, autoescape=True)
-    ids = s.ids(_visible(s).where(its))
-    return any((whole := rowset_prefix(tablet, i)).startswith(prefix) or prefix.startswith(whole) for i in ids) or bool(
-        ids and not slash
-    )
+    tablet = prefix.removeprefix(ROOT)
+    its = s.t.rowsets.c.tablet_id.startswith(tablet, autoescape=True)
+    return s.c.execute(_visible(s).where(its).limit(1)).first() is not None
 
 
 def _visible(s: Scope) -> Any:

@@ -10,6 +10,7 @@ import typer
 
 from config.sources import load_home_env
 from sexton.cli import (
+    api,
     audit,
     contract,
     control,
@@ -20,11 +21,13 @@ from sexton.cli import (
     instance,
     pace,
     plan,
+    protection,
     quarantine,
     round,
     schedules,
     settings,
     status,
+    token,
     undelete,
     up,
     vault,
@@ -60,6 +63,7 @@ app.command("start")(control.start)
 app.command("holds")(holds.holds)
 app.command("doctor")(doctor.doctor)
 app.command("pace")(pace.pace)
+app.command("api")(api.api)
 app.add_typer(instance.app, name="instance")
 app.add_typer(vault.app, name="vault")
 app.add_typer(round.app, name="round")
@@ -67,6 +71,8 @@ app.add_typer(schedules.app, name="schedules")
 app.add_typer(hold.app, name="hold")
 app.add_typer(control.lists, name="lists")
 app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(protection.app, name="protection")
+app.add_typer(token.app, name="token")
 app.add_typer(contract.app, name="contract")
 app.add_typer(settings.app, name="settings")
 

@@ -1,16 +1,11 @@
 """`sexton audit`: what one round tried, object by object, from the audit."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sexton.cli.context import opened
 from sexton.cli.output import stamp
-
-if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.audit.store import AuditReader
-    from sexton.db.engine import Database
 
 
 def audit(
@@ -27,13 +22,14 @@ def audit(
     import json
 
     from sexton.cli.context import WrongUsage
+    from sexton.desk import Desk
     from sexton.storage.model import Outcome
 
     if outcome is not None and outcome not in tuple(Outcome):
         raise WrongUsage(f"{outcome!r} is no outcome, one of: {', '.join(Outcome)}")
     with opened() as (settings, db):
         told = 0
-        for row in reader_of(settings, db).rows(number):
+        for row in Desk(settings, db).audit.rows(number):
             if outcome is not None and row.outcome != outcome:
                 continue
             told += 1
@@ -49,17 +45,3 @@ def audit(
     if not told:
         what = f"no object of round {number} is {outcome}" if outcome else f"the audit has no object of round {number}"
         typer.echo(f"{what}; it has those whose marks were finished with", err=True)
-
-
-def reader_of(settings: "Settings", db: "Database") -> "AuditReader":
-    """Return who reads the audit of this deployment, in all its places."""
-    from sexton.audit.places import Places
-    from sexton.audit.store import AuditReader
-    from sexton.registry.store import Registry
-    from sexton.storage.vaults import ProvenVaults
-
-    registry, deployment, endpoint = Registry(db), settings.require_deployment(), settings.s3.endpoint_url
-    vaults = ProvenVaults(registry.vault, deployment, endpoint)
-    url = settings.audit.audit_url
-    places = Places(vaults, registry.vaults, audit_url=url, deployment=deployment, endpoint_url=endpoint)
-    return AuditReader(db, places)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from sexton.control.store import ControlStore
     from sexton.db.engine import Database
-    from sexton.recycle.turns import TurnStore
 
 T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -50,14 +49,6 @@ def controls(settings: "Settings", db: "Database") -> "ControlStore":
     from sexton.control.store import ControlStore
 
     return ControlStore(db, settings.controls())
-
-
-def turns(settings: "Settings", db: "Database") -> "TurnStore":
-    """Return whose turn is when."""
-    from sexton.recycle.turns import TurnStore
-
-    recycle = settings.recycle
-    return TurnStore(db, controls(settings, db), recycle.recycle_interval_seconds, recycle.recycle_concurrency)
 
 
 def one_instance(db: "Database", named: str | None) -> str:

@@ -31,7 +31,7 @@ def _vaults(settings: "Settings", db: "Database") -> Finding:
     registry = Registry(db)
     specs = registry.vaults()
     deployment, endpoint = settings.require_deployment(), settings.s3.endpoint_url
-    vaults = ProvenVaults(registry.vault, deployment, endpoint, last_round=registry.last_round)
+    vaults = ProvenVaults(registry.vault, deployment, endpoint, knows_round=registry.knows_round)
     faults = []
     for spec in specs:
         try:

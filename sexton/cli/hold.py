@@ -130,7 +130,9 @@ def _place(
         typer.echo(f"it keeps {many(now, 'mark')} now, and whatever is marked there until then")
     if now == 0:
         typer.echo(
-            f"WARNING: it keeps nothing now: no mark of {made.instance} is it, or names it as an ancestor", err=True
+            f"WARNING: no mark of {made.instance} is it, or names it as an ancestor: it keeps nothing now but what its "
+            "owner's own records put below it",
+            err=True,
         )
         typer.echo("see what its marks name: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)
     typer.echo(f"to end it before: sexton hold release {made.id}")

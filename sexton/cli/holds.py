@@ -71,9 +71,11 @@ def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iter
 
 
 def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:
-    """Yield what an operator said: observe, holds, caps, stops, lists, windows."""
+    """Yield what an operator or a job said: observe, holds, protections, caps, stops, lists, windows."""
     from sexton.holds import HoldStore
     from sexton.pace.store import PaceStore
+    from sexton.protection.model import State
+    from sexton.protection.store import ProtectionStore
 
     name = instance.id
     if instance.mode == "observe":
@@ -95,6 +97,18 @@ def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterato
             by=h.placed_by,
             why=h.reason,
             way_out=f"sexton hold release {h.id}",
+        )
+    for p in ProtectionStore(db, settings.protections()).all(name):
+        over = p.state is State.SOFT
+        yield Keeper(
+            instance=name,
+            held_by=f"{keepers.PROTECTION}{p.job}",
+            what="what it registered" if p.sealed is None else many(p.sealed.objects, "object"),
+            since=p.registered_at,
+            until=None if over else p.expires_at,
+            by=p.owner,
+            why=f"finished; waits for a watermark above {p.valid_ts}" if over else p.description or "sync job",
+            way_out=f"sexton protection release {p.job} --instance {name}",
         )
     for cap in PaceStore(db).caps(name):
         yield Keeper(
@@ -176,14 +190,17 @@ def _waits(db: "Database", instance: str) -> Iterator[Keeper]:
 
     for r in Reports(db).rounds(instance, last=1):
         if r.ended_at is None and r.waiting:
-            verb = "resume" if r.waiting.startswith("paused") else "retry"
+            word, todo = {
+                "paused": ("paused", f"sexton round resume {instance}"),
+                "backing": ("backing off", f"sexton round retry {instance}"),
+            }.get(r.waiting.split()[0], ("waiting", "it goes on by itself; see: sexton status"))
             yield Keeper(
                 instance=instance,
-                held_by="paused" if verb == "resume" else "backing off",
+                held_by=word,
                 what=f"round {r.id}",
                 since=r.waiting_since,
                 why=r.waiting,
-                way_out=f"sexton round {verb} {instance}",
+                way_out=todo,
             )
 
 

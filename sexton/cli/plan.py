@@ -6,7 +6,7 @@ import typer
 
 from sexton.cli.context import Json, WrongUsage, controls, one_instance, opened
 from sexton.cli.output import dump
-from sexton.cli.plan_shown import cost, show_plan, show_plans
+from sexton.cli.plan_shown import show_plan, show_plans
 from sexton.cli.report import end
 from sexton.recycle.model import Plan, RecycleRequest
 
@@ -32,10 +32,7 @@ def plan(
 
     Example: sexton plan shop
     """
-    from sexton.assembly import owners
-    from sexton.holds import HoldStore
-    from sexton.recycle.plans import PlanStore
-    from sexton.registry.store import Registry
+    from sexton.desk import Desk
 
     if reject is not None:
         return _reject(reject, reason, as_json)
@@ -45,23 +42,17 @@ def plan(
         return _list(instance, last, as_json)
     with opened() as (settings, db):
         name = one_instance(db, instance)
-        observes, owner, plans = Registry(db).instance(name).mode == "observe", owners(db), PlanStore(db)
-        with db.read() as c:
-            halt = controls(settings, db).halt(c, name)
-        if not observes and halt is None:  # as the round that applies it would, so that all of it is in the plan
-            owner.due(name, plans.cutoffs(name, settings.policy()), lambda: None)
-        made = plans.plan(name, settings.policy(), "cli", split=False, live=lambda: owner.live_objects(name))
-        estimate = cost(settings, db, made)
-        holds = HoldStore(db).active(name)
+        planned = Desk(settings, db).plan(name, "cli")
+    made = planned.plan
     if as_json:
-        dump(made.model_dump(mode="json") | {"estimate": estimate.model_dump()})
+        dump(made.model_dump(mode="json") | {"estimate": planned.cost.model_dump()})
     else:
-        show_plan(made, estimate)
-        _todo(made, observes)
-        for held in holds:
+        show_plan(made, planned.cost)
+        _todo(made, planned.observes)
+        for held in planned.holds:
             typer.echo(f"hold {held.id} keeps {held.what}; the numbers above do not know it")
-        if halt is not None:
-            typer.echo(f"nothing of it goes now: {halt}")
+        if planned.halt is not None:
+            typer.echo(f"nothing of it goes now: {planned.halt}")
     if made.marks or made.claimed:
         raise typer.Exit(2)
 
@@ -74,8 +65,8 @@ def apply(
     """Delete exactly what a stored plan says; print the report.
 
     Marks as of the plan's cutoff, no younger ones. It is refused when the world is not as it was: marks were taken
-    back or went, settings changed, or it has waited for more than 24 hours. Applying a plan is approving it: no limit
-    holds for it.
+    back or went, settings changed, or, where it waited for somebody, for more than 24 hours. Applying a plan is
+    approving it: no limit holds for it.
 
     Ctrl-C stops waiting, not the round. Exit code 0: what could go went, 1: something failed, waits, or a vault
     or the owner could not be asked.
@@ -85,6 +76,7 @@ def apply(
     from sexton.cli.running import run_round
     from sexton.control.port import NotEnabled
     from sexton.control.store import whoami
+    from sexton.desk import Desk
     from sexton.recycle.plans import PlanStore
     from sexton.registry.store import Registry
 
@@ -97,7 +89,7 @@ def apply(
         store.check_apply(plan, of, settings.policy())  # the round asks this again, and the next line
         controls(settings, db).admit(of)  # here they are asked before anybody says yes
         if not as_json:
-            show_plan(found, cost(settings, db, found))
+            show_plan(found, Desk(settings, db).cost(found))
         if not yes:
             if as_json:
                 raise WrongUsage("with --json nobody sees what is asked; look at the plan, then add --yes")

@@ -1,4 +1,4 @@
-"""How plans are printed, and what they are estimated to cost."""
+"""How plans are printed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,20 +10,7 @@ from sexton.recycle.estimate import Estimate
 from sexton.recycle.model import Plan
 
 if TYPE_CHECKING:
-    from config.settings import Settings
-    from sexton.db.engine import Database
-    from sexton.recycle.approvals import PlanRow
-
-LATELY = 5
-"""Rounds from which the rate is taken."""
-
-
-def cost(settings: "Settings", db: "Database", plan: Plan) -> Estimate:
-    """Return what a plan costs, by the prices of the settings and the rate of the instance's last rounds."""
-    from sexton.recycle.estimate import estimate, rate
-    from sexton.recycle.reports import Reports
-
-    return estimate(plan, settings.prices, rate(Reports(db).find_round(plan.instance, LATELY)))
+    from sexton.recycle.shown import PlanRow
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:

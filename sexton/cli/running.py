@@ -60,29 +60,15 @@ def signal_round(settings: "Settings", instance: str, signal: str) -> int:
 async def _run(settings: "Settings", db: "Database", request: RecycleRequest, watch: bool) -> RoundReport | int:
     """Start the workflow and wait for its report, or for the number of the round that failed."""
     from temporalio.client import WorkflowFailureError
-    from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
+    from temporalio.exceptions import ActivityError, ApplicationError
     from temporalio.exceptions import CancelledError as TemporalCancelled
     from temporalio.service import RPCError
 
     from sexton.temporal.client import connect
+    from sexton.temporal.rounds import start
     from workflows import ids
 
-    deployment = settings.require_deployment()
-    name = ids.recycle(deployment, request.instance)
-    client = await connect(settings)
-    try:
-        handle = await client.start_workflow(
-            ids.RECYCLE,
-            request,
-            id=name,
-            task_queue=ids.control_queue(deployment),
-            result_type=RoundReport,
-            static_summary=f"recycle {request.instance}, by hand" + (f", plan {request.plan}" if request.plan else ""),
-        )
-    except WorkflowAlreadyStartedError as e:
-        raise SextonError(f"a round of {request.instance} is running already; see: sexton status") from e
-    except RPCError as e:
-        raise SextonError(f"Temporal refused the round: {e.message}") from e
+    handle = await start(await connect(settings), settings, request)
     try:
         with watching(watch) as shown:
             return await _wait(handle, db, shown)

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.cli.context import Json, controls, opened, turns
+from sexton.cli.context import Json, opened
 from sexton.cli.output import brief, counts, dump, show, size, stamp, when
 
 FINE = ("normal", "NOT_LISTED")
 """A vault's status that is no fault."""
 
 if TYPE_CHECKING:
-    from sexton.recycle.status import InstanceStatus, Running
+    from sexton.recycle.shown import InstanceStatus, Running
 
 
 def status(as_json: Json = False) -> None:
@@ -21,11 +21,10 @@ def status(as_json: Json = False) -> None:
 
     Example: sexton status
     """
-    from sexton.recycle.status import overview
+    from sexton.desk import Desk
 
     with opened() as (settings, db):
-        slots = settings.recycle.recycle_concurrency
-        found = overview(db, settings.policy(), controls(settings, db), turns(settings, db), slots)
+        found = Desk(settings, db).status()
         ui = settings.temporal.ui_url
     if as_json:
         dump(found.model_dump(mode="json"))
@@ -65,6 +64,9 @@ def _one(i: "InstanceStatus") -> None:
     for cap in i.caps:
         why = f" ({cap.reason})" if cap.reason else ""
         typer.echo(f"  paced: no more than {cap.keys_per_second:,} keys/s in vault {cap.vault}{why}; see: sexton pace")
+    if i.protections:
+        kept = f", which kept {size(i.last.protected_bytes)} in the last round" if i.last else ""
+        typer.echo(f"  protections: {i.protections}{kept}; see: sexton protection list {i.instance}")
     if i.holds:
         typer.echo(f"  holds: {i.holds}; see: sexton holds {i.instance}")
     _last(i)

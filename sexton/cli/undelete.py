@@ -67,11 +67,11 @@ def undelete(
 
 def _hidden_by(settings: "Settings", db: "Database", instance: str, number: int, only: str) -> dict[str, list[str]]:
     """Return vault → keys that a round hid, from the audit, whole or an error."""
-    from sexton.cli.audit import reader_of
+    from sexton.desk import Desk
     from sexton.storage.model import Outcome
 
     found: dict[str, dict[str, None]] = {}
-    for row in reader_of(settings, db).rows(number):
+    for row in Desk(settings, db).audit.rows(number):
         if row.instance != instance:
             raise BadInput(f"round {number} is of instance {row.instance}, not of {instance}")
         if row.outcome == Outcome.HIDDEN and (not only or row.vault == only):

@@ -87,7 +87,7 @@ def list_(
             registry.vault,
             settings.require_deployment(),
             settings.s3.endpoint_url,
-            last_round=registry.last_round,
+            knows_round=registry.knows_round,
         )
         for v in registry.vaults(instance):
             try:

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.cli.audit import reader_of
-from sexton.cli.context import Json, WrongUsage, controls, opened, seconds, turns
+from sexton.cli.context import Json, WrongUsage, opened, seconds
 from sexton.cli.output import dump, many, size, when
 from sexton.errors import SextonError
 
 if TYPE_CHECKING:
     from sexton.audit.store import AuditReader
     from sexton.db.engine import Database
-    from sexton.recycle.story import Story
+    from sexton.recycle.shown import Story
 
 NO_INSTANT = " " * len("2026-01-01 00:00:00 UTC")
 
@@ -40,12 +39,7 @@ def why(
 
     Example: sexton why data/12/ab34_0.dat
     """
-    from sexton.catalog.owner import CatalogOwner
-    from sexton.owner.owners import Owners
-    from sexton.owner.sql import SqlOwner
-    from sexton.recycle.story import Rules
-    from sexton.recycle.why import story
-    from sexton.registry.store import Registry
+    from sexton.desk import Desk
 
     since = None if last is None else seconds(last)
     if last is not None and not deep:
@@ -53,15 +47,13 @@ def why(
     if "\0" in what or what != what.encode(errors="replace").decode():
         raise WrongUsage(f"{what!r} is no text that a key or an id could be")
     with opened() as (settings, db):
+        desk = Desk(settings, db)
         if instance is not None:
-            Registry(db).instance(instance)
-        reader = reader_of(settings, db)
-        owner = Owners(Registry(db).owner, {"sql": SqlOwner(db), "catalog": CatalogOwner(db)})
-        given = Rules(settings.policy(), controls(settings, db), turns(settings, db), owner, reader)
-        told: Sequence[Story] = story(db, what, instance, given)
+            desk.registry.instance(instance)
+        reader, told = desk.audit, desk.stories(what, instance)
         hint = ""
         if deep:
-            told = [*told, *_searched(db, reader, what, instance, since, told)]
+            told += _searched(db, reader, what, instance, since, told)
         elif not told:
             hint = _hint(db, reader, what, instance)
     if not told:

@@ -26,6 +26,9 @@ WORKER_READY_SECONDS = 60.0
 WORKER_READY_LINE = "is polling"
 """What `worker.py` logs once it takes work; a test starts a worker and waits for it."""
 
+API = "api"
+API_READY_LINE = "the API is listening"
+
 _POLL_SECONDS = 0.05
 _FOREIGN = frozenset({"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
 """A developer's variables that would lead a worker away from the embedded store."""
@@ -73,6 +76,7 @@ class Stack:
             "SEXTON_TEMPORAL__UI_URL": temporal.ui_url,
             "SEXTON_S3__ENDPOINT_URL": s3.endpoint_url,
             "SEXTON_METRICS__LISTEN": f"127.0.0.1:{ports.take('metrics')}",
+            "SEXTON_API__LISTEN": f"127.0.0.1:{ports.take('api')}",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
         lines = "".join(f"{name}={value}\n" for name, value in (kept | written | keys).items())
@@ -111,13 +115,22 @@ class Stack:
         assert self._ports is not None
         if before := self.children.pop(name, None):
             before.stop()
-        env = {variable: value for variable, value in os.environ.items() if variable not in _FOREIGN}
-        env |= self.environment() | {"SEXTON_HOME": str(self.home)}
+        env = self._of_a_child()
         if name != WORKER:  # each listens on a port of its own
             env["SEXTON_METRICS__LISTEN"] = f"127.0.0.1:{self._ports.take(f'metrics of {name}')}"
         child = Child(name, [sys.executable, "-m", "worker"], self.home, env | dict(settings or {}))
         self.children[name] = child
         child.start(lambda: True, WORKER_READY_SECONDS)
+
+    def start_api(self) -> float:
+        """Start ``sexton api`` and wait until it listens; return the seconds. ``EmbeddedError`` as of a server."""
+        child = Child(API, [sys.executable, "-m", "sexton.cli", "api"], self.home, self._of_a_child())
+        self.children[API] = child
+        return child.start(lambda: any(API_READY_LINE in line for line in child.tail(50)), WORKER_READY_SECONDS)
+
+    def _of_a_child(self) -> dict[str, str]:
+        env = {variable: value for variable, value in os.environ.items() if variable not in _FOREIGN}
+        return env | self.environment() | {"SEXTON_HOME": str(self.home)}
 
     def await_worker(self, name: str = WORKER) -> None:
         """Wait until a worker takes work, as its log says.

@@ -29,12 +29,22 @@ class FigureCollector(Collector):
         in_flight: seed.InFlight,
         *,
         stats: bool = True,
+        worker: bool = True,
         keep_seconds: float = KEEP_SECONDS,
     ) -> None:
-        """``stats``: whether the seed's ``recycler_…`` are there too (``enable_recycler_stats_metrics``)."""
+        """Nothing is read yet.
+
+        Args:
+            read: returns the figures of this moment.
+            in_flight: what the process deletes now.
+            stats: whether the seed's ``recycler_…`` are there too (``enable_recycler_stats_metrics``).
+            worker: whether the process works; the API, which does not, must not look like a worker that lives.
+            keep_seconds: how long figures are used.
+        """
         self._read = read
         self._in_flight = in_flight
         self._stats = stats
+        self._up_name = "sexton_up" if worker else "sexton_api_up"
         self._keep = keep_seconds
         self._lock = threading.Lock()
         self._read_at = float("-inf")
@@ -48,13 +58,13 @@ class FigureCollector(Collector):
             if time.monotonic() - self._read_at >= self._keep:
                 self._refresh()
             figures, errors = self._figures, self._errors
-        yield from _process(figures is not None, errors)
+        yield from _process(self._up_name, figures is not None, errors)
         if figures is not None:
             yield from self._families(figures)
 
     def describe(self) -> Iterator[Metric]:
         """Yield every family without samples, so that names are known before the database is."""
-        yield from _process(False, 0)
+        yield from _process(self._up_name, False, 0)
         yield from self._families(NO_FIGURES)
 
     def _families(self, figures: Figures) -> Iterator[Metric]:
@@ -79,10 +89,10 @@ class FigureCollector(Collector):
         self._read_at = time.monotonic()
 
 
-def _process(up: bool, errors: int) -> Iterator[Metric]:
-    yield GaugeMetricFamily("sexton_up", "1 where this worker could read its database for this scrape.", value=up)
+def _process(name: str, up: bool, errors: int) -> Iterator[Metric]:
+    yield GaugeMetricFamily(name, "1 where this process could read its database for this scrape.", value=up)
     told = "Failed looks at the database or at a stored report, since this process started."
     yield CounterMetricFamily("sexton_scrape_errors", told, value=errors)
-    build = GaugeMetricFamily("sexton_build_info", "1, with the version of this worker.", labels=["version"])
+    build = GaugeMetricFamily("sexton_build_info", "1, with the version of this process.", labels=["version"])
     build.add_metric([importlib.metadata.version("sexton")], 1)
     yield build

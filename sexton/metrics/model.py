@@ -28,6 +28,11 @@ class InstanceFigures(Message):
     """Those of the claimed whose files are gone and that wait to be listed once more."""
     holds: int = 0
     oldest_hold: int | None = None
+    protections: int = 0
+    """Those of jobs that have not finished them."""
+    soft_protections: int = 0
+    """Those that are finished and wait for the watermark."""
+    oldest_protection: int | None = None
     approvals: int = 0
     oldest_approval: int | None = None
     unasked_objects: int = 0

@@ -11,7 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from sexton.control.model import Kind
 from sexton.metrics import labels
 from sexton.metrics.model import Figures, InstanceFigures
-from sexton.recycle.counters import BYTES, NORMAL, REMOVED, ROUNDS
+from sexton.protection.model import End
+from sexton.recycle.counters import BYTES, NORMAL, PROTECTIONS, REMOVED, ROUNDS
 from sexton.recycle.keepers import keeper
 from sexton.storage.port import NOT_LISTED
 
@@ -44,6 +45,19 @@ OF_AN_INSTANCE: Mapping[str, tuple[str, Of]] = {
     "oldest_hold_age_seconds": (
         "Age of the oldest active hold; 0 without one.",
         lambda i, now: _seconds(i.oldest_hold, now),
+    ),
+    "protections": ("Sync jobs' protections that are not finished.", lambda i, _: i.protections),
+    "soft_protections": (
+        "Sync jobs' protections that are finished and wait for the owner's watermark.",
+        lambda i, _: i.soft_protections,
+    ),
+    "oldest_protection_age_seconds": (
+        "Age of the oldest protection, finished or not; 0 without one.",
+        lambda i, now: _seconds(i.oldest_protection, now),
+    ),
+    "last_round_protected_bytes": (
+        "Bytes, by their owner's word, of due marks that the last round left because of protections.",
+        lambda i, _: i.last.protected_bytes if i.last else 0,
     ),
     "approvals_waiting": ("Plans that wait for a person.", lambda i, _: i.approvals),
     "approval_oldest_seconds": (
@@ -87,6 +101,7 @@ def families(f: Figures) -> Iterator[Metric]:
     told = "1 where the last round left the vault alone because it was not reachable or not provably ours."
     yield _by("vault_fault", told, "vault", f, _faults)
     yield from _totals(f)
+    yield from _ended(f)
     yield from _paces(f)
 
 
@@ -136,6 +151,15 @@ def _totals(f: Figures) -> Iterator[Metric]:
     for i in f.instances:
         rounds.add_metric([i.instance], f.counters.get((i.instance, ROUNDS, "*"), 0))
     yield rounds
+
+
+def _ended(f: Figures) -> Iterator[Metric]:
+    told = "Protections that ended, by why: PASSED is as it should be; survives restarts."
+    family = CounterMetricFamily("sexton_protections_ended", told, labels=["instance_id", "why"])
+    for i in f.instances:
+        for why in End:
+            family.add_metric([i.instance, str(why)], f.counters.get((i.instance, PROTECTIONS, str(why)), 0))
+    yield family
 
 
 def _paces(f: Figures) -> Iterator[Metric]:

@@ -5,22 +5,22 @@ Marks that only wait are not counted: of each kind the first entry of the due in
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, and_, func, literal, select, true, union_all
+from sqlalchemy import Connection, Row, and_, func, literal, not_, select, true, union_all
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as NoConnection
 
 from sexton.control.policy import halt
 from sexton.control.store import ControlStore
-from sexton.db.engine import Database
+from sexton.db.engine import AWAY, Database
 from sexton.db.schema import first_line
 from sexton.errors import SextonError
 from sexton.lease.store import busy
 from sexton.metrics.model import Figures, InstanceFigures
 from sexton.pace.store import PaceStore
+from sexton.protection.model import State
 from sexton.recycle import policy as rules
 from sexton.recycle.counters import read_counters
 from sexton.recycle.limits import DAY_MS
@@ -55,7 +55,7 @@ class FigureStore:
         try:
             with self._db.read() as c:
                 return self._figures(c)
-        except (DBAPIError, NoConnection) as e:
+        except AWAY as e:
             why = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
             raise FiguresUnread(f"the metrics could not be read from the database ({why}); run: sexton doctor") from e
 
@@ -88,6 +88,7 @@ class FigureStore:
                 last=last.get(row.id),
                 **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "late")},
                 **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
+                **{n: getattr(row, n) for n in ("protections", "soft_protections", "oldest_protection")},
             )
             for row in rows
         )
@@ -118,8 +119,18 @@ class FigureStore:
             select(func.count()).where(active).scalar_subquery().label("holds"),
             unasked.scalar_subquery().label("unasked_objects"),
             select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),
+            *self._protections(),
         )
         return list(c.execute(wanted.order_by(instance.c.id)).all())
+
+    def _protections(self) -> Iterator[Any]:
+        """Yield what is counted of an instance's protections."""
+        instance, t = self._db.t.instance, self._db.t.protection
+        its = t.c.instance == instance.c.id
+        soft = t.c.state == State.SOFT
+        yield select(func.count()).where(its, not_(soft)).scalar_subquery().label("protections")
+        yield select(func.count()).where(its, soft).scalar_subquery().label("soft_protections")
+        yield select(func.min(t.c.registered_at)).where(its).scalar_subquery().label("oldest_protection")
 
     def _approvals(self, c: Connection) -> defaultdict[str, list[int]]:
         """Return since when each plan of an instance has waited for a person."""

@@ -12,6 +12,8 @@ from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 
 Beat = Callable[[], None]
 """Called between long statements; raises when the work should stop."""
+COUNT_SECONDS = 30
+"""How long an owner's database may count what is live (PostgreSQL): below what a heart waits for."""
 
 
 class OwnerSilent(SextonError):

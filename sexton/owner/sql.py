@@ -33,7 +33,7 @@ from sexton.db.rows import as_rows
 from sexton.db.schema import first_line
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
-from sexton.owner.port import OwnerSilent
+from sexton.owner.port import COUNT_SECONDS, OwnerSilent
 
 LIVE_VIEW = "sexton_live"
 COLUMNS = ("instance", "kind", "id", "vault", "key")
@@ -48,7 +48,6 @@ _COLUMNS = {
 NAMES_AT_ONCE = 5_000
 PREFIXES_AT_ONCE = 100
 """Without an index on (vault, key) each prefix reads the whole view: 3.3 s per 100 over 300,000 live rows."""
-COUNT_SECONDS = 5
 STATEMENT_SECONDS = 20
 """Longest statement about what is live, below the heartbeat timeout; beyond it the owner counts as silent."""
 LAST_CHARACTER = "\U0010ffff"
@@ -85,7 +84,11 @@ class SqlOwner:
         """Do nothing: the mark's removal is in the owner's database."""
 
     def live_objects(self, instance: str) -> int | None:
-        """Return how many rows the view shows, None without a view, where a row is a prefix, or where it is slow."""
+        """Return how many rows the view shows; None without a view, or where a row is a prefix.
+
+        Raises:
+            OwnerSilent: the view cannot be read, or not in time.
+        """
         try:
             with self._db.read() as c:
                 if self._db.dialect == "postgresql":
@@ -94,11 +97,13 @@ class SqlOwner:
                 if view is None:
                     return None
                 ours = or_(view.c.instance == instance, view.c.instance.is_(None)) if "instance" in view.c else true()
-                prefixes = func.coalesce(func.sum(case((view.c.key.like("%/"), 1), else_=0)), 0)
+                match = "[^A-Za-z0-9.-]$" if self._db.dialect == "postgresql" else "*[^A-Za-z0-9.-]"
+                prefix = view.c.key.op("~" if self._db.dialect == "postgresql" else "GLOB")(match)
+                prefixes = func.coalesce(func.sum(case((prefix, 1), else_=0)), 0)
                 row = c.execute(select(func.count(), prefixes).select_from(view).where(ours)).one()
                 return None if row[1] else int(row[0])
-        except (SQLAlchemyError, OwnerSilent):
-            return None  # the limit by number still holds
+        except SQLAlchemyError as e:
+            raise OwnerSilent(f"the rows of {LIVE_VIEW} cannot be counted: {first_line(e)}") from e
 
     def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return nothing: none of its marks is set aside for the owner."""

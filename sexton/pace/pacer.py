@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sexton.pace.lane import Bucket, Lane
 from sexton.pace.model import Answer, Rate, Told
-from sexton.pace.policy import CAPPED_PAGE_SECONDS, PLACES_A_VAULT, folder, root
+from sexton.pace.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, folder, root
 from sexton.pace.port import Shares
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 
@@ -71,8 +71,9 @@ class SharedPacer:
 
     def page_keys(self, place: str, /) -> int:
         with self._lock:
-            lane, cap = self._lanes.get(place), self._cap(self._root_of[place])
-            most = lane.page_keys() if lane else PAGE_KEYS
+            lane, its = self._lanes.get(place), self._root_of[place]
+            cap = self._cap(its)
+            most = lane.page_keys() if lane else int(FIRST_PAGE) if its.learns else PAGE_KEYS
             return most if cap is None else int(min(most, max(1, cap * CAPPED_PAGE_SECONDS)))
 
     def ask(self, charge: Mapping[str, int], now: float) -> float:

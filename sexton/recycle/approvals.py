@@ -11,13 +11,13 @@ from sqlalchemy import Connection, and_, select, update
 from sexton.db.engine import Database
 from sexton.errors import BadInput
 from sexton.holds import REASON_CHARACTERS
-from sexton.message import Message
 from sexton.recycle import limits
 from sexton.recycle import policy as rules
 from sexton.recycle.limits import DAY_MS
 from sexton.recycle.measure import Measure
 from sexton.recycle.model import Plan, Policy
 from sexton.recycle.port import PlanRefused
+from sexton.recycle.shown import PlanRow
 from sexton.refusals import check_text
 
 EXPIRES_MS = DAY_MS
@@ -25,30 +25,6 @@ EXPIRES_MS = DAY_MS
 AWAITING, EXPIRED, REPLACED, REJECTED = "AWAITING_APPROVAL", "EXPIRED", "REPLACED", "REJECTED"
 REJECTED_MS = 7 * DAY_MS
 """How long kinds of a plan that was rejected do not go unasked, however well they fit into the limits by then."""
-
-
-class PlanRow(Message):
-    """One plan in a list; instants in ms since 1970.
-
-    ``state`` is PLANNED, APPLYING, APPLIED, AWAITING_APPROVAL, EXPIRED, REPLACED (by a plan with the numbers of a later
-    round) or REJECTED; ``since`` says since when a person is waited for, over all plans that followed one another
-    without an answer.
-    """
-
-    id: int
-    instance: str
-    state: str
-    created_at: int
-    planned_by: str
-    marks: int
-    objects: int
-    bytes: int
-    kinds: tuple[str, ...]
-    awaits: str = ""
-    since: int | None = None
-    expires_at: int | None = None
-    approved_by: str = ""
-    approved_at: int | None = None
 
 
 class Approvals:

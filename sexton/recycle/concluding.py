@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 
 from sexton.audit.port import Audit
@@ -12,6 +13,9 @@ from sexton.recycle.holding import Holding
 from sexton.recycle.model import HELD_BY_VAULT
 from sexton.recycle.port import Marks
 from sexton.storage.port import UnknownVault, VaultFault
+
+AUDIT_FAULT = "audit "
+"""How a fault begins that is of the place where the audit of a vault is kept."""
 
 
 class Concluder:
@@ -39,11 +43,13 @@ class Concluder:
                 holding.prove()
                 part = list(group)
                 try:
-                    self._audit.write(part)
+                    holding.patiently(partial(self._audit.write, part))
                 except (VaultFault, UnknownVault) as e:
-                    reason = getattr(e, "reason", Reason.UNKNOWN_VAULT)
-                    holding.fault(part[0].vault, reason)
-                    untold |= {Ref(r.kind, r.id): f"{HELD_BY_VAULT}{part[0].vault}: {reason}" for r in part}
+                    vault, reason = part[0].vault, getattr(e, "reason", Reason.UNKNOWN_VAULT)
+                    if getattr(e, "vault", vault) != vault:  # audit_url is elsewhere: the vault itself is in order
+                        reason = f"{AUDIT_FAULT}{reason}"
+                    holding.fault(vault, reason)
+                    untold |= {Ref(r.kind, r.id): f"{HELD_BY_VAULT}{vault}: {reason}" for r in part}
         reached("audit.written")
         return untold
 

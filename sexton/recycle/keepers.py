@@ -18,6 +18,8 @@ UNKNOWN_KIND = "unknown kind, no retention set"
 QUARANTINED = "quarantined: "
 BELOW = "a mark below it"
 """A mark that would go with it cannot go yet."""
+PROTECTION, UNREADABLE = "protection ", "unreadable protection "
+"""How the name of a sync job's protection begins, and of one that may cover anything; its job follows."""
 _APPROVAL, _IN_USE = "approval of plan ", "in use"
 _WAITS = "its "
 """How the name begins where something of the mark's own must go first: its children, its rowset."""
@@ -27,6 +29,8 @@ class Keeper(StrEnum):
     """The classes of keepers, as metrics name them."""
 
     HOLD = "hold"
+    PROTECTION = "protection"
+    PROTECTION_UNREADABLE = "protection_unreadable"
     LIVE = "live"
     IN_USE = "in_use"
     VAULT = "vault"
@@ -41,8 +45,11 @@ class Keeper(StrEnum):
     OTHER = "other"
 
 
-FAULTS = (Keeper.VAULT, Keeper.OWNER_SILENT)
-"""Keepers of which somebody must know: a vault not proved, an owner that could not be asked."""
+FAULTS = (Keeper.VAULT, Keeper.OWNER_SILENT, Keeper.PROTECTION_UNREADABLE)
+"""Keepers of which somebody must know: a vault not proved, an owner or a protection that could not be asked."""
+
+PROTECTED = (Keeper.PROTECTION, Keeper.PROTECTION_UNREADABLE)
+"""Keepers that are sync jobs."""
 
 
 def approval(plan: int) -> str:
@@ -57,6 +64,8 @@ def keeper(name: str) -> Keeper:
     if re.fullmatch(r"hold \d+", name):
         return Keeper.HOLD
     for start, found in (
+        (PROTECTION, Keeper.PROTECTION),
+        (UNREADABLE, Keeper.PROTECTION_UNREADABLE),
         (HELD_BY_OWNER, Keeper.OWNER_SILENT),
         (_IN_USE, Keeper.IN_USE),
         (_APPROVAL, Keeper.APPROVAL),
@@ -87,5 +96,7 @@ def way_out(name: str, instance: str) -> str:
         Keeper.APPROVAL: f"sexton apply {name.removeprefix(_APPROVAL)}",
         Keeper.LIMIT: f"the next rounds plan it anew; or at once: sexton plan {instance}, sexton apply PLAN",
         Keeper.WAITS: "it goes in a later round",
+        Keeper.PROTECTION_UNREADABLE: "release it, and register it again: sexton protection release JOB",
+        Keeper.PROTECTION: f"it goes when its job is finished; see: sexton protection list {instance}",
         Keeper.IN_USE: "it goes when its owner lets it go",
     }.get(keeper(name), "")

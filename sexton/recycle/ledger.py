@@ -55,6 +55,7 @@ class Ledger:
             after=so_far.cursor,
             upload_grace_seconds=plan.policy.upload_grace_seconds,
             allowance=plan.allowance if kind.limited else None,
+            shut=opened.shut,
         )
 
     def done(self, kind: str, receipt: RangeReceipt, took_ms: int) -> None:
@@ -71,6 +72,7 @@ class Ledger:
             claimed=k.claimed + receipt.claimed,
             quarantined=k.quarantined + receipt.quarantined,
             held=dict(Counter(k.held) + Counter(receipt.held)),
+            protected_bytes=k.protected_bytes + receipt.protected_bytes,
             removed=receipt.removed,
             objects=receipt.objects,
             bytes=receipt.bytes,
@@ -128,6 +130,7 @@ class Ledger:
             scanned=sum(k.scanned for k in kinds),
             due=plan.marks if plan else sum(k.due for k in kinds),
             held=dict(Counter(self.held) + Counter(plan.held if plan else {})),
+            protected_bytes=sum(k.protected_bytes for k in kinds),
             quarantined=self._aside + sum(k.quarantined for k in kinds),
             kinds=kinds,
             faults=self._faults,

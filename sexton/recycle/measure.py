@@ -62,7 +62,7 @@ class Measure:
 
     def __init__(self, db: Database, c: Connection, instance: str, policy: Policy) -> None:
         self._db, self._c, self._instance, self._policy = db, c, instance, policy
-        self._means: Mapping[str, float] | None = None
+        self._means: dict[str, float] | None = None
 
     def waiting(self, kind: str) -> int:
         """Return how many marks of a kind are neither claimed nor set aside, due or not."""
@@ -162,4 +162,17 @@ class Measure:
             found = [*self._c.execute(of_swept.group_by(swept.c.kind))]
             found += self._c.execute(of_history.group_by(newest.c.kind))
             self._means = {kind: float(mean) for kind, mean in found}
-        return self._means.get(kind, ASSUMED_OBJECTS)
+        if kind not in self._means:  # others went so often of late that none of its kind is among them
+            self._means[kind] = self._mean_of_rounds(kind)
+        return self._means[kind]
+
+    def _mean_of_rounds(self, kind: str) -> float:
+        """Return how many objects a mark of the kind had, by what rounds told."""
+        tally, round_ = self._db.t.tally, self._db.t.round
+        its = and_(round_.c.id == tally.c.round, round_.c.instance == self._instance)
+        objects = tally.c.deleted + tally.c.absent + tally.c.hidden
+        of = select(tally.c.removed, objects.label("objects")).join(round_, its)
+        of = of.where(tally.c.kind == kind, tally.c.removed > 0).order_by(tally.c.round.desc()).limit(LATELY)
+        lately = of.subquery()
+        row = self._c.execute(select(func.sum(lately.c.objects), func.sum(lately.c.removed))).one()
+        return float(row[0]) / float(row[1]) if row[1] else ASSUMED_OBJECTS

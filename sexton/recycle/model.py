@@ -96,6 +96,8 @@ class Opened(Message):
     """Whether Temporal knows our search attributes."""
     cutoffs: dict[str, int] = Field(default_factory=dict)
     """Kind → the latest ``ages_from`` that is due by a retention somebody has agreed to; for the owner."""
+    shut: dict[str, str] = Field(default_factory=dict)
+    """Vaults whose markers do not name the round, and why; they are left alone."""
 
 
 class Cursor(Message):
@@ -117,6 +119,7 @@ class KindProgress(Message):
     bytes: int = 0
     quarantined: int = 0
     held: dict[str, int] = Field(default_factory=dict)
+    protected_bytes: int = 0
     cursor: Cursor = Cursor()
     ranges: int = 0
     finished: bool = False
@@ -185,6 +188,8 @@ class OpenOrder(Message):
     plan: int | None = None
     run: str = ""
     by: str = ""
+    why: str = ""
+    """Why it is over before it began, where it is."""
 
 
 class ReleaseOrder(Message):
@@ -206,6 +211,7 @@ class RangeOrder(Message):
     after: Cursor = Cursor()
     upload_grace_seconds: int
     allowance: int | None = None
+    shut: dict[str, str] = Field(default_factory=dict)
 
 
 class RangeReceipt(Message):
@@ -219,6 +225,7 @@ class RangeReceipt(Message):
     last: Cursor = Cursor()
     finished: bool = False
     held: dict[str, int] = Field(default_factory=dict)
+    protected_bytes: int = 0
     quarantined: int = 0
     faults: dict[str, str] = Field(default_factory=dict)
     removed: int = 0
@@ -233,6 +240,7 @@ class AdoptOrder(Message):
     lease: Lease
     upload_grace_seconds: int
     cutoffs: dict[str, int] = Field(default_factory=dict)
+    shut: dict[str, str] = Field(default_factory=dict)
 
 
 class Counts(Message):
@@ -269,6 +277,7 @@ class CloseOrder(Message):
     scanned: int = 0
     due: int = 0
     held: dict[str, int] = Field(default_factory=dict)
+    protected_bytes: int = 0
     quarantined: int = 0
     kinds: tuple[KindProgress, ...] = ()
     faults: dict[str, str] = Field(default_factory=dict)
@@ -307,6 +316,7 @@ class RoundReport(Counts):
     quarantined: int = 0
     waiting: int = 0
     held: dict[str, int] = Field(default_factory=dict)
+    protected_bytes: int = 0
     begun: int = 0
     """Objects that are gone of claimed marks that are not finished: counted by the round that finishes those."""
     faults: int = 0

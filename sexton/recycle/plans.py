@@ -111,7 +111,7 @@ class PlanStore(Approvals):
         open_ = self._open(c, waiting.instance, waiting.created_at, lock=True)
         kept = next((p for p in open_ if self._still(c, p, waiting)), None)
         others = [p.id for p in open_ if kept is None or p.id != kept.id]
-        since = self._since(c, waiting) if kept is None else None
+        since = self._since(c, waiting) if kept is None and waiting.kinds else None
         if others:
             c.execute(update(t).where(t.c.id.in_(others)).values(expires_at=waiting.created_at))
         if kept is not None:
@@ -174,6 +174,8 @@ def _due(measure: Measure, terms: Terms, kinds: Sequence[str], now: int) -> tupl
 
 
 def _limit(policy: Policy, live: Live) -> Allowance | None:
+    if policy.unlimited is None or policy.max_delete_fraction >= 1:
+        return limits.allowance(policy, None)  # nothing follows from a count, which may take long
     try:
         return limits.allowance(policy, live() if callable(live) else live)
     except OwnerSilent as e:

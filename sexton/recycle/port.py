@@ -182,7 +182,7 @@ class Rounds(Protocol):
         """Acquire the lease and open the round of this run; repeating it returns the same round."""
         ...
 
-    def abandon(self, run_id: str) -> None:
+    def abandon(self, run_id: str, why: str = "cancelled") -> None:
         """End a round that was called off before it had a lease."""
         ...
 

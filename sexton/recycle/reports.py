@@ -100,6 +100,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         waiting=waiting,
         begun=begun,
         held=order.held,
+        protected_bytes=order.protected_bytes,
         faults=faults,
         tallies=tallies,
         kinds=_kinds(db, c, order, tallies),

@@ -15,13 +15,13 @@ from sexton.errors import GuardBusy
 from sexton.marks.model import CHUNK_MARKS, DueMark, Expansion, Fenced, File, Hand, Place, Problem, Reason, Ref, Terms
 from sexton.marks.policy import Unplaced, places
 from sexton.owner.port import Owner, OwnerSilent
-from sexton.pace.policy import THROTTLED
+from sexton.pace.policy import THROTTLED, Patience
 from sexton.recycle.holding import Holding
 from sexton.recycle.keepers import IN_USE, LIVE, OWNER_BUSY
 from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT
 from sexton.recycle.port import Marks
 from sexton.storage.model import Listed
-from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
+from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
 CHUNK_FILES = 5_000
 """Files after which a chunk is claimed although it could hold more marks."""
@@ -40,6 +40,8 @@ class Chunk:
     def __init__(self, last: int = 0) -> None:
         """``last``: the number of the last file that is stored."""
         self.last = last
+        self.buffer: list[File] = []
+        """Files that are listed and not stored yet."""
         self.seen = 0
         self.files = 0
         self.resolved: list[DueMark] = []
@@ -47,6 +49,8 @@ class Chunk:
         self.prefixes: dict[Ref, list[Place]] = {}
         self.terms: dict[Ref, Terms] = {}
         self.held: Counter[str] = Counter()
+        self.protected_bytes = 0
+        """Bytes, by their owner's word, of marks that only a protection keeps."""
         self.problems: list[Problem] = []
 
     @property
@@ -88,7 +92,6 @@ class Resolver:
             chunk.held[f"{HELD_BY_OWNER}{e}"] = chunk.seen = len(due)
             return chunk
         aside = {p.mark.ref for p in chunk.problems}
-        buffer: list[File] = []
         left = {m.ref for m in due if m.ref in live or m.ref in kept or m.ref in aside}
         for mark, first in self._ahead_of(hand.instance, holding, due, told, left):
             chunk.seen += 1
@@ -100,10 +103,10 @@ class Resolver:
             elif mark.ref in kept:
                 chunk.held[kept[mark.ref]] += 1
             elif mark.ref not in aside:
-                buffer = self._files(hand, holding, chunk, mark, told.get(mark.ref), first, buffer)
+                self._files(hand, holding, chunk, mark, told.get(mark.ref), first)
             if chunk.files >= CHUNK_FILES:
                 break
-        chunk.last = self._marks.store_files(hand, buffer, chunk.last)
+        self._store(hand, chunk)
         try:
             self._marks.quarantine(hand, chunk.problems)
         except GuardBusy:
@@ -212,37 +215,31 @@ class Resolver:
         mark: DueMark,
         told: Expansion | None,
         first: Mapping[Place, Future[First]],
-        buffer: list[File],
-    ) -> list[File]:
-        """Add the exact files of one mark to the buffer, and return what of it is not stored yet."""
+    ) -> None:
+        """Add the exact files of one mark to the chunk; a store that asks for patience is listed again."""
         try:
-            found, name, before = places(mark, told), "", chunk.files
+            found = places(mark, told)
         except Unplaced as e:
             chunk.problems.append(Problem(mark, e.reason, str(e)))
-            return buffer
-        try:
-            for place in found:
-                name = place.vault
-                if holding.faults.get(name) in GIVEN_UP:  # once a range is enough to wait for it
-                    raise VaultFault(name, holding.faults[name], "it took nothing a moment ago")
-                holding.check_vault(name)
-                vault = self._vaults.get(hand.instance, name)
-                for page in _pages(vault, place, first.get(place)):
-                    holding.prove()
-                    buffer += [File(mark.kind, mark.id, name, *found_there) for found_there in page]
-                    chunk.files += len(page)
-                    if len(buffer) >= STORE_FILES:
-                        chunk.last = self._marks.store_files(hand, buffer, chunk.last)
-                        buffer = []
-        except (UnknownVault, VaultFault) as e:
-            if isinstance(e, VaultFault):
-                holding.fault(name, e.reason)
-                chunk.held[f"{HELD_BY_VAULT}{e.vault}: {e.reason}"] += 1
-            else:
+            return
+        patience, before = Patience(), chunk.files
+        while True:
+            try:
+                self._list(hand, holding, chunk, mark, found, first)
+                break
+            except UnknownVault as e:
+                self._undo(hand, chunk, mark, before)
                 chunk.problems.append(Problem(mark, Reason.UNKNOWN_VAULT, str(e)))
-            chunk.files = before
-            self._marks.drop_files(hand, [mark.ref])
-            return [f for f in buffer if (f.kind, f.id) != mark.ref]
+                return
+            except VaultFault as e:
+                self._undo(hand, chunk, mark, before)
+                reason, ahead, first = e.reason, bool(first), {}
+                # What was asked ahead was refused some time ago.
+                if isinstance(e, Throttled) and (ahead or not (reason := holding.bear(patience, e))):
+                    continue
+                holding.fault(e.vault, reason)
+                chunk.held[f"{HELD_BY_VAULT}{e.vault}: {reason}"] += 1
+                return
         chunk.resolved.append(mark)
         chunk.vaults[mark.ref] = frozenset(p.vault for p in found)
         chunk.prefixes[mark.ref] = [p for p in found if p.prefix is not None]
@@ -250,7 +247,38 @@ class Resolver:
             Terms(lacking=told.lacking, above=frozenset(told.above)) if told else Terms()
         )
         chunk.terms[mark.ref] = expected._replace(files=chunk.files - before)
-        return buffer
+
+    def _list(
+        self,
+        hand: Hand,
+        holding: Holding,
+        chunk: Chunk,
+        mark: DueMark,
+        found: Sequence[Place],
+        first: Mapping[Place, Future[First]],
+    ) -> None:
+        for place in found:
+            name = place.vault
+            if holding.faults.get(name) in GIVEN_UP:  # once a range is enough to wait for it
+                raise VaultFault(name, holding.faults[name], "it took nothing a moment ago")
+            holding.check_vault(name)
+            vault = self._vaults.get(hand.instance, name)
+            for page in _pages(vault, place, first.get(place)):
+                holding.prove()
+                chunk.buffer += [File(mark.kind, mark.id, name, *found_there) for found_there in page]
+                chunk.files += len(page)
+                if len(chunk.buffer) >= STORE_FILES:
+                    self._store(hand, chunk)
+
+    def _store(self, hand: Hand, chunk: Chunk) -> None:
+        chunk.last = self._marks.store_files(hand, chunk.buffer, chunk.last)
+        chunk.buffer = []
+
+    def _undo(self, hand: Hand, chunk: Chunk, mark: DueMark, files: int) -> None:
+        """Forget what was listed of a mark."""
+        chunk.files = files
+        self._marks.drop_files(hand, [mark.ref])
+        chunk.buffer = [f for f in chunk.buffer if (f.kind, f.id) != mark.ref]
 
 
 def _first(vault: Vault, prefix: str) -> First:

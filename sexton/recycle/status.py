@@ -6,77 +6,19 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.control.model import Halt
 from sexton.control.store import ControlStore
 from sexton.db.engine import Database
 from sexton.lease.store import busy
 from sexton.marks.store import MarkStore
-from sexton.message import Message
-from sexton.pace.model import Cap
 from sexton.pace.store import PaceStore
 from sexton.recycle import policy as rules
-from sexton.recycle.approvals import PlanRow
 from sexton.recycle.measure import waits
 from sexton.recycle.model import Policy, RoundReport
 from sexton.recycle.plans import PlanStore
+from sexton.recycle.shown import InstanceStatus, KindStatus, Overview, Running
 from sexton.recycle.store import JOB
 from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
-
-
-class KindStatus(Message):
-    """Marks of one kind that are not claimed."""
-
-    kind: str
-    waiting: int
-    due: int
-    due_bytes: int
-    oldest: int | None
-    note: str = ""
-
-
-class Running(Message):
-    """A round that has not ended. ``waiting`` says why it holds no lease; ``cut_off``: its lease has run out."""
-
-    round: int | None
-    since: int
-    waiting: str | None = None
-    waiting_since: int | None = None
-    leased: bool = False
-    cut_off: bool = False
-
-
-class InstanceStatus(Message):
-    """One instance at a glance; instants in ms since 1970.
-
-    ``next_round`` is None while a round runs; it is not after ``now`` where one starts as soon as a slot is free.
-    """
-
-    instance: str
-    mode: str
-    now: int
-    running: Running | None
-    next_round: int | None
-    halt: Halt | None
-    failures: int
-    last_success: int | None
-    holds: int
-    kinds: tuple[KindStatus, ...]
-    claimed: int
-    late: int
-    quarantined: dict[str, int]
-    approvals: tuple[PlanRow, ...] = ()
-    caps: tuple[Cap, ...] = ()
-    last: RoundReport | None
-    last_ended: int | None
-
-
-class Overview(Message):
-    """Every instance, and how many rounds run of how many that may run at once."""
-
-    slots_used: int
-    slots: int
-    instances: tuple[InstanceStatus, ...]
 
 
 class Gone(NamedTuple):
@@ -178,6 +120,7 @@ def _instance(
             quarantined={str(reason): n for reason, n in c.execute(by_reason)},
             approvals=tuple(PlanStore(db).waiting(c, name)),
             caps=tuple(PaceStore(db).caps(name)),
+            protections=c.execute(select(func.count()).where(db.t.protection.c.instance == name)).scalar_one(),
             last=RoundReport.model_validate(last.report) if last else None,
             last_ended=last.ended_at if last else None,
         )

@@ -5,11 +5,13 @@ Every step can run twice. Nothing here decides what may go: the claim does; and 
 of claimed marks.
 """
 
+import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from sexton.audit.port import Audit
@@ -19,14 +21,16 @@ from sexton.lease.port import Leases
 from sexton.marks.model import CHUNK_MARKS, Hand, Reason, Ref
 from sexton.owner.port import Owner, OwnerSilent
 from sexton.recycle.concluding import Concluder
-from sexton.recycle.holding import PROOF_SECONDS, Holding
-from sexton.recycle.keepers import LIVE, OWNER_BUSY
+from sexton.recycle.holding import BUSY_SECONDS, PROOF_SECONDS, Holding
+from sexton.recycle.keepers import LIVE, OWNER_BUSY, PROTECTED, keeper
 from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT, AdoptOrder, Cursor, Opened, RangeOrder, RangeReceipt
 from sexton.recycle.port import Marks
 from sexton.recycle.resolving import Chunk, Resolver
 from sexton.recycle.sweep import Sweep, Sweeper
-from sexton.storage.port import UnknownVault, VaultFault, Vaults
+from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
+ANNOUNCE_SECONDS = 20.0
+"""For so long a busy store is asked again to take a marker."""
 ANNOUNCED_AT_ONCE = 16
 """Vaults whose markers are written at the same time."""
 RANGE_OBJECTS = 100_000
@@ -62,6 +66,7 @@ class _Go:
     held: Counter[str]
     objects: int = 0
     quarantined: int = 0
+    protected_bytes: int = 0
     last: int = 0
     finished: bool = False
 
@@ -96,26 +101,41 @@ class Recycler:
         self._owner = owner
         self._sweeper = sweeper
 
-    def announce(self, opened: Opened, pulse: Pulse) -> None:
+    def announce(self, opened: Opened, pulse: Pulse) -> dict[str, str]:
         """Write the round into the markers of its vaults, so that an older copy of the database is found out.
 
-        A vault that cannot be proved is left alone; the claims find it at fault as well. Several at once, and the lease
-        is renewed meanwhile: a few that do not answer must not cost the others their round.
+        Return the vaults where that could not be done, and why: the round leaves them alone. Several at once, and the
+        lease is renewed meanwhile: a few that do not answer must not cost the others their round.
         """
         if not (opened.may_delete and opened.vaults):
-            return
+            return {}
+        over, shut = threading.Event(), dict[str, str]()
         with ThreadPoolExecutor(ANNOUNCED_AT_ONCE, thread_name_prefix="announce") as pool:
-            waiting = {pool.submit(self._announce, opened, name) for name in opened.vaults}
-            while waiting:
-                done, waiting = wait(waiting, timeout=PROOF_SECONDS, return_when=FIRST_COMPLETED)
-                for told in done:
-                    told.result()
-                pulse()
-                self._leases.renew(opened.lease)
+            asked = {pool.submit(self._announce, opened, name, over): name for name in opened.vaults}
+            try:
+                waiting = set(asked)
+                while waiting:
+                    done, waiting = wait(waiting, timeout=PROOF_SECONDS, return_when=FIRST_COMPLETED)
+                    shut |= {asked[told]: why for told in done if (why := told.result())}
+                    pulse()
+                    self._leases.renew(opened.lease)
+            finally:
+                over.set()
+        return shut
 
-    def _announce(self, opened: Opened, vault: str) -> None:
-        with suppress(VaultFault, UnknownVault):
-            self._vaults.announce(opened.lease.instance, vault, opened.round, opened.lease.owner)
+    def _announce(self, opened: Opened, vault: str, over: threading.Event) -> str:
+        """Return why the marker was not written; empty where it was. A busy store is asked again."""
+        until = time.monotonic() + ANNOUNCE_SECONDS
+        while True:
+            try:
+                self._vaults.announce(opened.lease.instance, vault, opened.round, opened.lease.owner)
+            except Throttled as busy:
+                if time.monotonic() > until or over.wait(busy.retry_after or BUSY_SECONDS):
+                    return busy.reason
+            except (VaultFault, UnknownVault) as e:
+                return str(getattr(e, "reason", Reason.UNKNOWN_VAULT))
+            else:
+                return ""
 
     def recycle(self, order: RangeOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
         """Claim, delete and remove one range of due marks.
@@ -128,7 +148,7 @@ class Recycler:
         hand, receipt = self._marks.open_batch(order, attempt)
         if receipt is not None:
             return receipt
-        holding = Holding(self._leases, self._gate, order.lease, pulse)
+        holding = Holding(self._leases, self._gate, order.lease, pulse, order.shut)
         held = self._finish(hand, holding, order.upload_grace_seconds)
         claimed = self._marks.claimed_in(hand)
         go = _Go(scanned=claimed, claimed=claimed, cursor=order.after, held=held)
@@ -151,6 +171,7 @@ class Recycler:
             last=go.cursor,
             finished=go.finished,
             held=dict(go.held),
+            protected_bytes=go.protected_bytes,
             quarantined=go.quarantined,
             faults=holding.faults,
             **done._asdict(),
@@ -179,6 +200,7 @@ class Recycler:
             go.quarantined += len(chunk.problems)
             go.claimed += len(taken)
             go.held += chunk.held
+            go.protected_bytes += chunk.protected_bytes
             lap = _Lap([*lap.refs, *taken], chunk.last)
             files += chunk.files
             looked += chunk.seen
@@ -187,7 +209,7 @@ class Recycler:
 
     def adopt(self, order: AdoptOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
         """Finish what earlier rounds claimed, then look once more at prefixes whose upload grace has passed."""
-        holding = Holding(self._leases, self._gate, order.lease, pulse)
+        holding = Holding(self._leases, self._gate, order.lease, pulse, order.shut)
         self._marks.retry_failed(order.lease.instance)
         held = self._ask_owner(order, holding)
         for batch in self._marks.unfinished_batches(order.lease.instance, order.round):
@@ -216,9 +238,9 @@ class Recycler:
             scanned=scanned, finished=True, held=dict(held), quarantined=quarantined, faults=holding.faults
         )
 
-    def forget_audit(self, instance: str, now: int) -> None:
+    def forget_audit(self, instance: str, now: int, pulse: Pulse) -> None:
         """Remove what the audit need not know any more; what cannot be removed now is tried again another day."""
-        self._audit.forget(instance, now)
+        self._audit.forget(instance, now, pulse)
 
     def _ask_owner(self, order: AdoptOrder, holding: Holding) -> Counter[str]:
         """Let the owner bring what is garbage by now, and say which of the marks set aside for it are in order."""
@@ -243,7 +265,7 @@ class Recycler:
         for name in sorted(frozenset().union(*chunk.vaults.values())):
             try:
                 holding.check_vault(name)
-                self._vaults.get(hand.instance, name)
+                holding.patiently(partial(self._vaults.get, hand.instance, name))
             except (VaultFault, UnknownVault) as e:
                 lost = {ref for ref in chunk.refs if name in chunk.vaults[ref]}
                 holding.fault(name, getattr(e, "reason", Reason.UNKNOWN_VAULT))
@@ -260,6 +282,8 @@ class Recycler:
         if result.busy:
             chunk.held[OWNER_BUSY] += len(result.busy)
         chunk.held += Counter(result.held.values())
+        kept = {ref for ref, who in result.held.items() if keeper(who) in PROTECTED}
+        chunk.protected_bytes += sum(m.bytes or 0 for m in chunk.resolved if m.ref in kept)
         return sorted(result.marks)
 
     def _keep_live(self, hand: Hand, holding: Holding, chunk: Chunk) -> None:

@@ -11,6 +11,8 @@ from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.lease.model import Lease
 from sexton.lease.store import LeaseStore
+from sexton.protection.model import Terms
+from sexton.protection.store import ProtectionStore
 from sexton.recycle import policy as rules
 from sexton.recycle.counters import count_round
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, CloseOrder, Opened, Plan, Policy, RoundReport
@@ -35,9 +37,11 @@ class RoundStore(PlanStore, Reports):
         controls: ControlStore,
         interval_seconds: int,
         live: Callable[[str], int | None] = lambda _: None,
+        protections: ProtectionStore | None = None,
     ) -> None:
         """``interval_seconds``: from one turn of an instance to its next; ``live``: its live objects, where known."""
         self._live = live
+        self._protections = protections or ProtectionStore(db, Terms())
         self._db = db
         self._leases = leases
         self._controls = controls
@@ -69,6 +73,7 @@ class RoundStore(PlanStore, Reports):
         made = self._open_row(instance, run_id, plan, policy, by)
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, made)
+        self._protections.end_due(instance)
         names = tuple(v.name for v in registry.vaults(instance))
         reached("round.opened")
         its = rules.for_owner(policy, known.owner)
@@ -87,12 +92,12 @@ class RoundStore(PlanStore, Reports):
             c.execute(update(t).where(t.c.id == opened.round, t.c.state == "RUNNING", its).values(**waits))
         self._leases.free(lease)
 
-    def abandon(self, run_id: str) -> None:
-        """End a round that was called off before it had a lease; nothing happened in it."""
+    def abandon(self, run_id: str, why: str = "cancelled") -> None:
+        """End a round that was called off, or refused, before it had a lease; nothing happened in it."""
         t, instance = self._db.t.round, self._db.t.instance
         with self._db.write() as c:
             unbegun = and_(t.c.run_id == run_id, t.c.report.is_(None), t.c.waiting == FOR_LEASE)
-            for name in self._cut_off(c, unbegun, CANCELLED, "cancelled before it had a lease"):
+            for name in self._cut_off(c, unbegun, CANCELLED, f"ended before it had a lease: {why}"):
                 c.execute(update(instance).where(instance.c.id == name).values(retry_at=None))
 
     def _open_row(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> int:
@@ -112,7 +117,9 @@ class RoundStore(PlanStore, Reports):
                 self._take_turn(c, instance, now)
             else:
                 made = int(found.id)
-            c.execute(update(round_).where(round_.c.id == made).values(waiting=FOR_LEASE, waiting_since=now))
+            # It may be the tenth try: since when it waits stays.
+            anew = and_(round_.c.id == made, or_(round_.c.waiting.is_(None), round_.c.waiting != FOR_LEASE))
+            c.execute(update(round_).where(anew).values(waiting=FOR_LEASE, waiting_since=now))
             return made
 
     def _begin(self, instance: str, round_: int) -> None:
@@ -154,6 +161,7 @@ class RoundStore(PlanStore, Reports):
                 self._end_turn(c, report)
                 self._forget_history(c, report.instance)
         reached("round.closed")
+        self._protections.forget()
         self._leases.free(order.opened.lease)
         return report
 

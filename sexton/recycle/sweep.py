@@ -19,14 +19,12 @@ from sexton.marks.model import Hand, Reason
 from sexton.pace.model import Answer, Piece
 from sexton.pace.policy import THROTTLED, Patience
 from sexton.pace.port import Pacer, Unpaced
-from sexton.recycle.holding import Holding
+from sexton.recycle.holding import LOOK_SECONDS, Holding
 from sexton.recycle.port import Marks
 from sexton.storage.model import KeyResult, Outcome
 from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 0.5
-"""While pages wait for their turn, a stop, a cancel or a lost lease is noticed after this."""
 AHEAD_PAGES = 32
 """Pages read ahead, so that a place that waits does not hold up the others."""
 
@@ -292,7 +290,7 @@ class Sweep:
         if fault is not None:
             self._give_up(piece.page.vault, fault)
         elif piece.hopeless and said:
-            failed = [r.model_copy(update={"outcome": Outcome.FAILED}) for r in said]
+            failed = [r._replace(outcome=Outcome.FAILED) for r in said]
             self._sweeper.marks.record(self._hand, piece.page, failed)
         else:
             self._waiting.append(piece)

@@ -13,7 +13,8 @@ from sexton.marks.policy import covering_prefixes
 from sexton.marks.rows import among
 from sexton.owner.sql import SqlOwner
 from sexton.recycle import why_audit, why_catalog
-from sexton.recycle.story import NOW, Event, Rules, Story
+from sexton.recycle.shown import NOW, Event, Story
+from sexton.recycle.story import Rules
 from sexton.recycle.why_kept import holds, kept, waiting
 from sexton.registry.store import Registry
 
@@ -118,7 +119,7 @@ def _marked(db: Database, row: Any, names: set[str], given: Rules, now: int) -> 
         yield Event(at=row.swept_at, event="swept", text=went)
         last = "is listed once more, then the record goes"
         yield Event(at=row.next_try_at or 0, event="last_look", text=last)
-        yield from holds(db, row)
+        yield from holds(db, row, given)
     if row.last_error:
         yield Event(event="last_error", text=f"last error ({row.failures} failures): {row.last_error}")
     if row.quarantined_reason:

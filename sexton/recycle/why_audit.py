@@ -7,7 +7,7 @@ from sexton.audit.model import AuditRow
 from sexton.audit.port import AuditUnreadable
 from sexton.audit.store import AuditReader, Claim
 from sexton.marks.model import DONE, Ref
-from sexton.recycle.story import Event, Story
+from sexton.recycle.shown import Event, Story
 from sexton.storage.port import UnknownVault, VaultFault
 
 SHOWN = 10

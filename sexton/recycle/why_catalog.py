@@ -11,7 +11,8 @@ from sexton.db.rows import in_list
 from sexton.marks.model import DueMark, Ref
 from sexton.owner.port import OwnerSilent
 from sexton.recycle.policy import CATALOG
-from sexton.recycle.story import Event, Rules, Story
+from sexton.recycle.shown import Event, Story
+from sexton.recycle.story import Rules
 from sexton.registry.store import Registry
 
 OF_ROWSET = ("prepared", "compacted", "dropped")

@@ -1,6 +1,6 @@
 """Everything that keeps one mark now, whatever it is: holds, halts, plans that wait for a person, vaults, owners."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import or_, select
@@ -9,21 +9,24 @@ from sexton.control.policy import vault_allowed, vault_whitelist
 from sexton.db.engine import Database
 from sexton.holds import Hold, HoldStore
 from sexton.marks.holders import ancestors
-from sexton.marks.model import DueMark, Ref
+from sexton.marks.model import DueMark, Expansion, Place, Ref
 from sexton.owner.port import OwnerSilent
 from sexton.pace.store import PaceStore
+from sexton.protection.covering import covering
+from sexton.protection.model import State
 from sexton.recycle import policy as rules
 from sexton.recycle.counters import NORMAL
 from sexton.recycle.model import Plan
 from sexton.recycle.reports import Reports
-from sexton.recycle.story import Event, Rules
+from sexton.recycle.shown import Event
+from sexton.recycle.story import Rules
 from sexton.registry.store import Registry
 from sexton.storage.port import NOT_LISTED
 
 
 def waiting(db: Database, row: Any, given: Rules) -> Iterator[Event]:
     """Yield when a mark falls due, everything that keeps it now, and when the next round looks at it."""
-    yield from holds(db, row)
+    yield from holds(db, row, given)
     policy = rules.for_owner(given.policy, Registry(db).instance(row.instance).owner)
     with db.read() as c:
         now = db.now(c)
@@ -39,6 +42,7 @@ def waiting(db: Database, row: Any, given: Rules) -> Iterator[Event]:
     yield Event(at=due, event="due", text="due")
     awaited = list(_approval(db, row, now))
     yield from awaited
+    yield from _protections(db, row, given)
     yield from _live(row, given)
     yield from kept(db, row, given)
     if row.quarantined_reason is None and halt is None and not awaited:
@@ -69,18 +73,29 @@ def kept(db: Database, row: Any, given: Rules) -> Iterator[Event]:
     yield from _last_round(db, row)
 
 
-def holds(db: Database, row: Any) -> Iterator[Event]:
+def holds(db: Database, row: Any, given: Rules) -> Iterator[Event]:
     """Yield the operators' holds that keep a mark now."""
     active = HoldStore(db).active(row.instance)
     if not active:
         return
+    told = _told(row, given)
     with db.read() as c:
         above = ancestors(db, c, row.instance, [Ref(row.kind, row.id)])[Ref(row.kind, row.id)]
     for h in active:
-        if _keeps(h, row, above):
+        if _keeps(h, above | set(told.above), told.places):
             text = f"kept by hold {h.id} of {h.placed_by} ({h.what}): {h.reason}; to end it: sexton hold release {h.id}"
             yield Event(at=h.placed_at, event="hold", text=text)
             yield Event(at=h.expires_at, event="hold_ends", text=f"hold {h.id} ends")
+
+
+def _protections(db: Database, row: Any, given: Rules) -> Iterator[Event]:
+    """Yield the sync jobs' protections that cover any of a mark's files."""
+    for p in covering(db, row.instance, _told(row, given).places):
+        waits = f"finished, until the watermark is above {p.valid_ts}" if p.state is State.SOFT else "until it is done"
+        text = f"kept by protection {p.job} of {p.owner}, {waits}; see: sexton protection list {row.instance}"
+        yield Event(at=p.registered_at, event="protection", text=text)
+        if p.state is not State.SOFT:
+            yield Event(at=p.expires_at, event="protection_ends", text=f"protection {p.job} ends unless it is renewed")
 
 
 def _approval(db: Database, row: Any, now: int) -> Iterator[Event]:
@@ -117,21 +132,39 @@ def _last_round(db: Database, row: Any) -> Iterator[Event]:
 
 
 def _live(row: Any, given: Rules) -> Iterator[Event]:
-    known = {n: row._mapping[n] for n in ("kind", "id", "ages_from", "vault", "prefix", "keys", "bytes")}
-    mark = DueMark(**known)
     try:
-        if given.owner.live(row.instance, [mark], lambda: None):
+        if given.owner.live(row.instance, [_mark(row)], lambda: None):
             yield Event(event="live", text="kept: live, its owner says so")
     except OwnerSilent as e:
         yield Event(event="owner_silent", text=f"kept: {e}")
 
 
-def _keeps(hold: Hold, row: Any, above: set[Ref]) -> bool:
+def _told(row: Any, given: Rules) -> Expansion:
+    """Return what a mark stands for: its own words, and its owner's where these can be had."""
+    try:
+        told = given.owner.expand(row.instance, [_mark(row)], lambda: None).get(Ref(row.kind, row.id))
+    except OwnerSilent:
+        told = None  # `why` says so where it asks what is live
+    if told is None and row.vault:
+        keys = row._mapping["keys"]
+        return Expansion(places=(Place(vault=row.vault, prefix=row.prefix, keys=tuple(keys) if keys else None),))
+    return told or Expansion()
+
+
+def _mark(row: Any) -> DueMark:
+    return DueMark(**{n: row._mapping[n] for n in ("kind", "id", "ages_from", "vault", "prefix", "keys", "bytes")})
+
+
+def _keeps(hold: Hold, above: set[Ref], places: Sequence[Place]) -> bool:
     """Return whether a hold keeps a mark, or may keep it: what is under its prefix is known only when it is listed."""
     if hold.scope == "mark":
         return Ref(str(hold.mark_kind), str(hold.mark_id)) in above
-    if hold.scope == "prefix":
-        names = [row.prefix] if row.prefix else row._mapping["keys"] or ()
-        wide = bool(row.prefix) and str(hold.prefix).startswith(row.prefix)
-        return hold.vault == row.vault and (wide or any(n.startswith(hold.prefix) for n in names))
-    return True
+    if hold.scope == "instance":
+        return True
+    held = str(hold.prefix)
+    for place in places:
+        if place.vault == hold.vault:
+            wide = bool(place.prefix) and held.startswith(str(place.prefix))
+            if wide or any(n.startswith(held) for n in (place.prefix, *(place.keys or ())) if n):
+                return True
+    return False

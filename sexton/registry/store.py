@@ -92,10 +92,11 @@ class Registry:
 
     def vault(self, instance: str, name: str) -> VaultSpec:
         """Return one vault, or raise ``UnknownVault``."""
-        for spec in self.vaults(instance):
-            if spec.name == name:
-                return spec
-        raise UnknownVault(f"instance {instance} has no vault {name}; register it with: sexton vault add")
+        with self._db.read() as c:
+            found = self._vaults(c, instance, name)
+        if not found:
+            raise UnknownVault(f"instance {instance} has no vault {name}; register it with: sexton vault add")
+        return found[0]
 
     def last_round(self, instance: str) -> tuple[int, str]:
         """Return number and run id of the newest round of an instance, (0, "") where there was none."""
@@ -104,6 +105,13 @@ class Registry:
         with self._db.read() as c:
             row = c.execute(newest).one_or_none()
         return (row.id, row.run_id) if row else (0, "")
+
+    def knows_round(self, instance: str, round_: int, run: str) -> bool:
+        """Tell whether a round of an instance, by its number and run id, is in this database."""
+        t = self._db.t.round
+        its = select(t.c.id).where(t.c.id == round_, t.c.instance == instance, t.c.run_id == run)
+        with self._db.read() as c:
+            return c.execute(its).one_or_none() is not None
 
     def check_new_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Refuse a vault that overlaps another one or whose name is taken.
@@ -151,10 +159,12 @@ class Registry:
                     f"({other.location}/{other.prefix}): dropping one would erase the other; use separate prefixes"
                 )
 
-    def _vaults(self, c: Connection, instance: str | None) -> list[VaultSpec]:
+    def _vaults(self, c: Connection, instance: str | None, name: str | None = None) -> list[VaultSpec]:
         t = self._db.t.vault
         wanted: Any = select(t).order_by(t.c.instance, t.c.name)
         if instance is not None:
             wanted = wanted.where(t.c.instance == instance)
+        if name is not None:
+            wanted = wanted.where(t.c.name == name)
         fields = VaultSpec.model_fields
         return [VaultSpec(**{k: v for k, v in r._mapping.items() if k in fields}) for r in c.execute(wanted)]

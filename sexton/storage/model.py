@@ -1,7 +1,7 @@
 """What passes between the engine and a vault: specs, markers, listed objects, and one outcome per key."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -107,7 +107,7 @@ class Outcome(StrEnum):
     """A conditional delete found another object under this key than the one that was resolved; it was not deleted."""
 
 
-class KeyResult(_Value):
+class KeyResult(NamedTuple):
     """The outcome for one key. ``bytes`` is set only where the vault measured it itself (local, purged versions).
 
     ``retry_after``: seconds the store asked to wait, with THROTTLED. ``alone``: it failed at this key, which does not

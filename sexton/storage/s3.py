@@ -18,7 +18,7 @@ from sexton.storage.policy import check_key, check_listing, check_root, inside_o
 from sexton.storage.port import Throttled
 from sexton.storage.s3_bucket import S3Bucket, throttled
 from sexton.storage.s3_conditional import delete_meant, look
-from sexton.storage.s3_delete import Target, delete
+from sexton.storage.s3_delete import Target, as_gone, delete
 from sexton.storage.s3_purge import purge
 from sexton.storage.s3_undelete import undelete
 from sexton.storage.s3_wire import error_of
@@ -64,7 +64,7 @@ class S3Vault:
 
     def replace_marker(self, marker: Marker) -> None:
         body, key = marker.model_dump_json().encode(), self.spec.prefix + MARKER_KEY
-        self._bucket.call(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
+        self._bucket.ask(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
         check_listing(prefix)
@@ -96,10 +96,7 @@ class S3Vault:
             results = purge(self._bucket, list(dict.fromkeys(keys)))
         else:
             plain = delete(self._bucket, [Target(key) for key in dict.fromkeys(keys)])
-            results = {
-                t.key: r.model_copy(update={"outcome": gone}) if r.outcome is Outcome.DELETED else r
-                for t, r in plain.items()
-            }
+            results = {t.key: r for t, r in as_gone(plain, gone).items()}
         return [results[key] for key in keys]
 
     def abort_uploads(self, prefix: str) -> int:

@@ -62,7 +62,7 @@ class S3Bucket:
                 raise
 
         if self._versioning is None or time.monotonic() - self._versioning[0] > VERSIONING_SECONDS:
-            self._versioning = (time.monotonic(), self.read(request))
+            self._versioning = (time.monotonic(), self.ask(request))
         return self._versioning[1]
 
     def require(self) -> None:
@@ -80,7 +80,7 @@ class S3Bucket:
                     return None
                 raise
 
-        return self.read(request)
+        return self.ask(request)
 
     def call(self, request: "Callable[[S3Client], T]") -> T:
         """Send a request once; what fails is a ``VaultFault``."""
@@ -89,10 +89,10 @@ class S3Bucket:
         except REQUEST_ERRORS as error:
             raise fault(self.spec.name, error) from error
 
-    def read(self, request: "Callable[[S3Client], T]") -> T:
+    def ask(self, request: "Callable[[S3Client], T]") -> T:
         """Call, and again a few times where the store failed quickly: one bad reply is no reason to leave it alone.
 
-        Not after a time-out: whoever waits must prove its lease meanwhile. Not for writes: the sweep tries those again.
+        Not after a time-out: whoever waits must prove its lease meanwhile. Not for deletes: the sweep does that.
         """
         for wait in READ_AGAIN_SECONDS:
             began = time.monotonic()

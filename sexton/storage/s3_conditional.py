@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from sexton.storage.model import KeyResult, Listed, Outcome
 from sexton.storage.port import Throttled
 from sexton.storage.s3_bucket import PAGE_SECONDS, S3Bucket, each, later, throttled
-from sexton.storage.s3_delete import Target, delete
+from sexton.storage.s3_delete import Target, as_gone, delete
 from sexton.storage.s3_wire import error_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def delete_meant(bucket: S3Bucket, meant: dict[str, str], gone: Outcome) -> dict
     """
     probe, until = bucket.spec.probe, time.monotonic() + PAGE_SECONDS
     targets = [Target(key, etag=etag) for key, etag in meant.items() if etag]
-    tried = delete(bucket, targets, alone=not (probe and probe.etag_multi))
+    tried = as_gone(delete(bucket, targets, alone=not (probe and probe.etag_multi)), gone)
     results = {
         key: KeyResult(
             key=key, outcome=Outcome.FAILED, reason="no ETag known: a conditional vault needs it; not deleted"
@@ -44,7 +44,7 @@ def delete_meant(bucket: S3Bucket, meant: dict[str, str], gone: Outcome) -> dict
         if not etag
     }
     doubtful = [t for t, r in tried.items() if r.outcome in (Outcome.CHANGED, Outcome.ABSENT)]
-    results |= {t.key: _told(r, gone) for t, r in tried.items() if t not in doubtful}
+    results |= {t.key: r for t, r in tried.items() if t not in doubtful}
     explained = each(lambda target: _explained(bucket, target, tried[target]), doubtful, until)
     return results | {t.key: told or later(t.key) for t, told in zip(doubtful, explained, strict=True)}
 
@@ -67,11 +67,7 @@ def head(bucket: S3Bucket, key: str) -> Seen:
             return Seen(None, headers.get("x-amz-delete-marker") == "true")
         return Seen(Listed(key=key, bytes=found["ContentLength"], etag=found["ETag"].strip('"')))
 
-    return bucket.read(request)
-
-
-def _told(result: KeyResult, gone: Outcome) -> KeyResult:
-    return result.model_copy(update={"outcome": gone}) if result.outcome is Outcome.DELETED else result
+    return bucket.ask(request)
 
 
 def _explained(bucket: S3Bucket, target: Target, refused: KeyResult) -> KeyResult:

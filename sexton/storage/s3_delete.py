@@ -43,6 +43,13 @@ def delete(bucket: S3Bucket, targets: Sequence[Target], *, alone: bool = False) 
     return results | _each(bucket, [target for target in targets if target not in results])
 
 
+def as_gone(results: Results, gone: Outcome) -> Results:
+    """Return them with what a taken delete means in the bucket: DELETED, or HIDDEN where it is versioned."""
+    if gone is Outcome.DELETED:
+        return results
+    return {t: r._replace(outcome=gone) if r.outcome is Outcome.DELETED else r for t, r in results.items()}
+
+
 def _together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
     objects = [_named(bucket, target) for target in targets]
     try:
@@ -51,7 +58,9 @@ def _together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
         )
     except Throttled as busy:
         return {target: throttled(target.key, busy) for target in targets}
-    results = {target: KeyResult(key=target.key, outcome=Outcome.DELETED) for target in targets}
+    results = {target: KeyResult(target.key, Outcome.DELETED) for target in targets}
+    if not (reply.get("Errors") or reply.get("Deleted")):
+        return results
     asked: dict[str, list[Target]] = {}
     for target in targets:
         asked.setdefault(bucket.full(target.key), []).append(target)

@@ -42,7 +42,7 @@ def pages(bucket: S3Bucket, prefix: str) -> Iterator[list[Listed]]:
 
 def _page(bucket: S3Bucket, prefix: str, token: str) -> "ListObjectsV2OutputTypeDef":
     where = {"Bucket": bucket.name, "Prefix": prefix} | ({"ContinuationToken": token} if token else {})
-    reply = bucket.read(lambda s3: s3.list_objects_v2(**where, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
+    reply = bucket.ask(lambda s3: s3.list_objects_v2(**where, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
     entries = reply.get("Contents", ())
     whole = all("Key" in entry and "Size" in entry for entry in entries)
     if "IsTruncated" not in reply or not whole or len(entries) > PAGE_KEYS:

@@ -14,7 +14,7 @@ def write(bucket: S3Bucket, name: str, data: bytes) -> None:
     """Write one file; S3 shows all of it or none."""
     check_own(name)
     full = bucket.full(RESERVED_PREFIX + name)
-    bucket.call(lambda s3: s3.put_object(Bucket=bucket.name, Key=full, Body=data))
+    bucket.ask(lambda s3: s3.put_object(Bucket=bucket.name, Key=full, Body=data))
 
 
 def read(bucket: S3Bucket, name: str) -> bytes | None:

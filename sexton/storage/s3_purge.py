@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from sexton.storage.model import KeyResult, Outcome
+from sexton.storage.model import PAGE_KEYS, KeyResult, Outcome
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3_bucket import PAGE_SECONDS, S3Bucket, later, throttled
 from sexton.storage.s3_delete import Results, Target, delete
@@ -44,7 +44,7 @@ def purge(bucket: S3Bucket, keys: Sequence[str]) -> dict[str, KeyResult]:
                     results[key] = verdict
                 else:
                     going += its
-        failures = _remove(bucket, going)
+        failures = _remove(bucket, going, until)
         results |= failures
         waiting = list(dict.fromkeys(v.key for v in going if v.key not in failures))
         for version in going:
@@ -60,7 +60,7 @@ def _verdict(key: str, listed: Sequence[Version], whole: bool, removed: dict[str
         return KeyResult(key=key, outcome=Outcome.FAILED, reason=STAYS.format(stays[0].id))
     if stays and len(stays) == len(listed) and whole:
         # SeaweedFS keeps the marker of a bucket whose versioning is suspended; it holds no byte and hides nothing.
-        return gone.model_copy(update={"reason": STAYS.format(stays[0].id)})
+        return gone._replace(reason=STAYS.format(stays[0].id))
     if listed:
         return None
     if not whole:
@@ -68,11 +68,21 @@ def _verdict(key: str, listed: Sequence[Version], whole: bool, removed: dict[str
     return gone if removed else KeyResult(key=key, outcome=Outcome.ABSENT)
 
 
-def _remove(bucket: S3Bucket, versions: Sequence[Version]) -> Failures:
+def _remove(bucket: S3Bucket, versions: Sequence[Version], until: float) -> Failures:
     """Delete versions, then the markers of keys whose versions all went: what is refused stays as hidden as it was."""
-    failures = _failed(bucket, delete(bucket, [Target(v.key, v.id) for v in versions if not v.marker]))
+    failures = _failed(bucket, _in_time(bucket, [Target(v.key, v.id) for v in versions if not v.marker], until))
     markers = [Target(v.key, v.id) for v in versions if v.marker and v.key not in failures]
-    return failures | _failed(bucket, delete(bucket, markers))
+    return failures | _failed(bucket, _in_time(bucket, markers, until))
+
+
+def _in_time(bucket: S3Bucket, targets: Sequence[Target], until: float) -> Results:
+    """Delete, request after request; what there is no time for is left for later: a thousand keys may be a million."""
+    results: Results = {}
+    for start in range(0, len(targets), PAGE_KEYS):
+        if start and time.monotonic() > until:
+            return results | {t: later(t.key) for t in targets[start:]}
+        results |= delete(bucket, targets[start : start + PAGE_KEYS])
+    return results
 
 
 def _failed(bucket: S3Bucket, results: Results) -> Failures:
@@ -101,4 +111,4 @@ def _named(bucket: S3Bucket, target: Target, refused: KeyResult) -> KeyResult:
         lock = f"{found['ObjectLockMode']} retention until {found['ObjectLockRetainUntilDate']:%Y-%m-%d %H:%M} UTC"
     else:
         return refused
-    return refused.model_copy(update={"reason": f"LOCKED: {lock} keeps version {target.version} ({refused.reason})"})
+    return refused._replace(reason=f"LOCKED: {lock} keeps version {target.version} ({refused.reason})")

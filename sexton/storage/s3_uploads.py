@@ -42,7 +42,7 @@ def _uploads(bucket: S3Bucket, prefix: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     after = {"KeyMarker": "", "UploadIdMarker": ""}
     for _ in range(PAGES):
-        reply = bucket.read(lambda s3, after=after: _page(s3, bucket.name, prefix, after))  # type: ignore[misc]
+        reply = bucket.ask(lambda s3, after=after: _page(s3, bucket.name, prefix, after))  # type: ignore[misc]
         if reply is None:
             return found
         named = [(upload.get("Key", ""), upload.get("UploadId", "")) for upload in reply.get("Uploads", ())]

@@ -64,7 +64,7 @@ def page(
     full = bucket.full(prefix)
     where = {"Delimiter": delimiter, "KeyMarker": after[0], "VersionIdMarker": after[1]}
     given = {name: value for name, value in where.items() if value}
-    reply = bucket.read(
+    reply = bucket.ask(
         lambda s3: s3.list_object_versions(Bucket=bucket.name, Prefix=full, MaxKeys=at_most or LISTED, **given)  # type: ignore[arg-type]
     )
     listed: list[tuple[Any, bool]] = [(entry, False) for entry in reply.get("Versions", ())]

@@ -16,7 +16,9 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError, ProfileNotFound
 from botocore.exceptions import CredentialRetrievalError as UnreadableCredentials
+from botocore.loaders import Loader, create_loader
 from botocore.parsers import ResponseParserError
+from botocore.session import Session
 
 from sexton.storage.port import Throttled, VaultFault
 
@@ -64,19 +66,34 @@ def s3_client(endpoint: str, region: str, profile: str) -> "S3Client":
 def stranger(endpoint: str, region: str, profile: str) -> "S3Client":
     """Return a client that signs with our access key and a wrong secret; a store should refuse it."""
     with _creating:
-        session = boto3.Session(profile_name=profile or None)
+        session = _session(profile)
         ours = session.get_credentials()
         key = ours.access_key if ours else "nobody"
-        wrong = boto3.Session(key, "not-the-secret", region_name=session.region_name)
-        return _client_of(wrong, endpoint, region)
+        return _client_of(session, endpoint, region, (key, "not-the-secret"))
 
 
 @lru_cache(maxsize=256)
 def _make_client(endpoint: str, region: str, profile: str) -> "S3Client":
-    return _client_of(boto3.Session(profile_name=profile or None), endpoint, region)
+    return _client_of(_session(profile), endpoint, region)
 
 
-def _client_of(session: boto3.Session, endpoint: str, region: str) -> "S3Client":
+@lru_cache(maxsize=1)
+def _models() -> Loader:
+    """Return what reads the descriptions of services: each reader parses them anew, for half a second."""
+    return create_loader()
+
+
+def _session(profile: str) -> boto3.Session:
+    """Return a session that finds its login now."""
+    core = Session()
+    core.register_component("data_loader", _models())
+    return boto3.Session(botocore_session=core, profile_name=profile or None)
+
+
+def _client_of(
+    session: boto3.Session, endpoint: str, region: str, login: tuple[str | None, str | None] = (None, None)
+) -> "S3Client":
+    """``login``: access key and secret; by default the session's own."""
     config = Config(
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
         read_timeout=READ_TIMEOUT_SECONDS,
@@ -87,7 +104,14 @@ def _client_of(session: boto3.Session, endpoint: str, region: str) -> "S3Client"
         ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]  # botocore knows it, its stubs do not
     )
     region = region or session.region_name or "us-east-1"
-    client = session.client("s3", region_name=region, endpoint_url=endpoint or None, config=config)
+    client = session.client(
+        "s3",
+        region_name=region,
+        endpoint_url=endpoint or None,
+        config=config,
+        aws_access_key_id=login[0],
+        aws_secret_access_key=login[1],
+    )
     for operation in ("DeleteObjects", "GetBucketVersioning", *_ENDS):
         # Before boto3's own handler (at `before-parse.s3.*`), which makes a broken 200 a 500, as of a busy store: the
         # wider pattern runs first. Should that ever change, a broken reply is tried again, still not believed.

@@ -17,6 +17,8 @@ from sexton.storage.s3 import S3Vault
 
 PROOF_SECONDS = 5.0
 """How long a successful proof may be used, counted from before the marker was read."""
+ROW_SECONDS = 1.0
+"""How long a vault's row may be used without another look: a prefix of one file would be a file and three looks."""
 
 
 def open_vault(spec: VaultSpec, *, endpoint_url: str) -> Vault:
@@ -37,10 +39,15 @@ class _Opened:
     spec: VaultSpec
     vault: Vault
     proved_at: float | None = None
+    looked_at: float = 0.0
+    """When its row was last looked at."""
+
+    def proved(self, now: float) -> bool:
+        return self.proved_at is not None and now - self.proved_at < PROOF_SECONDS
 
 
 class ProvenVaults:
-    """All vaults of one deployment; ``get`` returns none whose proof is older than 5 s. Safe to share."""
+    """All vaults of one deployment; no proof of what ``get`` returns is older than 5 s, no row than 1 s. Shareable."""
 
     def __init__(
         self,
@@ -48,7 +55,7 @@ class ProvenVaults:
         deployment: str,
         endpoint_url: str = "",
         clock: Callable[[], float] = time.monotonic,
-        last_round: Callable[[str], tuple[int, str]] | None = None,
+        knows_round: Callable[[str, int, str], bool] | None = None,
     ) -> None:
         """Nothing is opened yet.
 
@@ -57,8 +64,8 @@ class ProvenVaults:
             deployment: the id this process was given in its environment.
             endpoint_url: the settings' S3 endpoint.
             clock: seconds that never go back.
-            last_round: number and run id of an instance's newest round in our database; where None no vault is
-                compared with it (only for looking, never for deleting).
+            knows_round: tells whether a round of an instance, by number and run id, is in our database; where None no
+                vault is compared with it (only for looking, never for deleting).
 
         Raises:
             BadInput: the deployment id is empty, which would match every row that has none.
@@ -66,18 +73,24 @@ class ProvenVaults:
         if not deployment:
             raise BadInput("the deployment id is empty; set SEXTON_DEPLOYMENT to the one `sexton init` printed")
         self._lookup, self._deployment, self._endpoint_url, self._clock = lookup, deployment, endpoint_url, clock
-        self._last_round = last_round
+        self._knows_round = knows_round
         self._opened: dict[tuple[str, str], _Opened] = {}
         self._lock = threading.Lock()
 
     def get(self, instance: str, name: str) -> Vault:
+        now = self._clock()
+        with self._lock:
+            known = self._opened.get((instance, name))
+        if known is not None and known.proved(now) and now - known.looked_at < ROW_SECONDS:
+            return known.vault
         spec = self._lookup(instance, name)
         self._compare(spec, {"instance": (spec.instance, instance), "name": (spec.name, name)}, "row", "what was asked")
         ours = {"deployment": (spec.deployment, self._deployment)}
         self._compare(spec, ours, "row", "this process (SEXTON_DEPLOYMENT)")
         opened = self._open(instance, name, spec)
-        if opened.proved_at is None or self._clock() - opened.proved_at >= PROOF_SECONDS:
-            self._prove(opened)
+        opened.looked_at = now
+        if not opened.proved(now):
+            self._prove(opened, now)
         return opened.vault
 
     def confirm(self, instance: str, name: str) -> None:
@@ -93,8 +106,8 @@ class ProvenVaults:
                 self._opened[instance, name] = opened
             return opened
 
-    def _prove(self, opened: _Opened) -> None:
-        started, spec = self._clock(), opened.spec
+    def _prove(self, opened: _Opened, started: float) -> None:
+        spec = opened.spec
         marker = opened.vault.read_marker()
         if marker is None:
             raise VaultFault(
@@ -119,20 +132,22 @@ class ProvenVaults:
     def announce(self, instance: str, name: str, round_: int, run: str) -> None:
         vault = self.get(instance, name)
         marker = vault.read_marker()
-        if marker is not None:
+        if marker is not None and marker.round < round_:  # a late repetition must not hide a newer round
             vault.replace_marker(marker.model_copy(update={"round": round_, "run": run}))
         self.confirm(instance, name)
 
     def _compare_rounds(self, spec: VaultSpec, marker: Marker) -> None:
-        """Refuse a vault in which somebody deleted that our database knows nothing of."""
-        if self._last_round is None:
+        """Refuse a vault in which somebody deleted that our database knows nothing of.
+
+        That very round must be known: numbers alone say nothing, as a copy counts on from where it was taken.
+        """
+        if self._knows_round is None or not marker.round:
             return
-        number, run = self._last_round(spec.instance)
-        if marker.round > number or (marker.round == number and number and marker.run != run):
+        if not self._knows_round(spec.instance, marker.round, marker.run):
             raise VaultFault(
                 spec.name,
                 "BEHIND",
-                f"round {marker.round} deleted in it, and the newest round this database knows is {number}: the "
+                f"round {marker.round} (run {marker.run}) deleted in it, and this database does not know it: the "
                 "database is an older copy (restored, failed over or cloned). Stop the workers, see that nothing "
                 f"marked here was taken back meanwhile, then: sexton vault trust {spec.instance} {spec.name}",
             )

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from sexton.db.engine import Database
 from sexton.registry.add import add_vault
 from sexton.registry.store import Registry
 from sexton.storage.model import VaultSpec
-from tests.rig import put
+from tests.rig import migrated, put
+from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Here = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def settings(directory: Path, temporal: str) -> dict[str, str]:
@@ -48,12 +51,12 @@ def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process, which is quicker, where no Temporal answers and nobody types."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    """The command in this process, which saves its start, for a Temporal at an address; nobody types."""
 
-    def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
+    def run(temporal: str, *words: str, **extra: str) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as m:
-            for name, value in (settings(tmp_path, "127.0.0.1:1") | extra).items():
+            for name, value in (settings(tmp_path, temporal) | extra).items():
                 m.setenv(name, value)
             m.setattr(sys, "argv", ["sexton", *words])
             m.setattr(sys, "stdin", io.StringIO())
@@ -67,12 +70,23 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 @pytest.fixture
+def offline(here: Here) -> Run:
+    """The command in this process, where no Temporal answers."""
+    return partial(here, "127.0.0.1:1")
+
+
+@pytest.fixture
+def online(here: Here, temporal_server: DevServer) -> Run:
+    """The command in this process, with a Temporal server."""
+    return partial(here, temporal_server.address)
+
+
+@pytest.fixture
 def worker(environment: dict[str, str], tmp_path: Path) -> Iterator[None]:
-    with (tmp_path / "worker.log").open("w") as log:
-        process = subprocess.Popen([sys.executable, "-m", "worker"], env=environment, stdout=log, stderr=log)
-        yield
-        process.terminate()
-        assert process.wait(30) == 0
+    process = Forked("worker", "worker", [], tmp_path, environment)
+    process.start(lambda: "is polling" in process.log.read_text(), 60)
+    yield
+    assert process.stop(30) == 0
 
 
 @pytest.fixture
@@ -80,7 +94,7 @@ def shop(tmp_path: Path) -> Database:
     """An initialised database with instance ``shop``, vault ``disk`` and one due mark of one file."""
     given = settings(tmp_path, "")
     url, deployment = given["SEXTON_DATABASE_URL"], given["SEXTON_DEPLOYMENT"]
-    schema.init(url, deployment)
+    migrated(tmp_path / "sexton.db", deployment)
     db = Database.open(url)
     Registry(db).add_instance("shop")
     put(tmp_path / "v", "data/a.dat")

@@ -18,18 +18,21 @@ from tests.e2e.conftest import Run
 from tests.rig import GRACE, INTERVAL, RETENTION, Rig, listing, put
 
 
-def test_from_init_to_gone(sexton: Run, environment: dict[str, str], worker: None, tmp_path: Path) -> None:
+def test_from_init_to_gone(
+    sexton: Run, online: Run, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     initialised = sexton("init")
-    assert sexton("instance", "add", "shop").returncode == 0
+    request.getfixturevalue("worker")
+    assert online("instance", "add", "shop").returncode == 0
     put(tmp_path / "v", "data/a.dat")
-    assert sexton("vault", "add", "shop", "disk", "--local", str(tmp_path / "v")).returncode == 0
+    assert online("vault", "add", "shop", "disk", "--local", str(tmp_path / "v")).returncode == 0
     db = Database.open(environment["SEXTON_DATABASE_URL"])
     with db.write() as c:
         contract.mark(c, "shop", "dropped", [NewMark(id="t1", vault="disk", keys=("data/a.dat",), bytes=10)])
     schema.move_clock(db, 10_801)
     planned = sexton("plan", "shop", "--json")
-    refused = sexton("apply", str(json.loads(planned.stdout)["id"]), "--yes")
-    enabled = sexton("enable", "shop")
+    refused = online("apply", str(json.loads(planned.stdout)["id"]), "--yes")
+    enabled = online("enable", "shop")
     applied = sexton("apply", str(json.loads(planned.stdout)["id"]), "--yes", "--json")
 
     assert (initialised.returncode, "sexton schedules apply" in initialised.stdout) == (0, True)
@@ -39,10 +42,10 @@ def test_from_init_to_gone(sexton: Run, environment: dict[str, str], worker: Non
     assert (applied.returncode, applied.stderr) == (0, "")
     assert json.loads(applied.stdout)["deleted"] == 1
     assert listing(tmp_path / "v") == {}
-    assert sexton("plan", "shop").returncode == 0
-    again = sexton("apply", str(json.loads(planned.stdout)["id"]), "--yes")
+    assert online("plan", "shop").returncode == 0
+    again = online("apply", str(json.loads(planned.stdout)["id"]), "--yes")
     assert (again.returncode, again.stdout, "not an open plan of shop: APPLIED" in again.stderr) == (1, "", True)
-    story = sexton("why", "data/a.dat").stdout
+    story = online("why", "data/a.dat").stdout
     assert "marked dropped in vault disk" in story
     assert "gone: 1 objects, 10 bytes" in story
 
@@ -78,11 +81,11 @@ def test_status_tells_a_running_round_from_one_that_was_cut_off(offline: Run, sh
     assert "round 1 lost its lease: no worker has it" in cut_off.stdout
 
 
-def test_apply_asks_before_it_deletes(sexton: Run, shop: Database, tmp_path: Path) -> None:
-    sexton("enable", "shop")
-    plan = json.loads(sexton("plan", "shop", "--json").stdout)["id"]
+def test_apply_asks_before_it_deletes(online: Run, shop: Database, tmp_path: Path) -> None:
+    online("enable", "shop")
+    plan = json.loads(online("plan", "shop", "--json").stdout)["id"]
 
-    unanswered = sexton("apply", str(plan))
+    unanswered = online("apply", str(plan))
 
     assert unanswered.returncode == 1
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
@@ -121,10 +124,10 @@ def test_without_a_schema_or_a_deployment_each_word_says_what_to_do(offline: Run
     assert (no_deployment.returncode, "sexton init" in no_deployment.stderr) == (1, True)
 
 
-def test_init_prints_a_new_deployment_once_and_never_adopts_a_copy(sexton: Run) -> None:
-    first = sexton("init", SEXTON_DEPLOYMENT="")
-    second = sexton("init", SEXTON_DEPLOYMENT="")
-    other = sexton("init")
+def test_init_prints_a_new_deployment_once_and_never_adopts_a_copy(offline: Run) -> None:
+    first = offline("init", SEXTON_DEPLOYMENT="")
+    second = offline("init", SEXTON_DEPLOYMENT="")
+    other = offline("init")
 
     assert first.returncode == 0
     assert "SEXTON_DEPLOYMENT=sexton-" in first.stdout

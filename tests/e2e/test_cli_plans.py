@@ -110,11 +110,11 @@ def test_applying_shows_what_it_costs_and_asks(offline: Run, waits: int) -> None
     assert "--yes" in asked.stderr
 
 
-def test_what_waits_goes_when_somebody_applies_it(sexton: Run, shop: Database, worker: None, waits: int) -> None:
-    made = json.loads(sexton("plan", "shop", "--json", **FEW).stdout)["id"]
+def test_what_waits_goes_when_somebody_applies_it(online: Run, shop: Database, worker: None, waits: int) -> None:
+    made = json.loads(online("plan", "shop", "--json", **FEW).stdout)["id"]
 
-    report = json.loads(sexton("apply", str(made), "--yes", "--json").stdout)
-    [row] = [p for p in json.loads(sexton("plan", "--list", "--json").stdout) if p["id"] == made]
+    report = json.loads(online("apply", str(made), "--yes", "--json").stdout)
+    [row] = [p for p in json.loads(online("plan", "--list", "--json").stdout) if p["id"] == made]
 
     assert (report["state"], report["claimed"]) == ("SUCCEEDED", 3)
     assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)

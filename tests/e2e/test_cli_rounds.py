@@ -54,26 +54,26 @@ class Terminal:
         return self.process.returncode, stdout
 
 
-def told(sexton: Run, *words: str) -> None:
+def told(online: Run, *words: str) -> None:
     """Repeat a signal until there is a round to hear it."""
     until = time.monotonic() + PATIENCE_SECONDS
-    while (signalled := sexton("round", *words)).returncode:
+    while (signalled := online("round", *words)).returncode:
         assert time.monotonic() < until, signalled.stderr
 
 
 def test_a_round_pauses_resumes_and_shows_it_on_the_terminal(
-    sexton: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+    online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    sexton("enable", "shop")
+    online("enable", "shop")
     round_ = Terminal(environment, "round", "run", "shop")
-    told(sexton, "pause", "shop")  # no worker is there: it pauses before it begins
+    told(online, "pause", "shop")  # no worker is there: it pauses before it begins
     request.getfixturevalue("worker")
     round_.wait_for("PAUSED")
     kept = listing(tmp_path / "v")
-    resumed = sexton("round", "resume", "shop")
+    resumed = online("round", "resume", "shop")
     code, report = round_.end()
-    shown = sexton("round", "show", "1")
-    listed = json.loads(sexton("round", "list", "shop", "--last", "5", "--json").stdout)
+    shown = online("round", "show", "1")
+    listed = json.loads(online("round", "list", "shop", "--last", "5", "--json").stdout)
 
     assert kept == {"data/a.dat": 10}
     assert resumed.returncode == 0
@@ -85,11 +85,11 @@ def test_a_round_pauses_resumes_and_shows_it_on_the_terminal(
 
 
 def test_a_cancelled_round_says_so_and_deletes_nothing(
-    sexton: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+    online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    sexton("enable", "shop")
+    online("enable", "shop")
     round_ = Terminal(environment, "round", "run", "shop", "--json")
-    told(sexton, "cancel", "shop")
+    told(online, "cancel", "shop")
     request.getfixturevalue("worker")
     code, report = round_.end()
 
@@ -98,13 +98,13 @@ def test_a_cancelled_round_says_so_and_deletes_nothing(
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
 
 
-def test_ctrl_c_ends_the_waiting_and_not_the_round(sexton: Run, shop: Database, environment: dict[str, str]) -> None:
-    sexton("enable", "shop")
+def test_ctrl_c_ends_the_waiting_and_not_the_round(online: Run, shop: Database, environment: dict[str, str]) -> None:
+    online("enable", "shop")
     round_ = Terminal(environment, "round", "run", "shop")
-    told(sexton, "pause", "shop")
+    told(online, "pause", "shop")
     round_.process.send_signal(signal.SIGINT)
     code, _ = round_.end()
-    still = sexton("round", "cancel", "shop")
+    still = online("round", "cancel", "shop")
 
     assert code == 130
     assert "the round goes on without us" in round_.shown
@@ -113,13 +113,13 @@ def test_ctrl_c_ends_the_waiting_and_not_the_round(sexton: Run, shop: Database, 
 
 
 def test_a_round_that_a_stop_keeps_from_beginning_says_why(
-    sexton: Run, shop: Database, worker: None, tmp_path: Path
+    online: Run, shop: Database, worker: None, tmp_path: Path
 ) -> None:
-    sexton("enable", "shop")
-    plan = json.loads(sexton("plan", "--json").stdout)["id"]
-    sexton("stop", "shop", "--reason", "drill")
+    online("enable", "shop")
+    plan = json.loads(online("plan", "--json").stdout)["id"]
+    online("stop", "shop", "--reason", "drill")
 
-    applied = sexton("apply", str(plan), "--yes")
+    applied = online("apply", str(plan), "--yes")
 
     assert applied.returncode == 1
     assert "shop is stopped" in applied.stderr
@@ -127,16 +127,16 @@ def test_a_round_that_a_stop_keeps_from_beginning_says_why(
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
 
 
-def test_the_schedule_is_made_once_paused_and_resumed(sexton: Run, shop: Database) -> None:
-    none = sexton("schedules", "list", "--json")
-    too_early = sexton("schedules", "pause", "--reason", "x")
-    made = [sexton("schedules", "apply").stdout, sexton("schedules", "apply").stdout]
-    updated = sexton("schedules", "apply", SEXTON_RECYCLE__RECYCLE_INTERVAL_SECONDS="100")
-    paused = sexton("schedules", "pause", "--reason", "migrating")
-    [found] = json.loads(sexton("schedules", "list", "--json").stdout)
-    doctor = {f["about"]: f for f in json.loads(sexton("doctor", "--json").stdout)}
-    resumed = sexton("schedules", "resume")
-    [after] = json.loads(sexton("schedules", "list", "--json").stdout)
+def test_the_schedule_is_made_once_paused_and_resumed(online: Run, shop: Database) -> None:
+    none = online("schedules", "list", "--json")
+    too_early = online("schedules", "pause", "--reason", "x")
+    made = [online("schedules", "apply").stdout, online("schedules", "apply").stdout]
+    updated = online("schedules", "apply", SEXTON_RECYCLE__RECYCLE_INTERVAL_SECONDS="100")
+    paused = online("schedules", "pause", "--reason", "migrating")
+    [found] = json.loads(online("schedules", "list", "--json").stdout)
+    doctor = {f["about"]: f for f in json.loads(online("doctor", "--json").stdout)}
+    resumed = online("schedules", "resume")
+    [after] = json.loads(online("schedules", "list", "--json").stdout)
 
     assert json.loads(none.stdout) == []
     assert (too_early.returncode, "sexton schedules apply" in too_early.stderr) == (1, True)

@@ -10,7 +10,9 @@ from sqlalchemy import select, text
 
 import examples.minidb
 from examples.minidb import Corrupt, MiniDB, MiniDBError, Vault, open_engine
+from examples.minidb.sync import copy_table
 from sexton import contract
+from sexton.client import Sexton
 from sexton.control.store import ControlStore
 from sexton.db import schema
 from sexton.db.engine import Database
@@ -22,6 +24,8 @@ from sexton.owner.sql import SqlOwner
 from sexton.recycle.model import Cursor, Policy, RangeOrder
 from sexton.recycle.store import RoundStore
 from sexton.registry.store import Registry
+from tests.rig import Rig
+from tests.servers.api import Api
 from tests.servers.s3 import RunningS3
 
 INSTANCE = "shop"
@@ -235,4 +239,43 @@ def test_of_sexton_minidb_imports_only_the_contract() -> None:
     rooms = {
         name for name in imported if name.split(".")[0] in ("sexton", "config", "workflows", "activities", "worker")
     }
-    assert rooms == {"sexton.contract"}
+    assert rooms == {"sexton.client", "sexton.contract"}
+
+
+def test_a_sync_job_copies_a_dropped_table_while_rounds_run(
+    minidb: MiniDB,
+    sexton: Database,
+    database_url: str,
+    vault: Vault,
+    s3_server: RunningS3,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for room in ("rig", "servers.api"):
+        monkeypatch.setattr(f"tests.{room}.DEPLOYMENT", "test-minidb")
+    rig = Rig(database_url, endpoint_url=s3_server.endpoint_url)
+    rig.s3(vault.bucket, "hot", INSTANCE, prefix=vault.prefix)
+    mirror = Vault("mirror", s3_server.create_bucket(), "", vault.client)
+    minidb.drop_table("t")
+    rig.later(2 * 86_400)
+    rig.protections.watermark(INSTANCE, 1000)
+    was, during = dict(minidb.checksums("t")), []
+
+    def in_between(copied: int) -> None:
+        if copied in (0, 6):
+            during.append(rig.round(INSTANCE).held)
+
+    with (
+        Api(rig, s3={"endpoint_url": s3_server.endpoint_url}) as api,
+        Sexton(api.url, api.token("sync:copy")) as client,
+    ):
+        copied = copy_table(client, minidb, "t", mirror, "1", 1000, in_between)
+    rig.round(INSTANCE)
+    kept = in_bucket(vault)
+    rig.protections.watermark(INSTANCE, 1001)
+    rig.round(INSTANCE)
+
+    assert copied == len(was) == 12
+    assert during == [{"protection copy:1": 3}] * 2
+    assert set(in_bucket(mirror)) == {f"hot/{key}" for _, key in was}
+    assert len(kept) == 13  # and the vault's marker
+    assert set(in_bucket(vault)) == {"_sexton/vault.json"}

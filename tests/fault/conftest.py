@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sexton.contract import NewMark, undrop
 from sexton.storage.port import Vault
-from tests.rig import Rig
+from tests.rig import Rig, put
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 
@@ -43,3 +44,16 @@ def faulty(tmp_path: Path, s3_server: RunningS3, bucket: str) -> Iterator[Faulty
     with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
         rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url).instance()
         yield Faulty(rig, proxy, s3_server, bucket, rig.s3(bucket))
+
+
+def backed_up_before_an_undrop(tmp_path: Path) -> tuple[Rig, Rig, Path]:
+    """Return a rig, one of its backup in which ``a.dat`` is due still, and the directory of its vault ``disk``."""
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+    rig.later(10_801)
+    restored = rig.copy(tmp_path / "backup.db")
+    with rig.db.write() as c:
+        undrop(c, "shop", "dropped", ["a"])
+    return rig, restored, root

@@ -43,22 +43,22 @@ def _fill(rig: Rig, root: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize(
-    ("database_url", "same_run"),
+    ("clean_url", "same_run"),
     [("sqlite", True), ("postgresql", False)],
     ids=["activity-retried", "next-round"],
-    indirect=["database_url"],
+    indirect=["clean_url"],
 )
 def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
-    database_url: str, tmp_path: Path, point: str, same_run: bool
+    clean_url: str, tmp_path: Path, point: str, same_run: bool
 ) -> None:
-    rig = Rig(database_url).instance()
+    rig = Rig(clean_url).instance()
     root = rig.local(tmp_path / "v")
     needed = _fill(rig, root)
 
     plan = rig.plan().id
     with installed(CrashAt(point)), pytest.raises(Crash):
         rig.round(run="first", plan=plan)
-    again = Rig(database_url)
+    again = Rig(clean_url)
     if same_run:
         again.round(run="first", plan=plan)
     else:
@@ -74,12 +74,12 @@ def test_a_crash_at_any_point_loses_nothing_and_leaves_nothing(
     assert again.count("lease", state="BUSY") == 0
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("point", ["resolve.stored", "files.deleted", "outcomes.recorded", "marks.removed"])
 def test_a_crash_during_the_last_look_loses_nothing_and_leaves_nothing(
-    database_url: str, tmp_path: Path, point: str
+    clean_url: str, tmp_path: Path, point: str
 ) -> None:
-    rig = Rig(database_url).instance()
+    rig = Rig(clean_url).instance()
     root = rig.local(tmp_path / "v")
     needed = _fill(rig, root)
     rig.round()
@@ -89,7 +89,7 @@ def test_a_crash_during_the_last_look_loses_nothing_and_leaves_nothing(
 
     with installed(CrashAt(point)), pytest.raises(Crash):
         rig.round()
-    again = Rig(database_url)
+    again = Rig(clean_url)
     again.later(61)
     again.round()
 
@@ -98,8 +98,8 @@ def test_a_crash_during_the_last_look_loses_nothing_and_leaves_nothing(
     assert again.count("mark_file") == 0
 
 
-def test_r42_a_claim_whose_reply_was_lost_is_adopted_and_finished(database_url: str, tmp_path: Path) -> None:
-    rig = Rig(database_url).instance()
+def test_r42_a_claim_whose_reply_was_lost_is_adopted_and_finished(clean_url: str, tmp_path: Path) -> None:
+    rig = Rig(clean_url).instance()
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")
     rig.mark("dropped", NewMark(id="t", vault="disk", keys=("a.dat",)))
@@ -109,7 +109,7 @@ def test_r42_a_claim_whose_reply_was_lost_is_adopted_and_finished(database_url: 
     assert rig.row("dropped", "t").state == "CLAIMED"
     assert listing(root) == {"a.dat": 10}
 
-    again = Rig(database_url)
+    again = Rig(clean_url)
     again.later(61)
     report = again.round()
 

@@ -2,22 +2,21 @@
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
 
-from sexton.contract import NewMark, undrop
+from sexton.contract import NewMark
 from sexton.errors import BadInput
 from sexton.storage.model import MARKER_KEY, VaultSpec
 from sexton.storage.port import VaultFault
-from tests.fault.conftest import Faulty
+from tests.fault.conftest import Faulty, backed_up_before_an_undrop
 from tests.rig import Rig, listing, put
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance().instance("other")
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}", look_seconds=2.6).instance().instance("other")
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])
@@ -160,19 +159,9 @@ def test_a_vault_needs_an_existing_bucket(faulty: Faulty) -> None:
 
 
 def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -> None:
-    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
-    root = rig.local(tmp_path / "v")
-    put(root, "a.dat")
-    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
-    rig.later(10_801)
-    backup = sqlite3.connect(tmp_path / "backup.db")
-    sqlite3.connect(tmp_path / "sexton.db").backup(backup)
-    backup.close()
-    with rig.db.write() as c:
-        undrop(c, "shop", "dropped", ["a"])
+    rig, restored, root = backed_up_before_an_undrop(tmp_path)
     rig.round()
 
-    restored = Rig(f"sqlite:///{tmp_path / 'backup.db'}")
     report = restored.round()
 
     assert listing(root) == {"a.dat": 10}
@@ -185,10 +174,7 @@ def test_of_a_database_and_its_clone_one_at_most_goes_on(tmp_path: Path) -> None
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     rig.local(tmp_path / "v")
     rig.round()
-    copy = sqlite3.connect(tmp_path / "clone.db")
-    sqlite3.connect(tmp_path / "sexton.db").backup(copy)
-    copy.close()
-    clone = Rig(f"sqlite:///{tmp_path / 'clone.db'}")
+    clone = rig.copy(tmp_path / "clone.db")
     clone.round()
     for one in (rig, clone):
         one.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))

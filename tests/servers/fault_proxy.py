@@ -11,16 +11,16 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-import boto3
-from botocore.config import Config
 from mypy_boto3_s3 import S3Client
+
+from tests.servers.s3 import client
 
 FOREVER = 2**62
 _NS = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -64,14 +64,7 @@ class FaultProxy:
 
     def __init__(self, upstream_url: str, access_key: str, secret_key: str) -> None:
         self.upstream = urlsplit(upstream_url).netloc
-        self.client: S3Client = boto3.client(
-            "s3",
-            endpoint_url=upstream_url,
-            region_name="us-east-1",
-            aws_access_key_id=access_key,
-            aws_secret_access_key=secret_key,
-            config=Config(s3={"addressing_style": "path"}),
-        )
+        self.client: S3Client = client(upstream_url, access_key, secret_key)
         self._lock = threading.Lock()
         self._log: list[Entry] = []
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
@@ -167,6 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
     disable_nagle_algorithm = True
     _upstream: http.client.HTTPConnection | None = None
+    _entry: Entry
 
     def _serve(self) -> None:
         started = time.monotonic()
@@ -177,35 +171,40 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(delay)
         if operation in self.proxy.ignores_etags:
             objects = [{name: value for name, value in o.items() if name != "ETag"} for o in objects]
-        status = self._answer(operation, fault, body, objects, quiet)
         keys = tuple(str(o["Key"]) for o in objects)
-        self.proxy.record(Entry(started, self.command, self.path, operation, keys, status))
+        self._entry = Entry(started, self.command, self.path, operation, keys, 0)
+        self._answer(operation, fault, body, objects, quiet)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve
 
     def _answer(
         self, operation: str, fault: _Fault | None, body: bytes, objects: list[dict[str, Any]], quiet: bool
-    ) -> int:
+    ) -> None:
         if fault is not None and fault.kind == "fail":
-            return self._reply(fault.status, _error_xml(fault.code), fault.headers)
+            self._reply(fault.status, _error_xml(fault.code), fault.headers)
+            return
         if fault is not None and fault.kind == "answer":
-            return self._reply(200, fault.body)
+            self._reply(200, fault.body)
+            return
         if fault is not None and fault.kind == "reset" and not fault.after:
-            return self._reset()
+            self._reset()
+            return
         failing = self.proxy.take_keys([str(o["Key"]) for o in objects])
         deaf = operation in self.proxy.ignores_etags
         if deaf and operation == "DeleteObject" and self.headers.get("If-Match"):
             bucket, key = unquote(urlsplit(self.path).path).strip("/").split("/", 1)
             self.proxy.client.delete_object(Bucket=bucket, Key=key)
-            return self._reply(204, b"")
+            self._reply(204, b"")
+            return
         if failing or (deaf and objects):
             reply = self._delete_rest(objects, quiet, failing)
             status, headers, content = 200, [("Content-Type", "application/xml")], reply
         else:
             status, headers, content = self._forward(body)
         if fault is not None and fault.kind == "reset":
-            return self._reset()
-        return self._reply(status, content, headers, cut=fault is not None and fault.kind == "truncate")
+            self._reset()
+            return
+        self._reply(status, content, headers, cut=fault is not None and fault.kind == "truncate")
 
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         for connection in (self._upstream, None):  # a kept connection may have been closed meanwhile
@@ -247,7 +246,9 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         return f'<?xml version="1.0"?>\n<DeleteResult xmlns="{_NS}">{"".join(entries)}</DeleteResult>'.encode()
 
-    def _reply(self, status: int, body: bytes, headers: Sequence[tuple[str, str]] = (), *, cut: bool = False) -> int:
+    def _reply(self, status: int, body: bytes, headers: Sequence[tuple[str, str]] = (), *, cut: bool = False) -> None:
+        # Before the client knows: it may ask for the log as soon as it has its answer.
+        self.proxy.record(replace(self._entry, status=status))
         self.send_response_only(status)
         for name, value in headers:
             self.send_header(name, value)
@@ -258,15 +259,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body[: len(body) // 2] if cut else body)
-        return status
 
-    def _reset(self) -> int:
+    def _reset(self) -> None:
+        self.proxy.record(self._entry)
         # Linger of 0 s makes close() send RST instead of FIN.
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RD)
         self.connection.close()
-        return 0
 
     def finish(self) -> None:
         if self._upstream is not None:

@@ -86,3 +86,23 @@ class Cluster:
             except subprocess.CalledProcessError as e:
                 said.seek(0)
                 raise RuntimeError(f"{e}: {said.read()}") from e
+
+
+_EMPTY = """
+SET session_replication_role = replica;
+DO $$ DECLARE its record; BEGIN
+    FOR its IN SELECT schemaname, tablename FROM pg_tables
+        WHERE schemaname IN ('sexton', 'sexton_catalog') AND tablename <> 'alembic_version'
+    LOOP EXECUTE format('DELETE FROM %I.%I', its.schemaname, its.tablename); END LOOP;
+END $$;
+DROP SCHEMA IF EXISTS public CASCADE;
+CREATE SCHEMA public;
+INSERT INTO sexton.instance_guard VALUES ('*', 0);
+"""
+
+
+def empty(url: str, deployment: str) -> None:
+    """Take every row out of a database with Sexton's schema, and what tests made in ``public``."""
+    with psycopg.connect(url.replace("+psycopg", "")) as c:
+        c.execute(_EMPTY.encode())
+        c.execute("INSERT INTO sexton.clock (one, deployment) VALUES (true, %s)", (deployment,))

@@ -3,13 +3,28 @@
 import os
 import secrets
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import boto3
+from botocore.config import Config
 from mypy_boto3_s3 import S3Client
 
 from sexton.embedded.ports import Ports
 from sexton.embedded.s3 import S3Server
+
+
+@cache
+def client(endpoint_url: str, access_key: str, secret_key: str) -> S3Client:
+    """Make a client once for each server: that costs more than what most tests ask of it."""
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint_url,
+        region_name="us-east-1",
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        config=Config(s3={"addressing_style": "path"}),
+    )
 
 
 @dataclass
@@ -26,13 +41,7 @@ class RunningS3:
 
     def client(self) -> S3Client:
         """An S3 client of this server."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint_url,
-            region_name="us-east-1",
-            aws_access_key_id=self.access_key,
-            aws_secret_access_key=self.secret_key,
-        )
+        return client(self.endpoint_url, self.access_key, self.secret_key)
 
     def create_bucket(self) -> str:
         """A fresh bucket; its name."""

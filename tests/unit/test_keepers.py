@@ -21,6 +21,8 @@ from sexton.recycle.keepers import Keeper, keeper
         ("in use: its load is being committed", "in_use"),
         ("approval of plan 12", "approval"),
         ("limit of 24 hours", "limit"),
+        ("protection copy-7", "protection"),
+        ("unreadable protection copy-7: the filter's checksum is wrong", "protection_unreadable"),
         ("its children", "waits"),
         ("its rowset r7", "waits"),
         ("a mark below it", "waits"),
@@ -40,6 +42,8 @@ def test_a_keeper_is_one_of_few_classes(name: str, found: str) -> None:
     [
         ("vault cold: UNREACHABLE", True),
         ("owner: no answer", True),
+        ("unreadable protection copy-7: the filter's checksum is wrong", True),
+        ("protection copy-7", False),
         ("vault cold: NOT_LISTED", False),
         ("owner's transaction", False),
         ("approval of plan 12", False),

@@ -82,7 +82,8 @@ def test_a_store_that_needs_10_s_for_a_full_page_is_asked_for_less_at_once_until
     world.run(FIVE_MINUTES)
 
     lost = [at for at, outcome, _ in world.store.requests if outcome == "lost"]
-    assert len(lost) <= policy.FIRST_REQUESTS
+    # What was sent before the first was lost: the first window, and what a slow answer makes of it.
+    assert len(lost) <= 1.25 * policy.FIRST_REQUESTS
     assert max(lost, default=0.0) < 30
     assert world.store.rate(60, FIVE_MINUTES) >= 80
 

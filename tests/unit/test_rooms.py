@@ -21,7 +21,10 @@ SQL = (
         "sexton/owner/sql.py",
     ),
     *("sexton/owner/race.py", "sexton/db/*.py", "sexton/registry/*.py"),
-    *(f"sexton/marks/{n}.py" for n in ("__init__", "batches", "claim", "fence", "fencing", "holders", "quarantine")),
+    *(
+        f"sexton/marks/{n}.py"
+        for n in ("__init__", "batches", "claim", "fence", "fencing", "holders", "quarantine", "protected")
+    ),
     *(f"sexton/marks/{n}.py" for n in ("remove", "resolve", "rows", "tally")),
     *(
         f"sexton/recycle/{n}.py"
@@ -38,15 +41,16 @@ SQL = (
             "why_kept",
         )
     ),
-    "sexton/holds.py",
+    *("sexton/holds.py", "sexton/access/calls.py", "sexton/protection/rows.py"),
+    *("sexton/protection/lifetimes.py", "sexton/protection/covering.py", "sexton/protection/under_way.py"),
     "sexton/catalog/*.py",
 )
 PURE = (
     *("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py", "sexton/terms.py"),
-    *(f"sexton/recycle/{n}.py" for n in ("estimate", "keepers", "ledger", "limits")),
-    "sexton/catalog/layout.py",
+    *(f"sexton/recycle/{n}.py" for n in ("estimate", "keepers", "ledger", "limits", "shown")),
+    *("sexton/catalog/layout.py", "sexton/protection/filter.py"),
 )
-ENTRANCES = ("sexton/cli/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py")
+ENTRANCES = ("sexton/cli/*.py", "sexton/api/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py", "sexton/desk.py")
 
 ONLY_IN: dict[str, Sequence[str]] = {
     "boto3": ("sexton/storage/*.py",),
@@ -56,23 +60,34 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "psycopg": SQL,
     "pyspark": (),
     "confluent_kafka": (),
-    "httpx": (),
+    "httpx": ("sexton/client/*.py",),
+    "tenacity": ("sexton/client/*.py",),
+    "fastapi": ("sexton/api/*.py",),
+    "starlette": ("sexton/api/*.py",),
+    "uvicorn": ("sexton/api/*.py",),
     "temporalio": ("workflows/*.py", "activities/*.py", "worker.py", *ENTRANCES),
     "typer": ("sexton/cli/*.py",),
     "activities": ("workflows/*.py", "activities/*.py", "worker.py"),
     "workflows": ("workflows/*.py", "worker.py", *ENTRANCES),
     "config": ("config/*.py", "worker.py", *ENTRANCES),
-    "prometheus_client": ("sexton/metrics/*.py",),
+    "prometheus_client": ("sexton/metrics/*.py", "sexton/api/*.py"),
     "pyarrow": ("sexton/audit/*.py",),
     "worker": (),
     "sexton.cli": ("sexton/cli/*.py", "worker.py"),
+    "sexton.api": ("sexton/api/*.py", "sexton/cli/api.py", "sexton/client/*.py"),
     "sexton.embedded": ENTRANCES,
 }
 """Package → the rooms that may import it; every other product file may not."""
 
 VALUES = (
     *("sexton.errors", "sexton.message", "sexton.recycle.keepers", "sexton.recycle.ledger", "sexton.catalog.layout"),
-    *("sexton.*.model", "sexton.*.policy"),
+    *(
+        "sexton.access.errors",
+        "sexton.protection.errors",
+        "sexton.protection.filter",
+        "sexton.*.model",
+        "sexton.*.policy",
+    ),
 )
 PORTS = (*VALUES, "sexton.*.port")
 ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {

@@ -80,6 +80,7 @@ async def test_a_paused_round_holds_no_lease_and_deletes_nothing_until_it_is_res
         await handle.signal("pause")
         await handle.signal("pause")
         paused = await served.until(handle, lambda p: p.doing == "PAUSED")
+        await served.waits(shop)
         left = listing(root)
         await asyncio.sleep(1)
         still = listing(root)
@@ -123,6 +124,7 @@ async def test_retry_breaks_a_backoff_in_which_no_lease_is_held(served: Served, 
     with installed(failing(broken)):
         handle = await served.start(shop)
         waiting = await served.until(handle, lambda p: p.doing == "BACKING_OFF")
+        await served.waits(shop)
         busy = served.rig.count("lease", instance=shop, state="BUSY")
         broken.clear()
         await handle.signal("retry")
@@ -177,6 +179,30 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
     assert round_.report is not None
     assert (round_.report.state, round_.waiting) == ("CANCELLED", None)
     assert len(listing(root)) == 10
+
+
+async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applied_again(
+    served: Served, shop: str, tmp_path: Path
+) -> None:
+    root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
+    fill(served.rig, root, shop, 10)
+    plan = served.rig.plan(shop).id
+    somebody = served.rig.leases.acquire(shop, "recycle", "somebody")
+
+    handle = await served.start(shop, plan)
+    await served.waits(shop)
+    served.rig.controls.put(Kind.STOP, shop, "a test", "the tester")
+    with pytest.raises(WorkflowFailureError) as refused:
+        await handle.result()
+
+    assert "stopped by the tester: a test" in str(refused.value.cause.cause)  # type: ignore[union-attr]
+    (round_,) = served.rig.rounds.rounds(shop)
+    assert round_.report is not None
+    assert "ended before it had a lease" in round_.report.error
+    served.rig.controls.remove(Kind.STOP, shop)
+    served.rig.leases.free(somebody)
+    assert (await served.round(shop, plan)).removed == 10
+    assert listing(root) == {}
 
 
 async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(

@@ -25,9 +25,9 @@ SITES = [f"site{n}" for n in range(60)]
 
 
 @pytest.fixture
-def shop(url: str) -> Iterator[Limited]:
+def shop(clean_url: str) -> Iterator[Limited]:
     """An instance of which 50 objects may go in a day unasked."""
-    made = Limited(url).instance()
+    made = Limited(clean_url).instance()
     made.policy = limited(objects=50)
     yield made
     made.db.close()
@@ -155,8 +155,8 @@ def test_atlassian_2022_an_id_of_another_kind_or_instance_takes_nothing_back_and
 
 
 @pytest.fixture
-def catalog(url: str, tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(url).opened()
+def catalog(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(clean_url).opened()
     made.local(tmp_path / "disk")
     yield made
     made.away()

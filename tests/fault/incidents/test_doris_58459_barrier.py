@@ -22,9 +22,14 @@ STATEMENTS = 90
 """More than a round's owner executes before the claim; those that never come are left out."""
 
 
+def turns(shop: Shop) -> range:
+    """Return at which statements to commit: one database has the odd ones, the other the even ones."""
+    return range(1 if shop.db.dialect == "sqlite" else 2, STATEMENTS, 2)
+
+
 @pytest.fixture
-def shop(url: str, tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(url).opened()
+def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(clean_url).opened()
     made.local(tmp_path / "disk")
     yield made
     made.away()
@@ -91,7 +96,7 @@ def test_doris_58459_a_load_that_commits_during_the_barrier_is_kept_whole_or_ref
     [tablet] = shop.table()
     outcomes = set()
     kept: set[str] = set()
-    for n in range(1, STATEMENTS):
+    for n in turns(shop):
         committer, txn, rowset = race(shop, tablet, n)
         if not committer.came:
             break
@@ -115,7 +120,7 @@ def test_doris_58459_a_load_that_commits_during_the_barrier_is_kept_whole_or_ref
 def test_doris_58459_a_load_between_its_phases_is_kept_and_can_be_committed_after_a_refusal(shop: Shop) -> None:
     [tablet] = shop.table()
     kept: set[str] = set()
-    for n in range(1, STATEMENTS):
+    for n in turns(shop):
         committer, txn, rowset = race(shop, tablet, n, precommitted=True)
         kept |= set(shop.keys(rowset))
         if committer.refused is not None or not committer.came:

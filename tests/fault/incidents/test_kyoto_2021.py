@@ -89,7 +89,7 @@ def contents(rig: Rig) -> dict[str, Sequence[object]]:
         return {t.name: sorted(map(repr, c.execute(select(t)))) for t in rig.db.t.all()}
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)  # words, not SQL, decide
+@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # words, not SQL, decide
 def test_kyoto_2021_no_command_takes_an_empty_word_for_everything(
     cold: Faulty, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,9 +194,9 @@ def test_kyoto_2021_what_lies_above_something_live_is_kept_where_the_owner_shows
 
 
 def test_kyoto_2021_a_drop_of_everything_waits_for_a_person_who_can_still_take_it_back(
-    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    clean_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shop = Limited(url).instance()
+    shop = Limited(clean_url).instance()
     shop.policy = limited(objects=50)
     root = shop.local(tmp_path / "v")
     for n in range(60):

@@ -35,8 +35,8 @@ def settings(retention: int) -> Policy:
 
 
 @pytest.fixture
-def shop(url: str) -> Iterator[Limited]:
-    made = Limited(url).instance()
+def shop(clean_url: str) -> Iterator[Limited]:
+    made = Limited(clean_url).instance()
     made.policy = settings(LONG)
     yield made
     made.db.close()
@@ -151,9 +151,9 @@ def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop
 
 
 def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_a_person_agrees(
-    url: str, tmp_path: Path
+    clean_url: str, tmp_path: Path
 ) -> None:
-    shop = Shop(url).opened()
+    shop = Shop(clean_url).opened()
     shop.local(tmp_path / "disk")
     shop.policy = settings(LONG)
     tablets = shop.table(tablets=2, partitions=["p1", "p2"])

@@ -59,7 +59,7 @@ def worker(url: str, endpoint: str) -> Rig:
 
 def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
-    found = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, last_round=rig.registry.last_round)
+    found = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
     rig.sweeper = Sweeper(rig.marks, found, threads, Small())
     rig.recycler = Recycler(rig.marks, rig.leases, rig.controls, found, rig.owner, rig.sweeper, rig.told)
 
@@ -117,11 +117,13 @@ def working(workers: list[Rig], store: FaultProxy) -> Iterator[Sequence[Future[N
             one.result()
 
 
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)  # SQLite has one writer, so workers take turns anyway
+@pytest.mark.parametrize(
+    "clean_url", ["postgresql"], indirect=True
+)  # SQLite has one writer, so workers take turns anyway
 def test_mimir_2560_nine_tenants_have_their_turns_beside_one_whose_store_is_slow(
-    url: str, tmp_path: Path, store: FaultProxy, bucket: str
+    clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
-    workers = [worker(url, store.url) for _ in range(SLOTS)]
+    workers = [worker(clean_url, store.url) for _ in range(SLOTS)]
     rig = workers[0]
     backlog(rig, bucket, pages=30)
     for tenant in TENANTS:
@@ -157,9 +159,9 @@ def test_mimir_2560_nine_tenants_have_their_turns_beside_one_whose_store_is_slow
 
 
 def test_mimir_2560_rounds_of_one_process_share_its_threads_with_one_whose_store_is_slow(
-    url: str, tmp_path: Path, store: FaultProxy, bucket: str
+    clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
-    rig = worker(url, store.url)
+    rig = worker(clean_url, store.url)
     in_process(rig, threads=2)
     backlog(rig, bucket, pages=30)
     for tenant in TENANTS[:2]:

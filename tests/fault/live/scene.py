@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -18,11 +17,11 @@ from temporalio.worker import Worker
 
 import worker as composition
 from config.settings import Settings
-from sexton.embedded.child import Child
 from sexton.recycle.model import RecycleRequest, RoundReport
 from tests.fault.live.store import Bucket
 from tests.rig import DEPLOYMENT, Rig
 from tests.servers.fault_proxy import FaultProxy
+from tests.servers.forked import Forked
 from workflows import ids
 
 ROOT = Path(__file__).parents[3]
@@ -39,24 +38,22 @@ async def until(what: str, happened: Callable[[], object], seconds: float = 60) 
     return time.monotonic() - began
 
 
-class WorkerProcess(Child):
+class WorkerProcess(Forked):
     """``python -m worker`` of one deployment, or the one that dies at a crash point."""
 
     def __init__(self, name: str, home: Path, env: dict[str, str], dies_at: str | None) -> None:
-        what = ["tests.fault.live.dying_worker", dies_at] if dies_at else ["worker"]
-        super().__init__(name, [sys.executable, "-m", *what], home, env)
+        module, *arguments = ("tests.fault.live.dying_worker", dies_at) if dies_at else ("worker",)
+        super().__init__(name, module, arguments, home, env)
 
     async def serve(self) -> None:
         """Start it and wait until it polls."""
         await asyncio.to_thread(self.start, lambda: "is polling" in self.log.read_text(), 60)
 
     def freeze(self) -> None:
-        assert self.pid is not None
-        os.kill(self.pid, signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        assert self.pid is not None
-        os.kill(self.pid, signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
 
 class Scene:

@@ -1,0 +1,1 @@
+"""The HTTP API and its clients, over real sockets."""

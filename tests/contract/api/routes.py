@@ -1,0 +1,44 @@
+"""Every route that needs a token: how it is called, and the scopes that may."""
+
+from typing import NamedTuple
+
+
+class Route(NamedTuple):
+    """One route, with a body that fits. ``needs``: the least scope of read, operate and admin."""
+
+    method: str
+    path: str
+    needs: str
+    body: object = None
+    of_job: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+I = "/v1/instances/shop"  # noqa: E741
+REASON = {"reason": "the test"}
+ROUTES = (
+    Route("GET", "/metrics", "read"),
+    Route("GET", "/v1/status", "read"),
+    Route("GET", "/v1/why?key=data/a.dat", "read"),
+    Route("GET", "/v1/plans/1", "read"),
+    Route("GET", f"{I}/protections", "read"),
+    Route("GET", f"{I}/protections/copy:1", "read", of_job=True),
+    Route("POST", "/v1/stop", "operate", REASON),
+    Route("POST", "/v1/start", "operate"),
+    Route("POST", f"{I}/stop", "operate", REASON),
+    Route("POST", f"{I}/start", "operate"),
+    Route("POST", f"{I}/plans", "operate"),
+    Route("POST", "/v1/plans/1/apply", "operate"),
+    Route("PUT", f"{I}/watermark", "operate", {"value": 7}),
+    Route(
+        "POST", f"{I}/protections", "operate", {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}, True
+    ),
+    Route("PUT", f"{I}/protections/copy:1/chunks/0", "operate", {"objects": ["disk/data/a.dat"]}, True),
+    Route("POST", f"{I}/protections/copy:1/seal", "operate", {}, True),
+    Route("PATCH", f"{I}/protections/copy:1", "operate", {}, True),
+    Route("POST", f"{I}/protections/copy:1/finish", "operate", None, True),
+    Route("POST", f"{I}/protections/copy:1/release", "admin", REASON, True),
+)

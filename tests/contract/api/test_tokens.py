@@ -1,0 +1,132 @@
+"""Every route refuses whoever has no right to it; a token is shown once and ends when it should."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from sexton.access import policy
+from sexton.access.calls import CallStore
+from tests.contract.api.conftest import Ask
+from tests.contract.api.routes import ROUTES, Route
+from tests.rig import Rig
+from tests.servers.api import Api
+
+LADDER = ("read", "operate", "admin")
+
+
+@pytest.fixture
+def http(api: Api) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=api.url) as http:
+        yield http
+
+
+def send(http: httpx.Client, route: Route, authorization: str | None) -> httpx.Response:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    return http.request(route.method, route.path, json=route.body, headers=headers)
+
+
+def test_the_table_has_every_route(api: Api) -> None:
+    there = {
+        (method.upper(), path)
+        for path, methods in api.app.openapi()["paths"].items()
+        for method in methods
+        if path != "/healthz"
+    }
+    plain = {
+        (r.method, r.path.partition("?")[0].replace("/shop", "/{instance}").replace("/copy:1", "/{job}"))
+        for r in ROUTES
+    }
+    named = {(m, p.replace("/plans/1", "/plans/{plan}").replace("/chunks/0", "/chunks/{number}")) for m, p in plain}
+
+    assert named == there
+
+
+def test_nobody_comes_in_without_a_token_that_counts(http: httpx.Client, api: Api, rig: Rig) -> None:
+    good = api.token("admin")
+    id_, secret = policy.presented(f"Bearer {good}")
+    other = policy.presented(f"Bearer {api.token('admin')}").secret
+    api.tokens.revoke(policy.presented(f"Bearer {(revoked := api.token('admin'))}").id, "test")
+    bad = [None, "", "Bearer", f"Basic {good}", f"Bearer {good}x", f"Bearer {good[:-1]}", f"Bearer {secret}"]
+    bad += [f"Bearer {policy.written(id_, other)}", f"Bearer {policy.written('0' * 12, secret)}", f"Bearer {revoked}"]
+    # Each route meets a few of them, the first all.
+    few = [None, f"Bearer {policy.written(id_, other)}", f"Bearer {revoked}"]
+    answers = {(r.name, given): send(http, r, given) for r in ROUTES for given in (bad if r is ROUTES[0] else few)}
+    rig.later(86_400)
+    answers |= {(r.name, "expired"): send(http, r, f"Bearer {good}") for r in ROUTES}
+
+    assert {asked for asked, a in answers.items() if a.status_code != 401} == set()
+    assert {a.headers["content-type"] for a in answers.values()} == {"application/problem+json"}
+    assert {a.json()["code"] for a in answers.values()} == {"UNAUTHENTICATED"}
+    assert not [a for a in answers.values() if secret in a.text or other in a.text]
+
+
+def test_a_token_of_another_scope_is_refused(http: httpx.Client, api: Api) -> None:
+    others = [*LADDER, "node:n1", "sync:cop"]  # not sync:copy
+    tokens = {scope: f"Bearer {api.token(scope)}" for scope in others}
+
+    answers = {
+        (r.name, scope): send(http, r, token)
+        for r in ROUTES
+        for scope, token in tokens.items()
+        if scope not in LADDER[LADDER.index(r.needs) :]
+    }
+
+    assert {asked for asked, a in answers.items() if a.status_code != 403} == set()
+    assert {a.json()["code"] for a in answers.values()} == {"FORBIDDEN"}
+
+
+def test_what_the_scope_allows_is_let_in(http: httpx.Client, api: Api) -> None:
+    tokens = {scope: f"Bearer {api.token(scope)}" for scope in (*LADDER, "sync:copy")}
+
+    answers = {
+        (r.name, scope): send(http, r, tokens[scope])
+        for r in ROUTES
+        for scope in (*LADDER[LADDER.index(r.needs) :], *(["sync:copy"] if r.of_job else []))
+    }
+
+    assert {asked for asked, a in answers.items() if a.status_code in (401, 403, 405, 500)} == set()
+
+
+@pytest.mark.parametrize("text", ["", "root", "read:x", "sync", "sync:", "node:", "sync:a b", "sync:a:b", "Read"])
+def test_what_is_no_scope_is_refused(text: str) -> None:
+    with pytest.raises(policy.BadInput, match="is no scope"):
+        policy.scope(text)
+
+
+def test_health_needs_no_token_and_tells_nothing_else(http: httpx.Client) -> None:
+    assert (http.get("/healthz").status_code, http.get("/healthz").json()) == (200, {"status": "ok"})
+    assert {http.get(path).status_code for path in ("/", "/docs", "/redoc", "/v1/openapi.json", "/v1/nothing")} == {401}
+
+
+def test_the_database_has_no_secret(api: Api, rig: Rig) -> None:
+    secret = policy.presented(f"Bearer {api.token('read')}").secret
+    with rig.db.read() as c:
+        rows = [*c.execute(rig.db.t.token.select()), *c.execute(rig.db.t.call.select())]
+
+    assert rows
+    assert secret not in str(rows)
+
+
+def test_calls_that_change_something_are_written_down_with_their_end(ask: Ask, rig: Rig) -> None:
+    ask("POST", "/v1/instances/shop/stop", {"reason": "a restore"}, scope="operate")
+    ask("POST", "/v1/instances/shop/start", scope="sync:copy")
+    ask("POST", "/v1/instances/shop/protections/j/release", {"reason": "no more"})
+    ask("PUT", "/v1/instances/shop/watermark", {"value": 7}, scope="operate")
+
+    found = CallStore(rig.db).last(10)
+
+    told = [(c.action, c.instance, c.subject, c.outcome, c.reason) for c in reversed(found)]
+    assert told == [
+        ("stop", "shop", "", "ok", "a restore"),
+        ("start", "shop", "", "FORBIDDEN", ""),
+        ("release", "shop", "j", "NOT_FOUND", "no more"),
+        ("watermark", "shop", "7", "ok", ""),
+    ]
+    assert {c.source for c in found} == {"127.0.0.1"}
+    assert [c.who.partition(" ")[2].split(" ")[1] for c in reversed(found)] == [
+        "(operate)",
+        "(sync:copy)",
+        "(admin)",
+        "(operate)",
+    ]

@@ -1,0 +1,89 @@
+"""CockroachDB #103831: a protection that a dead job left behind kept garbage for months, and nobody saw it.
+
+Here a protection ends with its time, whoever died; its age is a metric with an alert, and the round that ends it says
+whose it was.
+"""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.protection.model import End, Item, Protection, State
+from sexton.protection.rows import digest
+from tests.rig import Rig, listing, put
+from tests.scrape import scrape
+
+HOUR, DAY = 3_600, 86_400
+RULES = Path(__file__).parents[3] / "config" / "prometheus" / "sexton.rules.yml"
+
+
+@pytest.fixture
+def root(rig: Rig, tmp_path: Path) -> Path:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/a.dat", 700)
+    rig.mark("dropped", NewMark(id="a", vault="disk", keys=("data/a.dat",), bytes=700))
+    rig.later(10_801)
+    return root
+
+
+def left_behind(rig: Rig, **more: object) -> None:
+    items = [Item("disk", "data/a.dat")]
+    wanted = Protection(instance="shop", job="copy:7", owner="ada", digest=digest(items), **more)
+    rig.registrar.whole(wanted, items, HOUR)
+
+
+def test_cockroachdb_103831_what_a_dead_job_protects_is_seen_and_goes_when_its_time_is_over(
+    rig: Rig, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    left_behind(rig)
+    during = rig.round()
+    rig.later(HOUR - 60)
+    young = scrape(rig)
+    kept = listing(root)
+    rig.later(61)
+    with caplog.at_level(logging.WARNING):
+        after = rig.round()
+    old = scrape(rig)
+
+    assert (during.held, during.protected_bytes) == ({"protection copy:7": 1}, 700)
+    assert kept == {"data/a.dat": 700}
+    assert young("sexton_protections", instance_id="shop") == 1
+    assert young("sexton_last_round_protected_bytes", instance_id="shop") == 700
+    assert (young("sexton_oldest_protection_age_seconds", instance_id="shop") or 0) >= HOUR - 60
+    assert (after.removed, listing(root)) == (1, {})
+    assert "copy:7 of shop, owner ada" in caplog.text
+    assert old("sexton_protections", instance_id="shop") == 0
+    assert old("sexton_protections_ended_total", instance_id="shop", why=str(End.OVERDUE)) == 1
+
+
+@pytest.mark.parametrize(("watermark", "why"), [(None, End.NO_WATERMARK), (5, End.TOO_LONG)])
+def test_cockroachdb_103831_a_finished_one_waits_for_no_watermark_for_ever(
+    rig: Rig, root: Path, watermark: int | None, why: End
+) -> None:
+    left_behind(rig, valid_ts=5)
+    if watermark is not None:
+        rig.protections.watermark("shop", watermark)
+    assert rig.protections.finish("shop", "copy:7").state is State.SOFT
+    if watermark is not None:
+        rig.round()
+        assert listing(root) == {"data/a.dat": 700}
+        rig.later(DAY + 1)
+    soft = scrape(rig)
+    rig.round()
+
+    assert soft("sexton_soft_protections", instance_id="shop") == 1
+    assert listing(root) == {}
+    assert scrape(rig)("sexton_protections_ended_total", instance_id="shop", why=str(why)) == 1
+
+
+def test_cockroachdb_103831_somebody_is_told(rig: Rig) -> None:
+    rules = RULES.read_text()
+
+    for alert, metric in (
+        ("SextonProtectionOld", "sexton_oldest_protection_age_seconds"),
+        ("SextonProtectionLost", 'sexton_protections_ended_total{why="OVERDUE"}'),
+    ):
+        rule = rules.partition(f"- alert: {alert}\n")[2].partition("- alert:")[0]
+        assert metric in rule

@@ -1,0 +1,47 @@
+"""The API over a rig's database, on a free port, in threads of this process."""
+
+import threading
+import time
+from typing import Self
+
+import uvicorn
+
+from config.settings import Settings
+from sexton.access import policy
+from sexton.access.store import TokenStore
+from sexton.api.app import create
+from tests.rig import DEPLOYMENT, Rig
+
+
+class Api:
+    """A running server; its address and tokens of it."""
+
+    def __init__(self, rig: Rig, **given: object) -> None:
+        settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **given)
+        self.app = create(settings, rig.db)
+        self.tokens = TokenStore(rig.db)
+        config = uvicorn.Config(self.app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+        self._server, self._socket = uvicorn.Server(config), config.bind_socket()
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def token(self, scope: str, days: int = 1) -> str:
+        """Return a new token of a scope."""
+        return self.tokens.create(policy.scope(scope), days, "test")[1]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        until = time.monotonic() + 30
+        while not self._server.started:
+            assert self._thread.is_alive()
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(20)
+        assert not self._thread.is_alive()

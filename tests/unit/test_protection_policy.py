@@ -1,0 +1,141 @@
+"""How long a protection keeps, what it covers, what names mean: P07-P11 and P21 as values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, NotFound, ProtectionError, SoftDeleted
+from sexton.protection.model import End, Item, Protection, State, Terms
+from sexton.protection.policy import canonical, cover, ended, expiry, renewed
+from sexton.storage.model import VaultSpec
+
+TERMS = Terms()
+NOW = 1_000_000
+VAULTS = {
+    "cold": VaultSpec(instance="shop", name="cold", kind="s3", location="b", prefix="wh/"),
+    "deep": VaultSpec(instance="shop", name="deep", kind="s3", location="b", prefix="wh/deep/"),
+    "disk": VaultSpec(instance="shop", name="disk", kind="local", location="/srv/v"),
+}
+
+
+def protection(state: State = State.ACTIVE, **more: int) -> Protection:
+    values = {"registered_at": NOW, "expires_at": NOW + 1_200_000} | more
+    return Protection(instance="shop", job="j", owner="o", state=state, **values)
+
+
+def test_the_codes_are_those_of_matrixone() -> None:
+    codes = {e.code: e.name for e in (GcIsRunning, NotFound, Exists, MaxCount, SoftDeleted, Invalid)}
+
+    assert codes == {
+        20642: "GC_IS_RUNNING",
+        20643: "NOT_FOUND",
+        20644: "EXISTS",
+        20645: "MAX_COUNT",
+        20646: "SOFT_DELETED",
+        20647: "INVALID",
+    }
+    assert all(issubclass(e, ProtectionError) for e in ProtectionError.__subclasses__())
+
+
+def test_a_protection_lasts_as_long_as_it_is_asked_for_and_no_longer_than_may_be() -> None:
+    assert expiry(NOW, None, TERMS) == NOW + 1_200_000
+    assert expiry(NOW, 86_400, TERMS) == NOW + 86_400_000
+    for seconds in (0, -1, 86_401):
+        with pytest.raises(Invalid, match="max_protection_seconds"):
+            expiry(NOW, seconds, TERMS)
+
+
+def test_p09_at_its_end_it_keeps_and_a_millisecond_later_it_is_reaped() -> None:
+    its = protection()
+
+    assert ended(its, its.expires_at, None, TERMS) is None
+    assert ended(its, its.expires_at + 1, None, TERMS) is End.OVERDUE
+    assert ended(protection(State.OPEN), its.expires_at + 1, None, TERMS) is End.OVERDUE
+
+
+def test_p07_a_finished_one_keeps_until_the_watermark_has_passed() -> None:
+    its = protection(State.SOFT, valid_ts=1_000, finished_at=NOW)
+
+    assert ended(its, NOW + 1, 1_000, TERMS) is None
+    assert ended(its, NOW + 1, 1_001, TERMS) is End.PASSED
+    assert ended(its, NOW + 86_400_000, 1_000, TERMS) is None
+    assert ended(its, NOW + 86_400_001, 1_000, TERMS) is End.TOO_LONG
+
+
+def test_a_finished_one_without_a_watermark_ends_with_the_next_round() -> None:
+    assert ended(protection(State.SOFT, valid_ts=1_000, finished_at=NOW), NOW, None, TERMS) is End.NO_WATERMARK
+    assert ended(protection(State.SOFT, finished_at=NOW), NOW, 7, TERMS) is End.NO_WATERMARK
+
+
+def test_p08_no_watermark_ends_an_active_one() -> None:
+    assert ended(protection(valid_ts=1_000), NOW, 1_000_000, TERMS) is None
+
+
+def test_p11_a_renewal_only_reaches_forwards() -> None:
+    its = protection()
+
+    assert renewed(its, NOW + 60_000, 1_200, TERMS) == NOW + 1_260_000
+    with pytest.raises(Invalid, match="1140 s earlier"):
+        renewed(its, NOW, 60, TERMS)
+    with pytest.raises(SoftDeleted):
+        renewed(protection(State.SOFT), NOW, 1_200, TERMS)
+
+
+def test_a_prefix_covers_what_begins_with_it_and_an_object_itself() -> None:
+    covered = cover([Item("cold", "data/t1/", prefix=True), Item("cold", "data/t2/a.dat"), Item("disk", "x")])
+
+    assert covered.covers("cold", "data/t1/a.dat")
+    assert covered.covers("cold", "data/t2/a.dat")
+    assert covered.covers("disk", "x")
+    assert not covered.covers("cold", "data/t2/b.dat")
+    assert not covered.covers("cold", "data/t2/a.dat.idx")
+    assert not covered.covers("cold", "data/t1")
+    assert not covered.covers("disk", "data/t1/a.dat")
+    assert not cover([]).covers("cold", "x")
+
+
+KEYS = st.text(alphabet="ab/é\U0001f600\uffff", min_size=1, max_size=6)
+
+
+ITEMS = st.builds(Item, st.sampled_from(["u", "v"]), KEYS, st.booleans())
+
+
+@given(st.lists(ITEMS, max_size=12), st.sampled_from(["u", "v"]), KEYS)
+def test_covering_means_to_be_one_of_them_or_to_begin_with_a_prefix(items: list[Item], vault: str, key: str) -> None:
+    plain = any(i.vault == vault and (key.startswith(i.key) if i.prefix else key == i.key) for i in items)
+
+    assert cover(items).covers(vault, key) is plain
+
+
+@pytest.mark.parametrize(
+    ("name", "means"),
+    [
+        ("cold/data/a.dat", ("cold", "data/a.dat")),
+        ("cold//data/a.dat", ("cold", "data/a.dat")),
+        ("s3://b/wh/data/a.dat", ("cold", "data/a.dat")),
+        ("s3a://b/wh/deep/a.dat", ("deep", "a.dat")),
+        ("file:///srv/v/data/a.dat", ("disk", "data/a.dat")),
+    ],
+)
+def test_p21_a_name_is_made_canonical(name: str, means: tuple[str, str]) -> None:
+    assert canonical(name, VAULTS) == (*means, False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "/", "data/a.dat", "cold", "cold/", "s3://other/wh/a", "s3://b/elsewhere/a", "gs://b/wh/a"),
+        *("file:///srv/v2/a", "cold/a//b", "cold/../a", "cold/_sexton/vault.json", "cold/a\0"),
+    ],
+)
+def test_p21_what_lies_nowhere_or_is_no_key_is_refused(name: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        canonical(name, VAULTS)
+
+    assert refused.value.code == 20647
+
+
+def test_a_prefix_need_not_end_with_a_separator_and_may_not_be_everything() -> None:
+    assert canonical("cold/data/t1", VAULTS, prefix=True) == ("cold", "data/t1", True)
+    with pytest.raises(Invalid):
+        canonical("cold/", VAULTS, prefix=True)
