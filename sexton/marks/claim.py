@@ -45,6 +45,7 @@ class Claims:
         cutoff: int,
         terms: Mapping[Ref, Terms] = MappingProxyType({}),
         allowance: int | None = None,
+        beyond: int | None = None,
     ) -> Claimed:
         """Claim at most ``CHUNK_MARKS`` marks; files of the rest are dropped.
 
@@ -54,6 +55,7 @@ class Claims:
             cutoff: the plan's; what is younger is left alone.
             terms: more about some of them.
             allowance: how many objects may be claimed within 24 hours under a limit; None: no limit.
+            beyond: a number that all stored files of the marks are above, where that is known: they are found sooner.
 
         Raises:
             LeaseLost: the lease expired, or a newer epoch or attempt works here.
@@ -64,7 +66,7 @@ class Claims:
             raise ValueError(f"{len(refs)} marks in one claim; at most {CHUNK_MARKS}")
         db, mark, file, instance = self._db, self._db.t.mark, self._db.t.mark_file, self._db.t.instance
         # Long before the guard is held; what is registered meanwhile is asked about again.
-        asked = self._protections.ask(hand, [*refs, *(c for t in terms.values() for c in t.below or ())])
+        asked = self._protections.ask(hand, [*refs, *(c for t in terms.values() for c in t.below or ())], beyond)
         reached("claim.asked")
         with deciding(db, hand.instance) as c:
             reached("claim.guarded")

@@ -93,9 +93,18 @@ class Marks(Protocol):
         ...
 
     def claim(
-        self, hand: Hand, refs: Sequence[Ref], cutoff: int, terms: Mapping[Ref, Terms], allowance: int | None
+        self,
+        hand: Hand,
+        refs: Sequence[Ref],
+        cutoff: int,
+        terms: Mapping[Ref, Terms],
+        allowance: int | None,
+        beyond: int | None,
     ) -> Claimed:
-        """Claim at most ``CHUNK_MARKS`` marks under the guard, re-checking everything; drop the files of the rest."""
+        """Claim at most ``CHUNK_MARKS`` marks under the guard, re-checking everything; drop the files of the rest.
+
+        ``beyond``: a number that all their stored files are above.
+        """
         ...
 
     def fence(self, hand: Hand, refs: Collection[Ref]) -> frozenset[Ref]:

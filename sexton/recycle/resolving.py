@@ -38,8 +38,8 @@ class Chunk:
     """What resolving a chunk gave."""
 
     def __init__(self, last: int = 0) -> None:
-        """``last``: the number of the last file that is stored."""
-        self.last = last
+        """``last``: the number of the last file that is stored; those of the chunk are numbered beyond it."""
+        self.first = self.last = last
         self.buffer: list[File] = []
         """Files that are listed and not stored yet."""
         self.seen = 0

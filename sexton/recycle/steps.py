@@ -275,7 +275,7 @@ class Recycler:
             return []
         holding.prove()
         try:
-            result = self._marks.claim(hand, chunk.refs, order.cutoff, chunk.terms, order.allowance)
+            result = self._marks.claim(hand, chunk.refs, order.cutoff, chunk.terms, order.allowance, chunk.first)
         except GuardBusy:
             self._keep(hand, chunk, set(chunk.refs), OWNER_BUSY)
             return []
