@@ -6,7 +6,7 @@ A call is written down before it is done: one that cannot be written down is not
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from sexton.access.model import DONE, Call
 from sexton.db.engine import Database
@@ -14,6 +14,8 @@ from sexton.errors import code_of
 
 TEXT_CHARACTERS = 500
 """What is remembered of any one text of a call."""
+KEPT_MS = 400 * 86_400_000
+FORGOTTEN_AT_ONCE = 10_000
 
 
 class CallStore:
@@ -44,6 +46,15 @@ class CallStore:
             wanted = wanted.where(t.c.instance == instance)
         with self._db.read() as c:
             return [Call(**r._mapping) for r in c.execute(wanted)]
+
+    def forget(self) -> int:
+        """Remove what is older than 400 days, some thousands at a time; return how many."""
+        t = self._db.t.call
+        with self._db.write() as c:
+            # In the order they were written: the first that is young enough ends the look.
+            oldest = select(t.c.id, t.c.at).order_by(t.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
+            over = select(oldest.c.id).where(oldest.c.at < self._db.now(c) - KEPT_MS)
+            return c.execute(delete(t).where(t.c.id.in_(over))).rowcount
 
     def _end(self, call: int, outcome: str) -> None:
         t = self._db.t.call

@@ -12,6 +12,7 @@ from config.sources import load_home_env
 from sexton.cli import (
     api,
     audit,
+    calls,
     contract,
     control,
     doctor,
@@ -57,6 +58,7 @@ app.command("apply")(plan.apply)
 app.command("enable")(instance.enable)
 app.command("why")(why.why)
 app.command("audit")(audit.audit)
+app.command("calls")(calls.calls)
 app.command("undelete")(undelete.undelete)
 app.command("stop")(control.stop)
 app.command("start")(control.start)

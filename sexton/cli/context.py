@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+import socket
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -42,6 +43,19 @@ def opened() -> Iterator[tuple["Settings", "Database"]]:
         yield settings, db
     finally:
         db.close()
+
+
+def recorded(
+    db: "Database", action: str, instance: str = "", subject: str = "", reason: str = ""
+) -> AbstractContextManager[None]:
+    """Write down what is about to be done, by whom, and how it ended: see ``sexton calls``."""
+    from sexton.access.calls import CallStore
+    from sexton.access.model import Call
+    from sexton.control.store import whoami
+
+    source = f"cli@{socket.gethostname()}"
+    called = Call(who=whoami(), source=source, action=action, instance=instance, subject=subject, reason=reason)
+    return CallStore(db).recorded(called)
 
 
 def controls(settings: "Settings", db: "Database") -> "ControlStore":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.cli.context import Json, WrongUsage, controls, opened, said
+from sexton.cli.context import Json, WrongUsage, controls, opened, recorded, said
 from sexton.cli.output import dump, show, stamp
 from sexton.control.model import ALL, Kind
 
@@ -64,7 +64,7 @@ def stop(
     Example: sexton stop shop --reason 'restoring a backup'
     """
     name, reason = _name(instance, everything), said(reason)
-    with opened() as (settings, db):
+    with opened() as (settings, db), recorded(db, "stop", name, reason=reason):
         controls(settings, db).put(Kind.STOP, name, reason)
     what, start = ("every instance", "--all") if everything else (name, name)
     typer.echo(f"{what} is stopped, {WITHIN}: nothing more is claimed or deleted")
@@ -82,7 +82,8 @@ def start(instance: Instance = None, everything: All = False) -> None:
     with opened() as (settings, db):
         names = [i.id for i in Registry(db).instances()] if everything else [Registry(db).instance(name).id]
         store = controls(settings, db)
-        was = store.remove(Kind.STOP, name)
+        with recorded(db, "start", name):
+            was = store.remove(Kind.STOP, name)
         with db.read() as c:
             still = {i: halt for i in names if (halt := store.halt(c, i)) is not None}
     what = "everything" if everything else name
@@ -122,7 +123,7 @@ def add(which: List, name: Name, reason: Annotated[str, typer.Option(help="Why."
 
     Example: sexton lists add windows 'mon-fri 22:00-06:00 Europe/Berlin'
     """
-    with opened() as (settings, db):
+    with opened() as (settings, db), recorded(db, f"lists add {which}", subject=name, reason=reason):
         controls(settings, db).put(KINDS[which], name, reason)
     typer.echo(f"{name} is on the list {which}, {WITHIN}: {MEANS[which]}")
 
@@ -138,9 +139,10 @@ def remove(which: List, name: Name) -> None:
     kind = KINDS[which]
     with opened() as (settings, db):
         store = controls(settings, db)
-        was = store.remove(kind, name)
-        if not was:
-            _known(settings, db, store, which, name)
+        with recorded(db, f"lists remove {which}", subject=name):
+            was = store.remove(kind, name)
+            if not was:
+                _known(settings, db, store, which, name)
         left = any(c.kind is kind for c in store.all())
     if any(c.kind is kind and c.name == name for c in settings.controls()):
         raise BadInput(f"{name} is on the list {which} by the settings: take it out of {_place(kind)}")

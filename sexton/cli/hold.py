@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sexton.cli.context import Json, WrongUsage, one_instance, opened, ref, said, seconds
+from sexton.cli.context import Json, WrongUsage, one_instance, opened, recorded, ref, said, seconds
 from sexton.cli.output import dump, many, when
 from sexton.marks.model import Ref
 
@@ -90,7 +90,7 @@ def release(
     """
     from sexton.holds import HoldStore
 
-    with opened() as (_, db):
+    with opened() as (_, db), recorded(db, "hold release", subject=str(hold)):
         ended = HoldStore(db).release(hold)
     at = min(ended.released_at or ended.expires_at, ended.expires_at)
     typer.echo(f"hold {ended.id} of {ended.instance} ({ended.what}) ended {when(at)}")
@@ -120,7 +120,8 @@ def _place(
             prefix=prefix,
             reason=why,
         )
-        made, late = HoldStore(db).place(wanted, lasts)
+        with recorded(db, "hold", wanted.instance, wanted.what, why):
+            made, late = HoldStore(db).place(wanted, lasts)
         now = HoldStore(db).keeps(made)
     if as_json:
         dump(made.model_dump(mode="json") | {"too_late": late, "keeps_now": now})

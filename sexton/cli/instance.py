@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sexton.cli.context import Json, opened
+from sexton.cli.context import Json, opened, recorded
 from sexton.cli.output import dump, show, stamp
 
 app = typer.Typer(help="Instances: one tenant database each.", no_args_is_help=True)
@@ -26,7 +26,7 @@ def add(
     from sexton.catalog import tables
     from sexton.registry.store import Registry
 
-    with opened() as (_, db):
+    with opened() as (_, db), recorded(db, "instance add", name, owner):
         if owner == "catalog":
             tables.create(db)
         Registry(db).add_instance(name, owner)
@@ -64,7 +64,7 @@ def observe(name: Name) -> None:
     """
     from sexton.registry.store import Registry
 
-    with opened() as (_, db):
+    with opened() as (_, db), recorded(db, "observe", name):
         Registry(db).observe(name)
     typer.echo(f"instance {name} only observes; a round under way ends before its next claim")
 
@@ -77,7 +77,7 @@ def enable(instance: Name) -> None:
     from sexton.recycle.plans import PlanStore
     from sexton.registry.store import Registry
 
-    with opened() as (settings, db):
+    with opened() as (settings, db), recorded(db, "enable", instance):
         Registry(db).enable(instance)
         PlanStore(db).agree_first(instance, settings.policy())
     typer.echo(f"instance {instance} is enabled: rounds now delete what is due")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sexton.cli.context import Json, WrongUsage, controls, one_instance, opened
+from sexton.cli.context import Json, WrongUsage, controls, one_instance, opened, recorded
 from sexton.cli.output import dump
 from sexton.cli.plan_shown import show_plan, show_plans
 from sexton.cli.report import end
@@ -95,7 +95,8 @@ def apply(
                 raise WrongUsage("with --json nobody sees what is asked; look at the plan, then add --yes")
             typer.confirm(f"delete these files of {of} for good?", abort=True, err=True)
         request = RecycleRequest(instance=of, plan=plan, requested_by=whoami())
-        report = run_round(settings, db, request, watch=not as_json)
+        with recorded(db, "apply", of, str(plan)):
+            report = run_round(settings, db, request, watch=not as_json)
     end(report, as_json)
 
 
@@ -117,7 +118,7 @@ def _reject(plan: int, reason: str, as_json: bool) -> None:
     from sexton.control.store import whoami
     from sexton.recycle.plans import PlanStore
 
-    with opened() as (_, db):
+    with opened() as (_, db), recorded(db, "plan reject", subject=str(plan), reason=reason):
         row = PlanStore(db).reject(plan, reason, whoami())
     if as_json:
         dump(row.model_dump(mode="json"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.cli.context import Json, WrongUsage, one_instance, opened, said, seconds
+from sexton.cli.context import Json, WrongUsage, one_instance, opened, recorded, said, seconds
 from sexton.cli.output import counts, dump, many, show, stamp, when
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ def finish(job: Job, instance: Of = None) -> None:
 
     with opened() as (settings, db):
         name = one_instance(db, instance)
-        made = Desk(settings, db).protections.finish(name, job)
+        with recorded(db, "finish", name, job):
+            made = Desk(settings, db).protections.finish(name, job)
     waits = "the next round"
     if made.valid_ts is not None:
         waits = f"the watermark is above {made.valid_ts} (the next round, if none was ever reported)"
@@ -147,7 +148,8 @@ def release(job: Job, reason: Annotated[str, typer.Option(help="Why; it is logge
     why = said(reason)
     with opened() as (settings, db):
         name = one_instance(db, instance)
-        ended = Desk(settings, db).protections.release(name, job, why)
+        with recorded(db, "release", name, job, why):
+            ended = Desk(settings, db).protections.release(name, job, why)
     typer.echo(f"the protection of job {job} of {name}, owner {ended.owner}, has ended")
 
 
@@ -162,7 +164,7 @@ def watermark(
     """
     from sexton.desk import Desk
 
-    with opened() as (settings, db):
+    with opened() as (settings, db), recorded(db, "watermark", instance, str(value)):
         Desk(settings, db).protections.watermark(instance, value)
     typer.echo(f"the watermark of {instance} is {value}")
 
@@ -239,7 +241,7 @@ def selftest(
         if not items:
             raise SextonError(f"nothing of {name} is due that could be protected; see: sexton status")
         if not yes:
-            asked = f"two rounds of {name} delete what is due, {len(items)} objects of it in the second; go on?"
+            asked = f"two rounds of {name} delete what is due, {many(len(items), "object")} of it in the second; go on?"
             typer.confirm(asked, abort=True, err=True)
         job = f"selftest:{secrets.token_hex(4)}"
         wanted = Protection(instance=name, job=job, owner=whoami(), description="selftest", digest=digest(items))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sexton.cli.context import Json, WrongUsage, opened, ref, said
+from sexton.cli.context import Json, WrongUsage, opened, recorded, ref, said
 from sexton.cli.output import dump, many, show, size, stamp, when
 
 app = typer.Typer(help="Marks that were set aside.", no_args_is_help=True)
@@ -71,7 +71,8 @@ def retry(
             for q in changed[:10]:
                 typer.echo(f"{q.kind}/{q.id}: {q.last_error or 'an object changed'}")
             typer.confirm("written anew after they were marked; delete what is there now?", abort=True, err=True)
-        freed = store.retry(instance, ref=named, reason=of, but=Reason.CHANGED if everything else None)
+        with recorded(db, "quarantine retry", instance, mark or reason or "all"):
+            freed = store.retry(instance, ref=named, reason=of, but=Reason.CHANGED if everything else None)
     if changed and everything:
         left = f"{many(len(changed), 'mark')} with objects that were written anew stay set aside"
         typer.echo(f"{left}; look first: sexton quarantine list {instance} --reason CHANGED")
@@ -107,7 +108,8 @@ def discard(
         typer.echo(f"stays for ever: {stays} in vault {q.vault or '(none)'}, {size(q.bytes)} by its owner's word")
         if not yes:
             typer.confirm("give it up?", abort=True, err=True)
-        store.discard(instance, named, why)
+        with recorded(db, "quarantine discard", instance, mark, why):
+            store.discard(instance, named, why)
     typer.echo(f"{mark} is given up; see: sexton why {named.id}")
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.cli.context import Json, controls, opened
+from sexton.cli.context import Json, controls, opened, recorded
 from sexton.cli.output import brief, dump, show, size, stamp, when
 from sexton.cli.report import end, show_report
 from sexton.recycle.model import RecycleRequest
@@ -92,7 +92,8 @@ def run(instance: Instance, as_json: Json = False) -> None:
         Registry(db).instance(instance)
         controls(settings, db).admit(instance)
         request = RecycleRequest(instance=instance, requested_by="cli")
-        report = run_round(settings, db, request, watch=not as_json)
+        with recorded(db, "round run", instance):
+            report = run_round(settings, db, request, watch=not as_json)
     end(report, as_json)
 
 
@@ -138,7 +139,8 @@ def _tell(instance: str, signal: str, then: str) -> None:
 
     with opened() as (settings, db):
         Registry(db).instance(instance)
-        workers = signal_round(settings, instance, signal)
+        with recorded(db, f"round {signal}", instance):
+            workers = signal_round(settings, instance, signal)
     typer.echo(f"the round of {instance} is told to {signal}: {then}")
     if not workers:
         typer.echo("no worker polls: it is heeded when one does (python -m worker)", err=True)

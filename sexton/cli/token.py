@@ -1,16 +1,15 @@
 """`sexton token`: who may use the API, and for what."""
 
 import datetime as dt
-import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.cli.context import Json, opened
+from sexton.cli.context import Json, opened, recorded
 from sexton.cli.output import dump, show, stamp, when
 
 if TYPE_CHECKING:
-    from sexton.access.model import Call, Token
+    from sexton.access.model import Token
 
 app = typer.Typer(help="Tokens of the API.", no_args_is_help=True)
 SOON_MS = 14 * 86_400_000
@@ -32,12 +31,11 @@ def create(
     Example: sexton token create --scope sync:copy --days 30 --note 'nightly copy to Lisbon'
     """
     from sexton.access import policy
-    from sexton.access.calls import CallStore
     from sexton.access.store import TokenStore
     from sexton.control.store import whoami
 
     wanted = policy.scope(scope)
-    with opened() as (_, db), CallStore(db).recorded(_call("token create", str(wanted), note)):
+    with opened() as (_, db), recorded(db, "token create", subject=str(wanted), reason=note):
         made, secret = TokenStore(db).create(wanted, days, whoami(), note)
     if as_json:
         dump(_shown(made) | {"token": secret})
@@ -75,20 +73,12 @@ def revoke(token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, t
 
     Example: sexton token revoke 3f9c0a1b2c4d
     """
-    from sexton.access.calls import CallStore
     from sexton.access.store import TokenStore
     from sexton.control.store import whoami
 
-    with opened() as (_, db), CallStore(db).recorded(_call("token revoke", token)):
+    with opened() as (_, db), recorded(db, "token revoke", subject=token):
         ended = TokenStore(db).revoke(token, whoami())
     typer.echo(f"token {ended.id}, scope {ended.scope}, is revoked")
-
-
-def _call(action: str, subject: str, reason: str = "") -> "Call":
-    from sexton.access.model import Call
-    from sexton.control.store import whoami
-
-    return Call(who=whoami(), source=f"cli@{socket.gethostname()}", action=action, subject=subject, reason=reason)
 
 
 def _shown(token: "Token") -> dict[str, object]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.cli.context import Json, WrongUsage, opened
+from sexton.cli.context import Json, WrongUsage, opened, recorded
 from sexton.cli.output import dump, many, size
 from sexton.errors import BadInput
 from sexton.storage.model import Undeleted
@@ -56,7 +56,12 @@ def undelete(
             typer.echo(_said(counted, "to undelete: "), err=True)
             if counted.shown:
                 typer.confirm("show them again?", abort=True, err=True)
-        done = counted if counted is not None and (dry_run or not counted.shown) else go(only_count=False)
+        if counted is not None and (dry_run or not counted.shown):
+            done = counted
+        else:
+            what = f"{vault}/{prefix}" if number is None else f"round {number} {vault}".rstrip()
+            with recorded(db, "undelete", instance, what):
+                done = go(only_count=False)
     if as_json:
         dump(done.model_dump() | {"dry_run": dry_run})
     else:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from sexton.cli.context import Json, WrongUsage, opened
+from sexton.cli.context import Json, WrongUsage, opened, recorded
 from sexton.cli.output import dump, show
 
 app = typer.Typer(help="Vaults: a bucket with a prefix, or a directory.", no_args_is_help=True)
@@ -62,7 +62,8 @@ def add(
             versions="purge" if versions == "purge" else "keep",
             conditional=conditional,
         )
-        made = add_vault(Registry(db), spec, settings.require_deployment(), settings.s3.endpoint_url)
+        with recorded(db, "vault add", instance, name):
+            made = add_vault(Registry(db), spec, settings.require_deployment(), settings.s3.endpoint_url)
     typer.echo(f"vault {made.name} of {instance} is {made.kind} {made.location}/{made.prefix}, marker {made.uuid}")
 
 
@@ -134,7 +135,8 @@ def trust(
         typer.echo(f"round {marker.round} deleted in {name}; the newest round this database knows is {number}")
         if not yes:
             typer.confirm("may rounds of this database delete in it?", abort=True, err=True)
-        vault.replace_marker(marker.model_copy(update={"round": number, "run": run}))
+        with recorded(db, "vault trust", instance, name):
+            vault.replace_marker(marker.model_copy(update={"round": number, "run": run}))
     typer.echo(f"vault {name} of {instance} is this database's again")
 
 

@@ -42,7 +42,7 @@ class Protecting:
     ) -> None:
         self._client, self._wanted, self._interrupt, self._on_lost = client, wanted, interrupt, on_lost
         self._ttl = wanted.ttl_seconds or DEFAULT_TTL_SECONDS
-        self._over, self._lock = threading.Event(), threading.Lock()
+        self._over, self._lock, self._left = threading.Event(), threading.Lock(), False
         self._lost: ProtectionLost | None = None
         self._renewals = Renewals(self._ttl, float("-inf"))
         self._caller = threading.current_thread()
@@ -71,10 +71,10 @@ class Protecting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._lock:  # from here on nobody is interrupted
-            self._over.set()
-            if self._lost is not None and self._interrupt:
-                _interrupt(self._caller, None)  # it may not have come yet
+        try:
+            self._leave()
+        except _Stop:  # it came while the block was being left
+            self._leave()
         lost = self._lost
         if lost is None and error is None and (why := self._renewals.lost(time.monotonic())):
             lost = self._error(why)
@@ -87,6 +87,13 @@ class Protecting:
             self._client.send(calls.finish(self._wanted.instance, self._wanted.job, self.registered.id))
         except NotFound as e:
             raise ProtectionLost(f"{e}: it ended before the job did") from e
+
+    def _leave(self) -> None:
+        with self._lock:  # from here on nobody is interrupted
+            self._left = True
+            if self._interrupt:
+                _interrupt(self._caller, None)  # it may not have come yet
+        self._over.set()
 
     def _renewal(self) -> calls.Call[Protection]:
         its = self.registered.id
@@ -117,14 +124,14 @@ class Protecting:
         while not self._over.wait(renewals.left(time.monotonic()) if self._lost is None else AGAIN_SECONDS):
             if self._lost is not None:
                 with self._lock:
-                    if self._interrupt and not self._over.is_set():
+                    if self._interrupt and not self._left:
                         _interrupt(self._caller, _Stop)
             elif why := renewals.lost(time.monotonic()):
                 self._stop(why)
 
     def _stop(self, why: str) -> None:
         with self._lock:
-            if self._over.is_set() or self._lost is not None:
+            if self._left or self._lost is not None:
                 return
             self._lost = self._error(why)
             log.error("%s", self._lost)

@@ -5,6 +5,7 @@ from functools import partial
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, true, tuple_, update
 
+from sexton.access.calls import CallStore
 from sexton.control.port import NotEnabled
 from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
@@ -42,6 +43,7 @@ class RoundStore(PlanStore, Reports):
         """``interval_seconds``: from one turn of an instance to its next; ``live``: its live objects, where known."""
         self._live = live
         self._protections = protections or ProtectionStore(db, Terms())
+        self._calls = CallStore(db)
         self._db = db
         self._leases = leases
         self._controls = controls
@@ -162,6 +164,7 @@ class RoundStore(PlanStore, Reports):
                 self._forget_history(c, report.instance)
         reached("round.closed")
         self._protections.forget()
+        self._calls.forget()
         self._leases.free(order.opened.lease)
         return report
 

@@ -10,7 +10,7 @@ import pytest
 
 from sexton.access import policy
 from sexton.api.bodies import Items
-from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, Refused, Sexton, Unreachable
+from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, Refused, Sexton, Unreachable, protecting
 from sexton.client import calls as asked
 from sexton.client.registering import Wanted
 from sexton.errors import BadInput
@@ -53,9 +53,11 @@ def test_what_is_copied_stays_and_is_finished_at_the_end(client: Sexton, rig: Ri
 
 def test_it_is_renewed_in_the_background(client: Sexton, rig: Rig, root: Path) -> None:
     with client.protect("shop", "copy:1", owner="ada", objects=[A], ttl_seconds=LONG):
-        first = rig.protections.find("shop", "copy:1").expires_at
-        time.sleep(LONG / 2)
-        later = rig.protections.find("shop", "copy:1").expires_at
+        first = later = rig.protections.find("shop", "copy:1").expires_at
+        until = time.monotonic() + LONG
+        while later == first and time.monotonic() < until:
+            time.sleep(0.1)
+            later = rig.protections.find("shop", "copy:1").expires_at
         rig.round()
 
     assert later > first
@@ -134,6 +136,25 @@ def test_a_copy_that_catches_every_error_is_stopped_all_the_same(client: Sexton,
             steps += 1
 
     assert 0 < steps < 1_000
+
+
+def test_a_stop_that_comes_while_the_block_is_left_is_the_same_loss(
+    client: Sexton, rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(*_: object) -> None:
+        time.sleep(0.5)
+
+    monkeypatch.setattr(protecting.log, "error", slowly)  # between the loss and the stop, under the lock
+    with (  # noqa: PT012
+        pytest.raises(ProtectionLost),
+        client.protect("shop", "copy:1", owner="ada", objects=[A], ttl_seconds=SHORT) as protected,
+    ):
+        rig.protections.release("shop", "copy:1")
+        for _ in range(1_000):
+            time.sleep(0.02)
+            protected.check()
+    for _ in range(150):  # a second stop would come within a second
+        time.sleep(0.01)
 
 
 def test_another_registration_of_the_same_job_hides_no_loss(client: Sexton, rig: Rig, root: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from sexton.access import policy
 from sexton.access.calls import CallStore
+from sexton.access.model import Call
 from tests.contract.api.conftest import Ask
 from tests.contract.api.routes import ROUTES, Route
 from tests.rig import Rig
@@ -130,3 +131,15 @@ def test_calls_that_change_something_are_written_down_with_their_end(ask: Ask, r
         "(admin)",
         "(operate)",
     ]
+
+
+def test_calls_of_long_ago_are_forgotten_with_the_next_round(rig: Rig) -> None:
+    calls = CallStore(rig.db)
+    for subject in ("long ago", "lately"):
+        with calls.recorded(Call(who="ada", source="cli@here", action="stop", subject=subject)):
+            pass
+        rig.later(300 * 86_400)
+
+    rig.round()
+
+    assert [c.subject for c in calls.last(10)] == ["lately"]

@@ -1,0 +1,78 @@
+"""`sexton protection selftest` and `sexton calls` as an operator types them, with a worker and Temporal."""
+
+import json
+from pathlib import Path
+
+from sexton.db.engine import Database
+from sexton.recycle.model import RoundReport
+from sexton.registry.store import Registry
+from tests.e2e.conftest import Run
+from tests.rig import listing
+
+
+def test_the_selftest_shows_that_what_is_protected_stays_and_goes_after_its_release(
+    shop: Database, worker: None, online: Run, tmp_path: Path
+) -> None:
+    Registry(shop).enable("shop")
+
+    ran = online("protection", "selftest", "shop", "--yes", "--json")
+    calls = json.loads(online("calls", "--json").stdout)
+
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert (told["passed"], told["objects"], told["lost"], told["stayed"]) == (True, ["disk/data/a.dat"], [], [])
+    assert "data/a.dat" not in listing(tmp_path / "v")
+    first, second = (_report(shop, number) for number in told["rounds"])
+    assert (first.held, first.deleted, second.deleted) == ({f"protection {told['job']}": 1}, 0, 1)
+    assert online("protection", "list", "--json").stdout.strip() == "[]"
+    assert calls == []  # it deletes nothing that was not due, and protects only for its own sake
+
+
+def test_the_selftest_says_where_there_is_nothing_to_test_with(offline: Run, shop: Database) -> None:
+    observing = offline("protection", "selftest", "shop", "--yes")
+    Registry(shop).enable("shop")
+    asked = offline("protection", "selftest", "shop")
+    silent = offline("protection", "selftest", "shop", "--json")
+
+    assert (observing.returncode, "sexton enable shop" in observing.stderr) == (1, True)
+    assert (asked.returncode, "1 object of it" in asked.stderr) == (1, True)
+    assert (silent.returncode, "add --yes" in silent.stderr) == (64, True)
+
+
+def test_what_the_command_line_does_is_written_down_with_its_end(offline: Run, shop: Database) -> None:
+    offline("stop", "shop", "--reason", "a restore")
+    offline("start", "shop")
+    offline("enable", "shop")
+    offline("hold", "instance", "shop", "--for", "1h", "--reason", "audit")
+    offline("hold", "release", "1")
+    offline("hold", "release", "77")
+    offline("protection", "watermark", "shop", "7")
+    offline("lists", "add", "blacklist", "shop")
+    offline("quarantine", "retry", "shop", "--all")
+
+    shown = offline("calls", "--last", "5")
+    calls = json.loads(offline("calls", "--instance", "shop", "--json").stdout)
+    every = json.loads(offline("calls", "--json").stdout)
+
+    assert [(c["action"], c["subject"], c["outcome"], c["reason"]) for c in reversed(calls)] == [
+        ("stop", "", "ok", "a restore"),
+        ("start", "", "ok", ""),
+        ("enable", "", "ok", ""),
+        ("hold", "the whole instance", "ok", "audit"),
+        ("watermark", "7", "ok", ""),
+        ("quarantine retry", "all", "ok", ""),
+    ]
+    assert [(c["action"], c["subject"], c["outcome"]) for c in reversed(every) if not c["instance"]] == [
+        ("hold release", "1", "ok"),
+        ("hold release", "77", "BAD_INPUT"),
+        ("lists add blacklist", "shop", "ok"),
+    ]
+    assert all(c["source"].startswith("cli@") and c["who"] for c in every)
+    assert "lists add blacklist" in shown.stdout
+    assert "a restore" not in shown.stdout
+
+
+def _report(db: Database, number: int) -> RoundReport:
+    t = db.t.round
+    with db.read() as c:
+        return RoundReport.model_validate(c.execute(t.select().where(t.c.id == number)).one().report)
