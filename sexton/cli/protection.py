@@ -241,7 +241,7 @@ def selftest(
         if not items:
             raise SextonError(f"nothing of {name} is due that could be protected; see: sexton status")
         if not yes:
-            asked = f"two rounds of {name} delete what is due, {many(len(items), "object")} of it in the second; go on?"
+            asked = f"two rounds of {name} delete what is due, {many(len(items), 'object')} of it in the second; go on?"
             typer.confirm(asked, abort=True, err=True)
         job = f"selftest:{secrets.token_hex(4)}"
         wanted = Protection(instance=name, job=job, owner=whoami(), description="selftest", digest=digest(items))
