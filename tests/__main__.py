@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests import leaks
+
 HERE = Path(__file__).parent
 TIERS = ("lint", "unit", "contract", "activities", "replay", "workflows", "fault", "e2e")
 LONGEST_FIRST = (
@@ -35,6 +37,8 @@ LINTERS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
 NO_TESTS_COLLECTED = 5
 PRINTING = threading.Lock()
 MEMORY = Path("/dev/shm")
+SEARCH = bool(os.environ.get("SEARCH"))
+"""Whether all that the run leaves is kept, on disk, and searched for secrets at its end."""
 FAST = ""
 """Where the tests' files go: in memory where there is room, as no test pulls the plug; else where Python likes."""
 ROOM = 2 << 30
@@ -75,22 +79,38 @@ def main(wanted: list[str]) -> int:
     chosen = [t for t in wanted or TIERS if t == "lint" or (HERE / t).is_dir()]
     folders = [f for f in LONGEST_FIRST if f.split("/")[0] in chosen]
     done = {tier: Result(tier) for tier in TIERS if tier in chosen}
-    with in_memory(), ThreadPoolExecutor(AT_ONCE) as pool:
-        for folder, result in zip(folders, pool.map(run, folders), strict=True):
-            done[folder.split("/")[0]].add(result)
-    return summary([*done.values()])
+    with in_memory():
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for folder, result in zip(folders, pool.map(run, folders), strict=True):
+                done[folder.split("/")[0]].add(result)
+        found = searched() if SEARCH else []
+    return summary([*done.values()]) or bool(found)
 
 
 @contextmanager
 def in_memory() -> Iterator[None]:
     """Give the tests a directory in memory while they run, where that is possible."""
     global FAST
+    if SEARCH:
+        with tempfile.TemporaryDirectory(prefix="sexton-tests-") as FAST:
+            Path(FAST).chmod(0o755)
+            yield
+        return
     if not (MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="sexton-tests-", dir=MEMORY) as FAST:
         Path(FAST).chmod(0o755)  # PostgreSQL's own user must pass
         yield
+
+
+def searched() -> list[str]:
+    """Look for secrets in all that the run has left, and say what was found."""
+    secrets, size, found = leaks.search(Path(FAST))
+    print(f"\nsearched: {size / 1e6:,.0f} MB for {secrets} secrets and for tokens; found: {len(found)}")
+    for line in found:
+        print(f"FAILED  a secret in {line}")
+    return found
 
 
 def run(folder: str) -> Result:
@@ -135,6 +155,10 @@ def pytest(folder: str) -> Result:
         command = [sys.executable, "-m", "pytest", f"tests/{folder}", *options]
         out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
         out["env"] = os.environ | ({"TMPDIR": FAST} if FAST else {})
+        if SEARCH:
+            out["env"] |= {leaks.VARIABLE: FAST}
+            log = Path(FAST) / f"log-{folder.replace('/', '-')}"
+            command += [f"--log-file={log}", "--log-file-level=INFO", "-o", "tmp_path_retention_count=100"]
         with subprocess.Popen(command, cwd=HERE.parent, **out) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -143,6 +167,8 @@ def pytest(folder: str) -> Result:
                     result.soak = int(found[1])
             _, status, used = os.wait4(process.pid, 0)  # wait() does not tell what it used
             process.returncode, result.cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        if SEARCH:
+            (Path(FAST) / f"said-{folder.replace('/', '-')}").write_text(result.said)
         if report.is_file():
             read(report, result)
     if process.returncode not in (0, NO_TESTS_COLLECTED) and not result.failed:

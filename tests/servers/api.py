@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 
@@ -10,6 +10,7 @@ from config.settings import Settings
 from sexton.access import policy
 from sexton.access.store import TokenStore
 from sexton.api.app import create
+from tests.leaks import kept, said
 from tests.rig import DEPLOYMENT, Rig
 
 
@@ -20,7 +21,8 @@ class Api:
         settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **given)
         self.app = create(settings, rig.db)
         self.tokens = TokenStore(rig.db)
-        config = uvicorn.Config(self.app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+        served = _heard(self.app) if kept() else self.app
+        config = uvicorn.Config(served, host="127.0.0.1", port=0, log_config=None, access_log=False)
         self._server, self._socket = uvicorn.Server(config), config.bind_socket()
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
 
@@ -45,3 +47,16 @@ class Api:
         self._server.should_exit = True
         self._thread.join(20)
         assert not self._thread.is_alive()
+
+
+def _heard(app: Any) -> Any:
+    """Keep whatever the API answers, metrics too."""
+
+    async def heard(scope: Any, receive: Any, send: Any) -> None:
+        async def sent(message: Any) -> None:
+            said("api", repr(message).encode())
+            await send(message)
+
+        await app(scope, receive, sent)
+
+    return heard

@@ -1,5 +1,6 @@
 """Temporal servers for tests, started from the installed binaries; nothing is downloaded."""
 
+import secrets
 from collections.abc import Sequence
 
 from temporalio.client import Client
@@ -7,12 +8,16 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from sexton.embedded import find_binary
+from tests.leaks import kept
 
 STARTS = 5
 
 
 async def start_local(extra: Sequence[str] = ()) -> WorkflowEnvironment:
     """A dev server in memory: schedules, updates, visibility; its clock is the real one."""
+    if (searched := kept()) is not None:
+        extra = [*extra, "--db-filename", str(searched / f"temporal-{secrets.token_hex(4)}.db")]
+        extra += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
     for left in reversed(range(STARTS)):
         try:
             return await WorkflowEnvironment.start_local(
