@@ -83,7 +83,7 @@ class Marker(_Value):
     run: str = ""
 
 
-class Listed(_Value):
+class Listed(NamedTuple):
     """One object as a listing shows it; ``key`` is relative to the vault's prefix."""
 
     key: str

@@ -1,6 +1,8 @@
 """Listings of an S3 bucket: complete or a fault, whatever the store's order and page sizes are."""
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from sexton.storage.model import PAGE_KEYS, Listed
@@ -16,22 +18,26 @@ def pages(bucket: S3Bucket, prefix: str) -> Iterator[list[Listed]]:
     Raises:
         VaultFault: the store does not answer, or its pages cannot be all that there is.
     """
-    last, token = "", ""
+    under = bucket.full(prefix)
+    last, token, root = "", "", len(bucket.prefix)
     by_bytes = by_path = True
     while True:
-        reply = _page(bucket, bucket.full(prefix), token)
-        page = [
-            Listed(key=bucket.own(entry["Key"]), bytes=entry["Size"], etag=entry.get("ETag", "").strip('"'))
-            for entry in reply.get("Contents", ())
-            if _is_under(bucket, entry["Key"], prefix)
-        ]
-        for listed in page:
-            # A key that steps back means a page repeated or out of place, hence perhaps another one left out.
-            by_bytes = by_bytes and last < listed.key
-            by_path = by_path and last.replace("/", "\0") < listed.key.replace("/", "\0")
-            if last and not (by_bytes or by_path):
-                raise bucket.fault("BAD_REPLY", f"{listed.key!r} was listed after {last!r}")
-            last = listed.key
+        reply = _page(bucket, under, token)
+        # The folder placeholder of the vault itself is no object in it.
+        entries = [e for e in reply.get("Contents", ()) if e["Key"] != bucket.prefix]
+        keys = [entry["Key"] for entry in entries]
+        for key in keys:
+            if not key.startswith(under):
+                raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {under!r}")
+        # A key that steps back means a page repeated or out of place, hence perhaps another one left out.
+        by_bytes = by_bytes and _rise(last, keys)
+        by_path = by_path and _rise(last.replace("/", "\0"), [key.replace("/", "\0") for key in keys])
+        if not (by_bytes or by_path):
+            raise bucket.fault(
+                "BAD_REPLY", f"a page from {keys[0]!r} on is in no order, or repeats what came before it"
+            )
+        last = keys[-1] if keys else last
+        page = [Listed(entry["Key"][root:], entry["Size"], entry.get("ETag", "").strip('"')) for entry in entries]
         yield page
         if not reply["IsTruncated"]:
             return
@@ -50,7 +56,6 @@ def _page(bucket: S3Bucket, prefix: str, token: str) -> "ListObjectsV2OutputType
     return reply
 
 
-def _is_under(bucket: S3Bucket, key: str, prefix: str) -> bool:
-    if not key.startswith(bucket.full(prefix)):
-        raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {bucket.full(prefix)!r}")
-    return key != bucket.prefix  # the folder placeholder of the vault itself is no object in it
+def _rise(last: str, keys: Sequence[str]) -> bool:
+    """Tell whether each key is beyond the one before it."""
+    return not keys or (last < keys[0] and all(map(operator.lt, keys, islice(keys, 1, None))))

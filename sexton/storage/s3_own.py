@@ -53,6 +53,6 @@ def remove(bucket: S3Bucket, names: Sequence[str]) -> None:
 
 def _list(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[Listed]]:
     for page in s3_listing.pages(bucket, RESERVED_PREFIX + prefix):
-        named = [one.model_copy(update={"key": one.key.removeprefix(RESERVED_PREFIX)}) for one in page]
+        named = [one._replace(key=one.key.removeprefix(RESERVED_PREFIX)) for one in page]
         if shown := [one for one in named if is_own(one.key)]:
             yield shown

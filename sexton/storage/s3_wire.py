@@ -20,7 +20,9 @@ from botocore.loaders import Loader, create_loader
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
 
+from sexton.storage import s3_page
 from sexton.storage.port import Throttled, VaultFault
+from sexton.storage.s3_page import UnreadableReply
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -35,7 +37,6 @@ _BUSY_CODES |= {"ConditionalRequestConflict", "OperationAborted"}  # another req
 RETRY_AFTER_SECONDS = 60.0
 """The longest wait that a store may ask for."""
 _ENDS = {
-    "ListObjectsV2": b"</ListBucketResult>",
     "ListObjectVersions": b"</ListVersionsResult>",
     "ListMultipartUploads": b"</ListMultipartUploadsResult>",
 }
@@ -45,10 +46,6 @@ _LOGIN_ERRORS = (NoCredentialsError, PartialCredentialsError, ProfileNotFound, U
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LOCKED = re.compile(r"object.?lock|\bWORM\b|retention|retain|legal.?hold", re.IGNORECASE)
 _creating = threading.Lock()
-
-
-class UnreadableReply(Exception):
-    """A 200 whose body is not the document that was asked for."""
 
 
 def s3_client(endpoint: str, region: str, profile: str) -> "S3Client":
@@ -112,11 +109,19 @@ def _client_of(
         aws_access_key_id=login[0],
         aws_secret_access_key=login[1],
     )
+    client.meta.events.register_first("before-parse.*.ListObjectsV2", _read_page)
     for operation in ("DeleteObjects", "GetBucketVersioning", *_ENDS):
         # Before boto3's own handler (at `before-parse.s3.*`), which makes a broken 200 a 500, as of a busy store: the
         # wider pattern runs first. Should that ever change, a broken reply is tried again, still not believed.
         client.meta.events.register_first(f"before-parse.*.{operation}", _refuse_unreadable)
     return client
+
+
+def _read_page(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+    """Read a page of a listing, and leave boto3 an empty one; what the store refused it reads itself."""
+    if response_dict["status_code"] == 200 and not response_dict["body"].rstrip().endswith(b"</Error>"):
+        customized_response_dict.update(s3_page.read(response_dict["body"]))
+        response_dict["body"] = b"<ListBucketResult/>"
 
 
 def _refuse_unreadable(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:

@@ -55,6 +55,7 @@ ENTRANCES = ("sexton/cli/*.py", "sexton/api/*.py", "sexton/embedded/*.py", "sext
 ONLY_IN: dict[str, Sequence[str]] = {
     "boto3": ("sexton/storage/*.py",),
     "botocore": ("sexton/storage/*.py",),
+    "lxml": ("sexton/storage/*.py",),
     "sqlalchemy": SQL,
     "alembic": SQL,
     "psycopg": SQL,
@@ -108,7 +109,10 @@ ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ("workflows/*.py",),
         ("temporalio", "temporalio.*", "activities", "activities.*", "workflows.*", *VALUES),
     ),
-    "storage": (("sexton/storage/*.py",), ("boto3", "botocore", "botocore.*", "pydantic", "sexton.storage.*", *PORTS)),
+    "storage": (
+        ("sexton/storage/*.py",),
+        ("boto3", "botocore", "botocore.*", "lxml", "pydantic", "sexton.storage.*", *PORTS),
+    ),
     "db": (("sexton/db/*.py",), ("sqlalchemy", "sqlalchemy.*", "alembic", "alembic.*", "sexton.db.*", "sexton.errors")),
     "entrances, of workflows": (ENTRANCES, ("workflows.ids", "[!w]*", "w[!o]*")),
     "root": (("sexton/errors.py", "sexton/crashpoints.py"), ()),

@@ -1,0 +1,87 @@
+"""One page of a listing as our own reader takes it: as boto3 would, or not at all."""
+
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from botocore.parsers import create_parser
+from botocore.session import Session
+
+from sexton.storage.s3_page import UnreadableReply, read
+
+SPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+ODD = ["a+b", "a b", "a%20b", "é", "e\u0301", "\U0001f600", "x\x01y", "n\nn", "<&>", "q'\"", "~", "uml/ü+%"]
+
+
+def page(*entries: str, told: str = "<IsTruncated>false</IsTruncated>", space: str = SPACE) -> bytes:
+    named = f' xmlns="{space}"' if space else ""
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    return f"{head}<ListBucketResult{named}>{told}{''.join(entries)}</ListBucketResult>".encode()
+
+
+def entry(key: str, size: object = 7, etag: str | None = "&quot;e1&quot;") -> str:
+    more = "" if etag is None else f"<ETag>{etag}</ETag>"
+    when = "<LastModified>2026-01-02T03:04:05Z</LastModified>"
+    return f"<Contents><Key>{key}</Key>{when}{more}<Size>{size}</Size></Contents>"
+
+
+def by_boto3(body: bytes) -> dict[str, Any]:
+    """The same page as boto3 reads it, of what we take from it."""
+    model = Session().get_service_model("s3").operation_model("ListObjectsV2")
+    reply = create_parser("rest-xml").parse({"status_code": 200, "headers": {}, "body": body}, model.output_shape)
+    found = {name: reply[name] for name in ("IsTruncated", "NextContinuationToken") if name in reply}
+    objects = [{k: e.get(k, "") for k in ("Key", "Size", "ETag")} for e in reply.get("Contents", ())]
+    return found | ({"Contents": objects} if objects else {})
+
+
+@pytest.mark.parametrize("space", [SPACE, ""], ids=["with a namespace", "without"])
+@pytest.mark.parametrize(
+    "entries",
+    [(), (entry("a"),), (entry("a"), entry("b", 0)), (entry("a", etag=None), entry("b")), (entry("a", etag=None),)],
+    ids=["nothing", "one", "two", "one without an ETag", "none with an ETag"],
+)
+def test_a_page_says_what_boto3_reads_in_it(entries: tuple[str, ...], space: str) -> None:
+    more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t0</NextContinuationToken>"
+    body = page(*entries, told=more, space=space)
+
+    assert read(body) == by_boto3(body)
+
+
+def test_keys_are_decoded_where_the_store_says_that_it_encoded_them() -> None:
+    encoded = page(*(entry(quote_plus(key)) for key in ODD), told="<EncodingType>url</EncodingType>")
+    plain = page(entry("a+b"), entry("a%20b"))
+
+    assert [e["Key"] for e in read(encoded)["Contents"]] == ODD
+    assert [e["Key"] for e in read(plain)["Contents"]] == ["a+b", "a%20b"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no XML",
+        page(entry("a"))[:-5],
+        page(entry("a\x01b")),
+        b"<ListVersionsResult/>",
+        page("<Contents><Size>1</Size></Contents>"),
+        page("<Contents><Key>a</Key></Contents>"),
+        page("<Contents><Key></Key><Size>1</Size></Contents>"),
+        page("<Contents><Key>a</Key><Key>b</Key><Size>1</Size></Contents>", "<Contents><Size>2</Size></Contents>"),
+        page(entry("a", "-1")),
+        page(entry("a", "1e3")),
+        b'<!DOCTYPE l [<!ENTITY k "a">]>' + page("<Contents><Key>&k;</Key><Size>1</Size></Contents>"),
+        page(entry("%ff"), told="<EncodingType>url</EncodingType>"),
+    ],
+    ids=[
+        *("empty", "no XML", "cut off", "a key that XML cannot hold", "another document", "no key", "no size"),
+        *("an empty key", "two keys and none", "a negative size", "no decimal", "an entity", "no UTF-8"),
+    ],
+)
+def test_what_is_no_page_is_refused_whole(body: bytes) -> None:
+    with pytest.raises((UnreadableReply, ValueError)):
+        read(body)
+
+
+def test_whether_there_is_more_is_said_or_not() -> None:
+    assert "IsTruncated" not in read(page(entry("a"), told=""))
+    assert "IsTruncated" not in read(page(entry("a"), told="<IsTruncated>maybe</IsTruncated>"))
