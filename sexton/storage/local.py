@@ -6,6 +6,7 @@ It never leaves its root (see ``local_files``), and a root that is not there is 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -13,12 +14,27 @@ from pydantic import ValidationError
 
 from sexton.errors import BadInput
 from sexton.storage import local_own
-from sexton.storage.local_files import NoPlace, folder, place, size_of, unlink_together, walk
-from sexton.storage.model import MARKER_KEY, PAGE_KEYS, KeyResult, Listed, Marker, Outcome, Probe, Undeleted, VaultSpec
+from sexton.storage.local_files import NoPlace, folder, folders_in, place, size_of, unlink_together, walk
+from sexton.storage.model import (
+    MARKER_KEY,
+    PAGE_KEYS,
+    RESERVED_PREFIX,
+    KeyResult,
+    Listed,
+    Marker,
+    Outcome,
+    Probe,
+    Shard,
+    Undeleted,
+    VaultSpec,
+)
 from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
 from sexton.storage.port import VaultFault
+from sexton.storage.shards import spread
 
 DESCENDANT_KEYS = 10 * PAGE_KEYS
+MOST_FOLDERS = 10_000
+"""Folders in one beyond which its listing is not cut along them."""
 
 _MARKER_FOLDER, _MARKER_NAME = MARKER_KEY.split("/")
 
@@ -66,6 +82,15 @@ class LocalVault:
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
         check_listing(prefix)
         return self._pages(prefix)
+
+    def shards(self, count: int) -> Sequence[Shard]:
+        with self._faults(), place(self.spec.location, self._folders) as root:
+            return spread(partial(self._inner, root), count)
+
+    def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
+        if shard.after or shard.until:
+            raise ValueError(f"vault {self.spec.name} is a directory; a listing of it cannot be cut by keys")
+        return self._pages(shard.prefix, deep=not shard.loose)
 
     def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
         for key in keys:
@@ -153,10 +178,21 @@ class LocalVault:
         with self._faults():
             yield from pages
 
-    def _pages(self, prefix: str) -> Iterator[Sequence[Listed]]:
+    def _inner(self, root: int, at: str) -> Sequence[str] | None:
+        """Return the folders directly in one; None where there are very many, or it went away meanwhile."""
+        try:
+            with folder(root, at.split("/")[:-1]) as inner:
+                found = folders_in(inner, at)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found if len(found) <= MOST_FOLDERS else None
+
+    def _pages(self, prefix: str, *, deep: bool = True) -> Iterator[Sequence[Listed]]:
         page: list[Listed] = []
         with self._faults(), place(self.spec.location, self._folders) as root:
-            for key, size in self._below(root, prefix):
+            for key, size in self._below(root, prefix, deep):
+                if key.startswith(RESERVED_PREFIX):
+                    continue
                 if inside_other_vault(key):
                     raise self._fault("FOREIGN_MARKER", f"{key!r} belongs to another vault inside this one")
                 page.append(Listed(key=key, bytes=size))
@@ -166,7 +202,7 @@ class LocalVault:
         if page:
             yield page
 
-    def _below(self, root: int, prefix: str) -> Iterator[tuple[str, int]]:
+    def _below(self, root: int, prefix: str, deep: bool) -> Iterator[tuple[str, int]]:
         parent, slash, stem = prefix.rpartition("/")
         with ExitStack() as open_folder:
             try:
@@ -174,7 +210,7 @@ class LocalVault:
             except (FileNotFoundError, NotADirectoryError):
                 return  # as in a bucket: nothing was written under this prefix
             # Outside of the try: a folder that changes under the walk must not end the listing early and in silence.
-            yield from walk(inner, parent + slash, stem)
+            yield from walk(inner, parent + slash, stem, deep=deep)
 
     def _parse(self, raw: bytes, where: str) -> Marker:
         try:

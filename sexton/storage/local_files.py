@@ -63,7 +63,7 @@ def make_folders(start: int, folders: Sequence[str]) -> None:
             os.fsync(parent)
 
 
-def walk(start: int, path: str, stem: str = "") -> Iterator[tuple[str, int]]:
+def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterator[tuple[str, int]]:
     """Yield (key, bytes) of the regular files below an open directory, in byte order of keys.
 
     Holds the names of one directory per level, not more. Symbolic links, sockets and the like are no objects.
@@ -72,6 +72,7 @@ def walk(start: int, path: str, stem: str = "") -> Iterator[tuple[str, int]]:
         start: the directory.
         path: what its keys begin with: empty or ending with ``/``.
         stem: what names in it (not below) must begin with.
+        deep: whether to go down into directories.
     """
     with os.scandir(start) as entries:
         # A directory sorts as the keys in it do: `a-x` and `a.x` before `a/x`, `a0` after.
@@ -85,12 +86,21 @@ def walk(start: int, path: str, stem: str = "") -> Iterator[tuple[str, int]]:
         # What goes away while we look was not there.
         with suppress(FileNotFoundError):
             if name.endswith("/"):
+                if not deep:
+                    continue
                 with folder(start, [name[:-1]]) as inner:
                     yield from walk(inner, path + name)
             else:
                 found = os.stat(name, dir_fd=start, follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode):
                     yield path + name, found.st_size
+
+
+def folders_in(start: int, path: str) -> list[str]:
+    """Return the directories directly in an open one, as keys begin with them."""
+    with os.scandir(start) as entries:
+        names = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted(f"{path}{name.decode()}/" for name in names)
 
 
 def unlink_together(root: int, parent: str, keys: Sequence[str]) -> list[KeyResult]:

@@ -91,6 +91,18 @@ class Listed(NamedTuple):
     etag: str = ""
 
 
+class Shard(NamedTuple):
+    """A part of a vault to be listed by itself; all parts of one cut together hold each object once."""
+
+    prefix: str = ""
+    """A folder's path that ends with ``/``, or empty for the whole vault."""
+    loose: bool = False
+    """Only what lies directly in the folder, not what lies in folders below it."""
+    after: str = ""
+    until: str = ""
+    """Only keys beyond ``after`` and up to ``until``, in byte order, where these are named."""
+
+
 class Outcome(StrEnum):
     """What became of one key of a delete page."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sexton.errors import SextonError
-from sexton.storage.model import KeyResult, Listed, Marker, Probe, Undeleted, VaultSpec
+from sexton.storage.model import KeyResult, Listed, Marker, Probe, Shard, Undeleted, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"
 NOT_LISTED = "NOT_LISTED"
@@ -64,6 +64,21 @@ class Vault(Protocol):
 
         Raises:
             BadInput: the prefix is empty, ambiguous or Sexton's own.
+        """
+        ...
+
+    def shards(self, count: int) -> Sequence[Shard]:
+        """Return about so many parts that together are the whole vault, cut along its folders; a few requests each.
+
+        What is written after it was cut may lie in no part: whoever needs it all looks at what it misses once more.
+        """
+        ...
+
+    def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
+        """Yield pages of the objects of one part, without Sexton's own; complete, or ``VaultFault``.
+
+        Raises:
+            ValueError: it is a range of keys, and this store was not seen to list in byte order from any key on.
         """
         ...
 

@@ -13,7 +13,19 @@ from pydantic import ValidationError
 
 from sexton.errors import BadInput
 from sexton.storage import s3_listing, s3_own, s3_probe, s3_uploads
-from sexton.storage.model import MARKER_KEY, PAGE_KEYS, KeyResult, Listed, Marker, Outcome, Probe, Undeleted, VaultSpec
+from sexton.storage.model import (
+    MARKER_KEY,
+    PAGE_KEYS,
+    RESERVED_PREFIX,
+    KeyResult,
+    Listed,
+    Marker,
+    Outcome,
+    Probe,
+    Shard,
+    Undeleted,
+    VaultSpec,
+)
 from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
 from sexton.storage.port import Throttled
 from sexton.storage.s3_bucket import S3Bucket, throttled
@@ -22,6 +34,7 @@ from sexton.storage.s3_delete import Target, as_gone, delete
 from sexton.storage.s3_purge import purge
 from sexton.storage.s3_undelete import undelete
 from sexton.storage.s3_wire import error_of
+from sexton.storage.shards import in_bytes, spread
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -68,7 +81,18 @@ class S3Vault:
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
         check_listing(prefix)
-        return self._objects(prefix)
+        return self._ours(s3_listing.pages(self._bucket, prefix))
+
+    def shards(self, count: int) -> Sequence[Shard]:
+        return spread(lambda at: s3_listing.folders(self._bucket, at), count)
+
+    def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
+        if (shard.after or shard.until) and not in_bytes(self.spec.probe):
+            raise ValueError(
+                f"vault {self.spec.name} was not seen to list in byte order; a listing cannot be cut there"
+            )
+        given = shard._asdict()
+        return self._ours(s3_listing.pages(self._bucket, given.pop("prefix"), **given))
 
     def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
         self._check(keys)
@@ -139,8 +163,10 @@ class S3Vault:
             if len((self.spec.prefix + key).encode()) > KEY_BYTES:
                 raise BadInput(f"key {key!r} is longer than the {KEY_BYTES} bytes that S3 allows")
 
-    def _objects(self, prefix: str) -> Iterator[Sequence[Listed]]:
-        for page in s3_listing.pages(self._bucket, prefix):
+    def _ours(self, pages: Iterator[Sequence[Listed]]) -> Iterator[Sequence[Listed]]:
+        """Leave out what is Sexton's own; nothing may belong to a vault inside this one."""
+        for every in pages:
+            page = [one for one in every if not one.key.startswith(RESERVED_PREFIX)]
             for listed in page:
                 if inside_other_vault(listed.key):
                     said = f"{listed.key!r} belongs to another vault inside this one"

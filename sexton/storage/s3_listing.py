@@ -11,18 +11,30 @@ from sexton.storage.s3_bucket import S3Bucket
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
+FOLDER_PAGES = 10
+"""Pages in which a folder's folders are looked for: one with more is listed as it is, or cut by keys."""
 
-def pages(bucket: S3Bucket, prefix: str) -> Iterator[list[Listed]]:
+
+def pages(
+    bucket: S3Bucket, prefix: str, *, loose: bool = False, after: str = "", until: str = ""
+) -> Iterator[list[Listed]]:
     """Yield pages of the objects under a prefix relative to the vault's; Sexton's own ones as well.
+
+    Args:
+        bucket: the vault's.
+        prefix: empty for the whole vault.
+        loose: only those that lie in no folder below it.
+        after: only keys beyond this; the store lists in byte order then, or the listing is refused.
+        until: and only up to this; as ``after``.
 
     Raises:
         VaultFault: the store does not answer, or its pages cannot be all that there is.
     """
     under = bucket.full(prefix)
     last, token, root = "", "", len(bucket.prefix)
-    by_bytes = by_path = True
+    by_bytes, by_path = True, not (after or until)
     while True:
-        reply = _page(bucket, under, token)
+        reply = _page(bucket, under, token, after=bucket.full(after) if after else "", loose=loose)
         # The folder placeholder of the vault itself is no object in it.
         entries = [e for e in reply.get("Contents", ()) if e["Key"] != bucket.prefix]
         keys = [entry["Key"] for entry in entries]
@@ -32,22 +44,50 @@ def pages(bucket: S3Bucket, prefix: str) -> Iterator[list[Listed]]:
         # A key that steps back means a page repeated or out of place, hence perhaps another one left out.
         by_bytes = by_bytes and _rise(last, keys)
         by_path = by_path and _rise(last.replace("/", "\0"), [key.replace("/", "\0") for key in keys])
-        if not (by_bytes or by_path):
-            raise bucket.fault(
-                "BAD_REPLY", f"a page from {keys[0]!r} on is in no order, or repeats what came before it"
-            )
+        if not (by_bytes or by_path) or (after and keys and keys[0] <= bucket.full(after)):
+            raise bucket.fault("BAD_REPLY", f"a page from {keys[0]!r} on is in no order, or was listed before")
         last = keys[-1] if keys else last
+        if until and last > bucket.full(until):
+            entries = [e for e in entries if e["Key"] <= bucket.full(until)]
+            reply["IsTruncated"] = False
         page = [Listed(entry["Key"][root:], entry["Size"], entry.get("ETag", "").strip('"')) for entry in entries]
         yield page
         if not reply["IsTruncated"]:
             return
-        if reply.get("NextContinuationToken", "") in ("", token):
-            raise bucket.fault("BAD_REPLY", f"the listing of {prefix!r} is truncated without a way to go on")
-        token = reply["NextContinuationToken"]
+        token = _further(bucket, reply, prefix, token)
 
 
-def _page(bucket: S3Bucket, prefix: str, token: str) -> "ListObjectsV2OutputTypeDef":
-    where = {"Bucket": bucket.name, "Prefix": prefix} | ({"ContinuationToken": token} if token else {})
+def folders(bucket: S3Bucket, prefix: str) -> Sequence[str] | None:
+    """Return the folders directly below a prefix, relative to the vault; None where they take over ten pages to find.
+
+    Raises:
+        VaultFault: as ``pages``.
+    """
+    found: list[str] = []
+    token = ""
+    for _ in range(FOLDER_PAGES):
+        reply = _page(bucket, bucket.full(prefix), token, loose=True)
+        found += [bucket.own(folder["Prefix"]) for folder in reply.get("CommonPrefixes", ())]
+        if not (_rise("", found) or _rise("", [name.replace("/", "\0") for name in found])):
+            raise bucket.fault("BAD_REPLY", f"the folders of {prefix!r} are in no order, or a page was repeated")
+        if not reply["IsTruncated"]:
+            return found
+        token = _further(bucket, reply, prefix, token)
+    return None
+
+
+def _further(bucket: S3Bucket, reply: "ListObjectsV2OutputTypeDef", prefix: str, token: str) -> str:
+    """Return the token of the next page."""
+    if reply.get("NextContinuationToken", "") in ("", token):
+        raise bucket.fault("BAD_REPLY", f"the listing of {prefix!r} is truncated without a way to go on")
+    return reply["NextContinuationToken"]
+
+
+def _page(
+    bucket: S3Bucket, prefix: str, token: str, *, after: str = "", loose: bool = False
+) -> "ListObjectsV2OutputTypeDef":
+    where = {"Bucket": bucket.name, "Prefix": prefix} | ({"Delimiter": "/"} if loose else {})
+    where |= {"ContinuationToken": token} if token else {"StartAfter": after} if after else {}
     reply = bucket.ask(lambda s3: s3.list_objects_v2(**where, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
     entries = reply.get("Contents", ())
     whole = all("Key" in entry and "Size" in entry for entry in entries)

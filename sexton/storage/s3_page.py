@@ -17,8 +17,9 @@ class UnreadableReply(Exception):
 
 
 def read(body: bytes) -> dict[str, Any]:
-    """Return what a reply to ListObjectsV2 says: ``IsTruncated``, ``NextContinuationToken`` and ``Contents``.
+    """Return what a reply to ListObjectsV2 says, under the names of boto3's reply.
 
+    That is ``IsTruncated``, ``NextContinuationToken``, ``Contents`` (``Key``, ``Size``, ``ETag``), ``CommonPrefixes``.
     Keys are decoded where the store says that it encoded them, as it was asked to: XML cannot hold them all.
 
     Raises:
@@ -39,9 +40,10 @@ def read(body: bytes) -> dict[str, Any]:
         raise UnreadableReply(f"an object without key or size among the {objects} of a page")
     if len(etags) != objects or int(ask["etags"](root)) != objects:
         etags = [""] * objects if not etags else _each(root, ask)
+    folders = ask["folders"](root)
     if ask["EncodingType"](root) == "url":
-        keys = [_decoded(key) for key in keys]
-    reply: dict[str, Any] = {}
+        keys, folders = [_decoded(key) for key in keys], [_decoded(name) for name in folders]
+    reply: dict[str, Any] = {"CommonPrefixes": [{"Prefix": name} for name in folders]} if folders else {}
     if objects:
         found = zip(keys, map(int, sizes), etags, strict=True)
         reply["Contents"] = [{"Key": key, "Size": size, "ETag": etag} for key, size, etag in found]
@@ -62,6 +64,7 @@ def _questions(namespace: str) -> dict[str, etree.XPath]:
         "whole": f"count({of}[count({n}Key)=1 and count({n}Size)=1])",
         "etags": f"count({of}[count({n}ETag)=1])",
         "each": of,
+        "folders": f"{n}CommonPrefixes/{n}Prefix/text()",
         "etag": f"string({n}ETag)",
         **{tag: f"{of}/{n}{tag}/text()" for tag in ("Key", "Size", "ETag")},
         **{tag: f"string({n}{tag})" for tag in ("EncodingType", "IsTruncated", "NextContinuationToken")},

@@ -85,3 +85,15 @@ def test_what_is_no_page_is_refused_whole(body: bytes) -> None:
 def test_whether_there_is_more_is_said_or_not() -> None:
     assert "IsTruncated" not in read(page(entry("a"), told=""))
     assert "IsTruncated" not in read(page(entry("a"), told="<IsTruncated>maybe</IsTruncated>"))
+
+
+def test_folders_are_told_beside_objects_and_decoded() -> None:
+    told = "<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
+    folders = (
+        "<CommonPrefixes><Prefix>a%2Bb/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes>"
+    )
+
+    reply = read(page(entry("d"), folders, told=told))
+
+    assert [f["Prefix"] for f in reply["CommonPrefixes"]] == ["a+b/", "c/"]
+    assert [e["Key"] for e in reply["Contents"]] == ["d"]
