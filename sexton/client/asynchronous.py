@@ -3,25 +3,23 @@
 import asyncio
 import logging
 import time
-from collections.abc import Collection
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 from tenacity import AsyncRetrying, RetryError, retry_if_exception
 
-from sexton.api.bodies import Applying, OnMissing, Shown, Stopped, Told
+from sexton.api.bodies import Applying, Shown, Stopped, Told
 from sexton.client import calls, retrying
 from sexton.client.calls import Call
 from sexton.client.errors import ProtectionLost, Unreachable
 from sexton.client.protecting import KEPT
-from sexton.client.registering import Wanted
+from sexton.client.registering import Wanted, What
 from sexton.client.renewing import AGAIN_SECONDS, DEFAULT_TTL_SECONDS, Renewals
 from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
 from sexton.client.sync import TIMEOUT_SECONDS, options
 from sexton.errors import SextonError
 from sexton.protection.errors import NotFound
-from sexton.protection.filter import Filter
 from sexton.protection.model import Protection
 from sexton.recycle.shown import Overview
 
@@ -141,33 +139,10 @@ class AsyncSexton:
         """End a protection at once."""
         return await self.send(calls.release(instance, job, reason))
 
-    def protect(
-        self,
-        instance: str,
-        job: str,
-        *,
-        owner: str,
-        objects: Collection[str] = (),
-        prefixes: Collection[str] = (),
-        filter: Filter | None = None,
-        ttl_seconds: int = DEFAULT_TTL_SECONDS,
-        valid_ts: int | None = None,
-        description: str = "",
-        on_missing: OnMissing = "fail",
-    ) -> "AsyncProtecting":
+    def protect(self, instance: str, job: str, **what: Unpack[What]) -> "AsyncProtecting":
         """Return a block in which what is named stays; arguments as of ``Wanted``."""
-        wanted = Wanted(
-            instance,
-            job,
-            owner=owner,
-            objects=objects,
-            prefixes=prefixes,
-            filter=filter,
-            ttl_seconds=ttl_seconds,
-            valid_ts=valid_ts,
-            description=description,
-            on_missing=on_missing,
-        )
+        what.setdefault("ttl_seconds", DEFAULT_TTL_SECONDS)
+        wanted = Wanted(instance, job, **what)
         return AsyncProtecting(self, wanted)
 
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection, Generator
 from itertools import islice
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from sexton.api.bodies import OnMissing, Registration
 from sexton.client import calls
@@ -11,6 +11,19 @@ from sexton.client.calls import Call, chunks
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Protection
+
+
+class What(TypedDict, total=False):
+    """Whose, and what, is to be kept: the arguments of ``Wanted``, which says what they mean."""
+
+    owner: Required[str]
+    objects: Collection[str]
+    prefixes: Collection[str]
+    filter: Filter | None
+    ttl_seconds: int | None
+    valid_ts: int | None
+    description: str
+    on_missing: OnMissing
 
 
 class Wanted:

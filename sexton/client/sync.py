@@ -1,23 +1,21 @@
 """The synchronous client."""
 
 import os
-from collections.abc import Collection
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 from tenacity import RetryError, Retrying, retry_if_exception
 
-from sexton.api.bodies import Applying, OnMissing, Shown, Stopped, Told
+from sexton.api.bodies import Applying, Shown, Stopped, Told
 from sexton.client import calls, retrying
 from sexton.client.calls import Call
 from sexton.client.errors import Unreachable
 from sexton.client.protecting import OnLost, Protecting
-from sexton.client.registering import Wanted
+from sexton.client.registering import Wanted, What
 from sexton.client.renewing import DEFAULT_TTL_SECONDS
 from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
 from sexton.errors import BadInput
-from sexton.protection.filter import Filter
 from sexton.protection.model import Protection
 from sexton.recycle.shown import Overview
 
@@ -160,16 +158,9 @@ class Sexton:
         instance: str,
         job: str,
         *,
-        owner: str,
-        objects: Collection[str] = (),
-        prefixes: Collection[str] = (),
-        filter: Filter | None = None,
-        ttl_seconds: int = DEFAULT_TTL_SECONDS,
-        valid_ts: int | None = None,
-        description: str = "",
-        on_missing: OnMissing = "fail",
         interrupt: bool = True,
         on_lost: OnLost | None = None,
+        **what: Unpack[What],
     ) -> Protecting:
         """Return a block in which what is named stays; arguments as of ``Wanted``. See ``Protecting``.
 
@@ -177,16 +168,6 @@ class Sexton:
         block raises ``ProtectionLost``; otherwise only ``check`` and the block's end raise it. ``on_lost`` is called
         from another thread: to end what that does not reach, a child process or a long call into C.
         """
-        wanted = Wanted(
-            instance,
-            job,
-            owner=owner,
-            objects=objects,
-            prefixes=prefixes,
-            filter=filter,
-            ttl_seconds=ttl_seconds,
-            valid_ts=valid_ts,
-            description=description,
-            on_missing=on_missing,
-        )
+        what.setdefault("ttl_seconds", DEFAULT_TTL_SECONDS)
+        wanted = Wanted(instance, job, **what)
         return Protecting(self, wanted, interrupt=interrupt, on_lost=on_lost)
