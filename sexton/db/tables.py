@@ -68,6 +68,8 @@ class Tables:
     protection_chunk: Table
     token: Table
     call: Table
+    check_run: Table
+    finding: Table
 
     def all(self) -> list[Table]:
         """Return the tables in order of their names in this class."""
@@ -199,5 +201,16 @@ def build(dialect: str) -> Tables:
             "call",
             **{"id_": serial, "at": instant, "who": text, "source": text, "action": text, "instance": text},
             **{"subject": text, "outcome": text, "reason": text},
+        ),
+        check_run=table(
+            "check_run",
+            **{"id_": serial, "instance": text, "run": text, "state": text, "cutoff": instant, "ended_at": instant},
+            **{"evidence": Json, "lacks": Json},
+        ),
+        finding=table(
+            "finding",
+            **{"id_": serial, "instance": text, "type": text, "vault": text, "key": text, "expected": number},
+            **{"size": number, "etag": text, "record": text, "state": text, "first_seen": instant, "seen_in": number},
+            **{"proven_at": instant, "confirmed_at": instant, "said_by": text},
         ),
     )

@@ -44,6 +44,8 @@ NULLABLE = {
     "protection_chunk": {"told"},
     "token": {"revoked_at"},
     "call": set[str](),
+    "check_run": {"ended_at", "evidence", "lacks"},
+    "finding": {"expected", "size", "proven_at", "confirmed_at"},
 }
 
 

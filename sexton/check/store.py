@@ -1,0 +1,151 @@
+"""Runs of the check and their findings, as rows. Nothing is decided about marks here, so no guard is taken.
+
+A run tells what it sees page by page and may be killed anywhere: only ``conclude`` draws conclusions, from all it told.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Table, Text, and_, case, literal, null, select, true, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from sexton.check.model import Before, Evidence, Finding, Found, Run, RunState, State, Type, Verdict
+from sexton.check.policy import APART_MS, judge
+from sexton.db.engine import Database
+from sexton.db.rows import as_rows, in_list
+from sexton.errors import BadInput
+from sexton.refusals import check_text
+
+LOOKED_AT_TWICE = (Type.LOST, Type.SIZE_MISMATCH)
+"""What a second look at the object and its record confirms; orphans take two runs."""
+OVER = (State.GONE, State.REPAIRED)
+NAMES = ("type", "vault", "key", "expected", "size", "etag", "record")
+
+
+class CheckStore:
+    """Runs and findings."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def begin(self, instance: str, run: str) -> Run:
+        """Begin a run under the name of its workflow run; repeating it returns the same run, with the same cutoff."""
+        t = self._db.t.check_run
+        with self._db.write() as c:
+            values = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": self._db.now(c)}
+            c.execute(self._insert(t).values(**values).on_conflict_do_nothing(index_elements=["run"]))
+            made = _run(c.execute(select(t).where(t.c.run == run)).one())
+        if made.instance != instance:
+            raise BadInput(f"run {run} checks {made.instance}, not {instance}")
+        return made
+
+    def saw(self, run: Run, found: Sequence[Found]) -> None:
+        """Note what a run sees; the same again changes nothing. What was over by then is open again, and unproven."""
+        t, once = self._db.t.finding, {(f.type, f.vault, f.key): f for f in found}
+        if not once:
+            return
+        text, number = dict.fromkeys(("type", "vault", "key", "etag", "record"), Text()), BigInteger()
+        # No database column holds NUL; such a key is shown with a mark in its place, and never a candidate.
+        rows = ({**f._asdict(), "type": str(f.type), "key": f.key.replace("\0", "\ufffd")} for f in once.values())
+        given = as_rows(self._db, rows, **text, expected=number, size=number)
+        with self._db.write() as c:
+            if not self._runs(c, run):
+                return  # late word of an attempt that was given up: the run has drawn its conclusions
+            now = literal(self._db.now(c), t.c.first_seen.type)
+            fixed: dict[str, Any] = {"instance": literal(run.instance), "seen_in": literal(run.id), "first_seen": now}
+            columns = [*(v.label(n) for n, v in fixed.items()), *(given.c[n] for n in NAMES)]
+            told = self._insert(t).from_select([*fixed, *NAMES], select(*columns).where(true()))
+            over = t.c.state.in_(OVER)
+            again = {n: told.excluded[n] for n in ("expected", "size", "etag", "record", "seen_in")}
+            again |= {n: case((over, null()), else_=t.c[n]) for n in ("proven_at", "confirmed_at")}
+            again |= {"state": case((over, State.OPEN.value), else_=t.c.state)}
+            again |= {"first_seen": case((over, told.excluded.first_seen), else_=t.c.first_seen)}
+            c.execute(told.on_conflict_do_update(index_elements=["instance", "type", "vault", "key"], set_=again))
+
+    def confirm(self, run: Run, findings: Collection[int]) -> int:
+        """Confirm what a second look found as the first did; return how many. Heeded once the run is whole."""
+        t = self._db.t.finding
+        its = and_(t.c.instance == run.instance, t.c.seen_in == run.id, t.c.type.in_(LOOKED_AT_TWICE))
+        with self._db.write() as c:
+            if not self._runs(c, run):
+                return 0
+            named = and_(its, t.c.confirmed_at.is_(None), in_list(self._db, t.c.id, findings))
+            return c.execute(update(t).where(named).values(confirmed_at=self._db.now(c))).rowcount
+
+    def conclude(self, run: Run, evidence: Evidence) -> Verdict:
+        """End a run: judge it, and only where it is whole confirm, prove and call gone. Repeating it says the same."""
+        t, f = self._db.t.check_run, self._db.t.finding
+        with self._db.write() as c:
+            row = c.execute(select(t).where(t.c.id == run.id).with_for_update()).one()
+            if row.state != RunState.RUNNING:
+                return Verdict(lacks=tuple(row.lacks or ()))
+            verdict = judge(evidence, self._before(c, run))
+            mine = and_(f.c.instance == run.instance, f.c.seen_in == run.id)
+            if verdict.whole:
+                proven = and_(mine, f.c.proven_at.is_(None))
+                c.execute(update(f).where(proven).values(proven_at=run.cutoff))
+                old = and_(mine, f.c.type == Type.ORPHAN, f.c.proven_at <= run.cutoff - APART_MS)
+                c.execute(update(f).where(old, f.c.confirmed_at.is_(None)).values(confirmed_at=self._db.now(c)))
+                unseen = and_(f.c.instance == run.instance, f.c.seen_in < run.id, f.c.state.not_in(OVER))
+                c.execute(update(f).where(unseen).values(state=State.GONE))
+            else:  # what a second look said counts for nothing either: nobody knows what it was compared with
+                unproven = and_(mine, f.c.proven_at.is_(None))
+                c.execute(update(f).where(unproven).values(confirmed_at=None))
+            state = RunState.WHOLE if verdict.whole else RunState.PARTIAL
+            told = {"evidence": evidence.model_dump(mode="json"), "lacks": list(verdict.lacks)}
+            c.execute(update(t).where(t.c.id == run.id).values(state=state, ended_at=self._db.now(c), **told))
+        return verdict
+
+    def accept(self, finding: int, by: str, why: str) -> Finding:
+        """Say of a finding that it is as it should be."""
+        check_text("why", why)
+        t = self._db.t.finding
+        said = {"state": State.ACCEPTED, "said_by": f"{by}: {why}"}
+        with self._db.write() as c:
+            its = and_(t.c.id == finding, t.c.state.in_((State.OPEN, State.ACCEPTED)))
+            row = c.execute(update(t).where(its).values(**said).returning(t)).one_or_none()
+        if row is None:
+            raise BadInput(f"there is no open finding {finding}")
+        return _finding(row)
+
+    def findings(self, instance: str, after: int = 0, limit: int = 100, *, confirmed: bool = False) -> list[Finding]:
+        """Return open findings in the order of their numbers, from one on; only confirmed ones, or all."""
+        t = self._db.t.finding
+        which = t.c.confirmed_at.is_not(None) if confirmed else true()
+        its = and_(t.c.instance == instance, t.c.state == State.OPEN, which, t.c.id > after)
+        with self._db.read() as c:
+            return [_finding(row) for row in c.execute(select(t).where(its).order_by(t.c.id).limit(limit))]
+
+    def last(self, instance: str) -> Run | None:
+        """Return the newest run that has ended."""
+        t = self._db.t.check_run
+        ended = select(t).where(t.c.instance == instance, t.c.state != RunState.RUNNING)
+        with self._db.read() as c:
+            row = c.execute(ended.order_by(t.c.id.desc()).limit(1)).one_or_none()
+        return None if row is None else _run(row)
+
+    def _before(self, c: Connection, run: Run) -> Before | None:
+        t = self._db.t.check_run
+        whole = select(t).where(t.c.instance == run.instance, t.c.state == RunState.WHOLE, t.c.id < run.id)
+        row = c.execute(whole.order_by(t.c.id.desc()).limit(1)).one_or_none()
+        if row is None:
+            return None
+        saw = Evidence.model_validate(row.evidence)
+        return Before(objects=saw.objects, live=saw.live or 0)
+
+    def _runs(self, c: Connection, run: Run) -> bool:
+        """Lock the run's row and tell whether it goes on."""
+        t = self._db.t.check_run
+        state = c.execute(select(t.c.state).where(t.c.id == run.id).with_for_update()).scalar_one()
+        return bool(state == RunState.RUNNING)
+
+    def _insert(self, table: Table) -> Any:
+        return (postgresql if self._db.dialect == "postgresql" else sqlite).insert(table)
+
+
+def _run(row: Any) -> Run:
+    return Run.model_validate({**row._mapping, "lacks": tuple(row.lacks or ())})
+
+
+def _finding(row: Any) -> Finding:
+    return Finding.model_validate(dict(row._mapping))

@@ -1,0 +1,114 @@
+"""When a check may be believed."""
+
+from typing import Any
+
+import pytest
+
+from sexton.check.model import Before, Evidence, Finding, Listing, State, Type
+from sexton.check.policy import APART_MS, confirms, judge, old_enough, repairable, too_many
+
+WHOLE = Evidence(
+    cutoff=1_000,
+    listings=(Listing(vault="hot", parts=4, ended=4, objects=90), Listing(vault="cold", parts=1, ended=1, objects=10)),
+    listed_at=2_000,
+    live_from=2_000,
+    live=95,
+)
+BEFORE = Before(objects=120, live=110)
+ORPHAN = Finding(id=1, instance="shop", type=Type.ORPHAN, vault="hot", key="data/1", first_seen=0, proven_at=0)
+
+
+def but(**changed: Any) -> Evidence:
+    return WHOLE.model_copy(update=changed)
+
+
+def listing(**changed: Any) -> dict[str, Any]:
+    return {"listings": (WHOLE.listings[0], WHOLE.listings[1].model_copy(update=changed))}
+
+
+@pytest.mark.parametrize("before", [None, BEFORE, Before(objects=200, live=190)])
+def test_a_run_that_saw_everything_is_whole(before: Before | None) -> None:
+    assert judge(WHOLE, before).whole
+    assert WHOLE.objects == 100
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (but(listings=()), "no vault was listed"),
+        (but(**listing(errors=("UNREACHABLE: silent",))), "vault cold: UNREACHABLE: silent"),
+        (but(**listing(parts=3)), "vault cold: 2 of 3 parts of its listing did not end"),
+        (but(listed_at=None), "the listing did not end"),
+        (but(live=None), "the live side was not read to its end"),
+        (but(live=0), "no live file was seen"),
+        (but(live_from=1_999), "read before the listing ended"),
+        (but(errors=("the owner is silent",)), "the owner is silent"),
+    ],
+)
+def test_k06_k07_what_was_not_seen_to_its_end_confirms_nothing(evidence: Evidence, said: str) -> None:
+    verdict = judge(evidence, None)
+
+    assert not verdict.whole
+    assert said in "; ".join(verdict.lacks)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (Before(objects=201, live=95), "100 objects are far below the 201 of the last whole run"),
+        (Before(objects=100, live=191), "95 live files are far below the 191 of the last whole run"),
+    ],
+)
+def test_a_run_that_saw_far_less_than_the_last_one_is_not_believed(before: Before, said: str) -> None:
+    assert judge(WHOLE, before).lacks == (said,)
+
+
+@pytest.mark.parametrize(
+    ("written_at", "grace", "judged"),
+    [(0, 10_000, True), (1, 10_000, False), (6_400_000, 0, True), (6_400_001, 0, False), (9_999_999, 1, False)],
+)
+def test_k04_what_is_younger_than_the_grace_is_not_judged_and_the_grace_has_a_floor(
+    written_at: int, grace: int, judged: bool
+) -> None:
+    assert old_enough(written_at, 10_000_000, grace) is judged
+
+
+@pytest.mark.parametrize(
+    ("changed", "confirmed"),
+    [
+        ({}, True),
+        ({"proven_at": 1}, False),
+        ({"proven_at": None}, False),
+        ({"type": Type.LOST}, False),
+        ({"type": Type.UNKNOWN_KIND}, False),
+        ({"type": Type.SIZE_MISMATCH}, False),
+    ],
+)
+def test_an_orphan_is_confirmed_by_two_whole_runs_a_day_apart(changed: dict[str, Any], confirmed: bool) -> None:
+    assert confirms(ORPHAN.model_copy(update=changed), APART_MS) is confirmed
+
+
+@pytest.mark.parametrize(
+    ("changed", "may"),
+    [
+        ({}, True),
+        ({"type": Type.LOST}, True),
+        ({"confirmed_at": None}, False),
+        ({"state": State.ACCEPTED}, False),
+        ({"state": State.GONE}, False),
+        ({"type": Type.UNKNOWN_KIND}, False),
+        ({"type": Type.SIZE_MISMATCH}, False),
+        ({"key": "_sexton/vault.json"}, False),
+    ],
+)
+def test_k08_only_what_is_confirmed_and_understood_may_be_repaired(changed: dict[str, Any], may: bool) -> None:
+    confirmed = ORPHAN.model_copy(update={"confirmed_at": 5})
+
+    assert repairable(confirmed.model_copy(update=changed)) is may
+
+
+def test_k14_a_repair_of_more_than_one_in_a_hundred_objects_is_refused() -> None:
+    assert too_many(10, 1_000) == ""
+    assert "1.1 % of the 1,000 objects" in too_many(11, 1_000)
+    assert too_many(1, 0)
+    assert too_many(0, 0) == ""
