@@ -1,21 +1,27 @@
 """What was done to a deployment from outside, as rows: who, what, when, from where, and how it ended.
 
-A call is written down before it is done: one that cannot be written down is not done.
+A call is written down before it is done: one that cannot be written down is not done, unless it only keeps something.
+How it ended is written down if that can be; the call is done or refused all the same.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import delete, insert, select, update
 
 from sexton.access.model import DONE, Call
-from sexton.db.engine import Database
+from sexton.db.engine import AWAY, Database
 from sexton.errors import code_of
 
 TEXT_CHARACTERS = 500
 """What is remembered of any one text of a call."""
+LEFT = "LEFT"
+"""Whoever called went away (Ctrl-C); what it had begun may go on."""
 KEPT_MS = 400 * 86_400_000
 FORGOTTEN_AT_ONCE = 10_000
+
+log = logging.getLogger(__name__)
 
 
 class CallStore:
@@ -25,16 +31,23 @@ class CallStore:
         self._db = db
 
     @contextmanager
-    def recorded(self, call: Call) -> Iterator[None]:
-        """Write the call down, and when it has ended, how; what it raises is passed on."""
-        t = self._db.t.call
-        values = {n: _short(v) for n, v in call.model_dump(exclude={"at"}).items()}
-        with self._db.write() as c:
-            made = c.execute(insert(t).values(**values, at=self._db.now(c)).returning(t.c.id)).scalar_one()
+    def recorded(self, call: Call, *, keeps: bool = False) -> Iterator[None]:
+        """Write the call down, and when it has ended, how; what it raises is passed on.
+
+        ``keeps``: it makes nothing go, so it is done also where it cannot be written down.
+        """
+        try:
+            made = self._begin(call)
+        except AWAY as e:
+            if not keeps:
+                raise
+            log.warning("%s of %s is not written down: %s", call.action, call.instance or "all", _first(e))
+            yield
+            return
         try:
             yield
         except BaseException as e:
-            self._end(made, code_of(e))
+            self._end(made, code_of(e) if isinstance(e, Exception) else LEFT)
             raise
         self._end(made, DONE)
 
@@ -56,10 +69,24 @@ class CallStore:
             over = select(oldest.c.id).where(oldest.c.at < self._db.now(c) - KEPT_MS)
             return c.execute(delete(t).where(t.c.id.in_(over))).rowcount
 
-    def _end(self, call: int, outcome: str) -> None:
+    def _begin(self, call: Call) -> int:
         t = self._db.t.call
+        values = {n: _short(v) for n, v in call.model_dump(exclude={"at"}).items()}
         with self._db.write() as c:
-            c.execute(update(t).where(t.c.id == call).values(outcome=_short(outcome)))
+            return int(c.execute(insert(t).values(**values, at=self._db.now(c)).returning(t.c.id)).scalar_one())
+
+    def _end(self, call: int, outcome: str) -> None:
+        """Say how it ended; where that cannot be said, the call stays one whose end nobody saw."""
+        t = self._db.t.call
+        try:
+            with self._db.write() as c:
+                c.execute(update(t).where(t.c.id == call).values(outcome=_short(outcome)))
+        except AWAY as e:
+            log.warning("how call %d ended (%s) is not written down: %s", call, outcome, _first(e))
+
+
+def _first(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def _short(text: str) -> str:

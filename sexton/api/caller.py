@@ -18,11 +18,21 @@ class Caller:
         self.token, self.source = token, source
 
     def recorded(
-        self, at: Desk, action: str, instance: str = "", subject: str = "", reason: str = ""
+        self,
+        at: Desk,
+        action: str,
+        instance: str = "",
+        subject: str = "",
+        reason: str = "",
+        *,
+        keeps: bool = False,
     ) -> AbstractContextManager[None]:
-        """Write a call down before it is done, and how it ended; also one that the token does not allow."""
+        """Write a call down before it is done, and how it ended; also one that the token does not allow.
+
+        ``keeps``: see ``CallStore.recorded``.
+        """
         call = Call(who=self.token.name, source=self.source, action=action, instance=instance)
-        return CallStore(at.db).recorded(call.model_copy(update={"subject": subject, "reason": reason}))
+        return CallStore(at.db).recorded(call.model_copy(update={"subject": subject, "reason": reason}), keeps=keeps)
 
     def needs(self, grant: Grant, job: str | None = None) -> None:
         """Raise ``Forbidden`` unless the token allows it; see ``access.policy.check``."""

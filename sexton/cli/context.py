@@ -46,16 +46,19 @@ def opened() -> Iterator[tuple["Settings", "Database"]]:
 
 
 def recorded(
-    db: "Database", action: str, instance: str = "", subject: str = "", reason: str = ""
+    db: "Database", action: str, instance: str = "", subject: str = "", reason: str = "", *, keeps: bool = False
 ) -> AbstractContextManager[None]:
-    """Write down what is about to be done, by whom, and how it ended: see ``sexton calls``."""
+    """Write down what is about to be done, by whom, and how it ended: see ``sexton calls``.
+
+    ``keeps``: it only keeps something, and is done whether it can be written down or not.
+    """
     from sexton.access.calls import CallStore
     from sexton.access.model import Call
     from sexton.control.store import whoami
 
     source = f"cli@{socket.gethostname()}"
     called = Call(who=whoami(), source=source, action=action, instance=instance, subject=subject, reason=reason)
-    return CallStore(db).recorded(called)
+    return CallStore(db).recorded(called, keeps=keeps)
 
 
 def controls(settings: "Settings", db: "Database") -> "ControlStore":

@@ -64,7 +64,7 @@ def stop(
     Example: sexton stop shop --reason 'restoring a backup'
     """
     name, reason = _name(instance, everything), said(reason)
-    with opened() as (settings, db), recorded(db, "stop", name, reason=reason):
+    with opened() as (settings, db), recorded(db, "stop", name, reason=reason, keeps=True):
         controls(settings, db).put(Kind.STOP, name, reason)
     what, start = ("every instance", "--all") if everything else (name, name)
     typer.echo(f"{what} is stopped, {WITHIN}: nothing more is claimed or deleted")
@@ -123,7 +123,8 @@ def add(which: List, name: Name, reason: Annotated[str, typer.Option(help="Why."
 
     Example: sexton lists add windows 'mon-fri 22:00-06:00 Europe/Berlin'
     """
-    with opened() as (settings, db), recorded(db, f"lists add {which}", subject=name, reason=reason):
+    keeps = which is Lists.BLACKLIST
+    with opened() as (settings, db), recorded(db, f"lists add {which}", subject=name, reason=reason, keeps=keeps):
         controls(settings, db).put(KINDS[which], name, reason)
     typer.echo(f"{name} is on the list {which}, {WITHIN}: {MEANS[which]}")
 

@@ -120,7 +120,7 @@ def _place(
             prefix=prefix,
             reason=why,
         )
-        with recorded(db, "hold", wanted.instance, wanted.what, why):
+        with recorded(db, "hold", wanted.instance, wanted.what, why, keeps=True):
             made, late = HoldStore(db).place(wanted, lasts)
         now = HoldStore(db).keeps(made)
     if as_json:

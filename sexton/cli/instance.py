@@ -64,7 +64,7 @@ def observe(name: Name) -> None:
     """
     from sexton.registry.store import Registry
 
-    with opened() as (_, db), recorded(db, "observe", name):
+    with opened() as (_, db), recorded(db, "observe", name, keeps=True):
         Registry(db).observe(name)
     typer.echo(f"instance {name} only observes; a round under way ends before its next claim")
 

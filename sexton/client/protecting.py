@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -25,8 +26,17 @@ KEPT = "the protection of job {} keeps what it covers until its time is over; th
 OnLost = Callable[[ProtectionLost], object]
 
 
-class _Stop(BaseException):
-    """Raised in the caller's thread; no ``except Exception`` of a single object's copy takes it for its own."""
+class Stopped(BaseException):
+    """Raised in the caller's thread; no ``except Exception`` of a single object's copy takes it for its own.
+
+    The block turns it into ``ProtectionLost``, unless it comes at the very moment the block is left: then it comes out
+    itself. Each block raises a kind of its own, so that it can see what became of it.
+    """
+
+    lost: ProtectionLost | None = None
+
+    def __str__(self) -> str:
+        return str(self.lost or "")
 
 
 class Protecting:
@@ -42,11 +52,13 @@ class Protecting:
     ) -> None:
         self._client, self._wanted, self._interrupt, self._on_lost = client, wanted, interrupt, on_lost
         self._ttl = wanted.ttl_seconds or DEFAULT_TTL_SECONDS
-        self._over, self._lock, self._left = threading.Event(), threading.Lock(), False
+        self._over, self._lock, self._left = threading.Event(), threading.RLock(), False
         self._lost: ProtectionLost | None = None
         self._renewals = Renewals(self._ttl, float("-inf"))
         self._caller = threading.current_thread()
         self._pid = 0
+        self._raised: list[Stopped] = []
+        self._stopped = _kind_of(self._raised)
         self.registered: Protection
         """What came of the registration; ``registered.sealed.named`` has what is not kept."""
 
@@ -72,13 +84,18 @@ class Protecting:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._leave()
-        except _Stop:  # it came while the block was being left
-            self._leave()
+            try:
+                self._leave()
+            except Stopped:  # it came while the block was being left
+                self._leave()
+        finally:  # whatever else comes between, nothing is renewed for a block that was left
+            self._left = True
+            self._over.set()
+            self._raised.clear()
         lost = self._lost
         if lost is None and error is None and (why := self._renewals.lost(time.monotonic())):
             lost = self._error(why)
-        if lost is not None and (error is None or isinstance(error, ProtectionLost | _Stop)):
+        if lost is not None and (error is None or isinstance(error, ProtectionLost | Stopped)):
             raise lost from None
         if error is not None:
             error.add_note(KEPT.format(self._wanted.job) if lost is None else str(lost))
@@ -93,7 +110,6 @@ class Protecting:
             self._left = True
             if self._interrupt:
                 _interrupt(self._caller, None)  # it may not have come yet
-        self._over.set()
 
     def _renewal(self) -> calls.Call[Protection]:
         its = self.registered.id
@@ -124,8 +140,11 @@ class Protecting:
         while not self._over.wait(renewals.left(time.monotonic()) if self._lost is None else AGAIN_SECONDS):
             if self._lost is not None:
                 with self._lock:
-                    if self._interrupt and not self._left:
-                        _interrupt(self._caller, _Stop)
+                    if self._came_out():
+                        self._left = True
+                        self._over.set()
+                    elif self._interrupt and not self._left:
+                        _interrupt(self._caller, self._stopped)
             elif why := renewals.lost(time.monotonic()):
                 self._stop(why)
 
@@ -133,15 +152,33 @@ class Protecting:
         with self._lock:
             if self._left or self._lost is not None:
                 return
-            self._lost = self._error(why)
+            self._lost = self._stopped.lost = self._error(why)
             log.error("%s", self._lost)
             if self._interrupt:
-                _interrupt(self._caller, _Stop)
+                _interrupt(self._caller, self._stopped)
         if self._on_lost is not None:
             self._on_lost(self._lost)
 
+    def _came_out(self) -> bool:
+        """Tell whether a stop came as the block's end began, before anything there could take it: it is left then."""
+        raised, self._raised[:] = list(self._raised), []
+        frames = (f for one in raised for f, _ in traceback.walk_tb(one.__traceback__))
+        return any(f.f_code is Protecting.__exit__.__code__ and f.f_locals.get("self") is self for f in frames)
+
     def _error(self, why: str) -> ProtectionLost:
         return ProtectionLost(f"the protection of job {self._wanted.job} is lost: {why}")
+
+
+def _kind_of(raised: list[Stopped]) -> type[Stopped]:
+    """Return a kind of stop that remembers what of it was raised, until somebody has looked."""
+
+    class Its(Stopped):
+        def __init__(self) -> None:
+            super().__init__()
+            raised.append(self)
+
+    Its.__qualname__ = Its.__name__ = Stopped.__name__
+    return Its
 
 
 def _interrupt(thread: threading.Thread, error: type[BaseException] | None) -> None:

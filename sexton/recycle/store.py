@@ -1,5 +1,6 @@
 """Rounds, as rows: opened under a lease, counted as the instance's turn, closed with a report."""
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -9,7 +10,7 @@ from sexton.access.calls import CallStore
 from sexton.control.port import NotEnabled
 from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
-from sexton.db.engine import Database
+from sexton.db.engine import AWAY, Database
 from sexton.lease.model import Lease
 from sexton.lease.store import LeaseStore
 from sexton.protection.model import Terms
@@ -26,6 +27,7 @@ JOB = "recycle"
 FOR_LEASE = "waiting for its lease: another round's end, or a free slot"
 HISTORY_DAYS = 30
 HISTORY_ROWS_A_ROUND = 100_000
+log = logging.getLogger(__name__)
 
 
 class RoundStore(PlanStore, Reports):
@@ -163,9 +165,12 @@ class RoundStore(PlanStore, Reports):
                 self._end_turn(c, report)
                 self._forget_history(c, report.instance)
         reached("round.closed")
-        self._protections.forget()
-        self._calls.forget()
         self._leases.free(order.opened.lease)
+        for forget in (self._protections.forget, self._calls.forget):
+            try:
+                forget()
+            except AWAY as e:  # the round is closed; the next one tries again
+                log.warning("what is over was not forgotten: %s", str(e).splitlines()[0])
         return report
 
     def _end(self, c: Connection, order: CloseOrder) -> RoundReport:

@@ -39,7 +39,7 @@ def pages(
         entries = [e for e in reply.get("Contents", ()) if e["Key"] != bucket.prefix]
         keys = [entry["Key"] for entry in entries]
         for key in keys:
-            if not key.startswith(under):
+            if not key.startswith(under) or (loose and "/" in key[len(under) :]):
                 raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {under!r}")
         # A key that steps back means a page repeated or out of place, hence perhaps another one left out.
         by_bytes = by_bytes and _rise(last, keys)
@@ -58,16 +58,25 @@ def pages(
 
 
 def folders(bucket: S3Bucket, prefix: str) -> Sequence[str] | None:
-    """Return the folders directly below a prefix, relative to the vault; None where they take over ten pages to find.
+    """Return the folders directly below a prefix, relative to the vault; None where it is better listed as a whole.
+
+    That is where they take over ten pages to find, or are named with characters that stores encode: a folder whose
+    name was read wrongly would be listed as an empty one, and nobody would know.
 
     Raises:
         VaultFault: as ``pages``.
     """
     found: list[str] = []
-    token = ""
+    token, under = "", bucket.full(prefix)
     for _ in range(FOLDER_PAGES):
-        reply = _page(bucket, bucket.full(prefix), token, loose=True)
-        found += [bucket.own(folder["Prefix"]) for folder in reply.get("CommonPrefixes", ())]
+        reply = _page(bucket, under, token, loose=True)
+        if reply.get("EncodedFolders"):
+            return None
+        for folder in reply.get("CommonPrefixes", ()):
+            name = folder["Prefix"]
+            if not (name.startswith(under) and name.endswith("/") and name.count("/", len(under)) == 1):
+                raise bucket.fault("BAD_REPLY", f"{name!r} was listed as a folder directly below {under!r}")
+            found.append(bucket.own(name))
         if not (_rise("", found) or _rise("", [name.replace("/", "\0") for name in found])):
             raise bucket.fault("BAD_REPLY", f"the folders of {prefix!r} are in no order, or a page was repeated")
         if not reply["IsTruncated"]:

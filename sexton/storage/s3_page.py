@@ -25,27 +25,31 @@ def read(body: bytes) -> dict[str, Any]:
     Raises:
         UnreadableReply: it is no such document, or an object in it lacks its key or size.
     """
-    try:
-        root = etree.fromstring(body, etree.XMLParser(resolve_entities=False, no_network=True))
-    except etree.XMLSyntaxError as error:
-        raise UnreadableReply(f"not XML ({error}): {body[:80]!r}") from error
-    name = etree.QName(root)
-    if name.localname != ROOT:
-        raise UnreadableReply(f"expected a {ROOT}, got {body[:80]!r}")
-    ask = _questions(name.namespace or "")
-    keys, sizes, etags = ask["Key"](root), ask["Size"](root), ask["ETag"](root)
-    objects = int(ask["objects"](root))
-    # One of each in each object, so that what goes together stands at the same place of the lists.
-    if not objects == int(ask["whole"](root)) == len(keys) == len(sizes) or not all(map(str.isdecimal, sizes)):
+    root = _document(body)
+    ask = _questions(etree.QName(root).namespace or "")
+    if ask["foreign"](root):  # nobody heeds the namespace, so stores write what they like; none may hide an object
+        for element in root.iter("*"):
+            element.tag = etree.QName(element).localname
+        ask = _questions("")
+    keys, sizes, etags, folders = (ask[name](root) for name in ("Key", "Size", "ETag", "folders"))
+    objects, prefixes = int(ask["objects"](root)), int(ask["prefixes"](root))
+    # One of each in each object, in one piece, so that what goes together stands at the same place of the lists.
+    if ask["parted"](root):
+        raise UnreadableReply("a key, size or ETag of a page is not one piece of text")
+    if not objects == int(ask["whole"](root)) == len(keys) == len(sizes):
         raise UnreadableReply(f"an object without key or size among the {objects} of a page")
-    if len(etags) != objects or int(ask["etags"](root)) != objects:
-        etags = [""] * objects if not etags else _each(root, ask)
-    folders = ask["folders"](root)
+    if not prefixes == int(ask["named"](root)) == len(folders):
+        raise UnreadableReply(f"a folder without a name among the {prefixes} of a page")
+    if not objects == int(ask["tagged"](root)) == len(etags):
+        etags = [ask["etag"](element) for element in ask["each"](root)] if etags else [""] * objects
+    reply: dict[str, Any] = {}
     if ask["EncodingType"](root) == "url":
+        reply["EncodedFolders"] = any("%" in name or "+" in name for name in folders)
         keys, folders = [_decoded(key) for key in keys], [_decoded(name) for name in folders]
-    reply: dict[str, Any] = {"CommonPrefixes": [{"Prefix": name} for name in folders]} if folders else {}
+    if folders:
+        reply["CommonPrefixes"] = [{"Prefix": name} for name in folders]
     if objects:
-        found = zip(keys, map(int, sizes), etags, strict=True)
+        found = zip(keys, map(_number, sizes), etags, strict=True)
         reply["Contents"] = [{"Key": key, "Size": size, "ETag": etag} for key, size, etag in found]
     if (truncated := ask["IsTruncated"](root)) in ("true", "false"):
         reply["IsTruncated"] = truncated == "true"
@@ -54,18 +58,36 @@ def read(body: bytes) -> dict[str, Any]:
     return reply
 
 
+def _document(body: bytes) -> Any:
+    try:
+        root = etree.fromstring(body, etree.XMLParser(resolve_entities=False, no_network=True))
+    except etree.XMLSyntaxError as error:
+        raise UnreadableReply(f"not XML ({error}): {body[:80]!r}") from error
+    # What a document declares of its own would be left out of its texts.
+    if etree.QName(root).localname != ROOT or root.getroottree().docinfo.internalDTD is not None:
+        raise UnreadableReply(f"expected a {ROOT}, got {body[:80]!r}")
+    return root
+
+
 @cache  # a store has one namespace, or none
 def _questions(namespace: str) -> dict[str, etree.XPath]:
     """Return what is asked of a page, each compiled."""
     n = "n:" if namespace else ""
-    of = f"{n}Contents"
+    of, folder = f"{n}Contents", f"{n}CommonPrefixes"
+    texts = [f"{of}/{n}{tag}" for tag in ("Key", "Size", "ETag")] + [f"{folder}/{n}Prefix"]
+    # Every element of the page, and in what it lists: a test of names is cheap, a function for each of them is not.
+    ours = f"{n}*" if namespace else "*[namespace-uri()='']"
     asked = {
+        "foreign": f"count(*)!=count({ours}) or count(*/*)!=count(*/{ours})",
         "objects": f"count({of})",
         "whole": f"count({of}[count({n}Key)=1 and count({n}Size)=1])",
-        "etags": f"count({of}[count({n}ETag)=1])",
+        "tagged": f"count({of}[count({n}ETag)=1])",
+        "parted": f"boolean({' | '.join(f'{path}/node()[2]' for path in texts)})",
         "each": of,
-        "folders": f"{n}CommonPrefixes/{n}Prefix/text()",
         "etag": f"string({n}ETag)",
+        "prefixes": f"count({folder})",
+        "named": f"count({folder}[count({n}Prefix)=1])",
+        "folders": f"{folder}/{n}Prefix/text()",
         **{tag: f"{of}/{n}{tag}/text()" for tag in ("Key", "Size", "ETag")},
         **{tag: f"string({n}{tag})" for tag in ("EncodingType", "IsTruncated", "NextContinuationToken")},
     }
@@ -73,11 +95,17 @@ def _questions(namespace: str) -> dict[str, etree.XPath]:
     return {name: etree.XPath(path, namespaces=spaces, smart_strings=False) for name, path in asked.items()}
 
 
-def _each(root: Any, ask: dict[str, etree.XPath]) -> list[str]:
-    """Return the ETags of a page in which some objects have none."""
-    return [ask["etag"](element) for element in ask["each"](root)]
+def _number(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise UnreadableReply(f"an object has the size {text!r}")
+    return int(text)
 
 
 def _decoded(key: str) -> str:
     """Return the key: most hold nothing that is encoded."""
-    return unquote_plus(key, errors="strict") if "%" in key or "+" in key else key
+    if "%" not in key and "+" not in key:
+        return key
+    try:
+        return unquote_plus(key, errors="strict")
+    except UnicodeDecodeError as error:
+        raise UnreadableReply(f"the key {key!r} is not UTF-8: rename or remove that object") from error

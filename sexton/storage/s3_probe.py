@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WRONG_ETAG = '"00000000000000000000000000000000"'
-BY_BYTES = ["a-x", "a.x", "a/x", "a0", "b"]
-BY_PATH = ["a/x", "a-x", "a.x", "a0", "b"]
+BY_BYTES = ["B", "a-x", "a.x", "a/x", "a0", "b"]
+BY_PATH = ["B", "a/x", "a-x", "a.x", "a0", "b"]
+BEYOND = ["\uff01", "\U0001f600"]
+"""In the order of their bytes in UTF-8; in that of UTF-16, which Java and .NET compare by, the other comes first."""
 ODD = "odd\x01 &+"
 
 
@@ -147,7 +149,19 @@ class _Trial:
         for name in BY_PATH:
             self._put(f"o/{name}")
         listed = [one.key.removeprefix(f"{self._folder}o/") for one in self._list("o/")]
-        return "byte" if listed == BY_BYTES else "path" if listed == BY_PATH else "other"
+        if listed != BY_BYTES:
+            return "path" if listed == BY_PATH else "other"
+        for name in BEYOND:
+            self._put(f"u/{name}")
+        try:
+            last = [one.key.removeprefix(f"{self._folder}u/") for one in self._list("u/")]
+        except VaultFault as fault:
+            if fault.reason != "BAD_REPLY":
+                raise
+            return "other"  # each listing is checked for its order
+        finally:  # now, as a listing of all that the probe wrote may be refused for them later
+            delete(self._bucket, [Target(f"{self._folder}u/{name}") for name in BEYOND])
+        return "byte" if last == BEYOND else "other"
 
     def paging(self, s3: "S3Client") -> bool:
         """List what ``order`` wrote, two objects a page."""
@@ -164,7 +178,9 @@ class _Trial:
     def start_after(self, s3: "S3Client") -> bool:
         after = self._full("o/a0")
         reply = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), StartAfter=after)
-        return [entry["Key"] for entry in reply.get("Contents", ())] == [self._full("o/b")]
+        return [entry["Key"] for entry in reply.get("Contents", ())] == [
+            self._full(f"o/{name}") for name in BY_BYTES[5:]
+        ]
 
     def encoding_type(self, s3: "S3Client") -> bool:
         version, full = self._put(f"e/{ODD}").get("VersionId", ""), self._full(f"e/{ODD}")

@@ -72,6 +72,32 @@ def test_what_the_command_line_does_is_written_down_with_its_end(offline: Run, s
     assert "a restore" not in shown.stdout
 
 
+def test_what_only_keeps_is_done_also_where_it_cannot_be_written_down(offline: Run, shop: Database) -> None:
+    with shop.write() as c:
+        c.exec_driver_sql("CREATE TRIGGER full BEFORE INSERT ON sexton_call BEGIN SELECT RAISE(ABORT, 'full'); END")
+
+    stopped = offline("stop", "shop", "--reason", "a restore")
+    held = offline("hold", "instance", "shop", "--for", "1h", "--reason", "audit")
+    started = offline("start", "shop")
+
+    assert (stopped.returncode, held.returncode) == (0, 0), stopped.stderr + held.stderr
+    assert started.returncode == 1
+    assert "shop is stopped" in offline("status").stdout
+
+
+def test_how_a_call_ended_need_not_be_written_down(offline: Run, shop: Database) -> None:
+    with shop.write() as c:
+        c.exec_driver_sql("CREATE TRIGGER full BEFORE UPDATE ON sexton_call BEGIN SELECT RAISE(ABORT, 'full'); END")
+
+    made = offline("token", "create", "--scope", "read")
+    refused = offline("hold", "release", "77")
+    calls = json.loads(offline("calls", "--json").stdout)
+
+    assert (made.returncode, made.stdout[:4]) == (0, "sxt_")
+    assert (refused.returncode, "77" in refused.stderr) == (1, True)
+    assert [c["outcome"] for c in calls] == ["asked", "asked"]
+
+
 def _report(db: Database, number: int) -> RoundReport:
     t = db.t.round
     with db.read() as c:

@@ -47,6 +47,31 @@ def test_a_page_says_what_boto3_reads_in_it(entries: tuple[str, ...], space: str
     assert read(body) == by_boto3(body)
 
 
+@pytest.mark.parametrize(
+    ("of", "to"),
+    [
+        ("<Contents>", '<Contents xmlns="">'),
+        ("<Contents>", '<Contents xmlns="other">'),
+        ("<Key>", '<Key xmlns="">'),
+        ("<ETag>", '<ETag xmlns="">'),
+        ("<IsTruncated>", '<IsTruncated xmlns="">'),
+        ("<Size>", '<o:Size xmlns:o="other">'),
+        ("<Prefix>", '<Prefix xmlns="">'),
+    ],
+)
+@pytest.mark.parametrize("space", [SPACE, ""], ids=["with a namespace", "without"])
+@pytest.mark.parametrize("every", [True, False], ids=["all", "one"])
+def test_no_namespace_hides_anything(of: str, to: str, space: str, every: bool) -> None:
+    folder = "<CommonPrefixes><Prefix>f/</Prefix></CommonPrefixes>"
+    plain = page(entry("a"), entry("b"), folder, space=space)
+    text = plain.decode().replace(of, to, -1 if every else 1)
+    if ":" in to.split()[0]:
+        text = text.replace("</Size>", "</o:Size>", -1 if every else 1)
+
+    assert read(text.encode()) == read(plain)
+    assert read(plain)["CommonPrefixes"] == [{"Prefix": "f/"}]
+
+
 def test_keys_are_decoded_where_the_store_says_that_it_encoded_them() -> None:
     encoded = page(*(entry(quote_plus(key)) for key in ODD), told="<EncodingType>url</EncodingType>")
     plain = page(entry("a+b"), entry("a%20b"))
@@ -68,13 +93,27 @@ def test_keys_are_decoded_where_the_store_says_that_it_encoded_them() -> None:
         page("<Contents><Key></Key><Size>1</Size></Contents>"),
         page("<Contents><Key>a</Key><Key>b</Key><Size>1</Size></Contents>", "<Contents><Size>2</Size></Contents>"),
         page(entry("a", "-1")),
+        page(entry("a", "+5")),
         page(entry("a", "1e3")),
         b'<!DOCTYPE l [<!ENTITY k "a">]>' + page("<Contents><Key>&k;</Key><Size>1</Size></Contents>"),
         page(entry("%ff"), told="<EncodingType>url</EncodingType>"),
+        page(entry("a<!-- -->b"), "<Contents><Key></Key><Size>1</Size></Contents>"),
+        b'<!DOCTYPE l [<!ENTITY k "XX">]>' + page(entry("a&k;")),
+        page(entry("a"), "<CommonPrefixes><Prefix/></CommonPrefixes>"),
+        page(entry("a"), "<CommonPrefixes/>"),
     ],
     ids=[
         *("empty", "no XML", "cut off", "a key that XML cannot hold", "another document", "no key", "no size"),
-        *("an empty key", "two keys and none", "a negative size", "no decimal", "an entity", "no UTF-8"),
+        *(
+            "an empty key",
+            "two keys and none",
+            "a negative size",
+            "a signed size",
+            "no decimal",
+            "an entity",
+            "no UTF-8",
+        ),
+        *("a key in two pieces and one in none", "a key with an entity", "a folder without a name", "no folder"),
     ],
 )
 def test_what_is_no_page_is_refused_whole(body: bytes) -> None:
@@ -96,4 +135,6 @@ def test_folders_are_told_beside_objects_and_decoded() -> None:
     reply = read(page(entry("d"), folders, told=told))
 
     assert [f["Prefix"] for f in reply["CommonPrefixes"]] == ["a+b/", "c/"]
+    assert reply["EncodedFolders"]
+    assert not read(page(folders.replace("a%2Bb", "ab"), told=told))["EncodedFolders"]
     assert [e["Key"] for e in reply["Contents"]] == ["d"]

@@ -63,7 +63,7 @@ def why(key: Key, at: AtDesk, _: Reader, instance: str | None = None) -> Told:
 
 
 def _stop(name: str, reason: str, at: AtDesk, asker: Asker, *, everything: bool = False) -> Stopped:
-    with asker.recorded(at, "stop", name, reason=reason):
+    with asker.recorded(at, "stop", name, reason=reason, keeps=True):
         asker.needs(Grant.OPERATE)
         if not everything:
             at.registry.instance(name)

@@ -157,6 +157,29 @@ def test_a_stop_that_comes_while_the_block_is_left_is_the_same_loss(
         time.sleep(0.01)
 
 
+def test_a_stop_that_comes_out_at_the_very_end_of_the_block_is_seen_to(
+    client: Sexton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, other = (client.protect("shop", f"copy:{n}", owner="ada", objects=[A]) for n in (1, 2))
+
+    def stopped(self: protecting.Protecting) -> None:
+        raise self._stopped
+
+    monkeypatch.setattr(protecting.Protecting, "_leave", stopped)
+    with pytest.raises(protecting.Stopped) as at_the_end:
+        left.__exit__(None, None, None)
+    with pytest.raises(protecting.Stopped) as inside:
+        stopped(left)
+
+    seen = {}
+    for name, raised in (("at the end", at_the_end), ("inside", inside)):
+        for one in (left, other):
+            one._raised.append(raised.value)
+            seen[name, one is left] = one._came_out()
+    assert seen == {k: k == ("at the end", True) for k in seen}
+    assert left._raised == []
+
+
 def test_another_registration_of_the_same_job_hides_no_loss(client: Sexton, rig: Rig, root: Path) -> None:
     with (  # noqa: PT012
         pytest.raises(ProtectionLost),

@@ -37,7 +37,7 @@ def listed(vault: Vault, shards: Sequence[Shard]) -> list[str]:
 
 @pytest.mark.parametrize("count", [1, 2, 5, 100])
 def test_parts_hold_each_object_once_and_nothing_of_sextons_own(place: Place, count: int) -> None:
-    odd = [f"odd/{n}/{name}" for n, name in enumerate(ODD)]
+    odd = [f"odd/{n}/{name}" for n, name in enumerate(ODD)] + [f"odd/{name}/1" for name in ODD]
     put_all(place, [f"wh/{key}" for key in [*KEYS, *odd]])
     put_all(place, ["wh2/a", "w"])
     vault = place.vault()
@@ -88,6 +88,25 @@ def test_a_part_of_a_bucket_that_went_away_is_a_fault_and_no_end(s3_server: Runn
         gone.shards(10)
     with pytest.raises(VaultFault):
         listed(gone, [Shard("a/")])
+
+
+@pytest.mark.parametrize("name", ["x/", "wh/a", "wh/", "wh/a/b/"])
+def test_a_folder_that_is_none_of_these_is_a_fault(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def page(*_: object, **__: object) -> dict[str, Any]:
+        return {"CommonPrefixes": [{"Prefix": name}], "IsTruncated": False}
+
+    monkeypatch.setattr(s3_listing, "_page", page)
+    with pytest.raises(VaultFault, match="BAD_REPLY"):
+        Bucket(None, "http://127.0.0.1:1", "bucket").vault().shards(10)  # type: ignore[arg-type]
+
+
+def test_a_store_that_forgets_the_delimiter_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def page(*_: object, **__: object) -> dict[str, Any]:
+        return {"Contents": [{"Key": "wh/a/1", "Size": 1}], "IsTruncated": False}
+
+    monkeypatch.setattr(s3_listing, "_page", page)
+    with pytest.raises(VaultFault, match="BAD_REPLY"):
+        listed(Bucket(None, "http://127.0.0.1:1", "bucket").vault(), [Shard(loose=True)])  # type: ignore[arg-type]
 
 
 class TestRanges:
