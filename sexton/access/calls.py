@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from sqlalchemy import delete, insert, select, update
 
 from sexton.access.model import DONE, Call
-from sexton.db.engine import AWAY, Database
+from sexton.db.engine import AWAY, Database, first_line
 from sexton.errors import code_of
 
 TEXT_CHARACTERS = 500
@@ -41,7 +41,7 @@ class CallStore:
         except AWAY as e:
             if not keeps:
                 raise
-            log.warning("%s of %s is not written down: %s", call.action, call.instance or "all", _first(e))
+            log.warning("%s of %s is not written down: %s", call.action, call.instance or "all", first_line(e))
             yield
             return
         try:
@@ -82,11 +82,7 @@ class CallStore:
             with self._db.write() as c:
                 c.execute(update(t).where(t.c.id == call).values(outcome=_short(outcome)))
         except AWAY as e:
-            log.warning("how call %d ended (%s) is not written down: %s", call, outcome, _first(e))
-
-
-def _first(error: Exception) -> str:
-    return str(error).splitlines()[0]
+            log.warning("how call %d ended (%s) is not written down: %s", call, outcome, first_line(e))
 
 
 def _short(text: str) -> str:

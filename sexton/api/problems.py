@@ -14,8 +14,7 @@ from starlette.exceptions import HTTPException
 from sexton.access.errors import Forbidden, Unauthenticated
 from sexton.api.bodies import Problem
 from sexton.control.port import Halted, NotEnabled
-from sexton.db.engine import AWAY, BROKEN, NOT_HELD
-from sexton.db.schema import first_line
+from sexton.db.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.errors import BadInput, SextonError, code_of
 from sexton.guard import UnknownInstance
 from sexton.protection.errors import Exists, MaxCount, NotFound, SoftDeleted

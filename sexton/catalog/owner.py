@@ -13,8 +13,7 @@ from sexton.catalog.due import FIRST, expand_parents, forget_versions, time_out
 from sexton.catalog.kind import Kind
 from sexton.catalog.kinds import KINDS
 from sexton.catalog.scope import Scope
-from sexton.db.engine import Database
-from sexton.db.schema import first_line
+from sexton.db.engine import Database, first_line
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.owner.port import COUNT_SECONDS, Beat, OwnerSilent
 

@@ -99,6 +99,12 @@ _POSTGRESQL_NOW = select(func.sexton.now(type_=Instant()))
 _OPTIONS = f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000}"
 
 
+def first_line(error: Exception) -> str:
+    """Return a driver's message without its SQL and parameters."""
+    told = str(getattr(error, "orig", error)).strip()
+    return told.splitlines()[0] if told else type(error).__name__
+
+
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from sexton.db.engine import Database
+from sexton.db.engine import Database, first_line
 from sexton.db.tables import build
 from sexton.errors import BadInput, SextonError
 
@@ -161,11 +161,6 @@ def move_clock(database: Database, seconds: int) -> None:
             )
     except IntegrityError as e:
         raise BadInput("the clock moves only in a deployment whose id begins with demo- or test-") from e
-
-
-def first_line(error: Exception) -> str:
-    """Return a driver's message without its SQL and parameters."""
-    return str(getattr(error, "orig", error)).strip().splitlines()[0]
 
 
 def _foreign(found: str | None, ours: str) -> SchemaError:

@@ -14,8 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sexton.control.policy import halt
 from sexton.control.store import ControlStore
-from sexton.db.engine import AWAY, Database
-from sexton.db.schema import first_line
+from sexton.db.engine import AWAY, Database, first_line
 from sexton.errors import SextonError
 from sexton.lease.store import busy
 from sexton.metrics.model import Figures, InstanceFigures

@@ -28,9 +28,8 @@ from sqlalchemy import (
 from sqlalchemy import literal as sql_literal
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from sexton.db.engine import Database
+from sexton.db.engine import Database, first_line
 from sexton.db.rows import as_rows
-from sexton.db.schema import first_line
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.owner.port import COUNT_SECONDS, OwnerSilent

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.control.store import whoami
-from sexton.db.engine import Database
+from sexton.db.engine import Database, first_line
 from sexton.db.rows import in_list
 from sexton.errors import BadInput
 from sexton.pace.model import Cap, Heard, PlaceFigures, Shared, Told
@@ -48,7 +48,7 @@ class PaceStore:
                 caps = {(r.instance, r.vault): int(r.keys_per_second) for r in c.execute(select(cap))}
             return Heard(shared, workers, caps)
         except SQLAlchemyError as e:
-            log.warning("the pace is not exchanged now, each worker goes on with its own: %s", str(e).splitlines()[0])
+            log.warning("the pace is not exchanged now, each worker goes on with its own: %s", first_line(e))
             return None
 
     def figures(self) -> Sequence[PlaceFigures]:

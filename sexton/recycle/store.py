@@ -10,7 +10,7 @@ from sexton.access.calls import CallStore
 from sexton.control.port import NotEnabled
 from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
-from sexton.db.engine import AWAY, Database
+from sexton.db.engine import AWAY, Database, first_line
 from sexton.lease.model import Lease
 from sexton.lease.store import LeaseStore
 from sexton.protection.model import Terms
@@ -170,7 +170,7 @@ class RoundStore(PlanStore, Reports):
             try:
                 forget()
             except AWAY as e:  # the round is closed; the next one tries again
-                log.warning("what is over was not forgotten: %s", str(e).splitlines()[0])
+                log.warning("what is over was not forgotten: %s", first_line(e))
         return report
 
     def _end(self, c: Connection, order: CloseOrder) -> RoundReport:

@@ -6,8 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from sexton.db.engine import Database
-from sexton.db.schema import first_line
+from sexton.db.engine import Database, first_line
 from sexton.errors import BadInput
 from sexton.guard import EVERYTHING, UnknownInstance, deciding
 from sexton.marks.model import Reason

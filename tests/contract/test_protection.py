@@ -8,12 +8,14 @@ import pytest
 from sexton import crashpoints
 from sexton.contract import NewMark
 from sexton.errors import BadInput
+from sexton.marks.model import Ref
 from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, NotFound, SoftDeleted
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, Protection, State, Terms
 from sexton.protection.registrar import REPORT
 from sexton.protection.rows import digest
 from sexton.protection.store import ProtectionStore
+from tests.contract.hands import claim, hand
 from tests.rig import Rig, listing, put
 
 DUE = 10_801
@@ -155,7 +157,23 @@ def test_a_watermark_only_moves_forward(rig: Rig) -> None:
         rig.protections.watermark("shop", 4)
 
 
-def test_p09_p10_an_overdue_one_keeps_until_a_round_reaps_it_with_a_warning(
+def test_p10_an_overdue_one_keeps_as_long_as_no_round_has_reaped_it(rig: Rig, root: Path) -> None:
+    at_work = hand(rig)  # its round began before
+    put(root, "data/late.dat")
+    protect(rig, "j", "data/late.dat", seconds=60)
+    rig.mark("dropped", NewMark(id="late", vault="disk", keys=("data/late.dat",)))
+    rig.later(30)
+    rig.leases.renew(at_work.lease)
+    rig.later(50)
+    before = [p.job for p in rig.protections.all("shop")]
+
+    claimed = claim(rig, at_work, "dropped", "late")
+
+    assert before == ["j"]
+    assert (claimed.marks, claimed.held) == (frozenset(), {Ref("dropped", "late"): "protection j"})
+
+
+def test_p09_an_overdue_one_is_reaped_by_the_next_round_with_a_warning(
     rig: Rig, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     protect(rig, "j", "data/a.dat", seconds=60)
@@ -288,11 +306,18 @@ def test_p18_with_the_strict_gate_nothing_is_registered_while_a_round_runs(rig: 
     assert protect(rig, "j", "data/a.dat").state is State.ACTIVE
 
 
-def test_p19_p20_one_file_of_a_prefix_stays_and_its_record_until_it_went(rig: Rig, root: Path) -> None:
+def test_p19_one_file_of_a_prefix_stays_and_its_record_until_it_went(rig: Rig, root: Path) -> None:
     protect(rig, "exact", "dir/x.dat")
     rig.round()
     exact = "dir/x.dat" in left(root), rig.count("mark", id="dir")
     rig.protections.release("shop", "exact")
+    rig.round()
+
+    assert exact == (True, 1)
+    assert left(root) == set()
+
+
+def test_p20_one_file_of_a_prefix_that_a_filter_holds_stays(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "dir/y.dat")], 1)
     rig.registrar.whole(wanted("filter", filter_=filter_), [], filter_=filter_)
     rig.round()
@@ -300,7 +325,7 @@ def test_p19_p20_one_file_of_a_prefix_stays_and_its_record_until_it_went(rig: Ri
     rig.protections.release("shop", "filter")
     rig.round()
 
-    assert (exact, filtered) == ((True, 1), (True, 1))
+    assert filtered == (True, 1)
     assert left(root) == set()
 
 

@@ -20,12 +20,6 @@ def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
 def cold_shop(clean_url: str, s3_server: RunningS3, bucket: str, proxy: FaultProxy) -> Iterator[Shop]:
     """One instance ``shop`` with the vault ``cold`` in S3, behind the proxy."""
     shop = Shop(clean_url, endpoint_url=proxy.url).opened().brisk()

@@ -20,12 +20,6 @@ from tests.servers.s3 import RunningS3
 
 
 @pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
 def spec(bucket: str) -> VaultSpec:
     return VaultSpec(instance="shop", name="cold", kind="s3", location=bucket, prefix="wh/")
 

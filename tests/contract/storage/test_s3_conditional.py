@@ -1,6 +1,6 @@
 """A conditional vault deletes the object that is meant and no other, on a real S3 server."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -9,20 +9,8 @@ from sexton.storage.port import VaultFault
 from sexton.storage.s3 import S3Vault
 from tests.contract.places import Bucket
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.s3 import RunningS3
 
 OTHER = "0" * 32
-
-
-@pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
-def place(proxy: FaultProxy, s3_server: RunningS3, bucket: str) -> Bucket:
-    return Bucket(s3_server.client(), proxy.url, bucket)
 
 
 @pytest.fixture(params=["one by one", "together"])

@@ -1,6 +1,5 @@
 """What an S3 vault makes of a store that fails: never success, and never a fault where one key is to blame."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,6 @@ from sexton.storage.s3 import S3Vault
 from tests.contract.places import MARKER, Bucket, keys, put_all
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
-
-
-@pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
-def place(proxy: FaultProxy, s3_server: RunningS3, bucket: str) -> Bucket:
-    """A bucket whose vaults go through the proxy, and whose puts do not."""
-    return Bucket(s3_server.client(), proxy.url, bucket)
 
 
 def test_per_key_errors_in_a_200_are_read_and_only_those_keys_stay(place: Bucket, proxy: FaultProxy) -> None:

@@ -1,7 +1,6 @@
 """Purging a versioned bucket: every version of exactly the keys named, or none is said to be gone; on a real server."""
 
 import datetime as dt
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,17 +14,10 @@ from tests.servers.s3 import RunningS3
 
 
 @pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
-def place(proxy: FaultProxy, s3_server: RunningS3, bucket: str) -> Bucket:
-    """A versioned bucket whose vaults go through the proxy."""
-    made = Bucket(s3_server.client(), proxy.url, bucket)
-    set_versioning(made, "Enabled")
-    return made
+def place(place: Bucket) -> Bucket:
+    """A versioned bucket."""
+    set_versioning(place, "Enabled")
+    return place
 
 
 @pytest.fixture

@@ -1,25 +1,10 @@
 """What a refusal tells beside its code: how long to wait, and that an object lock keeps the object."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from sexton.storage.model import Outcome
 from tests.contract.places import Bucket
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.s3 import RunningS3
-
-
-@pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
-def place(proxy: FaultProxy, s3_server: RunningS3, bucket: str) -> Bucket:
-    """A bucket whose vaults go through the proxy, and whose puts do not."""
-    return Bucket(s3_server.client(), proxy.url, bucket)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Unfinished multipart uploads under a deleted prefix are aborted, no other, on a real S3 server."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from sexton.errors import BadInput
@@ -9,18 +7,6 @@ from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3 import S3Vault
 from tests.contract.places import Bucket
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.s3 import RunningS3
-
-
-@pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
-def place(proxy: FaultProxy, s3_server: RunningS3, bucket: str) -> Bucket:
-    return Bucket(s3_server.client(), proxy.url, bucket)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Listings of versions: what a store leaves out, or says otherwise than a listing, is never taken for gone."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from sexton.storage import s3_versions
@@ -11,21 +9,13 @@ from sexton.storage.s3 import S3Vault
 from tests.contract.places import Bucket, put_all
 from tests.contract.storage.versioned import left, purging, set_versioning, told
 from tests.servers.fault_proxy import FaultProxy
-from tests.servers.s3 import RunningS3
 
 
 @pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
-def place(proxy: FaultProxy, s3_server: RunningS3, bucket: str) -> Bucket:
-    """A versioned bucket whose vaults go through the proxy."""
-    made = Bucket(s3_server.client(), proxy.url, bucket)
-    set_versioning(made, "Enabled")
-    return made
+def place(place: Bucket) -> Bucket:
+    """A versioned bucket."""
+    set_versioning(place, "Enabled")
+    return place
 
 
 @pytest.fixture

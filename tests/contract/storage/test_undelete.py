@@ -10,22 +10,16 @@ from sexton.storage.model import Undeleted
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import S3Vault
 from tests.contract.places import MARKER, Bucket, Directory, keys, put_all
+from tests.contract.storage.versioned import set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 
 
 @pytest.fixture
-def proxy(s3_server: RunningS3) -> Iterator[FaultProxy]:
-    with FaultProxy(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as running:
-        yield running
-
-
-@pytest.fixture
-def place(proxy: FaultProxy, s3_server: RunningS3, bucket: str) -> Bucket:
-    """A versioned bucket whose vaults go through the proxy."""
-    made = Bucket(s3_server.client(), proxy.url, bucket)
-    made.client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    return made
+def place(place: Bucket) -> Bucket:
+    """A versioned bucket."""
+    set_versioning(place, "Enabled")
+    return place
 
 
 @pytest.fixture
@@ -155,7 +149,7 @@ def test_a_marker_that_may_not_be_removed_is_a_failure_that_holds_back_no_other(
 def test_a_marker_that_stays_though_the_store_says_it_went_is_a_failure(place: Bucket, vault: S3Vault) -> None:
     """SeaweedFS does so where versioning was suspended."""
     place.put("wh/d/1")
-    place.client.put_bucket_versioning(Bucket=place.name, VersioningConfiguration={"Status": "Suspended"})
+    set_versioning(place, "Suspended")
     vault.delete(["d/1"])
 
     (page,) = vault.undelete("d/")

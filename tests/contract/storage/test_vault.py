@@ -1,28 +1,19 @@
 """What every vault promises, over a directory and over a real S3 server."""
 
-from pathlib import Path
-
 import pytest
 
 from sexton.errors import BadInput
 from sexton.storage.model import MARKER_KEY, KeyResult, Outcome
 from sexton.storage.port import VaultFault
-from tests.contract.places import MARKER, Bucket, Directory, Place, keys, listing, put_all
-from tests.servers.s3 import RunningS3
+from tests.contract.places import MARKER, Place, keys, listing, put_all
 
 ODD = ["a b", "a+b", "a%20b", "a%2Fb", "é", "e\u0301", "\U0001f600", "\uffee", "'q'", '"q"', "<x>", "&amp;", "t\tt"]
 ODD += ["n\nn", "r\rr", "c\x01c", "f\uffff", " lead", "trail ", "back..slash", "~", "=", "?", "#", ";", "*"]
 
 
-@pytest.fixture(params=["local", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A fresh bucket or directory."""
-    if request.param == "local":
-        root = tmp_path / "root"
-        root.mkdir()
-        return Directory(root)
-    server: RunningS3 = request.getfixturevalue("s3_server")
-    return Bucket(server.client(), server.endpoint_url, request.getfixturevalue("bucket"))
+@pytest.fixture
+def place(either: Place) -> Place:
+    return either
 
 
 def outcomes(results: list[KeyResult]) -> list[tuple[str, Outcome]]:

@@ -7,19 +7,12 @@ import pytest
 from sexton.errors import BadInput
 from sexton.storage.model import Listed
 from sexton.storage.port import Vault, VaultFault
-from tests.contract.places import MARKER, Bucket, Directory, Place
-from tests.servers.s3 import RunningS3
+from tests.contract.places import MARKER, Directory, Place
 
 
-@pytest.fixture(params=["local", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A fresh bucket or directory."""
-    if request.param == "local":
-        root = tmp_path / "root"
-        root.mkdir()
-        return Directory(root)
-    server: RunningS3 = request.getfixturevalue("s3_server")
-    return Bucket(server.client(), server.endpoint_url, request.getfixturevalue("bucket"))
+@pytest.fixture
+def place(either: Place) -> Place:
+    return either
 
 
 @pytest.fixture
