@@ -4,9 +4,7 @@ Goal: at least ten times boto3's. Both send the same requests; the store is a pr
 """
 
 import os
-import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +14,9 @@ import boto3
 from botocore.config import Config
 
 from benchmarks.results import Figure, Result, at_least
+from benchmarks.scratch import scratch
+from sexton.embedded.child import Child
+from sexton.embedded.ports import free_port, is_open
 from sexton.storage.model import VaultSpec
 from sexton.storage.s3 import S3Vault
 
@@ -27,24 +28,15 @@ START_SECONDS = 30
 @contextmanager
 def store(keys: int) -> Iterator[str]:
     """Yield the address of a stub store with so many keys."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.stub_store", str(port), str(keys)])
-    try:
-        until = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                if time.monotonic() > until or process.poll() is not None:
-                    raise
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
+    port = free_port()
+    with scratch() as scratches:
+        command = [sys.executable, "-m", "benchmarks.stub_store", str(port), str(keys)]
+        stub = Child("stub", command, scratches.memory, os.environ)
+        stub.start(lambda: is_open(port), START_SECONDS)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            stub.kill()
 
 
 def _cpu(count: Callable[[], int], keys: int) -> float:

@@ -1,7 +1,6 @@
 """What a check finds, and what it must be able to show before anybody may act on it."""
 
 from enum import StrEnum
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -32,7 +31,7 @@ class State(StrEnum):
     """A whole run did not find it any more."""
 
 
-class Found(NamedTuple):
+class Found(Message):
     """One disagreement, as one run saw it. Sizes are bytes; None: not known, or nothing there."""
 
     type: Type
@@ -45,18 +44,11 @@ class Found(NamedTuple):
     """The record that names the object, or the one that its key says should."""
 
 
-class Finding(Message):
+class Finding(Found):
     """A disagreement over the runs that saw it. Instants are ms since 1970."""
 
     id: int
     instance: str
-    type: Type
-    vault: str
-    key: str
-    expected: int | None = None
-    size: int | None = None
-    etag: str = ""
-    record: str = ""
     state: State = State.OPEN
     first_seen: int
     proven_at: int | None = None

@@ -19,7 +19,7 @@ from sexton.refusals import check_text
 LOOKED_AT_TWICE = (Type.LOST, Type.SIZE_MISMATCH)
 """What a second look at the object and its record confirms; orphans take two runs."""
 OVER = (State.GONE, State.REPAIRED)
-NAMES = ("type", "vault", "key", "expected", "size", "etag", "record")
+NAMES = tuple(Found.model_fields)
 
 
 class CheckStore:
@@ -46,7 +46,7 @@ class CheckStore:
             return
         text, number = dict.fromkeys(("type", "vault", "key", "etag", "record"), Text()), BigInteger()
         # No database column holds NUL; such a key is shown with a mark in its place, and never a candidate.
-        rows = ({**f._asdict(), "type": str(f.type), "key": f.key.replace("\0", "\ufffd")} for f in once.values())
+        rows = (f.model_dump(mode="json") | {"key": f.key.replace("\0", "\ufffd")} for f in once.values())
         given = as_rows(self._db, rows, **text, expected=number, size=number)
         with self._db.write() as c:
             if not self._runs(c, run):

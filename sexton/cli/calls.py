@@ -15,7 +15,8 @@ def calls(
 ) -> None:
     """Print what was done, or refused, that deletes, keeps or configures something; the newest first.
 
-    It is written down before it is done: `asked` is one whose end nobody saw. Kept for 400 days.
+    It is written down before it is done: `asked` is one whose end nobody saw, `LEFT` one that was not waited
+    for (Ctrl-C). Kept for 400 days.
 
     Example: sexton calls --instance shop
     """

@@ -8,9 +8,9 @@ from sexton.errors import BadInput
 from tests.rig import Rig
 
 DAY = 86_400
-A = Found(Type.ORPHAN, "disk", "data/a", size=7, etag="e", record="rowset/1")
-B = Found(Type.ORPHAN, "disk", "data/b", size=8)
-LOST = Found(Type.LOST, "disk", "data/l", expected=9, record="rowset/2")
+A = Found(type=Type.ORPHAN, vault="disk", key="data/a", size=7, etag="e", record="rowset/1")
+B = Found(type=Type.ORPHAN, vault="disk", key="data/b", size=8)
+LOST = Found(type=Type.LOST, vault="disk", key="data/l", expected=9, record="rowset/2")
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_each_step_may_come_twice_or_late(store: CheckStore, rig: Rig) -> None:
     run = store.begin("shop", "1")
     again = store.begin("shop", "1")
     store.saw(run, [A, A, LOST])
-    store.saw(again, [A._replace(size=6)])
+    store.saw(again, [A.model_copy(update={"size": 6})])
     first = store.conclude(run, seen(run))
     second = store.conclude(run, seen(run, live=0))
     store.saw(run, [B])
@@ -132,7 +132,7 @@ def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore,
 
 def test_odd_keys_are_kept_and_pages_go_on(store: CheckStore, rig: Rig) -> None:
     keys = ["ü", "a+b", "n\nn", "x\x01", "nul\0", "\U0001f600", "'", "a" * 1_024]
-    checked(store, "1", *(Found(Type.UNKNOWN_KIND, "disk", key) for key in keys))
+    checked(store, "1", *(Found(type=Type.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
 
     first = store.findings("shop", limit=5)
     rest = store.findings("shop", after=first[-1].id)
