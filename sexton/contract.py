@@ -155,15 +155,28 @@ def commit(connection: Connection | sqlite3.Connection, instance: str, ids: Iter
     _lite(lite, "SAVEPOINT sexton_commit", ())
     removed = _lite(lite, f"DELETE FROM sexton_mark WHERE {chosen} AND state = 'MARKED'", given).rowcount
     reached("commit.deleted")
+    lost: list[tuple[str]] = []
     if removed == len(wanted):
-        _lite(lite, "RELEASE sexton_commit", ())
-        return
+        # What a repair took for an orphan and this commit makes visible is none; what it took already is lost.
+        orphans = {"i": instance, "ids": given[1]}
+        _lite(lite, f"DELETE FROM sexton_mark WHERE {_ORPHANS} AND state = 'MARKED'", orphans)
+        lost = _lite(lite, _LOST_AS_ORPHANS, orphans).fetchall()
+        if not lost:
+            _lite(lite, "RELEASE sexton_commit", ())
+            return
     _lite(lite, "ROLLBACK TO sexton_commit", ())
     _lite(lite, "RELEASE sexton_commit", ())
-    lost = _lite(lite, _LOST, (given[1], instance, instance)).fetchall()
+    lost = lost or _lite(lite, _LOST, (given[1], instance, instance)).fetchall()
     raise Collected(f"SX001 collected: {'; '.join(r[0] for r in lost)[:2000]}; roll this commit back")
 
 
+_ORPHANS = (
+    "instance = :i AND kind = 'orphan' AND parent_kind = 'rowset' AND parent_id IN (SELECT value FROM json_each(:ids))"
+)
+_LOST_AS_ORPHANS = f"""
+SELECT parent_id || ' lost a file as orphan ' || id FROM sexton_mark WHERE {_ORPHANS}
+UNION ALL SELECT parent_id || ' lost a file as orphan ' || id FROM sexton_mark_history WHERE {_ORPHANS}
+"""
 _LOST = """
 SELECT w.value || CASE
     WHEN m.state = 'FENCED' THEN ' is fenced: a round is about to collect it; unless its transaction was aborted, '

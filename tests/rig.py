@@ -22,6 +22,13 @@ from sqlalchemy import func, select, text
 from sexton import contract
 from sexton.audit.model import AuditRow
 from sexton.audit.port import Audit
+from sexton.check.checking import CheckTerms, checker
+from sexton.check.direct import Direct
+from sexton.check.live import LiveSide
+from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
+from sexton.check.port import Compare
+from sexton.check.repair import Repairs
+from sexton.check.store import CheckStore
 from sexton.control.store import ControlStore
 from sexton.db import schema
 from sexton.db.engine import Database
@@ -48,6 +55,7 @@ from sexton.storage.vaults import ProvenVaults
 
 RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan": 259_200}
 GRACE = 3_600
+DAY = 86_400
 INTERVAL = 3_600
 DEPLOYMENT = "test-rig"
 SHARED: dict[str, tuple[Tables, dict[Any, Any], Any]] = {}
@@ -97,6 +105,10 @@ class Rig:
         self.registrar = Registrar(self.protections, self.vaults)
         self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL, protections=self.protections)
         self.policy = policy(RETENTION, GRACE)
+        self.runs, self.live = CheckStore(self.db), LiveSide(self.db)
+        self.repairs = Repairs(self.db, self.runs, self.live, self.vaults)
+        self.checker = checker(self.db, self.runs, self.live, self.vaults, CheckTerms(grace_seconds=DAY))
+        self.direct = Direct(self.vaults, self.live, self.runs)
 
     def recycler_of(self, owner: Owner) -> Recycler:
         return Recycler(self.marks, self.leases, self.controls, self.vaults, owner, self.sweeper, self.audit)
@@ -160,6 +172,20 @@ class Rig:
 
     def plan(self, instance: str = "shop") -> Plan:
         return self.rounds.plan(instance, self.policy, "test")
+
+    def check(self, how: Compare | None = None, *, run: str | None = None, instance: str = "shop") -> CheckReport:
+        """Check once, as the workflow does."""
+        order = self.checker.begin(CheckRequest(instance=instance, by="test"), run or uuid.uuid4().hex).order
+        evidence = self.checker.compare(how or self.direct, order, lambda: None)
+        evidence = self.checker.look_again(order, evidence, lambda: None)
+        return self.checker.conclude(ConcludeOrder(instance=instance, run=order.run, evidence=evidence))
+
+    def found(self, instance: str = "shop", *, confirmed: bool = False) -> dict[str, set[str]]:
+        """Return type → keys of the open findings."""
+        by_type: dict[str, set[str]] = {}
+        for f in self.runs.findings(instance, limit=1_000_000, confirmed=confirmed):
+            by_type.setdefault(f.type.value, set()).add(f.key)
+        return by_type
 
     def count(self, table: str, **where: object) -> int:
         t = getattr(self.db.t, table)

@@ -40,11 +40,14 @@ class RowsetFile(NamedTuple):
 ROOT = "data/"
 _ID = re.compile(r"[A-Za-z0-9.-]{1,128}")
 _NUMBER = "0|[1-9][0-9]*"
-_NAME = re.compile(
-    rf"{ROOT}(?P<tablet>[A-Za-z0-9.-]+)/(?P<rowset>[A-Za-z0-9.-]+)_"
-    rf"(?:(?P<data>{_NUMBER})\.dat|(?P<v2>{_NUMBER})\.idx|(?P<v1>{_NUMBER})_(?P<inverted>[A-Za-z0-9.-]+)\.idx"
-    r"|(?P<bitmap>delete_bitmap\.db))"
+_ONE = r"(?!\.{1,2}[/_])[A-Za-z0-9.-]{1,128}"
+FILE_NAME = (
+    rf"{ROOT}(?P<tablet>{_ONE})/(?P<record>{_ONE})_"
+    rf"(?:(?P<data>{_NUMBER})\.dat|(?P<v2>{_NUMBER})\.idx|(?P<v1>{_NUMBER})_(?P<inverted>(?!\.{{1,2}}\.idx$)"
+    r"[A-Za-z0-9.-]{1,128})\.idx|(?P<bitmap>delete_bitmap\.db))"
 )
+"""The regular expression that every key of a rowset's file matches, and nothing else; ``record``: the rowset's id."""
+_NAME = re.compile(FILE_NAME)
 
 
 def check_id(*ids: str) -> None:
@@ -87,11 +90,7 @@ def parse(name: str) -> RowsetFile | None:
     if found is None:
         return None
     part = found.groupdict()
-    try:
-        check_id(part["tablet"], part["rowset"], part["inverted"] or "0")
-    except BadInput:
-        return None
-    whose = (part["tablet"], part["rowset"])
+    whose = (part["tablet"], part["record"])
     if part["bitmap"]:
         return RowsetFile(FileKind.BITMAP, *whose)
     if part["v1"]:

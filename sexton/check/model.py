@@ -1,6 +1,7 @@
 """What a check finds, and what it must be able to show before anybody may act on it."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -18,6 +19,10 @@ class Type(StrEnum):
     """No record, mark or stored file names an object whose key says which record should."""
     UNKNOWN_KIND = "UNKNOWN_KIND"
     """No record names an object, and its key is none the owner makes: never a candidate."""
+    UPLOAD = "UPLOAD"
+    """A multipart upload that was begun long ago and never finished: it costs room and is seen in no listing."""
+    RECORD = "RECORD"
+    """Records that do not agree with each other; ``key`` names the record, ``detail`` says how."""
 
 
 class State(StrEnum):
@@ -42,6 +47,7 @@ class Found(Message):
     etag: str = ""
     record: str = ""
     """The record that names the object, or the one that its key says should."""
+    detail: str = ""
 
 
 class Finding(Found):
@@ -58,6 +64,38 @@ class Finding(Found):
     """Who accepted it, and why."""
 
 
+class Known(NamedTuple):
+    """What the live side says of one place: an object, or with ``prefix`` everything under it.
+
+    ``live``: it must be there; else it only may (garbage that waits, or is being written). ``bytes``: its size, None
+    where the owner does not say.
+    """
+
+    vault: str
+    key: str
+    prefix: bool
+    live: bool
+    bytes: int | None = None
+    record: str = ""
+
+
+class Part(NamedTuple):
+    """A part of the live side to be read by itself: rows of one source, by a range of their ids."""
+
+    source: str = ""
+    """Empty: all of it."""
+    after: str = ""
+    until: str = ""
+
+
+class Moment(NamedTuple):
+    """The moment at which the live side is read: its name for those who read parts of it, and when it was (ms)."""
+
+    name: str
+    at: int
+    parts: tuple[Part, ...]
+
+
 class Listing(Message):
     """What came of listing one vault."""
 
@@ -68,6 +106,11 @@ class Listing(Message):
     young: int = 0
     """Objects younger than the grace: passed over."""
     errors: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether all of it was listed."""
+        return self.ended == self.parts and not self.errors
 
 
 class Evidence(Message):
@@ -81,13 +124,35 @@ class Evidence(Message):
     live_from: int | None = None
     """When reading the live side began, by the database's clock."""
     live: int | None = None
-    """Files of the live side; None: it was not read to its end."""
+    """Live files that the live side names; None: it was not read to its end."""
+    prefixes: int = 0
+    """Live prefixes among them: nobody can say whether all that is under one is there."""
+    found: dict[str, int] = Field(default_factory=dict)
+    """Type → how many findings."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know of how it was done."""
     errors: tuple[str, ...] = ()
 
     @property
     def objects(self) -> int:
         """Return how many objects were listed, young ones left out."""
         return sum(its.objects for its in self.listings)
+
+
+class CheckRequest(Message):
+    """What a check is asked for; ``by``: who asks."""
+
+    instance: str
+    by: str = ""
+
+
+class CheckOrder(Message):
+    """One run's comparison of objects with records. ``inverted``: whether unknown objects are looked for too."""
+
+    instance: str
+    run: "Run"
+    grace_seconds: int
+    inverted: bool = True
 
 
 class Before(Message):
@@ -115,8 +180,53 @@ class Run(Message):
     state: RunState
     cutoff: int
     ended_at: int | None = None
+    asked_by: str = ""
     evidence: Evidence | None = None
     lacks: tuple[str, ...] = ()
+
+
+class Opened(Message):
+    """A run that has begun: what is to be done, and whether it is so much that Spark should do it."""
+
+    order: CheckOrder
+    heavy: bool = False
+
+
+class ConcludeOrder(Message):
+    """The end of a run, with what it saw."""
+
+    instance: str
+    run: Run
+    evidence: Evidence
+
+
+class CheckReport(Message):
+    """What one run of a check came to."""
+
+    run: Run
+    found: dict[str, int] = Field(default_factory=dict)
+    """Type → findings of it that are open now."""
+    confirmed: dict[str, int] = Field(default_factory=dict)
+    """Type → how many of these are confirmed."""
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether nothing was lacking."""
+        return self.run.state is RunState.WHOLE
+
+
+class Repaired(Message):
+    """What a repair did, in objects. ``kept``: a last look said otherwise, or there was nothing to show."""
+
+    found: int = 0
+    marked: int = 0
+    shown: int = 0
+    kept: int = 0
+
+    def plus(self, other: "Repaired") -> "Repaired":
+        """Return both together."""
+        names = type(self).model_fields
+        return Repaired(**{n: getattr(self, n) + getattr(other, n) for n in names})
 
 
 class Verdict(Message):

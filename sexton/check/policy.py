@@ -4,8 +4,13 @@ A listing that came out short makes live objects look lost, a live side that cam
 orphans: what a run could not see to its end proves nothing (JuiceFS #6479, Neon #12921).
 """
 
-from sexton.check.model import Before, Evidence, Finding, State, Type, Verdict
-from sexton.storage.model import RESERVED_PREFIX
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping
+
+from sexton.check.model import Before, Evidence, Finding, Found, Known, Run, State, Type, Verdict
+from sexton.storage.identity import spellings
+from sexton.storage.model import RESERVED_PREFIX, Listed
 
 GRACE_FLOOR_SECONDS = 3_600
 """No object younger than this is ever judged: longer than the longest write."""
@@ -46,18 +51,60 @@ def _shrunk(what: str, now: int, before: int) -> list[str]:
     return [f"{now:,} {what} are far below the {before:,} of the last whole run"]
 
 
-def old_enough(written_at: int, cutoff: int, grace_seconds: int) -> bool:
-    """Tell whether an object is judged: written so long before the run began that its record should be there."""
-    return written_at <= cutoff - max(grace_seconds, GRACE_FLOOR_SECONDS) * 1000
+def judged_until(cutoff: int, grace_seconds: int) -> str:
+    """Return up to when an object was written that is judged, as ``Listed.written``: its record should be there."""
+    until = cutoff // 1000 - max(grace_seconds, GRACE_FLOOR_SECONDS)
+    return dt.datetime.fromtimestamp(until, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def confirms(finding: Finding, cutoff: int) -> bool:
-    """Tell whether a whole run that saw the finding confirms it by that alone.
+def old_enough(written: str, until: str) -> bool:
+    """Tell whether an object is judged; one of which nobody tells when it was written is not."""
+    return "" < written <= until
 
-    Only orphans: what is lost, or has another size, is looked at once more by itself.
+
+def widened(known: Known) -> Iterator[Known]:
+    """Yield it, and the other keys that whoever wrote it may have meant: these need not be there."""
+    yield known
+    for key in spellings(known.key):
+        yield known._replace(key=key, live=False, bytes=None)
+
+
+class Kinds:
+    """What an object that nobody knows is, by its key."""
+
+    def __init__(self, pattern: str) -> None:
+        """``pattern``: see ``check.port.Live.pattern``."""
+        self._pattern = re.compile(pattern) if pattern else None
+
+    def unknown(self, vault: str, key: str, size: int, etag: str) -> Found:
+        """Return the finding: only what is made like the owner's own files is an orphan."""
+        its = self._pattern.fullmatch(key) if self._pattern else None
+        if its is None or "\0" in key:
+            return Found(type=Type.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag)
+        record = its.groupdict().get("record") or ""
+        return Found(type=Type.ORPHAN, vault=vault, key=key, size=size, etag=etag, record=record)
+
+
+def still(finding: Finding, known: Known | None, there: Mapping[tuple[str, str], Listed]) -> bool:
+    """Tell whether a second look at the record and the object finds what the first did.
+
+    Args:
+        finding: something LOST, or of another size.
+        known: what its record says now; None: there is none.
+        there: the objects there now, by vault and key; also under the keys that this one may mean.
     """
-    proven = finding.proven_at
-    return finding.type is Type.ORPHAN and proven is not None and cutoff - proven >= APART_MS
+    if known is None or not known.live:
+        return False
+    found = there.get((finding.vault, finding.key))
+    if found is not None:
+        return known.bytes is not None and found.bytes != known.bytes
+    return not any((finding.vault, key) in there for key in spellings(finding.key))
+
+
+def listed_by(last: Run | None) -> int:
+    """Return how many objects a run listed, young ones too."""
+    listings = last.evidence.listings if last is not None and last.evidence is not None else ()
+    return sum(its.objects + its.young for its in listings)
 
 
 def repairable(finding: Finding) -> bool:

@@ -6,10 +6,24 @@ A run tells what it sees page by page and may be killed anywhere: only ``conclud
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Table, Text, and_, case, literal, null, select, true, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Table,
+    Text,
+    and_,
+    case,
+    func,
+    literal,
+    null,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
-from sexton.check.model import Before, Evidence, Finding, Found, Run, RunState, State, Type, Verdict
+from sexton.check.model import Before, CheckReport, Evidence, Finding, Found, Run, RunState, State, Type, Verdict
 from sexton.check.policy import APART_MS, judge
 from sexton.db.engine import Database
 from sexton.db.rows import as_rows, in_list
@@ -28,11 +42,16 @@ class CheckStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def begin(self, instance: str, run: str) -> Run:
+    def now(self) -> int:
+        with self._db.read() as c:
+            return self._db.now(c)
+
+    def begin(self, instance: str, run: str, by: str = "") -> Run:
         """Begin a run under the name of its workflow run; repeating it returns the same run, with the same cutoff."""
         t = self._db.t.check_run
         with self._db.write() as c:
             values = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": self._db.now(c)}
+            values["asked_by"] = by
             c.execute(self._insert(t).values(**values).on_conflict_do_nothing(index_elements=["run"]))
             made = _run(c.execute(select(t).where(t.c.run == run)).one())
         if made.instance != instance:
@@ -44,7 +63,7 @@ class CheckStore:
         t, once = self._db.t.finding, {(f.type, f.vault, f.key): f for f in found}
         if not once:
             return
-        text, number = dict.fromkeys(("type", "vault", "key", "etag", "record"), Text()), BigInteger()
+        text, number = dict.fromkeys(("type", "vault", "key", "etag", "record", "detail"), Text()), BigInteger()
         # No database column holds NUL; such a key is shown with a mark in its place, and never a candidate.
         rows = (f.model_dump(mode="json") | {"key": f.key.replace("\0", "\ufffd")} for f in once.values())
         given = as_rows(self._db, rows, **text, expected=number, size=number)
@@ -56,7 +75,7 @@ class CheckStore:
             columns = [*(v.label(n) for n, v in fixed.items()), *(given.c[n] for n in NAMES)]
             told = self._insert(t).from_select([*fixed, *NAMES], select(*columns).where(true()))
             over = t.c.state.in_(OVER)
-            again = {n: told.excluded[n] for n in ("expected", "size", "etag", "record", "seen_in")}
+            again = {n: told.excluded[n] for n in ("expected", "size", "etag", "record", "detail", "seen_in")}
             again |= {n: case((over, null()), else_=t.c[n]) for n in ("proven_at", "confirmed_at")}
             again |= {"state": case((over, State.OPEN.value), else_=t.c.state)}
             again |= {"first_seen": case((over, told.excluded.first_seen), else_=t.c.first_seen)}
@@ -71,6 +90,25 @@ class CheckStore:
                 return 0
             named = and_(its, t.c.confirmed_at.is_(None), in_list(self._db, t.c.id, findings))
             return c.execute(update(t).where(named).values(confirmed_at=self._db.now(c))).rowcount
+
+    def refute(self, run: Run, findings: Collection[int]) -> int:
+        """Call gone what a second look did not find: its object is back, or its record is not."""
+        t = self._db.t.finding
+        its = and_(t.c.instance == run.instance, t.c.seen_in == run.id, t.c.type.in_(LOOKED_AT_TWICE))
+        gone = {"state": State.GONE, "confirmed_at": None, "proven_at": None}
+        with self._db.write() as c:
+            if not self._runs(c, run):
+                return 0
+            named = and_(its, t.c.state.not_in(OVER), in_list(self._db, t.c.id, findings))
+            return c.execute(update(t).where(named).values(**gone)).rowcount
+
+    def seen_in(self, run: Run, types: Collection[Type], after: int = 0, limit: int = 1_000) -> list[Finding]:
+        """Return what the run saw of these types and is not over, in the order of their numbers, from one on."""
+        t = self._db.t.finding
+        its = and_(t.c.instance == run.instance, t.c.seen_in == run.id, t.c.type.in_(types), t.c.id > after)
+        chosen = select(t).where(its, t.c.state.not_in(OVER)).order_by(t.c.id).limit(limit)
+        with self._db.read() as c:
+            return [_finding(row) for row in c.execute(chosen)]
 
     def conclude(self, run: Run, evidence: Evidence) -> Verdict:
         """End a run: judge it, and only where it is whole confirm, prove and call gone. Repeating it says the same."""
@@ -116,6 +154,27 @@ class CheckStore:
         with self._db.read() as c:
             return [_finding(row) for row in c.execute(select(t).where(its).order_by(t.c.id).limit(limit))]
 
+    def repairable(self, instance: str, type_: Type, after: int, limit: int) -> list[Finding]:
+        """Return open confirmed findings of a type, in the order of their numbers, from one on."""
+        t = self._db.t.finding
+        its = self._confirmed(instance, type_)
+        with self._db.read() as c:
+            found = c.execute(select(t).where(its, t.c.id > after).order_by(t.c.id).limit(limit))
+            return [_finding(row) for row in found]
+
+    def count_repairable(self, instance: str, type_: Type) -> int:
+        """Return how many there are."""
+        with self._db.read() as c:
+            its = self._confirmed(instance, type_)
+            return int(c.execute(select(func.count()).select_from(self._db.t.finding).where(its)).scalar_one())
+
+    def runs(self, instance: str | None = None, limit: int = 20) -> list[Run]:
+        """Return the newest runs, of one instance or of all."""
+        t = self._db.t.check_run
+        which = true() if instance is None else t.c.instance == instance
+        with self._db.read() as c:
+            return [_run(row) for row in c.execute(select(t).where(which).order_by(t.c.id.desc()).limit(limit))]
+
     def last(self, instance: str) -> Run | None:
         """Return the newest run that has ended."""
         t = self._db.t.check_run
@@ -123,6 +182,19 @@ class CheckStore:
         with self._db.read() as c:
             row = c.execute(ended.order_by(t.c.id.desc()).limit(1)).one_or_none()
         return None if row is None else _run(row)
+
+    def report(self, run: int) -> CheckReport:
+        """Return a run and what stands open after it; ``BadInput`` where there is no such run."""
+        t, f = self._db.t.check_run, self._db.t.finding
+        with self._db.read() as c:
+            row = c.execute(select(t).where(t.c.id == run)).one_or_none()
+            if row is None:
+                raise BadInput(f"there is no check {run}; see: sexton check list")
+            open_ = and_(f.c.instance == row.instance, f.c.state == State.OPEN)
+            counted = select(f.c.type, func.count(), func.count(f.c.confirmed_at)).where(open_).group_by(f.c.type)
+            counts = c.execute(counted.order_by(f.c.type)).all()
+        confirmed = {type_: n for type_, _, n in counts if n}
+        return CheckReport(run=_run(row), found={type_: n for type_, n, _ in counts}, confirmed=confirmed)
 
     def _before(self, c: Connection, run: Run) -> Before | None:
         t = self._db.t.check_run
@@ -132,6 +204,10 @@ class CheckStore:
             return None
         saw = Evidence.model_validate(row.evidence)
         return Before(objects=saw.objects, live=saw.live or 0)
+
+    def _confirmed(self, instance: str, type_: Type) -> ColumnElement[bool]:
+        t = self._db.t.finding
+        return and_(t.c.instance == instance, t.c.type == type_, t.c.state == State.OPEN, t.c.confirmed_at.is_not(None))
 
     def _runs(self, c: Connection, run: Run) -> bool:
         """Lock the run's row and tell whether it goes on."""

@@ -5,6 +5,7 @@ that a fail-over could roll back would let an undrop of deleted files succeed). 
 ``write()`` begins IMMEDIATE, so nothing is read before the write lock is held.
 """
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ NOT_HELD = (DataError,)
 BROKEN = (ProgrammingError, IntegrityError)
 """Of these: the schema or the statement is not what it should be; trying again does not help."""
 _BEGIN = "sexton_begin"
+_SNAPSHOT = re.compile(r"[0-9A-Fa-f-]{1,64}")
 
 
 class Database:
@@ -69,6 +71,34 @@ class Database:
             connection = connection.execution_options(**{_BEGIN: "IMMEDIATE"})
             with connection.begin():
                 yield connection
+
+    @contextmanager
+    def snapshot(self, name: str = "") -> Iterator[Connection]:
+        """A transaction that sees one moment and writes nothing.
+
+        Args:
+            name: of another's moment, as ``share`` returned it, while that transaction is open; empty: now.
+        """
+        if self.dialect == "sqlite":  # there every transaction is one; nobody can share it
+            with self.read() as connection:
+                yield connection
+            return
+        with self.engine.connect() as connection:
+            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                if name:
+                    if not _SNAPSHOT.fullmatch(name):
+                        raise ValueError(f"{name!r} is no name of a snapshot")
+                    connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
+                yield connection
+
+    def share(self, connection: Connection) -> str:
+        """Return the name under which others may see the moment of this snapshot; empty where nobody can (SQLite)."""
+        if self.dialect == "sqlite":
+            return ""
+        # It is open, and silent, for as long as others read.
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        return str(connection.exec_driver_sql("SELECT pg_export_snapshot()").scalar_one())
 
     def now(self, connection: Connection) -> int:
         """Return the database's clock plus the test offset, in milliseconds since 1970: ``sexton_now()``."""

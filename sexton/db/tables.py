@@ -96,6 +96,7 @@ def build(dialect: str) -> Tables:
             **{"id_": text, "mode": text, "created_at": instant, "enabled_at": instant},
             **{"turn_at": instant, "retry_at": instant, "failures": number, "last_success_at": instant},
             **{"owner": text, "retentions": Json, "watermark": number, "watermark_at": instant},
+            **{"key_pattern": text},
         ),
         instance_guard=table("instance_guard", instance_=text, seq=number),
         vault=table(
@@ -112,7 +113,7 @@ def build(dialect: str) -> Tables:
             **{"owner_txn": text, "lease_epoch": number, "batch": number, "claimed_at": instant, "swept_at": instant},
             **{"objects_gone": number, "bytes_gone": number},
             **{"quarantined_reason": text, "failures": number, "last_error": text, "next_try_at": instant},
-            **{"lacking": text, "absorbed": Boolean(), "claimed_in": number},
+            **{"lacking": text, "absorbed": Boolean(), "claimed_in": number, "etags": Json},
         ),
         mark_history=table(
             "mark_history",
@@ -205,12 +206,12 @@ def build(dialect: str) -> Tables:
         check_run=table(
             "check_run",
             **{"id_": serial, "instance": text, "run": text, "state": text, "cutoff": instant, "ended_at": instant},
-            **{"evidence": Json, "lacks": Json},
+            **{"evidence": Json, "lacks": Json, "asked_by": text},
         ),
         finding=table(
             "finding",
             **{"id_": serial, "instance": text, "type": text, "vault": text, "key": text, "expected": number},
             **{"size": number, "etag": text, "record": text, "state": text, "first_seen": instant, "seen_in": number},
-            **{"proven_at": instant, "confirmed_at": instant, "said_by": text},
+            **{"proven_at": instant, "confirmed_at": instant, "said_by": text, "detail": text},
         ),
     )

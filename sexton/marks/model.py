@@ -44,6 +44,8 @@ class DueMark(Message):
     keys: tuple[str, ...] | None
     bytes: int
     swept: bool = False
+    etags: tuple[str, ...] = ()
+    """Of the objects that ``keys`` name, as they were found; empty: whatever is there under a key is meant."""
 
     @property
     def ref(self) -> Ref:
@@ -57,6 +59,7 @@ class Place(Message):
     vault: str
     prefix: str | None = None
     keys: tuple[str, ...] | None = None
+    etags: tuple[str, ...] = ()
 
 
 class Expansion(Message):

@@ -24,7 +24,7 @@ def places(mark: DueMark, told: Expansion | None) -> tuple[Place, ...]:
     elif mark.vault is None:
         raise Unplaced(Reason.NO_VAULT, "it names no vault")
     else:
-        found = (Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys),)
+        found = (Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys, etags=mark.etags),)
     for place in found:
         try:
             if place.prefix is not None:

@@ -24,6 +24,7 @@ def due_mark(row: Any) -> DueMark:
         keys=None if keys is None else tuple(keys),
         bytes=row.bytes,
         swept=row.swept_at is not None,
+        etags=tuple(row._mapping.get("etags") or ()),
     )
 
 

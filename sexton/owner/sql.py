@@ -10,19 +10,14 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
-    TableClause,
     Text,
     and_,
     case,
-    column,
     func,
     null,
     or_,
     select,
-    table,
     text,
-    true,
     tuple_,
 )
 from sqlalchemy import literal as sql_literal
@@ -32,18 +27,9 @@ from sexton.db.engine import Database, first_line
 from sexton.db.rows import as_rows
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
+from sexton.owner.live_view import LIVE_VIEW, find, ours
 from sexton.owner.port import COUNT_SECONDS, OwnerSilent
 
-LIVE_VIEW = "sexton_live"
-COLUMNS = ("instance", "kind", "id", "vault", "key")
-_COLUMNS = {
-    "postgresql": (
-        "SELECT n.nspname, a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
-        "WHERE c.relname = :view AND c.relkind IN ('r', 'v', 'm', 'f', 'p')"
-    ),
-    "sqlite": "SELECT NULL, name FROM pragma_table_info(:view)",
-}
 NAMES_AT_ONCE = 5_000
 PREFIXES_AT_ONCE = 100
 """Without an index on (vault, key) each prefix reads the whole view: 3.3 s per 100 over 300,000 live rows."""
@@ -92,14 +78,14 @@ class SqlOwner:
             with self._db.read() as c:
                 if self._db.dialect == "postgresql":
                     c.execute(text(f"SET LOCAL statement_timeout = {COUNT_SECONDS * 1000}"))
-                view = self._view(c)
+                view = find(self._db, c)
                 if view is None:
                     return None
-                ours = or_(view.c.instance == instance, view.c.instance.is_(None)) if "instance" in view.c else true()
+                its = ours(view, instance)
                 match = "[^A-Za-z0-9.-]$" if self._db.dialect == "postgresql" else "*[^A-Za-z0-9.-]"
                 prefix = view.c.key.op("~" if self._db.dialect == "postgresql" else "GLOB")(match)
                 prefixes = func.coalesce(func.sum(case((prefix, 1), else_=0)), 0)
-                row = c.execute(select(func.count(), prefixes).select_from(view).where(ours)).one()
+                row = c.execute(select(func.count(), prefixes).select_from(view).where(its)).one()
                 return None if row[1] else int(row[0])
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the rows of {LIVE_VIEW} cannot be counted: {first_line(e)}") from e
@@ -124,7 +110,7 @@ class SqlOwner:
         """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id."""
         wide = [w for name in names for w in covering_prefixes(name)]
         with self._db.read() as c:
-            view = self._view(c)
+            view = find(self._db, c)
             if view is None:
                 return []
             shown = view.c.instance if "instance" in view.c else null()
@@ -132,36 +118,17 @@ class SqlOwner:
             found = c.execute(wanted.where(or_(view.c.key.in_(wide), view.c.id.in_(names))).limit(100))
             return [(row[0], row[1], row[2], row[3], row[4]) for row in found]
 
-    def _view(self, c: Connection) -> TableClause | None:
-        """Return the view, with ``instance`` only where it has that column, or None where no schema holds one.
-
-        Looked up anew each time (an owner may add it while we run), and in every schema: one that is there and not
-        seen would mean no check, silently.
-        """
-        found: dict[str | None, set[str]] = {}
-        for schema, name in c.execute(text(_COLUMNS[self._db.dialect]), {"view": LIVE_VIEW}):
-            found.setdefault(schema, set()).add(name)
-        if not found:
-            return None
-        if len(found) > 1:
-            raise OwnerSilent(f"there are several {LIVE_VIEW}: in {', '.join(map(str, found))}; keep one")
-        [(schema, present)] = found.items()
-        columns = [column(n, Text()) for n in COLUMNS if n in present or n != "instance"]
-        return table(LIVE_VIEW, *columns, schema=schema)
-
     def _live(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> frozenset[Ref]:
         with self._db.read() as c:
             if self._db.dialect == "postgresql":
                 c.execute(text(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}"))
-            view = self._view(c)
+            view = find(self._db, c)
             if view is None:
                 return frozenset()
-            ours: ColumnElement[bool] = true()
-            if "instance" in view.c:
-                ours = or_(view.c.instance == instance, view.c.instance.is_(None))
+            its = ours(view, instance)
             found: set[Ref] = set()
             ids = as_rows(self._db, ({"kind": m.kind, "id": m.id} for m in marks), kind=Text(), id=Text())
-            same = and_(view.c.kind == ids.c.kind, view.c.id == ids.c.id, ours)
+            same = and_(view.c.kind == ids.c.kind, view.c.id == ids.c.id, its)
             found.update(Ref(*r) for r in c.execute(select(ids.c.kind, ids.c.id).where(select(1).where(same).exists())))
 
             named = [
@@ -174,7 +141,7 @@ class SqlOwner:
             for start in range(0, len(named), NAMES_AT_ONCE):
                 beat()
                 names = as_rows(self._db, named[start : start + NAMES_AT_ONCE], **shape)
-                covers = and_(tuple_(view.c.vault, view.c.key) == tuple_(names.c.vault, names.c.whole), ours)
+                covers = and_(tuple_(view.c.vault, view.c.key) == tuple_(names.c.vault, names.c.whole), its)
                 hit = select(names.c.kind, names.c.id).distinct().where(select(1).where(covers).exists())
                 found.update(Ref(*r) for r in c.execute(hit))
 
@@ -189,7 +156,7 @@ class SqlOwner:
                 if self._db.dialect == "postgresql":  # other collations are not in byte order
                     key, first = key.collate("C"), first.collate("C")
                 inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))
-                within = and_(view.c.vault == low.c.vault, inside, ours)
+                within = and_(view.c.vault == low.c.vault, inside, its)
                 hit = select(low.c.kind, low.c.id).where(select(1).where(within).exists())
                 found.update(Ref(*r) for r in c.execute(hit))
             return frozenset(found)

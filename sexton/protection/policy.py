@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sexton.errors import BadInput
 from sexton.protection.errors import Invalid, SoftDeleted
 from sexton.protection.model import End, Item, Protection, State, Terms
+from sexton.storage.identity import Nowhere, resolve
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import check_key, check_listing
 
@@ -110,34 +111,12 @@ def canonical(name: str, vaults: Mapping[str, VaultSpec], *, prefix: bool = Fals
     Raises:
         Invalid: it lies in no vault of the instance, or is no key.
     """
-    vault, key = _placed(name, vaults)
-    key = key.lstrip("/")
+    try:
+        vault, key = resolve(name, vaults)
+    except Nowhere as e:
+        raise Invalid(str(e)) from e
     try:
         (check_listing if prefix else check_key)(key)
     except BadInput as e:
         raise Invalid(f"{name!r}: {e}") from e
     return Item(vault, key, prefix)
-
-
-def _placed(name: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
-    if "://" not in name:
-        vault, slash, key = name.partition("/")
-        if vault in vaults and slash:
-            return vault, key
-        raise Invalid(f"{name!r} names no vault of the instance; write VAULT/KEY; vaults: {', '.join(sorted(vaults))}")
-    scheme, _, rest = name.partition("://")
-    if scheme == "file":
-        places = [(v, f"{v.location.rstrip('/')}/{v.prefix}") for v in vaults.values() if v.kind == "local"]
-        host, slash, path = rest.partition("/")  # as it is written: '#', '?' and '%' are parts of a key
-        if host not in ("", "localhost") or not slash:
-            raise Invalid(f"{name!r}: write file:///PATH, with a path of this machine")
-        rest = f"/{path}"
-    elif scheme in ("s3", "s3a", "s3n"):
-        places = [(v, f"{v.location}/{v.prefix}") for v in vaults.values() if v.kind == "s3"]
-    else:
-        raise Invalid(f"{name!r}: write VAULT/KEY, s3://BUCKET/KEY or file:///PATH")
-    found = [(spec, root) for spec, root in places if rest.startswith(root)]
-    if not found:
-        raise Invalid(f"{name!r} lies in no vault of the instance; see: sexton vault list")
-    spec, root = max(found, key=lambda its: len(its[1]))
-    return spec.name, rest.removeprefix(root)

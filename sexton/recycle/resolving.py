@@ -227,6 +227,10 @@ class Resolver:
             try:
                 self._list(hand, holding, chunk, mark, found, first)
                 break
+            except Unplaced as e:
+                self._undo(hand, chunk, mark, before)
+                chunk.problems.append(Problem(mark, e.reason, str(e)))
+                return
             except UnknownVault as e:
                 self._undo(hand, chunk, mark, before)
                 chunk.problems.append(Problem(mark, Reason.UNKNOWN_VAULT, str(e)))
@@ -294,6 +298,9 @@ def _pages(
 
     A conditional vault deletes nothing whose ETag it is not told, so there names are looked up.
     """
+    if place.etags:
+        yield _as_found(vault.stat(place.keys or ()), dict(zip(place.keys or (), place.etags, strict=True)))
+        return
     if place.prefix is None and not vault.spec.conditional:
         yield [(key, None, "") for key in place.keys or ()]
         return
@@ -307,6 +314,16 @@ def _pages(
         pages = chain((page,), rest)
     for objects in pages:
         yield [(o.key, o.bytes, o.etag) for o in objects]
+
+
+def _as_found(there: Sequence[Listed], etags: Mapping[str, str]) -> Sequence[tuple[str, int | None, str]]:
+    """Return the objects that are still the ones that were found; ``Unplaced`` where one is not."""
+    for listed in there:
+        if etags[listed.key] and listed.etag != etags[listed.key]:
+            raise Unplaced(
+                Reason.CHANGED, f"{listed.key!r} was found with ETag {etags[listed.key]} and has {listed.etag} now"
+            )
+    return [(listed.key, listed.bytes, listed.etag) for listed in there]
 
 
 def _worth(due: Sequence[DueMark]) -> Sequence[DueMark]:

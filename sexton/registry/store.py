@@ -1,5 +1,6 @@
 """Instances and vault rows. A vault's row is written only after its marker, so a row without a marker is a fault."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ class Instance(Message):
     enabled_at: int | None
     owner: str = "sql"
     """Who knows what its marks mean: ``sql`` (its own transactions write them) or ``catalog`` (the reference owner)."""
+    key_pattern: str = ""
+    """The regular expression that every key of the owner's files matches; empty: nobody has said."""
 
 
 class Registry:
@@ -83,6 +86,23 @@ class Registry:
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             c.execute(update(t).where(t.c.id == instance).values(mode="observe"))
+
+    def set_key_pattern(self, instance: str, pattern: str) -> None:
+        """Say what the keys of the owner's files look like; empty: nobody knows, so no object is an orphan.
+
+        Raises:
+            BadInput: it is no regular expression, or the catalog's, whose keys are known.
+            UnknownInstance: the instance is not registered.
+        """
+        if self.instance(instance).owner == "catalog":
+            raise BadInput(f"the keys of {instance} are the reference catalog's; there is nothing to say about them")
+        try:
+            re.compile(pattern)
+        except re.error as e:
+            raise BadInput(f"{pattern!r} is no regular expression: {e}") from e
+        t = self._db.t.instance
+        with self._db.write() as c:
+            c.execute(update(t).where(t.c.id == instance).values(key_pattern=pattern))
 
     def vaults(self, instance: str | None = None) -> Sequence[VaultSpec]:
         """Return the vaults of one instance, or all."""

@@ -4,6 +4,7 @@ It never leaves its root (see ``local_files``), and a root that is not there is 
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -118,6 +119,10 @@ class LocalVault:
         check_listing(prefix)
         return 0
 
+    def uploads(self, before: str) -> Sequence[Listed]:
+        del before  # a file is there from its first byte on
+        return ()
+
     def write_own(self, name: str, data: bytes) -> None:
         with self._faults():
             local_own.write(self.spec.location, self._folders, name, data)
@@ -163,7 +168,7 @@ class LocalVault:
         with self._faults(), place(self.spec.location) as location:
             try:
                 with folder(location, self._folders) as root:
-                    other = next((k for k, _ in islice(walk(root, ""), DESCENDANT_KEYS) if is_other_marker(k)), None)
+                    other = next((k for k, *_ in islice(walk(root, ""), DESCENDANT_KEYS) if is_other_marker(k)), None)
             except FileNotFoundError:
                 return None  # the prefix is not there yet
         inner = f"{self.spec.prefix}{other}".removesuffix(MARKER_KEY)
@@ -190,19 +195,19 @@ class LocalVault:
     def _pages(self, prefix: str, *, deep: bool = True) -> Iterator[Sequence[Listed]]:
         page: list[Listed] = []
         with self._faults(), place(self.spec.location, self._folders) as root:
-            for key, size in self._below(root, prefix, deep):
+            for key, size, at in self._below(root, prefix, deep):
                 if key.startswith(RESERVED_PREFIX):
                     continue
                 if inside_other_vault(key):
                     raise self._fault("FOREIGN_MARKER", f"{key!r} belongs to another vault inside this one")
-                page.append(Listed(key=key, bytes=size))
+                page.append(Listed(key, size, written=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))))
                 if len(page) == PAGE_KEYS:
                     yield page
                     page = []
         if page:
             yield page
 
-    def _below(self, root: int, prefix: str, deep: bool) -> Iterator[tuple[str, int]]:
+    def _below(self, root: int, prefix: str, deep: bool) -> Iterator[tuple[str, int, float]]:
         parent, slash, stem = prefix.rpartition("/")
         with ExitStack() as open_folder:
             try:

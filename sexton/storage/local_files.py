@@ -63,8 +63,8 @@ def make_folders(start: int, folders: Sequence[str]) -> None:
             os.fsync(parent)
 
 
-def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterator[tuple[str, int]]:
-    """Yield (key, bytes) of the regular files below an open directory, in byte order of keys.
+def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterator[tuple[str, int, float]]:
+    """Yield (key, bytes, last write in seconds since 1970) of the files below an open directory, in byte order of keys.
 
     Holds the names of one directory per level, not more. Symbolic links, sockets and the like are no objects.
 
@@ -93,7 +93,7 @@ def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterato
             else:
                 found = os.stat(name, dir_fd=start, follow_symlinks=False)
                 if stat.S_ISREG(found.st_mode):
-                    yield path + name, found.st_size
+                    yield path + name, found.st_size, found.st_mtime
 
 
 def folders_in(start: int, path: str) -> list[str]:

@@ -95,7 +95,7 @@ def _pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[
         except (FileNotFoundError, NotADirectoryError):
             return  # nothing was written there yet
         # Outside of the try: a folder that changes under the walk must not end the listing early and in silence.
-        for name, size in walk(inner, parent + slash, stem):
+        for name, size, _ in walk(inner, parent + slash, stem):
             if is_own(name):
                 page.append(Listed(key=name, bytes=size))
             if len(page) == PAGE_KEYS:

@@ -89,6 +89,8 @@ class Listed(NamedTuple):
     key: str
     bytes: int
     etag: str = ""
+    written: str = ""
+    """When, by the store's clock: ``YYYY-MM-DDTHH:MM:SS`` in UTC, so that texts compare; empty where it is not told."""
 
 
 class Shard(NamedTuple):

@@ -110,6 +110,13 @@ class Vault(Protocol):
         """
         ...
 
+    def uploads(self, before: str) -> Sequence[Listed]:
+        """Return the unfinished multipart uploads of the vault begun up to then (as ``Listed.written``).
+
+        ``etag`` is the upload's id. None where the store has no such uploads, or does not show them.
+        """
+        ...
+
     def write_own(self, name: str, data: bytes) -> None:
         """Write a file of Sexton's own, ``_sexton/NAME``, durably; readers see all of it or none.
 

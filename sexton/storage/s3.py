@@ -127,6 +127,9 @@ class S3Vault:
         check_listing(prefix)
         return s3_uploads.abort_uploads(self._bucket, prefix)
 
+    def uploads(self, before: str) -> Sequence[Listed]:
+        return s3_uploads.begun(self._bucket, before)
+
     def write_own(self, name: str, data: bytes) -> None:
         s3_own.write(self._bucket, name, data)
 

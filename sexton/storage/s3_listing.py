@@ -11,6 +11,7 @@ from sexton.storage.s3_bucket import S3Bucket
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
+SECONDS = len("YYYY-MM-DDTHH:MM:SS")
 FOLDER_PAGES = 10
 """Pages in which a folder's folders are looked for: one with more is listed as it is, or cut by keys."""
 
@@ -50,7 +51,10 @@ def pages(
         if until and last > bucket.full(until):
             entries = [e for e in entries if e["Key"] <= bucket.full(until)]
             reply["IsTruncated"] = False
-        page = [Listed(entry["Key"][root:], entry["Size"], entry.get("ETag", "").strip('"')) for entry in entries]
+        page = [
+            Listed(e["Key"][root:], e["Size"], e.get("ETag", "").strip('"'), str(e["LastModified"])[:SECONDS])
+            for e in entries
+        ]
         yield page
         if not reply["IsTruncated"]:
             return

@@ -19,8 +19,9 @@ class UnreadableReply(Exception):
 def read(body: bytes) -> dict[str, Any]:
     """Return what a reply to ListObjectsV2 says, under the names of boto3's reply.
 
-    That is ``IsTruncated``, ``NextContinuationToken``, ``Contents`` (``Key``, ``Size``, ``ETag``), ``CommonPrefixes``.
-    Keys are decoded where the store says that it encoded them, as it was asked to: XML cannot hold them all.
+    That is ``IsTruncated``, ``NextContinuationToken``, ``CommonPrefixes``, and ``Contents`` (``Key``, ``Size``,
+    ``ETag``, and ``LastModified``, which stays text: reading it would cost as much as all the rest). Keys are decoded
+    where the store says that it encoded them, as it was asked to: XML cannot hold them all.
 
     Raises:
         UnreadableReply: it is no such document, or an object in it lacks its key or size.
@@ -43,14 +44,18 @@ def read(body: bytes) -> dict[str, Any]:
     if not objects == int(ask["tagged"](root)) == len(etags):
         etags = [ask["etag"](element) for element in ask["each"](root)] if etags else [""] * objects
     reply: dict[str, Any] = {}
+    written = ask["LastModified"](root)
+    if not objects == int(ask["dated"](root)) == len(written):
+        written = [""] * objects  # nobody deletes for the lack of it: what has no date is young
     if ask["EncodingType"](root) == "url":
         reply["EncodedFolders"] = any("%" in name or "+" in name for name in folders)
         keys, folders = [_decoded(key) for key in keys], [_decoded(name) for name in folders]
     if folders:
         reply["CommonPrefixes"] = [{"Prefix": name} for name in folders]
     if objects:
-        found = zip(keys, map(_number, sizes), etags, strict=True)
-        reply["Contents"] = [{"Key": key, "Size": size, "ETag": etag} for key, size, etag in found]
+        found = zip(keys, map(_number, sizes), etags, written, strict=True)
+        names = ("Key", "Size", "ETag", "LastModified")
+        reply["Contents"] = [dict(zip(names, values, strict=True)) for values in found]
     if (truncated := ask["IsTruncated"](root)) in ("true", "false"):
         reply["IsTruncated"] = truncated == "true"
     if token := ask["NextContinuationToken"](root):
@@ -82,13 +87,14 @@ def _questions(namespace: str) -> dict[str, etree.XPath]:
         "objects": f"count({of})",
         "whole": f"count({of}[count({n}Key)=1 and count({n}Size)=1])",
         "tagged": f"count({of}[count({n}ETag)=1])",
+        "dated": f"count({of}[count({n}LastModified)=1])",
         "parted": f"boolean({' | '.join(f'{path}/node()[2]' for path in texts)})",
         "each": of,
         "etag": f"string({n}ETag)",
         "prefixes": f"count({folder})",
         "named": f"count({folder}[count({n}Prefix)=1])",
         "folders": f"{folder}/{n}Prefix/text()",
-        **{tag: f"{of}/{n}{tag}/text()" for tag in ("Key", "Size", "ETag")},
+        **{tag: f"{of}/{n}{tag}/text()" for tag in ("Key", "Size", "ETag", "LastModified")},
         **{tag: f"string({n}{tag})" for tag in ("EncodingType", "IsTruncated", "NextContinuationToken")},
     }
     spaces = {"n": namespace} if namespace else None

@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
+from sexton.storage.model import Listed
 from sexton.storage.s3_bucket import UNTOLD, S3Bucket
 from sexton.storage.s3_wire import error_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ListMultipartUploadsOutputTypeDef
+    from mypy_boto3_s3.type_defs import ListMultipartUploadsOutputTypeDef, MultipartUploadTypeDef
 
 PAGES = 1_000
 """More than a million uploads under one prefix: whoever made them is to stop first."""
@@ -22,9 +23,15 @@ def abort_uploads(bucket: S3Bucket, prefix: str) -> int:
         VaultFault: the store does not answer, or its listing cannot be complete.
     """
     aborted = 0
-    for key, upload in _uploads(bucket, bucket.full(prefix)):
+    for key, upload, _ in _uploads(bucket, bucket.full(prefix)):
         aborted += bucket.call(lambda s3, key=key, upload=upload: _abort(s3, bucket.name, key, upload))  # type: ignore[misc]
     return aborted
+
+
+def begun(bucket: S3Bucket, before: str) -> list[Listed]:
+    """Return the unfinished uploads of the vault that were begun up to then; raises as ``abort_uploads``."""
+    found = _uploads(bucket, bucket.prefix)
+    return [Listed(bucket.own(key), 0, upload, at) for key, upload, at in found if "" < at <= before]
 
 
 def _abort(s3: "S3Client", bucket: str, key: str, upload: str) -> bool:
@@ -37,18 +44,18 @@ def _abort(s3: "S3Client", bucket: str, key: str, upload: str) -> bool:
     return True
 
 
-def _uploads(bucket: S3Bucket, prefix: str) -> list[tuple[str, str]]:
+def _uploads(bucket: S3Bucket, prefix: str) -> list[tuple[str, str, str]]:
     """Return (full key, upload id) of all uploads under a full prefix; none where the store does not let us see."""
-    found: list[tuple[str, str]] = []
+    found: list[tuple[str, str, str]] = []
     after = {"KeyMarker": "", "UploadIdMarker": ""}
     for _ in range(PAGES):
         reply = bucket.ask(lambda s3, after=after: _page(s3, bucket.name, prefix, after))  # type: ignore[misc]
         if reply is None:
             return found
-        named = [(upload.get("Key", ""), upload.get("UploadId", "")) for upload in reply.get("Uploads", ())]
-        if not all(map(all, named)) or "IsTruncated" not in reply:
+        named = [(u.get("Key", ""), u.get("UploadId", ""), _when(u)) for u in reply.get("Uploads", ())]
+        if not all(key and id_ for key, id_, _ in named) or "IsTruncated" not in reply:
             raise bucket.fault("BAD_REPLY", f"the uploads under {prefix!r} are no ListMultipartUploads page")
-        found += [(key, id_) for key, id_ in named if key.startswith(prefix)]  # a store may not read the prefix
+        found += [its for its in named if its[0].startswith(prefix)]  # a store may not read the prefix
         if not reply.get("IsTruncated"):
             return found
         onward = {"KeyMarker": reply.get("NextKeyMarker", ""), "UploadIdMarker": reply.get("NextUploadIdMarker", "")}
@@ -56,6 +63,11 @@ def _uploads(bucket: S3Bucket, prefix: str) -> list[tuple[str, str]]:
             raise bucket.fault("BAD_REPLY", f"the uploads under {prefix!r} are truncated without a way to go on")
         after = onward
     raise bucket.fault("BAD_REPLY", f"there are more than {PAGES:,} pages of uploads under {prefix!r}")
+
+
+def _when(upload: "MultipartUploadTypeDef") -> str:
+    """Return when it was begun, as ``Listed.written``."""
+    return f"{upload['Initiated']:%Y-%m-%dT%H:%M:%S}" if "Initiated" in upload else ""
 
 
 def _page(

@@ -25,7 +25,17 @@ NULLABLE = {
     "instance_guard": set[str](),
     "vault": {"probe"},
     "mark": {"expires_at", "parent_kind", "parent_id", "vault", "prefix", "keys", "owner_txn", "lease_epoch"}
-    | {"batch", "claimed_at", "swept_at", "quarantined_reason", "last_error", "next_try_at", "lacking", "claimed_in"},
+    | {
+        "batch",
+        "claimed_at",
+        "swept_at",
+        "quarantined_reason",
+        "last_error",
+        "next_try_at",
+        "lacking",
+        "claimed_in",
+        "etags",
+    },
     "mark_history": {"parent_kind", "parent_id", "vault", "prefix", "keys", "discarded"},
     "mark_file": {"bytes", "outcome", "reason"},
     "lease": {"acquired_at", "expires_at"},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sexton.check.model import Before, Evidence, Finding, Listing, State, Type
-from sexton.check.policy import APART_MS, confirms, judge, old_enough, repairable, too_many
+from sexton.check.policy import APART_MS, confirms, judge, judged_until, old_enough, repairable, too_many
 
 WHOLE = Evidence(
     cutoff=1_000,
@@ -64,13 +64,22 @@ def test_a_run_that_saw_far_less_than_the_last_one_is_not_believed(before: Befor
 
 
 @pytest.mark.parametrize(
-    ("written_at", "grace", "judged"),
-    [(0, 10_000, True), (1, 10_000, False), (6_400_000, 0, True), (6_400_001, 0, False), (9_999_999, 1, False)],
+    ("written", "grace", "judged"),
+    [
+        ("2026-01-01T00:00:00", 86_400, True),
+        ("2026-01-01T00:00:01", 86_400, False),
+        ("2026-01-01T23:00:00", 0, True),
+        ("2026-01-01T23:00:01", 0, False),
+        ("", 86_400, False),
+        ("Thu, 01 Jan 2026", 86_400, False),
+    ],
 )
 def test_k04_what_is_younger_than_the_grace_is_not_judged_and_the_grace_has_a_floor(
-    written_at: int, grace: int, judged: bool
+    written: str, grace: int, judged: bool
 ) -> None:
-    assert old_enough(written_at, 10_000_000, grace) is judged
+    cutoff = 1_767_312_000_999  # 2026-01-02T00:00:00 UTC, and a bit
+
+    assert old_enough(written, judged_until(cutoff, grace)) is judged
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,19 @@ SQL = (
         "sexton/refusals.py",
         "sexton/owner/sql.py",
     ),
-    *("sexton/owner/race.py", "sexton/db/*.py", "sexton/registry/*.py"),
+    *(
+        "sexton/owner/race.py",
+        "sexton/owner/live_view.py",
+        "sexton/check/live.py",
+        "sexton/check/repair.py",
+        "sexton/db/*.py",
+        "sexton/registry/*.py",
+    ),
     *(
         f"sexton/marks/{n}.py"
         for n in ("__init__", "batches", "claim", "fence", "fencing", "holders", "quarantine", "protected")
     ),
-    *(f"sexton/marks/{n}.py" for n in ("remove", "resolve", "rows", "tally")),
+    *(f"sexton/marks/{n}.py" for n in ("remove", "resolve", "rows", "tally", "known")),
     *(
         f"sexton/recycle/{n}.py"
         for n in (
@@ -48,7 +55,7 @@ SQL = (
 PURE = (
     *("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py", "sexton/terms.py"),
     *(f"sexton/recycle/{n}.py" for n in ("estimate", "keepers", "ledger", "limits", "shown")),
-    *("sexton/catalog/layout.py", "sexton/protection/filter.py"),
+    *("sexton/catalog/layout.py", "sexton/protection/filter.py", "sexton/storage/identity.py"),
 )
 ENTRANCES = ("sexton/cli/*.py", "sexton/api/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py", "sexton/desk.py")
 
@@ -86,6 +93,7 @@ VALUES = (
         "sexton.access.errors",
         "sexton.protection.errors",
         "sexton.protection.filter",
+        "sexton.storage.identity",
         "sexton.*.model",
         "sexton.*.policy",
     ),

@@ -30,7 +30,9 @@ def by_boto3(body: bytes) -> dict[str, Any]:
     model = Session().get_service_model("s3").operation_model("ListObjectsV2")
     reply = create_parser("rest-xml").parse({"status_code": 200, "headers": {}, "body": body}, model.output_shape)
     found = {name: reply[name] for name in ("IsTruncated", "NextContinuationToken") if name in reply}
-    objects = [{k: e.get(k, "") for k in ("Key", "Size", "ETag")} for e in reply.get("Contents", ())]
+    objects = [{k: e.get(k, "") for k in ("Key", "Size", "ETag", "LastModified")} for e in reply.get("Contents", ())]
+    for each in objects:
+        each["LastModified"] = each["LastModified"].strftime("%Y-%m-%dT%H:%M:%SZ")
     return found | ({"Contents": objects} if objects else {})
 
 

@@ -1,0 +1,75 @@
+"""The catalog's rowsets as the check's live side reads them: which files each has, must have, or may have."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import and_, select
+
+from sexton.catalog import parents
+from sexton.catalog.layout import FILE_NAME, IndexFormat, parse, rowset_keys, rowset_prefix
+from sexton.catalog.model import State
+from sexton.catalog.scope import Scope
+from sexton.check.model import Known, Part
+from sexton.db.ranges import READ_ROWS, ranges, within
+from sexton.errors import BadInput
+
+PATTERN = FILE_NAME
+"""What every key of the catalog's files matches."""
+
+
+def parts(s: Scope, rows: int) -> list[Part]:
+    """Return ranges of about so many rowsets."""
+    return [
+        Part("records", *ends) for ends in ranges(s.c, select(s.t.rowsets.c.id).where(s.mine(s.t.rowsets.c.id)), rows)
+    ]
+
+
+def read(s: Scope, part: Part) -> Iterator[list[Known]]:
+    """Yield what the rowsets of a part stand for, in pages."""
+    chosen = _rowsets(s).where(within(s.t.rowsets.c.id, part.after, part.until))
+    for rows in s.c.execution_options(yield_per=READ_ROWS).execute(chosen).partitions():
+        yield [known for row in rows for known in _files(row)]
+
+
+def named(s: Scope, keys: Sequence[str]) -> list[Known]:
+    """Return what is known now of the rowsets whose files these keys are."""
+    files = (parse(key) for key in keys)
+    ids = sorted({file.rowset for file in files if file is not None})
+    rows = s.c.execute(_rowsets(s).where(s.mine(s.t.rowsets.c.id, ids)))
+    return [known for row in rows for known in _files(row)]
+
+
+def _rowsets(s: Scope) -> Any:
+    """Select rowsets with their schema, and whether all that is above them stands."""
+    rowset, tablet, schema = s.t.rowsets, s.t.tablets, s.t.schemas
+    its = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
+    written = and_(
+        schema.c.index_id == rowset.c.index_id,
+        schema.c.version == rowset.c.schema_version,
+        schema.c.instance == rowset.c.instance,
+    )
+    columns = (rowset, schema.c.format.label("own"), schema.c.inverted, parents.standing(s).label("stands"))
+    return (
+        select(*columns)
+        .select_from(rowset.outerjoin(tablet, its).outerjoin(schema, written))
+        .where(s.mine(rowset.c.id))
+    )
+
+
+def _files(row: Any) -> list[Known]:
+    """Return the files of one: what cannot be named exactly is known by its prefix."""
+    record = f"rowset/{row.id}"
+    try:
+        anything = Known(row.vault, rowset_prefix(row.tablet_id, row.id), True, False, None, record)
+    except BadInput:
+        return []  # no key holds such an id
+    nameless = row.own is None and (row.format or IndexFormat.V1) == IndexFormat.V1
+    if row.state != State.VISIBLE or not row.stands or nameless:
+        return [anything]
+    try:
+        inverted = row.inverted if row.own is not None else ["unknown"]
+        format_ = IndexFormat(row.format or row.own)
+        keys = rowset_keys(row.tablet_id, row.id, row.segments, row.bitmap, format_, inverted)
+    except (ValueError, BadInput):
+        return [anything]
+    return [Known(row.vault, key, False, True, None, record) for key in keys]

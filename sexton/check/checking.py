@@ -1,0 +1,56 @@
+"""A checker put together over one database."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sexton.catalog import agree
+from sexton.catalog.scope import Scope
+from sexton.check.live import LiveSide
+from sexton.check.model import Found
+from sexton.check.repair import Repairs
+from sexton.check.steps import Checker
+from sexton.check.store import CheckStore
+from sexton.db.engine import Database
+from sexton.registry.store import Registry
+from sexton.storage.port import Vaults
+
+
+@dataclass(frozen=True)
+class CheckTerms:
+    """What checks run with. Seconds and objects."""
+
+    enabled: bool = True
+    inverted: bool = True
+    interval_seconds: int = 43_200
+    grace_seconds: int = 86_400
+    heavy_objects: int = 250_000
+
+
+def checker(
+    db: Database,
+    runs: CheckStore,
+    live: LiveSide,
+    vaults: Vaults,
+    terms: CheckTerms,
+    expected: Callable[[str], int | None] = lambda _: None,
+) -> Checker:
+    """Return a checker; ``expected`` says how many live objects an instance has, where it knows."""
+    registry = Registry(db)
+
+    def records(instance: str) -> Iterator[Found]:
+        if registry.owner(instance) == "catalog":
+            with db.snapshot() as c:
+                yield from agree.records(Scope(db, c, instance))
+
+    return Checker(
+        runs,
+        live,
+        vaults,
+        registry.vaults,
+        records,
+        Repairs(db, runs, live, vaults).take_back,
+        grace_seconds=terms.grace_seconds,
+        inverted=terms.inverted,
+        expected=expected,
+        heavy_objects=terms.heavy_objects,
+    )

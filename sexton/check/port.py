@@ -1,0 +1,99 @@
+"""What a check needs: the live side, a way to compare it with what vaults list, and where findings are kept."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from sexton.check.model import (
+    CheckOrder,
+    CheckReport,
+    Evidence,
+    Finding,
+    Found,
+    Known,
+    Moment,
+    Part,
+    Run,
+    Type,
+    Verdict,
+)
+from sexton.errors import SextonError
+from sexton.storage.model import VaultSpec
+
+Beat = Callable[[], None]
+"""Called between pages; raises when the work should stop."""
+
+
+class NoLiveSide(SextonError):
+    """Nobody says what is live: nothing can be called lost, and nothing an orphan."""
+
+
+class Live(Protocol):
+    """The live side: what should be there, and what may. Everything may raise ``OwnerSilent``."""
+
+    def moment(self, instance: str) -> AbstractContextManager[Moment]:
+        """Fix the moment at which it is read, for as long as the context lasts; ``NoLiveSide``."""
+        ...
+
+    def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[Known]]:
+        """Yield pages of what one part names."""
+        ...
+
+    def named(self, instance: str, keys: Sequence[str]) -> Sequence[Known]:
+        """Return what the records say now of these keys, and perhaps of others."""
+        ...
+
+    def pattern(self, instance: str) -> str:
+        """Return the regular expression that every key of the owner's files matches; empty: nobody knows.
+
+        Its group ``record``, where it has one, is the id of the record that should name the file.
+        """
+        ...
+
+
+class Compare(Protocol):
+    """One way to compare objects with records: in this process, or on Spark."""
+
+    def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], beat: Beat) -> Evidence:
+        """List the vaults, then read the live side, and tell what does not agree; may be repeated."""
+        ...
+
+
+class Runs(Protocol):
+    """Runs and their findings."""
+
+    def now(self) -> int:
+        """Return the database's clock, ms since 1970."""
+        ...
+
+    def begin(self, instance: str, run: str, by: str = "") -> Run:
+        """Begin a run under the name of its workflow run; repeating it returns the same run."""
+        ...
+
+    def saw(self, run: Run, found: Sequence[Found]) -> None:
+        """Note what a run sees; the same again changes nothing."""
+        ...
+
+    def seen_in(self, run: Run, types: Collection[Type], after: int = 0, limit: int = 1_000) -> Sequence[Finding]:
+        """Return what the run saw of these types, in the order of their numbers, from one on."""
+        ...
+
+    def confirm(self, run: Run, findings: Collection[int]) -> int:
+        """Confirm what a second look found as the first did; return how many."""
+        ...
+
+    def refute(self, run: Run, findings: Collection[int]) -> int:
+        """Call gone what a second look did not find; return how many."""
+        ...
+
+    def conclude(self, run: Run, evidence: Evidence) -> Verdict:
+        """End a run and draw the conclusions that its evidence allows."""
+        ...
+
+    def report(self, run: int) -> CheckReport:
+        """Return a run and what stands open after it."""
+        ...
+
+    def last(self, instance: str) -> Run | None:
+        """Return the newest run that has ended."""
+        ...

@@ -1,0 +1,36 @@
+"""Marks as the check's live side reads them: what waits to be deleted is known, and need not be there.
+
+What is stored of a mark's files lies under what the mark itself names, so the marks alone say it all; those that name
+nothing stand for records of the catalog, which names its files itself.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Connection, or_, select
+
+from sexton.check.model import Known, Part
+from sexton.db.engine import Database
+from sexton.db.ranges import READ_ROWS, ranges, within
+
+
+def parts(db: Database, c: Connection, instance: str, rows: int) -> list[Part]:
+    """Return ranges of about so many marks."""
+    mark = db.t.mark
+    return [Part("marks", *ends) for ends in ranges(c, select(mark.c.id).where(mark.c.instance == instance), rows)]
+
+
+def read(db: Database, c: Connection, instance: str, part: Part) -> Iterator[list[Known]]:
+    """Yield what the marks of a part name, in pages."""
+    mark = db.t.mark
+    named = or_(mark.c.prefix.is_not(None), mark.c["keys"].is_not(None))
+    chosen: Any = select(mark.c.kind, mark.c.id, mark.c.vault, mark.c.prefix, mark.c["keys"]).where(
+        mark.c.instance == instance, mark.c.vault.is_not(None), named, within(mark.c.id, part.after, part.until)
+    )
+    for rows in c.execution_options(yield_per=READ_ROWS).execute(chosen).partitions():
+        found: list[Known] = []
+        for kind, id_, vault, prefix, keys in rows:
+            record = f"{kind}/{id_}"
+            places = [(prefix, True)] if prefix is not None else [(key, False) for key in keys]
+            found += [Known(vault, key, wide, False, None, record) for key, wide in places]
+        yield found
