@@ -35,7 +35,10 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
         workflows=ALL,
         activities=activities.build(
             activities.RecycleActivities(engine.rounds, engine.recycler, policy, attributes=knows),
-            activities.TickActivities(engine.turns, lambda: schedules.nudge(client, deployment)),
+            activities.TickActivities(
+                engine.turns, lambda: schedules.nudge(client, deployment), engine.check_turns.due
+            ),
+            activities.CheckActivities(engine.checker, engine.direct, deployment),
         ),
         activity_executor=ThreadPoolExecutor(at_once, thread_name_prefix="activity"),
         max_concurrent_activities=at_once,

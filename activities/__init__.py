@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from activities.check import CheckActivities
 from activities.recycle import RecycleActivities
 from activities.tick import TickActivities
 
-__all__ = ["RecycleActivities", "TickActivities", "build"]
+__all__ = ["CheckActivities", "RecycleActivities", "TickActivities", "build"]
 
 
-def build(recycle: RecycleActivities, tick: TickActivities) -> Sequence[Callable[..., Any]]:
+def build(recycle: RecycleActivities, tick: TickActivities, check: CheckActivities) -> Sequence[Callable[..., Any]]:
     """Return the activities to register."""
     return [
         recycle.open_round,
@@ -22,4 +23,8 @@ def build(recycle: RecycleActivities, tick: TickActivities) -> Sequence[Callable
         recycle.close_round,
         tick.due_instances,
         tick.nudge,
+        check.begin_check,
+        check.compare,
+        check.look_again,
+        check.conclude_check,
     ]

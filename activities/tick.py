@@ -12,16 +12,22 @@ from sexton.recycle.port import Turns
 class TickActivities:
     """One instance per worker process."""
 
-    def __init__(self, turns: Turns, nudge: Callable[[], Awaitable[None]]) -> None:
-        """``nudge`` lets the schedule tick now, unless it is paused."""
+    def __init__(
+        self,
+        turns: Turns,
+        nudge: Callable[[], Awaitable[None]],
+        checks: Callable[[], tuple[str, ...]] = lambda: (),
+    ) -> None:
+        """``nudge`` lets the schedule tick now, unless it is paused. ``checks``: instances whose check is due."""
         self._turns = turns
+        self._checks = checks
         self._nudge = nudge
 
     @activity.defn
     def due_instances(self) -> Due:
         """Return the instances whose rounds should start now, and how many may."""
         with refusals():
-            return self._turns.due()
+            return self._turns.due().model_copy(update={"checks": self._checks()})
 
     @activity.defn
     async def nudge(self) -> None:

@@ -120,6 +120,27 @@ class Protection(_Section):
     strict_gate: bool = False
 
 
+class Check(_Section):
+    """How often metadata and objects are compared, and what is judged."""
+
+    enable_checker: bool = True
+    enable_inverted_check: bool = True
+    check_object_interval_seconds: Annotated[int, Field(ge=60, le=2_678_400, json_schema_extra={"unit": "seconds"})] = (
+        43_200
+    )
+    check_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
+
+
+class Spark(_Section):
+    """Where heavy work runs, and from how much on."""
+
+    remote: Annotated[str, Field(pattern=r"^local(\[([0-9]+|\*)\])?$|^sc://\S+$")] = "local[*]"
+    spark_threshold_objects: Annotated[int, Field(ge=1, json_schema_extra={"unit": "objects"})] = 250_000
+    spark_max_db_connections: Annotated[int, Field(ge=1, le=1_000, json_schema_extra={"unit": "connections"})] = 16
+    spark_broadcast_max_bytes: Annotated[int, Field(ge=0, json_schema_extra={"unit": "bytes"})] = 8_388_608
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
 class Api(_Section):
     """Where `sexton api` answers, and with which certificate."""
 

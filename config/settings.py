@@ -14,16 +14,19 @@ from config.sections import (
     S3,
     Api,
     Audit,
+    Check,
     Metrics,
     OwnKind,
     Prices,
     Protection,
     Recycle,
+    Spark,
     Temporal,
     check_database,
     check_deployment,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
+from sexton.check.model import Terms as CheckTerms
 from sexton.control.model import Control, Kind
 from sexton.errors import BadInput
 from sexton.protection.model import Terms as ProtectionTerms
@@ -37,6 +40,7 @@ __all__ = [
     "UNLIMITED",
     "Api",
     "Audit",
+    "Check",
     "Explained",
     "Metrics",
     "OwnKind",
@@ -45,6 +49,7 @@ __all__ = [
     "Recycle",
     "Settings",
     "SettingsError",
+    "Spark",
     "Temporal",
     "explain",
     "home",
@@ -72,6 +77,8 @@ class Settings(BaseSettings):
     recycle: Recycle = Recycle()
     audit: Audit = Audit()
     protection: Protection = Protection()
+    check: Check = Check()
+    spark: Spark = Spark()
     api: Api = Api()
     prices: Prices = Prices()
     metrics: Metrics = Metrics()
@@ -160,6 +167,7 @@ class Settings(BaseSettings):
             audit_url=self.audit.audit_url,
             audit_retention_days=self.audit.audit_retention_days,
             protection=self.protections(),
+            check=self.checks(),
         )
 
     def protections(self) -> ProtectionTerms:
@@ -171,6 +179,16 @@ class Settings(BaseSettings):
             max_soft_hold_seconds=p.max_soft_hold_seconds,
             max_count=p.sync_protection_max_count,
             strict_gate=p.strict_gate,
+        )
+
+    def checks(self) -> CheckTerms:
+        """What checks run with."""
+        return CheckTerms(
+            enabled=self.check.enable_checker,
+            inverted=self.check.enable_inverted_check,
+            interval_seconds=self.check.check_object_interval_seconds,
+            grace_seconds=self.check.check_grace_seconds,
+            heavy_objects=self.spark.spark_threshold_objects,
         )
 
     def controls(self) -> tuple[Control, ...]:
@@ -193,7 +211,7 @@ def load(**given: str) -> Settings:
     try:
         return Settings(**top.values)
     except ValidationError as e:
-        sections = (Settings, Temporal, S3, Recycle, Audit, Protection, Api, Prices, Metrics, OwnKind)
+        sections = (Settings, Temporal, S3, Recycle, Audit, Protection, Check, Spark, Api, Prices, Metrics, OwnKind)
         known = {name for section in sections for name in section.model_fields}
         raise SettingsError(" ".join(sentence(p, [top, *layers()], known) for p in e.errors())) from None
 

@@ -6,6 +6,11 @@ Whoever needs one of them alone builds it alone; here is how all of them belong 
 from sexton.audit.places import Places
 from sexton.audit.writer import ParquetAudit
 from sexton.catalog.owner import CatalogOwner
+from sexton.check.checking import checker
+from sexton.check.direct import Direct
+from sexton.check.live import LiveSide
+from sexton.check.store import CheckStore
+from sexton.check.turns import CheckTurns
 from sexton.control.store import ControlStore
 from sexton.db.engine import Database
 from sexton.lease.store import LeaseStore
@@ -41,6 +46,10 @@ class Engine:
         audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)
         listings = terms.listings_at_once
         self.recycler = Recycler(marks, leases, self.controls, vaults, owner, self.sweeper, audit, listings)
+        runs, live = CheckStore(db), LiveSide(db)
+        self.checker = checker(db, runs, live, vaults, terms.check, owner.live_objects)
+        self.check_turns = CheckTurns(db, terms.check.interval_seconds, enabled=terms.check.enabled)
+        self.direct = Direct(vaults, live, runs)
         self.rounds = RoundStore(
             db, leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
         )

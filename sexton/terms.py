@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sexton.check.model import Terms as CheckTerms
 from sexton.control.model import Control
 from sexton.protection.model import Terms as ProtectionTerms
 
@@ -21,3 +22,4 @@ class Terms:
     audit_url: str = ""
     audit_retention_days: int = 400
     protection: ProtectionTerms = field(default_factory=ProtectionTerms)
+    check: CheckTerms = field(default_factory=CheckTerms)

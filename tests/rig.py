@@ -22,7 +22,8 @@ from sqlalchemy import func, select, text
 from sexton import contract
 from sexton.audit.model import AuditRow
 from sexton.audit.port import Audit
-from sexton.check.checking import CheckTerms, checker
+from sexton.check import model as check_model
+from sexton.check.checking import checker
 from sexton.check.direct import Direct
 from sexton.check.live import LiveSide
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
@@ -107,7 +108,7 @@ class Rig:
         self.policy = policy(RETENTION, GRACE)
         self.runs, self.live = CheckStore(self.db), LiveSide(self.db)
         self.repairs = Repairs(self.db, self.runs, self.live, self.vaults)
-        self.checker = checker(self.db, self.runs, self.live, self.vaults, CheckTerms(grace_seconds=DAY))
+        self.checker = checker(self.db, self.runs, self.live, self.vaults, check_model.Terms(grace_seconds=DAY))
         self.direct = Direct(self.vaults, self.live, self.runs)
 
     def recycler_of(self, owner: Owner) -> Recycler:

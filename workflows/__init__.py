@@ -1,6 +1,7 @@
 """Workflows: plumbing only. ``ALL`` is what a control worker serves."""
 
+from workflows.check import CheckInstance
 from workflows.recycle import RecycleInstance
 from workflows.tick import RecycleTick
 
-ALL = [RecycleInstance, RecycleTick]
+ALL = [RecycleInstance, RecycleTick, CheckInstance]

@@ -6,6 +6,8 @@ RECYCLE = "recycle-instance"
 """Workflow type of a round."""
 TICK = "recycle-tick"
 """Workflow type that starts due rounds."""
+CHECK = "check-instance"
+"""Workflow type of a check."""
 ROUND_FAILED = "RoundFailed"
 """Error type of a round that did not finish; its first detail is the round's number, its report is stored."""
 LEASE_LOST = "LeaseLost"
@@ -26,6 +28,16 @@ def recycle(deployment: str, instance: str) -> str:
 def tick(deployment: str) -> str:
     """Return the id of the schedule that starts due rounds, and of its workflows."""
     return f"{deployment}/tick"
+
+
+def check(deployment: str, instance: str) -> str:
+    """Return the workflow id of an instance's checks: one at a time, however it was started."""
+    return f"{deployment}/check/{instance}"
+
+
+def spark_queue(deployment: str) -> str:
+    """Return the task queue of what Spark does."""
+    return f"{deployment}/spark"
 
 
 def control_queue(deployment: str) -> str:

@@ -52,6 +52,17 @@ BATCH_DELETE: dict[str, Any] = {
 }
 """A range of deletions; it heartbeats all the time."""
 
+COMPARE: dict[str, Any] = BATCH_DELETE | {
+    "start_to_close_timeout": timedelta(hours=12),
+    "retry_policy": RetryPolicy(
+        initial_interval=timedelta(seconds=2), maximum_interval=timedelta(seconds=60), maximum_attempts=5
+    ),
+}
+"""A comparison of all objects with all records; it heartbeats all the time."""
+
+SPARK_WAIT = timedelta(seconds=60)
+"""After this long without a Spark worker that takes it, work goes another way."""
+
 FIRST_BACKOFF_SECONDS = 10.0
 MAX_TRIES = 6
 """Failed kinds are tried again after 10 s, 20 s, … 160 s; then the round fails, and its next try is a new one."""

@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
         RANGES_AT_ONCE,
         backoff,
     )
+    from workflows.words import words
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class RecycleInstance(Controls):
                 pass
         except (asyncio.CancelledError, FailureError) as e:  # a bug fails the workflow task, and waits for its mending
             cancelled = is_cancelled_exception(e)
-            close = self._close(CANCELLED if cancelled else FAILED, "cancelled" if cancelled else _told(e))
+            close = self._close(CANCELLED if cancelled else FAILED, "cancelled" if cancelled else words(e))
             await asyncio.shield(close)
             raise
         if request.requested_by == ids.SCHEDULED:
@@ -136,7 +137,7 @@ class RecycleInstance(Controls):
             # A round that was paused or backing off is refused its lease: it ends as it would have under it.
             if self._opened is None or _type(e) not in (ids.HALTED, ids.NOT_ENABLED):
                 raise
-            end = End(error=_told(e), halted=_type(e) == ids.HALTED, fatal=True)
+            end = End(error=words(e), halted=_type(e) == ids.HALTED, fatal=True)
         if end.full:
             if not (self._cancel or self._pause):
                 carried = self._ledger.carried(self._run, self._opened, self._plan_id)
@@ -199,7 +200,7 @@ class RecycleInstance(Controls):
             stop_if_cancelled()
             for kind, error in ends.items():
                 if isinstance(error, ActivityError) and not is_cancelled_exception(error):
-                    self._ledger.error(kind, _told(error))
+                    self._ledger.error(kind, words(error))
                 elif error is not None:
                     raise error
             for error in ends.values():
@@ -226,7 +227,7 @@ class RecycleInstance(Controls):
         except ActivityError as e:
             if is_cancelled_exception(e) or _end(e).ends_all:
                 raise
-            return _told(e)
+            return words(e)
         self._ledger.adopted(receipt)
         stop_if_cancelled()
         return ""
@@ -295,7 +296,7 @@ class RecycleInstance(Controls):
         except ActivityError as e:
             if is_cancelled_exception(e):
                 raise
-            workflow.logger.info("the schedule could not be told that a slot is free: %s", _told(e))
+            workflow.logger.info("the schedule could not be told that a slot is free: %s", words(e))
 
     def _order(self) -> OpenOrder:
         request = self._request
@@ -325,15 +326,9 @@ def _since(began: dt.datetime) -> int:
 def _end(error: ActivityError) -> End:
     kind = _type(error)
     return End(
-        error=_told(error), lost=kind == ids.LEASE_LOST, halted=kind == ids.HALTED, fatal=kind == ids.NOT_ENABLED
+        error=words(error), lost=kind == ids.LEASE_LOST, halted=kind == ids.HALTED, fatal=kind == ids.NOT_ENABLED
     )
 
 
 def _type(error: ActivityError) -> str:
     return error.cause.type or "" if isinstance(error.cause, ApplicationError) else ""
-
-
-def _told(error: BaseException) -> str:
-    """Return what went wrong, in the words of whoever saw it."""
-    cause = error.cause if isinstance(error, ActivityError) else None
-    return str(getattr(cause, "message", None) or cause or error)

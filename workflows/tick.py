@@ -1,12 +1,17 @@
-"""Start rounds that are due, as many as there are slots, and end. Fixed ids: a round that runs is not started twice."""
+"""Start rounds and checks that are due, as many as there are slots, and end.
+
+Fixed ids: what runs is not started twice.
+"""
 
 from temporalio import workflow
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
+    from sexton.check.model import CheckRequest
     from sexton.recycle.model import Due, RecycleRequest, TickRequest
     from workflows import ids
+    from workflows.check import CheckInstance
     from workflows.options import CATALOG_READ
     from workflows.recycle import RecycleInstance
 
@@ -34,4 +39,15 @@ class RecycleTick:
             except WorkflowAlreadyStartedError:
                 continue  # it runs, is paused, or is backing off
             started.append(name)
-        return Due(instances=tuple(started))
+        for name in due.checks:
+            try:
+                await workflow.start_child_workflow(
+                    CheckInstance.run,
+                    CheckRequest(instance=name, by=ids.SCHEDULED),
+                    id=ids.check(request.deployment, name),
+                    parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                    static_summary=f"check {name}, scheduled",
+                )
+            except WorkflowAlreadyStartedError:
+                continue
+        return Due(instances=tuple(started), checks=due.checks)

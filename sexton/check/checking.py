@@ -1,12 +1,11 @@
 """A checker put together over one database."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from sexton.catalog import agree
 from sexton.catalog.scope import Scope
 from sexton.check.live import LiveSide
-from sexton.check.model import Found
+from sexton.check.model import Found, Terms
 from sexton.check.repair import Repairs
 from sexton.check.steps import Checker
 from sexton.check.store import CheckStore
@@ -15,23 +14,12 @@ from sexton.registry.store import Registry
 from sexton.storage.port import Vaults
 
 
-@dataclass(frozen=True)
-class CheckTerms:
-    """What checks run with. Seconds and objects."""
-
-    enabled: bool = True
-    inverted: bool = True
-    interval_seconds: int = 43_200
-    grace_seconds: int = 86_400
-    heavy_objects: int = 250_000
-
-
 def checker(
     db: Database,
     runs: CheckStore,
     live: LiveSide,
     vaults: Vaults,
-    terms: CheckTerms,
+    terms: Terms,
     expected: Callable[[str], int | None] = lambda _: None,
 ) -> Checker:
     """Return a checker; ``expected`` says how many live objects an instance has, where it knows."""

@@ -7,7 +7,7 @@ all of it is one part. What an owner's view writes as a URL is resolved here, so
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TableClause, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.catalog import known as catalog
@@ -42,11 +42,7 @@ class LiveSide:
             name = self._db.share(c)
             self._patience(c)
             at = self._db.now(c)
-            view = None if catalogued else live_view.find(self._db, c)
-            if not catalogued and view is None:
-                raise NoLiveSide(
-                    f"the owner shows nothing live: give it a view {live_view.LIVE_VIEW} (docs/integration.md)"
-                )
+            view = None if catalogued else self._view(c)
             parts = [Part()]
             if name:
                 parts = marks.parts(self._db, c, instance, PART_ROWS)
@@ -55,6 +51,19 @@ class LiveSide:
                 else:
                     parts += catalog.parts(Scope(self._db, c, instance), PART_ROWS)
             yield Moment(name, at, tuple(parts))
+
+    def check(self, instance: str) -> None:
+        if not self._catalogued(instance):
+            with self._spoken(), self._db.read() as c:
+                self._view(c)
+
+    def _view(self, c: Connection) -> TableClause:
+        view = live_view.find(self._db, c)
+        if view is None:
+            raise NoLiveSide(
+                f"the owner shows nothing live: give it a view {live_view.LIVE_VIEW} (docs/integration.md)"
+            )
+        return view
 
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[Known]]:
         catalogued = self._catalogued(instance)
@@ -70,9 +79,7 @@ class LiveSide:
         with self._spoken(), self._db.read() as c:
             if catalogued:
                 return catalog.named(Scope(self._db, c, instance), keys)
-            view = live_view.find(self._db, c)
-            if view is None:
-                return []
+            view = self._view(c)
             names = sorted({p for key in keys for p in covering_prefixes(key)} | set(keys))
             wanted = [*names, *_written(names, vaults.values())]
             return [_one_name(known, vaults) for known in live_view.named(self._db, c, view, instance, wanted)]
@@ -87,10 +94,7 @@ class LiveSide:
         if part.source in ("", "records") and catalogued:
             yield from catalog.read(Scope(self._db, c, instance), part)
         if part.source in ("", "view") and not catalogued:
-            view = live_view.find(self._db, c)
-            if view is None:
-                raise NoLiveSide(f"the view {live_view.LIVE_VIEW} is gone")
-            yield from live_view.read(self._db, c, view, instance, part)
+            yield from live_view.read(self._db, c, self._view(c), instance, part)
 
     def _catalogued(self, instance: str) -> bool:
         return self._registry.owner(instance) == "catalog"

@@ -190,6 +190,14 @@ class Opened(Message):
 
     order: CheckOrder
     heavy: bool = False
+    deployment: str = ""
+
+
+class LookOrder(Message):
+    """A second look, after a comparison that saw this."""
+
+    order: CheckOrder
+    evidence: Evidence
 
 
 class ConcludeOrder(Message):
@@ -213,6 +221,16 @@ class CheckReport(Message):
     def whole(self) -> bool:
         """Tell whether nothing was lacking."""
         return self.run.state is RunState.WHOLE
+
+
+class Terms(Message):
+    """What checks run with. Seconds and objects."""
+
+    enabled: bool = True
+    inverted: bool = True
+    interval_seconds: int = 43_200
+    grace_seconds: int = 86_400
+    heavy_objects: int = 250_000
 
 
 class Repaired(Message):

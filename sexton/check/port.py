@@ -35,6 +35,10 @@ class Live(Protocol):
         """Fix the moment at which it is read, for as long as the context lasts; ``NoLiveSide``."""
         ...
 
+    def check(self, instance: str) -> None:
+        """Raise ``NoLiveSide`` where nobody says what is live: listing would be for nothing."""
+        ...
+
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[Known]]:
         """Yield pages of what one part names."""
         ...

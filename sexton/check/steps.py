@@ -84,6 +84,10 @@ class Checker:
 
     def compare(self, how: Compare, order: CheckOrder, beat: Beat) -> Evidence:
         """Compare objects with records, in the way given."""
+        try:
+            self._live.check(order.instance)
+        except (NoLiveSide, OwnerSilent) as e:  # listing would be for nothing
+            return Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
         return how.compare(order, self._registered(order.instance), beat)
 
     def look_again(self, order: CheckOrder, evidence: Evidence, beat: Beat) -> Evidence:

@@ -146,11 +146,14 @@ class CheckStore:
             raise BadInput(f"there is no open finding {finding}")
         return _finding(row)
 
-    def findings(self, instance: str, after: int = 0, limit: int = 100, *, confirmed: bool = False) -> list[Finding]:
-        """Return open findings in the order of their numbers, from one on; only confirmed ones, or all."""
+    def findings(
+        self, instance: str, after: int = 0, limit: int = 100, *, confirmed: bool = False, of: Type | None = None
+    ) -> list[Finding]:
+        """Return open findings in the order of their numbers, from one on; only confirmed ones, or of a type."""
         t = self._db.t.finding
         which = t.c.confirmed_at.is_not(None) if confirmed else true()
-        its = and_(t.c.instance == instance, t.c.state == State.OPEN, which, t.c.id > after)
+        kind = true() if of is None else t.c.type == of
+        its = and_(t.c.instance == instance, t.c.state == State.OPEN, which, kind, t.c.id > after)
         with self._db.read() as c:
             return [_finding(row) for row in c.execute(select(t).where(its).order_by(t.c.id).limit(limit))]
 

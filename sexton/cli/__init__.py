@@ -13,6 +13,7 @@ from sexton.cli import (
     api,
     audit,
     calls,
+    check,
     contract,
     control,
     doctor,
@@ -69,6 +70,7 @@ app.command("api")(api.api)
 app.add_typer(instance.app, name="instance")
 app.add_typer(vault.app, name="vault")
 app.add_typer(round.app, name="round")
+app.add_typer(check.app, name="check")
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(hold.app, name="hold")
 app.add_typer(control.lists, name="lists")

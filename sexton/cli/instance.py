@@ -56,6 +56,24 @@ def list_(as_json: Json = False) -> None:
     )
 
 
+@app.command("keys")
+def keys(
+    name: Name,
+    pattern: Annotated[str, typer.Argument(help="A regular expression that every key of the owner's files matches.")],
+) -> None:
+    """Say what the keys of an instance's files look like: what a check finds is an ORPHAN only if it matches.
+
+    A group ``record`` names the record that a file belongs to. Empty: nobody knows, so nothing is an orphan.
+
+    Example: sexton instance keys shop 'data/[0-9]+/(?P<record>[0-9a-f]+)_[0-9]+\\.dat'
+    """
+    from sexton.registry.store import Registry
+
+    with opened() as (_, db), recorded(db, "instance keys", name, pattern[:200]):
+        Registry(db).set_key_pattern(name, pattern)
+    typer.echo(f"the keys of {name}: {pattern}" if pattern else f"nobody knows the keys of {name}")
+
+
 @app.command("observe")
 def observe(name: Name) -> None:
     """Take `enable` back: rounds plan and report again, and delete nothing. What is claimed waits, claimed.

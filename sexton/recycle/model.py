@@ -342,3 +342,5 @@ class Due(Message):
 
     instances: tuple[str, ...] = ()
     slots: int = 0
+    checks: tuple[str, ...] = ()
+    """Instances whose check should start."""

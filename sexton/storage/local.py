@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from sexton.errors import BadInput
 from sexton.storage import local_own
-from sexton.storage.local_files import NoPlace, folder, folders_in, place, size_of, unlink_together, walk
+from sexton.storage.local_files import NoPlace, folder, folders_in, look, place, unlink_together, walk
 from sexton.storage.model import (
     MARKER_KEY,
     PAGE_KEYS,
@@ -97,8 +97,8 @@ class LocalVault:
         for key in keys:
             check_key(key)
         with self._faults(), place(self.spec.location, self._folders) as root:
-            sizes = [(key, size_of(root, key)) for key in keys]
-        return [Listed(key=key, bytes=size) for key, size in sizes if size is not None]
+            seen = [(key, look(root, key)) for key in keys]
+        return [Listed(key, its.st_size, written=_stamp(its.st_mtime)) for key, its in seen if its is not None]
 
     def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if len(keys) > PAGE_KEYS:
@@ -200,7 +200,7 @@ class LocalVault:
                     continue
                 if inside_other_vault(key):
                     raise self._fault("FOREIGN_MARKER", f"{key!r} belongs to another vault inside this one")
-                page.append(Listed(key, size, written=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))))
+                page.append(Listed(key, size, written=_stamp(at)))
                 if len(page) == PAGE_KEYS:
                     yield page
                     page = []
@@ -238,3 +238,8 @@ class LocalVault:
 
     def _fault(self, reason: str, detail: str) -> VaultFault:
         return VaultFault(self.spec.name, reason, detail)
+
+
+def _stamp(seconds: float) -> str:
+    """Return an instant as ``Listed.written``."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -125,8 +125,8 @@ def unlink_together(root: int, parent: str, keys: Sequence[str]) -> list[KeyResu
         return [_verdict(key, error) for key in keys]
 
 
-def size_of(root: int, path: str) -> int | None:
-    """Return the bytes of a regular file below an open directory, None where there is none."""
+def look(root: int, path: str) -> os.stat_result | None:
+    """Return what is known of a regular file below an open directory, None where there is none."""
     parent, _, name = path.rpartition("/")
     try:
         with folder(root, parent.split("/") if parent else []) as inner:
@@ -135,7 +135,7 @@ def size_of(root: int, path: str) -> int | None:
         if error.errno == errno.ENOENT or error.errno in _ABOUT_KEY - {errno.EACCES, errno.EPERM}:
             return None
         raise
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def _unlink(inner: int, key: str) -> KeyResult:

@@ -65,7 +65,8 @@ def head(bucket: S3Bucket, key: str) -> Seen:
                 raise
             headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
             return Seen(None, headers.get("x-amz-delete-marker") == "true")
-        return Seen(Listed(key=key, bytes=found["ContentLength"], etag=found["ETag"].strip('"')))
+        etag, written = found["ETag"].strip('"'), f"{found['LastModified']:%Y-%m-%dT%H:%M:%S}"
+        return Seen(Listed(key, found["ContentLength"], etag, written))
 
     return bucket.ask(request)
 

@@ -52,7 +52,7 @@ def pages(
             entries = [e for e in entries if e["Key"] <= bucket.full(until)]
             reply["IsTruncated"] = False
         page = [
-            Listed(e["Key"][root:], e["Size"], e.get("ETag", "").strip('"'), str(e["LastModified"])[:SECONDS])
+            Listed(e["Key"][root:], e["Size"], e.get("ETag", "").strip('"'), str(e.get("LastModified", ""))[:SECONDS])
             for e in entries
         ]
         yield page

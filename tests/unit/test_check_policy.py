@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sexton.check.model import Before, Evidence, Finding, Listing, State, Type
-from sexton.check.policy import APART_MS, confirms, judge, judged_until, old_enough, repairable, too_many
+from sexton.check.policy import judge, judged_until, old_enough, repairable, too_many
 
 WHOLE = Evidence(
     cutoff=1_000,
@@ -80,21 +80,6 @@ def test_k04_what_is_younger_than_the_grace_is_not_judged_and_the_grace_has_a_fl
     cutoff = 1_767_312_000_999  # 2026-01-02T00:00:00 UTC, and a bit
 
     assert old_enough(written, judged_until(cutoff, grace)) is judged
-
-
-@pytest.mark.parametrize(
-    ("changed", "confirmed"),
-    [
-        ({}, True),
-        ({"proven_at": 1}, False),
-        ({"proven_at": None}, False),
-        ({"type": Type.LOST}, False),
-        ({"type": Type.UNKNOWN_KIND}, False),
-        ({"type": Type.SIZE_MISMATCH}, False),
-    ],
-)
-def test_an_orphan_is_confirmed_by_two_whole_runs_a_day_apart(changed: dict[str, Any], confirmed: bool) -> None:
-    assert confirms(ORPHAN.model_copy(update=changed), APART_MS) is confirmed
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ SQL = (
         "sexton/owner/live_view.py",
         "sexton/check/live.py",
         "sexton/check/repair.py",
+        "sexton/check/turns.py",
         "sexton/db/*.py",
         "sexton/registry/*.py",
     ),

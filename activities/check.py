@@ -1,0 +1,50 @@
+"""The steps of one check, as activities: a thin layer that adds heartbeats, cancellation and error types."""
+
+from temporalio import activity
+
+from activities.heart import Heart
+from activities.refusals import refusals
+from sexton.check.model import (
+    CheckOrder,
+    CheckReport,
+    CheckRequest,
+    ConcludeOrder,
+    Evidence,
+    LookOrder,
+    Opened,
+)
+from sexton.check.port import Compare
+from sexton.check.steps import Checker
+
+
+class CheckActivities:
+    """One instance per worker process. Every activity may be repeated."""
+
+    def __init__(self, checker: Checker, how: Compare, deployment: str) -> None:
+        """``how``: the way in which this worker compares."""
+        self._checker, self._how, self._deployment = checker, how, deployment
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def begin_check(self, request: CheckRequest) -> Opened:
+        """Begin a run."""
+        with refusals(), Heart():
+            opened = self._checker.begin(request, str(activity.info().workflow_run_id))
+            return opened.model_copy(update={"deployment": self._deployment})
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def compare(self, order: CheckOrder) -> Evidence:
+        """Compare objects with records."""
+        with refusals(), Heart() as heart:
+            return self._checker.compare(self._how, order, heart.beat)
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def look_again(self, order: LookOrder) -> Evidence:
+        """Look once more at what is lost, and at what no listing shows."""
+        with refusals(), Heart() as heart:
+            return self._checker.look_again(order.order, order.evidence, heart.beat)
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def conclude_check(self, order: ConcludeOrder) -> CheckReport:
+        """End the run."""
+        with refusals(), Heart():
+            return self._checker.conclude(order)

@@ -1,0 +1,82 @@
+"""Start a check that somebody asked for, and end one."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
+from temporalio.exceptions import CancelledError as TemporalCancelled
+from temporalio.service import RPCError, RPCStatusCode
+
+from config.settings import Settings
+from sexton.check.model import CheckReport, CheckRequest
+from sexton.errors import SextonError
+from sexton.temporal.client import connect, taken
+from workflows import ids
+
+PATIENCE_SECONDS = 5.0
+"""After this long without an end whoever waits hears whether any worker is there."""
+
+
+async def start(client: Client, settings: Settings, request: CheckRequest) -> WorkflowHandle[Any, CheckReport]:
+    """Start the workflow of a check and return its handle.
+
+    Raises:
+        SextonError: the instance is being checked, or Temporal refuses.
+    """
+    deployment = settings.require_deployment()
+    try:
+        return await client.start_workflow(
+            ids.CHECK,
+            request,
+            id=ids.check(deployment, request.instance),
+            task_queue=ids.control_queue(deployment),
+            result_type=CheckReport,
+            static_summary=f"check {request.instance}, by hand",
+        )
+    except WorkflowAlreadyStartedError as e:
+        raise SextonError(
+            f"{request.instance} is being checked already; see: sexton check list {request.instance}"
+        ) from e
+    except RPCError as e:
+        raise SextonError(f"Temporal refused the check: {e.message}") from e
+
+
+def run_check(settings: Settings, request: CheckRequest, tell: Callable[[str], None]) -> CheckReport:
+    """Run a check and return its report; ``tell`` is told what a person should know. Ctrl-C ends the waiting."""
+    return asyncio.run(_run(settings, request, tell))
+
+
+async def cancel_check(client: Client, settings: Settings, instance: str) -> None:
+    """End the running check of an instance; ``SextonError`` where none runs."""
+    handle = client.get_workflow_handle(ids.check(settings.require_deployment(), instance))
+    try:
+        await handle.cancel()
+    except RPCError as e:
+        if e.status is RPCStatusCode.NOT_FOUND:
+            raise SextonError(f"no check of {instance} is running; see: sexton check list {instance}") from e
+        raise
+
+
+async def _run(settings: Settings, request: CheckRequest, tell: Callable[[str], None]) -> CheckReport:
+    handle = await start(await connect(settings), settings, request)
+    waiting = asyncio.ensure_future(handle.result())
+    try:
+        await asyncio.wait({waiting}, timeout=PATIENCE_SECONDS)
+        if not waiting.done() and not await taken(handle):
+            tell("no worker has taken the check yet; see doctor, or start one: python -m worker")
+        return await waiting
+    except WorkflowFailureError as e:
+        cause: BaseException | None = e.cause
+        if isinstance(cause, TemporalCancelled):
+            raise SextonError(f"the check of {request.instance} was cancelled") from e
+        if isinstance(cause, ActivityError):
+            cause = cause.cause
+        raise SextonError(str(getattr(cause, "message", cause) or e)) from e
+    except RPCError as e:
+        raise SextonError(f"lost Temporal ({e.message}); the check goes on when it is back") from e
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        end = f"sexton check cancel {request.instance}"
+        tell(f"the check goes on without us; see: sexton check list; to end it: {end}")
+        raise

@@ -1,0 +1,139 @@
+"""Checks in a real Temporal server: each instance once, cancelled and continued, and never two at a time."""
+
+import asyncio
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+import worker
+from config.settings import Settings
+from sexton.check.model import CheckReport, CheckRequest, RunState
+from sexton.recycle.model import Due, TickRequest
+from tests.contract.check.conftest import Owned, names
+from tests.rig import DEPLOYMENT, Rig, put
+from tests.workflows.conftest import PATIENCE_SECONDS, Served
+from workflows import ids
+from workflows.check import CheckInstance
+from workflows.tick import RecycleTick
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Owned(f"sqlite:///{tmp_path / 'sexton.db'}")
+
+
+@pytest.fixture
+def threshold() -> int:
+    """Objects from which on a check is Spark's."""
+    return 250_000
+
+
+@pytest.fixture
+def settings(rig: Rig, threshold: int) -> Settings:
+    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    return usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": threshold})})
+
+
+def shops(rig: Rig, root: Path, count: int) -> Sequence[str]:
+    """Make so many instances, each with a lost file and one that nobody knows."""
+    assert isinstance(rig, Owned)
+    made = [f"shop-{uuid.uuid4().hex[:8]}" for _ in range(count)]
+    with rig.db.write() as c:
+        c.exec_driver_sql("CREATE TABLE file (kind text, id text, vault text, key text, bytes bigint, instance text)")
+        c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
+    for shop in made:
+        rig.instance(shop)
+        rig.registry.set_key_pattern(shop, ".*dat")
+        place = rig.local(root / shop, instance=shop)
+        for key in names(20):
+            put(place, key)
+        with rig.db.write() as c:
+            for key in names(20)[1:]:
+                c.exec_driver_sql("INSERT INTO file VALUES ('rowset', ?, 'disk', ?, 10, ?)", (key, key, shop))
+        (place / names(20)[7]).unlink()
+    rig.later(2 * 86_400)
+    return made
+
+
+async def started(served: Served, shop: str) -> WorkflowHandle[Any, CheckReport]:
+    return await served.client.start_workflow(
+        CheckInstance.run,
+        CheckRequest(instance=shop, by="test"),
+        id=ids.check(DEPLOYMENT, shop),
+        task_queue=ids.control_queue(DEPLOYMENT),
+        result_type=CheckReport,
+    )
+
+
+async def test_k12_ten_instances_three_workers_each_is_checked_once(
+    served: Served, settings: Settings, tmp_path: Path
+) -> None:
+    made = shops(served.rig, tmp_path, 10)
+    more = [await worker.build(served.client, settings, served.rig.db) for _ in range(2)]
+    async with more[0], more[1]:
+        for _ in range(int(PATIENCE_SECONDS / 0.2)):
+            due: Due = await served.client.execute_workflow(
+                RecycleTick.run,
+                TickRequest(deployment=DEPLOYMENT),
+                id=f"{ids.tick(DEPLOYMENT)}/{uuid.uuid4().hex}",
+                task_queue=ids.control_queue(DEPLOYMENT),
+            )
+            assert len(due.checks) <= 4
+            if served.rig.count("check_run", state="WHOLE") == 10:
+                break
+            await asyncio.sleep(0.2)
+
+    assert served.rig.count("check_run") == 10
+    for shop in made:
+        assert served.rig.found(shop) == {"LOST": {names(20)[7]}, "ORPHAN": {names(20)[0]}}
+
+
+async def test_a_second_check_of_an_instance_is_refused_while_one_runs_and_a_cancelled_one_concludes_nothing(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [shop] = shops(served.rig, tmp_path, 1)
+    slow = served.rig.direct.__class__._list
+
+    def listing(self: Any, db: Any, spec: Any, until: Any, beat: Any) -> Any:
+        slow(self, db, spec, until, beat)
+        while True:  # until it is cancelled
+            beat()
+
+    with monkeypatch.context() as m:
+        m.setattr("sexton.check.direct.Direct._list", listing)
+        handle = await started(served, shop)
+        for _ in range(int(PATIENCE_SECONDS / 0.1)):
+            if served.rig.count("check_run"):
+                break
+            await asyncio.sleep(0.1)
+        with pytest.raises(WorkflowAlreadyStartedError):
+            await started(served, shop)
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+    report = await (await started(served, shop)).result()
+    first = served.rig.runs.runs(shop)[-1]
+
+    assert (first.state, first.lacks[0]) == (RunState.PARTIAL, "cancelled")
+    assert report.whole
+    assert report.confirmed == {"LOST": 1}
+
+
+@pytest.mark.parametrize("threshold", [1])
+async def test_a_heavy_check_without_a_spark_worker_is_done_by_the_control_worker_and_says_so(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workflows.options.SPARK_WAIT", dt.timedelta(seconds=1))
+    [shop] = shops(served.rig, tmp_path, 1)
+
+    report = await (await started(served, shop)).result()
+
+    assert report.whole
+    assert report.run.evidence is not None
+    assert any("no Spark worker took it" in note for note in report.run.evidence.notes)
