@@ -17,6 +17,7 @@ from sexton.check.model import CheckReport, CheckRequest, RunState
 from sexton.recycle.model import Due, TickRequest
 from tests.contract.check.conftest import Owned, names
 from tests.rig import DEPLOYMENT, Rig, put
+from tests.servers.temporal import DevServer
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids
 from workflows.check import CheckInstance
@@ -72,10 +73,10 @@ async def started(served: Served, shop: str) -> WorkflowHandle[Any, CheckReport]
 
 
 async def test_k12_ten_instances_three_workers_each_is_checked_once(
-    served: Served, settings: Settings, tmp_path: Path
+    served: Served, settings: Settings, temporal_server: DevServer, tmp_path: Path
 ) -> None:
     made = shops(served.rig, tmp_path, 10)
-    more = [await worker.build(served.client, settings, served.rig.db) for _ in range(2)]
+    more = [await worker.build(await temporal_server.connect(), settings, served.rig.db) for _ in range(2)]
     async with more[0], more[1]:
         for _ in range(int(PATIENCE_SECONDS / 0.2)):
             due: Due = await served.client.execute_workflow(
