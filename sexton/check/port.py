@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from sexton.check.model import (
     CheckOrder,
@@ -72,6 +72,14 @@ class Runs(Protocol):
 
     def begin(self, instance: str, run: str, by: str = "") -> Run:
         """Begin a run under the name of its workflow run; repeating it returns the same run."""
+        ...
+
+    def progress(self, run: Run) -> Any:
+        """Return what ``went_on`` stored last; None: nothing yet."""
+        ...
+
+    def went_on(self, run: Run, progress: Any) -> None:
+        """Store what of the run is done, so that another attempt need not do it again; small JSON."""
         ...
 
     def saw(self, run: Run, found: Sequence[Found]) -> None:

@@ -58,6 +58,18 @@ class CheckStore:
             raise BadInput(f"run {run} checks {made.instance}, not {instance}")
         return made
 
+    def progress(self, run: Run) -> Any:
+        """Return what ``went_on`` stored last; None: nothing yet."""
+        t = self._db.t.check_run
+        with self._db.read() as c:
+            return c.execute(select(t.c.progress).where(t.c.id == run.id)).scalar_one()
+
+    def went_on(self, run: Run, progress: Any) -> None:
+        """Store what of the run is done; small JSON."""
+        t = self._db.t.check_run
+        with self._db.write() as c:
+            c.execute(update(t).where(t.c.id == run.id).values(progress=progress))
+
     def saw(self, run: Run, found: Sequence[Found]) -> None:
         """Note what a run sees; the same again changes nothing. What was over by then is open again, and unproven."""
         t, once = self._db.t.finding, {(f.type, f.vault, f.key): f for f in found}

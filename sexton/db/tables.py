@@ -206,7 +206,7 @@ def build(dialect: str) -> Tables:
         check_run=table(
             "check_run",
             **{"id_": serial, "instance": text, "run": text, "state": text, "cutoff": instant, "ended_at": instant},
-            **{"evidence": Json, "lacks": Json, "asked_by": text},
+            **{"evidence": Json, "lacks": Json, "asked_by": text, "progress": Json},
         ),
         finding=table(
             "finding",

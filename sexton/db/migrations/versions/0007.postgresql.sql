@@ -3,7 +3,8 @@
 -- key_pattern: the regular expression that all keys of its owner match; what matches it and is known to nobody is an orphan.
 ALTER TABLE sexton.instance ADD COLUMN key_pattern text NOT NULL DEFAULT '';
 
-ALTER TABLE sexton.check_run ADD COLUMN asked_by text NOT NULL DEFAULT '';
+-- progress: what of a long run is done and need not be done again.
+ALTER TABLE sexton.check_run ADD COLUMN asked_by text NOT NULL DEFAULT '', ADD COLUMN progress jsonb;
 
 ALTER TABLE sexton.finding DROP CONSTRAINT finding_type_check;
 ALTER TABLE sexton.finding ADD CONSTRAINT finding_type_check

@@ -3,7 +3,9 @@
 -- key_pattern: the regular expression that all keys of its owner match; what matches it and is known to nobody is an orphan.
 ALTER TABLE sexton_instance ADD COLUMN key_pattern text NOT NULL DEFAULT '';
 
+-- progress: what of a long run is done and need not be done again.
 ALTER TABLE sexton_check_run ADD COLUMN asked_by text NOT NULL DEFAULT '';
+ALTER TABLE sexton_check_run ADD COLUMN progress text;
 
 -- SQLite cannot change a CHECK; no release wrote into the table yet.
 DROP TABLE sexton_finding;

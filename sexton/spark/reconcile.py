@@ -1,0 +1,51 @@
+"""Which objects and records do not go together: a shuffled join each way, and a look at prefixes for what is left.
+
+Frames in, a frame out; nothing is collected. Keys are canonical before they come here, and none is null: an anti-join
+would keep a null on one side and lose it on the other.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql.connect import functions as f
+
+SEPARATED = r"[^A-Za-z0-9.-]\z"
+"""What a prefix ends with; as ``storage.policy.ID_CHARACTERS`` says."""
+COLUMNS = ("type", "vault", "key", "expected", "size", "etag", "record")
+
+
+def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataFrame:
+    """Return what is LOST or has another size: live files of vaults whose listing is whole.
+
+    Args:
+        objects: vault, key, bytes, etag.
+        exact: vault, key, live, bytes, record.
+        whole: names of vaults.
+    """
+    live = exact.where(exact.live & exact.vault.isin(list(whole))).select(
+        "vault", "key", f.col("bytes").alias("expected"), "record"
+    )
+    there = objects.select("vault", "key", f.col("bytes").alias("size"), "etag")
+    joined = live.hint("shuffle_hash").join(there, ["vault", "key"], "left")
+    lost, other = f.col("size").isNull(), f.col("size") != f.col("expected")
+    return joined.where(lost | other).select(
+        f.when(lost, "LOST").otherwise("SIZE_MISMATCH").alias("type"),
+        *(f.col(name) for name in COLUMNS[1:]),
+    )
+
+
+def inverted(objects: DataFrame, exact: DataFrame, covers: DataFrame) -> DataFrame:
+    """Return the objects that nothing names: vault, key, size, etag.
+
+    Args:
+        objects: vault, key, bytes, etag; those that are old enough to be judged.
+        exact: vault, key of what is known.
+        covers: vault, key of prefixes of which all is known.
+    """
+    unknown = objects.hint("shuffle_hash").join(exact.select("vault", "key"), ["vault", "key"], "left_anti")
+    names = f"filter(transform(sequence(1, length(key)), i -> substring(key, 1, i)), p -> p rlike '{SEPARATED}')"
+    named = unknown.select("vault", "key", f.explode(f.expr(names)).alias("prefix"))
+    known = covers.select("vault", f.col("key").alias("prefix")).distinct()
+    covered = named.join(known, ["vault", "prefix"], "left_semi").select("vault", "key").distinct()
+    left = unknown.join(covered, ["vault", "key"], "left_anti")
+    return left.select("vault", "key", f.col("bytes").alias("size"), "etag")
