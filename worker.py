@@ -1,17 +1,24 @@
-"""The composition root: settings → clients → adapters → a Temporal worker. ``python -m worker`` runs one."""
+"""The composition root: settings → clients → adapters → a Temporal worker.
 
+``python -m worker`` runs one that does everything but Spark's work; ``python -m worker --role spark`` does that.
+"""
+
+import argparse
 import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from temporalio.client import Client
 from temporalio.worker import Worker
 
 import activities
-from config.settings import Settings, load, load_home_env
+from config.settings import Settings, home, load, load_home_env
 from sexton.assembly import Engine
 from sexton.db import schema
 from sexton.db.engine import Database
@@ -20,6 +27,9 @@ from sexton.metrics import server
 from sexton.temporal import attributes, schedules
 from sexton.temporal.client import connect, run
 from workflows import ALL, ids, options, sandbox
+
+if TYPE_CHECKING:
+    from sexton.spark.session import Sessions
 
 
 async def build(client: Client, settings: Settings, db: Database) -> Worker:
@@ -48,7 +58,46 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     )
 
 
-async def main() -> None:
+def build_spark(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> Worker:
+    """Return a worker for what is done on Spark."""
+    from sexton.spark.compare import OnSpark, scratch_of
+    from sexton.spark.places import Where, without_password
+
+    deployment, spark, engine = settings.require_deployment(), settings.spark, Engine(db, settings.terms())
+    url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
+    how = OnSpark(
+        sessions,
+        Where(deployment=deployment, database_url=url, endpoint_url=endpoint),
+        engine.vaults,
+        engine.live,
+        engine.runs,
+        scratch=scratch_of(spark.scratch, home(), local=sessions.local),
+        connections=spark.spark_max_db_connections,
+    )
+    return Worker(
+        client,
+        task_queue=ids.spark_queue(deployment),
+        activities=[activities.CheckActivities(engine.checker, how, deployment).compare],
+        activity_executor=ThreadPoolExecutor(options.SPARK_AT_ONCE, thread_name_prefix="activity"),
+        max_concurrent_activities=options.SPARK_AT_ONCE,
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
+        graceful_shutdown_timeout=timedelta(seconds=20),
+    )
+
+
+@contextmanager
+def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
+    """Give the place where Spark's work runs; a server of our own ends with it."""
+    from sexton.spark.session import Sessions
+
+    sessions = Sessions(settings.spark.remote, settings.spark.conf, home())
+    try:
+        yield sessions
+    finally:
+        sessions.close()
+
+
+async def main(role: str) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     load_home_env()
@@ -57,13 +106,29 @@ async def main() -> None:
     schema.check(db, settings.require_deployment())
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
-    async with await build(await connect(settings), settings, db):
-        logging.info("worker of %s is polling %s", settings.deployment, settings.temporal.address)
-        await stop.wait()
+    with ExitStack() as open_:
+        client = await connect(settings)
+        if role == "spark":
+            sessions = open_.enter_context(spark_sessions(settings))
+            serving = build_spark(client, settings, db, sessions)
+        else:
+            serving = await build(client, settings, db)
+        async with serving:
+            logging.info("worker of %s is polling %s", settings.deployment, settings.temporal.address)
+            await stop.wait()
+
+
+def role_of(arguments: list[str]) -> str:
+    """Return the role that the command line names; wrong usage ends the process."""
+    parser = argparse.ArgumentParser(prog="python -m worker", description="Run a worker of this deployment.")
+    parser.add_argument(
+        "--role", choices=("control", "spark"), default="control", help="what it does (default: control)"
+    )
+    return str(parser.parse_args(arguments).role)
 
 
 if __name__ == "__main__":
     try:
-        run(main())
+        run(main(role_of(sys.argv[1:])))
     except SextonError as e:
         sys.exit(f"error: {e}")

@@ -46,10 +46,10 @@ class Engine:
         audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)
         listings = terms.listings_at_once
         self.recycler = Recycler(marks, leases, self.controls, vaults, owner, self.sweeper, audit, listings)
-        runs, live = CheckStore(db), LiveSide(db)
-        self.checker = checker(db, runs, live, vaults, terms.check, owner.live_objects)
+        self.vaults, self.runs, self.live = vaults, CheckStore(db), LiveSide(db)
+        self.checker = checker(db, self.runs, self.live, vaults, terms.check, owner.live_objects)
         self.check_turns = CheckTurns(db, terms.check.interval_seconds, enabled=terms.check.enabled)
-        self.direct = Direct(vaults, live, runs)
+        self.direct = Direct(vaults, self.live, self.runs)
         self.rounds = RoundStore(
             db, leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
         )

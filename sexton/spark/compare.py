@@ -5,6 +5,7 @@ goes on behind them. Nothing but counts comes to this process.
 """
 
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ PASS_PARTS = 32
 """Parts listed by one job: what is repeated when a worker dies."""
 TRIES = 3
 TELL = 1_000
+STALE_SECONDS = 2 * 86_400
 
 
 class Pass(Message):
@@ -102,14 +104,19 @@ class OnSpark:
             except (OwnerSilent, NoLiveSide) as e:
                 return seen.model_copy(update={"errors": (str(e),)})
             found = do(lambda: self._tell(order, seen, objects, known))
+            self._forget(folder)
             return seen.model_copy(update={"found": found})
         finally:
             self._sessions.done(name)
 
-    def forget(self, run_id: int) -> None:
-        """Remove the scratch of a run that has ended, where it is a folder of this machine."""
-        if "://" not in self._scratch:
-            shutil.rmtree(Path(f"{self._scratch}/check-{run_id}"), ignore_errors=True)
+    def _forget(self, folder: str) -> None:
+        """Remove the scratch of a run, where it is a folder of this machine, and what was left of others long ago."""
+        if "://" in folder:
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        for other in Path(self._scratch).glob("check-*"):
+            if time.time() - other.stat().st_mtime > STALE_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
 
     def _list(
         self, session: SparkSession, do: Any, order: CheckOrder, vaults: Sequence[VaultSpec], folder: str, beat: Beat

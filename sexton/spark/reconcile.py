@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql.connect import functions as f
 
-SEPARATED = r"[^A-Za-z0-9.-]\z"
-"""What a prefix ends with; as ``storage.policy.ID_CHARACTERS`` says."""
+PREFIXES = (
+    "filter(transform(sequence(1, length(key)), i -> substring(key, 1, i)), "
+    "p -> not (substring(p, -1, 1) rlike '^[A-Za-z0-9.-]$'))"
+)
+"""Every prefix of a key that ends with a separator; as ``marks.policy.covering_prefixes`` says."""
 COLUMNS = ("type", "vault", "key", "expected", "size", "etag", "record")
 
 
@@ -43,8 +46,7 @@ def inverted(objects: DataFrame, exact: DataFrame, covers: DataFrame) -> DataFra
         covers: vault, key of prefixes of which all is known.
     """
     unknown = objects.hint("shuffle_hash").join(exact.select("vault", "key"), ["vault", "key"], "left_anti")
-    names = f"filter(transform(sequence(1, length(key)), i -> substring(key, 1, i)), p -> p rlike '{SEPARATED}')"
-    named = unknown.select("vault", "key", f.explode(f.expr(names)).alias("prefix"))
+    named = unknown.select("vault", "key", f.explode(f.expr(PREFIXES)).alias("prefix"))
     known = covers.select("vault", f.col("key").alias("prefix")).distinct()
     covered = named.join(known, ["vault", "prefix"], "left_semi").select("vault", "key").distinct()
     left = unknown.join(covered, ["vault", "key"], "left_anti")

@@ -25,6 +25,7 @@ CONF = {
     "spark.driver.memory": "2g",
     # What was cancelled goes on in Python until this; no lock is given back before.
     "spark.python.task.killTimeout": "200ms",
+    "spark.connect.session.manager.defaultSessionTimeout": "10m",
     "spark.log.level": "WARN",
 }
 """Beside what ``[spark] conf`` says, which wins."""

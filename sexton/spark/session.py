@@ -4,7 +4,6 @@ Jobs carry a tag. What is cancelled is interrupted until it is gone, and a worke
 its predecessor left on a server that outlived it.
 """
 
-import logging
 import threading
 import uuid
 import zipfile
@@ -14,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-import grpc
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
@@ -23,8 +21,9 @@ from sexton.errors import SextonError
 from sexton.spark.server import ConnectServer, is_local
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.25
+LIVES = 5
+"""Times a session of one name may have been ended by its server before somebody came back."""
 SHIPPED = ("sexton", "config")
 RUNTIME = ("spark.sql.",)
 """Settings that a session may change; the others belong to a server's start."""
@@ -55,35 +54,46 @@ class Sessions:
 
     def of(self, name: str) -> SparkSession:
         """Return the session of a piece of work; what another process left running in it is interrupted."""
-        key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"sexton/{name}"))
         with self._lock:
-            if key not in self._open:
-                parts = self._url.rstrip("/")
-                joined = f"{parts};session_id={key}" if "/;" in parts else f"{parts}/;session_id={key}"
-                session = SparkSession.builder.remote(joined).create()
-                for option, value in self._conf.items():
-                    session.conf.set(option, value)
-                if not self.local:
-                    session.interruptAll()
-                    session.addArtifacts(str(archive(self._home)), pyfile=True)
-                self._open[key] = session
-            return self._open[key]
+            if name not in self._open:
+                self._open[name] = self._join(name)
+            return self._open[name]
 
     def done(self, name: str) -> None:
-        """End the session of a piece of work."""
-        key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"sexton/{name}"))
+        """Leave the session of a piece of work; the server ends it when nobody came back for a while.
+
+        Not at once: one that was ended cannot be joined again, and the work may be tried again.
+        """
         with self._lock:
-            session = self._open.pop(key, None)
+            session = self._open.pop(name, None)
         if session is not None:
-            try:
-                session.stop()
-            except (PySparkException, grpc.RpcError) as e:  # the server ends it by itself, after its time
-                log.info("a session did not end: %s", first_words(e))
+            session.release_session_on_close = False
+            session.stop()
 
     def close(self) -> None:
         """End everything."""
+        for name in tuple(self._open):
+            self.done(name)
         if self._server is not None:
             self._server.stop()
+
+    def _join(self, name: str) -> SparkSession:
+        for again in range(LIVES):
+            key = uuid.uuid5(uuid.NAMESPACE_URL, f"sexton/{name}/{again}")
+            parts = self._url.rstrip("/")
+            session = SparkSession.builder.remote(f"{parts}{';' if '/;' in parts else '/;'}session_id={key}").create()
+            try:
+                if not self.local:
+                    session.interruptAll()
+                    session.addArtifacts(str(archive(self._home)), pyfile=True)
+                for option, value in self._conf.items():
+                    session.conf.set(option, value)
+                return session
+            except PySparkException as e:
+                session.stop()
+                if "SESSION_CLOSED" not in str(e) or again == LIVES - 1:
+                    raise SparkFailed(f"Spark: {first_words(e)}") from e
+        raise AssertionError("unreachable")
 
 
 def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[], None]) -> T:

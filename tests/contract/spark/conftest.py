@@ -1,0 +1,32 @@
+"""Spark for the tests of this folder, and a way to compare with it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.spark.compare import OnSpark
+from sexton.spark.places import Where, without_password
+from sexton.spark.session import Sessions
+from tests.contract.check.conftest import owned
+from tests.rig import DEPLOYMENT, Rig
+from tests.servers import spark
+from tests.servers.s3 import RunningS3
+
+__all__ = ["owned"]
+
+
+@pytest.fixture(scope="session")
+def sessions(s3_server: RunningS3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    """Spark, started after the store: its executors have the store's keys in their environment."""
+    with spark.sessions(tmp_path_factory.mktemp("spark")) as running:
+        yield running
+
+
+@pytest.fixture
+def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], OnSpark]:
+    def made(rig: Rig) -> OnSpark:
+        where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
+        return OnSpark(sessions, where, rig.vaults, rig.live, rig.runs, scratch=str(tmp_path / "scratch"))
+
+    return made
