@@ -28,7 +28,17 @@ from tests import leaks
 HERE = Path(__file__).parent
 TIERS = ("lint", "unit", "contract", "activities", "replay", "workflows", "fault", "e2e")
 LONGEST_FIRST = (
-    *("contract", "fault", "e2e", "contract/catalog", "fault/live", "fault/incidents", "workflows", "contract/storage"),
+    *(
+        "contract",
+        "contract/spark",
+        "fault",
+        "e2e",
+        "contract/catalog",
+        "fault/live",
+        "fault/incidents",
+        "workflows",
+        "contract/storage",
+    ),
     *("contract/api", "unit", "lint", "activities", "replay"),
 )
 """Folders; one that is in another is left out there."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy import and_, insert, select, update
 
+from sexton.check.looking import there
 from sexton.check.model import Finding, Known, Repaired, Run, RunState, State, Type
 from sexton.check.policy import repairable, too_many
 from sexton.check.port import Live
@@ -58,8 +59,8 @@ class Repairs:
             return total
         for page in self._pages(instance, Type.ORPHAN):
             known = self._known(instance, page)
-            there = self._there(instance, page)
-            taken = [f for f in page if repairable(f) and not _is_known(f, known) and _is_same(f, there)]
+            now = there(self._vaults, instance, _by_vault(page))
+            taken = [f for f in page if repairable(f) and not _is_known(f, known) and _is_same(f, now)]
             total = total.plus(Repaired(marked=self._mark(instance, run, taken), kept=len(page) - len(taken)))
         return total
 
@@ -76,9 +77,9 @@ class Repairs:
             for vault, keys in _by_vault(page).items():
                 opened = self._vaults.get(instance, vault)
                 total = total.plus(self._show(opened, keys, dry_run=dry_run))
-            there = self._there(instance, page)
+            now = there(self._vaults, instance, _by_vault(page))
             if not dry_run:
-                self._repaired([f.id for f in page if (f.vault, f.key) in there])
+                self._repaired([f.id for f in page if (f.vault, f.key) in now])
         return total
 
     def take_back(self, instance: str, beat: Callable[[], None]) -> int:
@@ -132,13 +133,6 @@ class Repairs:
                 mark.c.instance == instance, in_list(self._db, mark.c.prefix, prefixes)
             )
             return [*named, *(Known(v, p, True, False) for v, p in c.execute(covers))]
-
-    def _there(self, instance: str, page: Sequence[Finding]) -> dict[tuple[str, str], Listed]:
-        """Return the objects that are there this moment."""
-        found: dict[tuple[str, str], Listed] = {}
-        for vault, keys in _by_vault(page).items():
-            found |= {(vault, o.key): o for o in self._vaults.get(instance, vault).stat(keys)}
-        return found
 
     def _mark(self, instance: str, run: Run, findings: Sequence[Finding]) -> int:
         """Mark them, and call them repaired, in one transaction; what was marked before stays as it is."""
@@ -194,7 +188,7 @@ def _is_known(finding: Finding, known: Sequence[Known]) -> bool:
     return any(k.vault == finding.vault and k.key in (prefixes if k.prefix else keys) for k in known)
 
 
-def _is_same(finding: Finding, there: dict[tuple[str, str], Listed]) -> bool:
+def _is_same(finding: Finding, now: dict[tuple[str, str], Listed]) -> bool:
     """Tell whether the object is there, and the one that was found."""
-    found = there.get((finding.vault, finding.key))
+    found = now.get((finding.vault, finding.key))
     return found is not None and found.bytes == finding.size and found.etag == finding.etag

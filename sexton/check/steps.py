@@ -1,15 +1,15 @@
 """The steps of one run of the check. Each may be repeated; only the last one draws conclusions."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from sexton.check.looking import there
 from sexton.check.model import (
     CheckOrder,
     CheckReport,
     CheckRequest,
     ConcludeOrder,
     Evidence,
-    Finding,
     Found,
     Opened,
     Run,
@@ -20,7 +20,7 @@ from sexton.check.port import Beat, Compare, Live, NoLiveSide, Runs
 from sexton.errors import BadInput, GuardBusy
 from sexton.owner.port import OwnerSilent
 from sexton.storage.identity import spellings
-from sexton.storage.model import Listed, VaultSpec
+from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
 LOOK = 500
@@ -126,23 +126,13 @@ class Checker:
             after = findings[-1].id
             beat()
             named = {(k.vault, k.key): k for k in self._live.named(run.instance, [f.key for f in findings])}
-            there = self._there(run.instance, findings, beat)
-            again = {f.id: still(f, named.get((f.vault, f.key)), there) for f in findings}
+            keys: dict[str, set[str]] = defaultdict(set)
+            for f in findings:
+                keys[f.vault] |= {f.key, *spellings(f.key)}
+            now = there(self._vaults, run.instance, keys, beat)
+            again = {f.id: still(f, named.get((f.vault, f.key)), now) for f in findings}
             self._runs.confirm(run, [i for i, yes in again.items() if yes])
             self._runs.refute(run, [i for i, yes in again.items() if not yes])
-
-    def _there(self, instance: str, findings: Sequence[Finding], beat: Beat) -> Mapping[tuple[str, str], Listed]:
-        """Return the objects that are there now, under the keys found or under what these may mean."""
-        keys: dict[str, set[str]] = defaultdict(set)
-        for finding in findings:
-            keys[finding.vault] |= {finding.key, *spellings(finding.key)}
-        found: dict[tuple[str, str], Listed] = {}
-        for vault, wanted in keys.items():
-            beat()
-            for listed in self._vaults.get(instance, vault).stat(sorted(wanted)):
-                found[vault, listed.key] = listed
-            self._vaults.confirm(instance, vault)
-        return found
 
     def _uploads(self, order: CheckOrder, notes: list[str], beat: Beat) -> Iterator[Found]:
         """Yield the uploads that were never finished."""

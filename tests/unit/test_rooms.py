@@ -26,6 +26,7 @@ SQL = (
         "sexton/check/live.py",
         "sexton/check/repair.py",
         "sexton/check/turns.py",
+        "sexton/spark/places.py",
         "sexton/db/*.py",
         "sexton/registry/*.py",
     ),
@@ -67,7 +68,8 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "sqlalchemy": SQL,
     "alembic": SQL,
     "psycopg": SQL,
-    "pyspark": (),
+    "pyspark": ("sexton/spark/*.py",),
+    "grpc": ("sexton/spark/*.py",),
     "confluent_kafka": (),
     "httpx": ("sexton/client/*.py",),
     "tenacity": ("sexton/client/*.py",),
@@ -80,11 +82,11 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "workflows": ("workflows/*.py", "worker.py", *ENTRANCES),
     "config": ("config/*.py", "worker.py", *ENTRANCES),
     "prometheus_client": ("sexton/metrics/*.py", "sexton/api/*.py"),
-    "pyarrow": ("sexton/audit/*.py",),
+    "pyarrow": ("sexton/audit/*.py", "sexton/spark/*.py"),
     "worker": (),
     "sexton.cli": ("sexton/cli/*.py", "worker.py"),
     "sexton.api": ("sexton/api/*.py", "sexton/cli/api.py", "sexton/client/*.py"),
-    "sexton.embedded": ENTRANCES,
+    "sexton.embedded": (*ENTRANCES, "sexton/spark/server.py"),
 }
 """Package → the rooms that may import it; every other product file may not."""
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,6 @@ class Owned(Rig):
     def opened(self, root: Path) -> "Owned":
         self.instance()
         self.root = self.local(root)
-        with self.db.write() as c:
-            c.exec_driver_sql(
-                "CREATE TABLE IF NOT EXISTS file (kind text, id text, vault text, key text, bytes bigint)"
-            )
-            c.exec_driver_sql("DELETE FROM file")
-            c.exec_driver_sql("DROP VIEW IF EXISTS sexton_live")
-            c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
         self.registry.set_key_pattern("shop", PATTERN)
         return self
 
@@ -66,13 +60,23 @@ def names(n: int, tablet: str = "t1") -> Sequence[str]:
     return [f"data/{tablet}/r{i}_0.dat" for i in range(n)]
 
 
+@contextmanager
+def table(owned: Owned) -> Iterator[None]:
+    """Give it a table of files, and the view that shows them."""
+    with owned.db.write() as c:
+        c.exec_driver_sql("CREATE TABLE file (kind text, id text, vault text, key text, bytes bigint)")
+        c.exec_driver_sql("CREATE VIEW sexton_live AS SELECT * FROM file")
+    yield
+    if owned.db.dialect == "postgresql":  # the next test has the same database
+        with owned.db.write() as c:
+            c.exec_driver_sql("DROP VIEW sexton_live")
+            c.exec_driver_sql("DROP TABLE file")
+
+
 @pytest.fixture
 def owned(clean_url: str, tmp_path: Path) -> Iterator[Owned]:
     """One whose view is empty yet, on SQLite and PostgreSQL in turn."""
     owned = Owned(clean_url).opened(tmp_path / "disk")
-    yield owned
-    if owned.db.dialect == "postgresql":
-        with owned.db.write() as c:
-            c.exec_driver_sql("DROP VIEW sexton_live")
-            c.exec_driver_sql("DROP TABLE file")
+    with table(owned):
+        yield owned
     owned.db.close()

@@ -1,0 +1,60 @@
+"""Iceberg #4194: metadata said s3://, the listing said s3a://, so every file was an orphan, and all were deleted.
+
+Here a name is resolved to vault and key in one place; and a run in which much is unknown is not acted on.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sexton.check.repair import Refused
+from tests.contract.check.conftest import Owned, names, table
+from tests.rig import DAY
+from tests.servers.s3 import RunningS3
+
+NAMED = ["s3://{b}/{k}", "s3a://{b}/{k}", "s3n://{b}/{k}", "{k}", "/{k}"]
+
+
+@pytest.fixture
+def bucketed(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
+    made = Owned(clean_url, endpoint_url=s3_server.endpoint_url, look_seconds=0.01).instance()
+    assert isinstance(made, Owned)
+    with table(made):
+        made.s3(bucket, prefix="warehouse/")
+        made.registry.set_key_pattern("shop", r"data/.*\.dat")
+        yield made
+    made.db.close()
+
+
+def test_iceberg_4194_k13_one_object_has_one_identity_whatever_its_name_looks_like(
+    bucketed: Owned, s3_server: RunningS3, bucket: str
+) -> None:
+    client = s3_server.client()
+    keys = names(len(NAMED) * 2)
+    for key in (*keys, "data/a b%/ü_0.dat"):
+        client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
+    for n, key in enumerate(keys):
+        name = NAMED[n % len(NAMED)].format(b=bucket, k=f"warehouse/{key}" if "://" in NAMED[n % len(NAMED)] else key)
+        bucketed.live_rows((name, 10), vault="cold")
+    bucketed.live_rows(("data//a%20b%25//%C3%BC_0.dat", 10), vault="cold")
+    bucketed.later(3 * DAY)
+
+    report = bucketed.check()
+
+    assert (report.run.lacks, report.found) == ((), {})
+
+
+def test_iceberg_4194_when_everything_is_an_orphan_nothing_is_marked(
+    bucketed: Owned, s3_server: RunningS3, bucket: str
+) -> None:
+    client = s3_server.client()
+    for key in names(20):
+        client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
+        bucketed.live_rows((f"elsewhere/{key}", 10), vault="cold")  # another form than anybody understands
+    for _ in range(2):
+        bucketed.later(3 * DAY)
+        bucketed.check()
+
+    assert len(bucketed.found(confirmed=True)["ORPHAN"]) == 20
+    with pytest.raises(Refused, match="20 orphans are 100"):
+        bucketed.repairs.orphans("shop")

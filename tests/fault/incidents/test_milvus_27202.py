@@ -1,0 +1,33 @@
+"""Milvus #27202: a listing took longer than the tolerance for young files: those written meanwhile looked old enough.
+
+Here the cutoff is fixed before the listing begins, references are read after it has ended, and what is marked is looked
+at again before it goes.
+"""
+
+from typing import Any
+
+from tests.contract.check.conftest import Owned, owned
+from tests.contract.check.conftest import names as keys
+from tests.rig import DAY
+
+__all__ = ["owned"]
+
+
+def test_milvus_27202_a_listing_slower_than_the_grace_judges_nothing_written_meanwhile(owned: Owned) -> None:
+    owned.both(*keys(200))
+    listing, during = owned.direct._list, []
+
+    def slow(*given: Any) -> Any:
+        n = len(during)
+        owned.old(f"data/t5/new{n}_0.dat", age=0)
+        during.append(n)
+        owned.later(3 * DAY)  # as long as that takes
+        seen = listing(*given)
+        owned.live_rows((f"data/t5/new{n}_0.dat", 10))  # committed after it was listed
+        return seen
+
+    owned.direct._list = slow  # type: ignore[method-assign]
+    reports = [owned.check(), owned.check()]
+
+    assert [r.found for r in reports] == [{}, {}]
+    assert all(r.whole for r in reports)

@@ -1,0 +1,31 @@
+"""Neon #12921: a scan of references saw only a part of the timelines, and the layers of the others were garbage to it.
+
+Here a live side that is empty, or far smaller than the last whole one, is not believed.
+"""
+
+import pytest
+
+from sexton.check.model import RunState
+from sexton.check.repair import Refused
+from tests.contract.check.conftest import Owned, names, owned
+from tests.rig import DAY
+
+__all__ = ["owned"]
+
+
+@pytest.mark.parametrize("left", [0, 1, 40])
+def test_neon_12921_a_live_side_that_came_out_short_condemns_nothing(owned: Owned, left: int) -> None:
+    keys = names(100)
+    owned.both(*keys)
+    owned.check()
+    owned.forget(*keys[left:])
+    for _ in range(3):
+        owned.later(DAY + 60)
+        report = owned.check()
+        assert report.run.state is RunState.PARTIAL
+        assert report.confirmed == {}
+        with pytest.raises(Refused):
+            owned.repairs.orphans("shop")
+    owned.live_rows(*((key, 10) for key in keys[left:]))
+
+    assert owned.check().found == {}

@@ -1,0 +1,38 @@
+"""Thanos #8182: a block that was still being uploaded looked incomplete, hence garbage, and was deleted.
+
+Here nothing younger than the grace is judged, an orphan takes two checks a day apart and a person's repair, and until
+the claim a commit takes it back.
+"""
+
+from tests.contract.check.conftest import Owned, names, owned
+from tests.rig import DAY, put
+
+__all__ = ["owned"]
+
+
+def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:
+    owned.both(*names(200))
+    for n in range(3):
+        put(owned.root, f"data/up/{n}x_0.dat")
+        assert owned.check().found == {}
+    owned.live_rows(*((f"data/up/{n}x_0.dat", 10) for n in range(3)))
+    owned.later(3 * DAY)
+
+    assert owned.check().found == {}
+
+
+def test_thanos_8182_an_upload_slower_than_everything_still_comes_back_with_its_commit(owned: Owned) -> None:
+    owned.both(*names(400))
+    owned.old("data/up/slow_0.dat")
+    owned.check()
+    owned.later(DAY + 60)
+    owned.check()
+    assert owned.repairs.orphans("shop").marked == 1
+    owned.later(DAY)
+    assert owned.round().deleted == 0  # its retention
+    owned.live_rows(("data/up/slow_0.dat", 10))
+    owned.later(10 * DAY)
+    report = owned.round()
+
+    assert report.deleted == 0
+    assert (owned.root / "data/up/slow_0.dat").exists()
