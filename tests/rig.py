@@ -106,10 +106,10 @@ class Rig:
         self.registrar = Registrar(self.protections, self.vaults)
         self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL, protections=self.protections)
         self.policy = policy(RETENTION, GRACE)
-        self.runs, self.live = CheckStore(self.db), LiveSide(self.db)
-        self.repairs = Repairs(self.db, self.runs, self.live, self.vaults)
-        self.checker = checker(self.db, self.runs, self.live, self.vaults, check_model.Terms(grace_seconds=DAY))
-        self.direct = Direct(self.vaults, self.live, self.runs)
+        self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db)
+        self.repairs = Repairs(self.db, self.runs, self.live_side, self.vaults)
+        self.checker = checker(self.db, self.runs, self.live_side, self.vaults, check_model.Terms(grace_seconds=DAY))
+        self.direct = Direct(self.vaults, self.live_side, self.runs)
 
     def recycler_of(self, owner: Owner) -> Recycler:
         return Recycler(self.marks, self.leases, self.controls, self.vaults, owner, self.sweeper, self.audit)

@@ -143,6 +143,7 @@ class CheckStore:
                 c.execute(update(f).where(unproven).values(confirmed_at=None))
             state = RunState.WHOLE if verdict.whole else RunState.PARTIAL
             told = {"evidence": evidence.model_dump(mode="json"), "lacks": list(verdict.lacks)}
+            told["standing"] = {type_: [n, sure] for type_, n, sure in self._counts(c, run.instance)}
             c.execute(update(t).where(t.c.id == run.id).values(state=state, ended_at=self._db.now(c), **told))
         return verdict
 
@@ -198,27 +199,45 @@ class CheckStore:
             row = c.execute(ended.order_by(t.c.id.desc()).limit(1)).one_or_none()
         return None if row is None else _run(row)
 
+    def rebase(self, instance: str) -> int:
+        """Compare the next runs with none so far: what is much less by now is as it should be. Return the last run's
+        number; ``BadInput`` where there is none."""
+        run, i = self.last(instance), self._db.t.instance
+        if run is None:
+            raise BadInput(f"{instance} was never checked; there is nothing to begin anew")
+        with self._db.write() as c:
+            c.execute(update(i).where(i.c.id == instance).values(check_base=run.id))
+        return run.id
+
     def report(self, run: int) -> CheckReport:
         """Return a run and what stands open after it; ``BadInput`` where there is no such run."""
-        t, f = self._db.t.check_run, self._db.t.finding
+        t = self._db.t.check_run
         with self._db.read() as c:
             row = c.execute(select(t).where(t.c.id == run)).one_or_none()
             if row is None:
                 raise BadInput(f"there is no check {run}; see: sexton check list")
-            open_ = and_(f.c.instance == row.instance, f.c.state == State.OPEN)
-            counted = select(f.c.type, func.count(), func.count(f.c.confirmed_at)).where(open_).group_by(f.c.type)
-            counts = c.execute(counted.order_by(f.c.type)).all()
+            counts = self._counts(c, row.instance)
         confirmed = {type_: n for type_, _, n in counts if n}
         return CheckReport(run=_run(row), found={type_: n for type_, n, _ in counts}, confirmed=confirmed)
 
     def _before(self, c: Connection, run: Run) -> Before | None:
         t = self._db.t.check_run
-        whole = select(t).where(t.c.instance == run.instance, t.c.state == RunState.WHOLE, t.c.id < run.id)
+        i = self._db.t.instance
+        base = select(i.c.check_base).where(i.c.id == run.instance).scalar_subquery()
+        its = and_(t.c.instance == run.instance, t.c.state == RunState.WHOLE, t.c.id < run.id, t.c.id > base)
+        whole = select(t).where(its)
         row = c.execute(whole.order_by(t.c.id.desc()).limit(1)).one_or_none()
         if row is None:
             return None
         saw = Evidence.model_validate(row.evidence)
         return Before(objects=saw.objects, live=saw.live or 0)
+
+    def _counts(self, c: Connection, instance: str) -> list[tuple[str, int, int]]:
+        """Return (type, open findings, confirmed ones among them)."""
+        f = self._db.t.finding
+        open_ = and_(f.c.instance == instance, f.c.state == State.OPEN)
+        counted = select(f.c.type, func.count(), func.count(f.c.confirmed_at)).where(open_).group_by(f.c.type)
+        return [(row[0], row[1], row[2]) for row in c.execute(counted.order_by(f.c.type))]
 
     def _confirmed(self, instance: str, type_: Type) -> ColumnElement[bool]:
         t = self._db.t.finding

@@ -164,6 +164,26 @@ def accept(
     typer.echo(f"finding {finding} ({accepted.type} {_where(accepted)}) is accepted")
 
 
+@app.command("rebase")
+def rebase(
+    instance: Instance,
+    reason: Annotated[str, typer.Option(help="Why so much is gone; others will read it.")],
+) -> None:
+    """Say that much less is there than before, and rightly: the next check is compared with none before it.
+
+    Example: sexton check rebase shop --reason 'the archive was dropped'
+    """
+    from sexton.check.store import CheckStore
+    from sexton.registry.store import Registry
+
+    why = said(reason)
+    with opened() as (_, db):
+        Registry(db).instance(instance)
+        with recorded(db, "check rebase", instance, "", why):
+            CheckStore(db).rebase(instance)
+    typer.echo(f"the next check of {instance} is compared with none before it: sexton check run {instance}")
+
+
 @app.command("repair")
 def repair(
     instance: Instance,

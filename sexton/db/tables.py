@@ -96,7 +96,7 @@ def build(dialect: str) -> Tables:
             **{"id_": text, "mode": text, "created_at": instant, "enabled_at": instant},
             **{"turn_at": instant, "retry_at": instant, "failures": number, "last_success_at": instant},
             **{"owner": text, "retentions": Json, "watermark": number, "watermark_at": instant},
-            **{"key_pattern": text},
+            **{"key_pattern": text, "check_base": number},
         ),
         instance_guard=table("instance_guard", instance_=text, seq=number),
         vault=table(
@@ -207,6 +207,7 @@ def build(dialect: str) -> Tables:
             "check_run",
             **{"id_": serial, "instance": text, "run": text, "state": text, "cutoff": instant, "ended_at": instant},
             **{"evidence": Json, "lacks": Json, "asked_by": text, "progress": Json},
+            **{"standing": Json},
         ),
         finding=table(
             "finding",

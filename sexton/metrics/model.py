@@ -37,6 +37,10 @@ class InstanceFigures(Message):
     oldest_approval: int | None = None
     unasked_objects: int = 0
     """Objects claimed under the limits within the last 24 hours."""
+    findings: dict[str, tuple[int, int]] = Field(default_factory=dict)
+    """Type → findings open at the end of the last check, and how many of them are confirmed."""
+    whole_check: int | None = None
+    """When the last check began that saw everything."""
     vaults: tuple[str, ...] = ()
     last: RoundReport | None = None
 

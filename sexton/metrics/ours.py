@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sexton.check.model import Type
 from sexton.control.model import Kind
 from sexton.metrics import labels
 from sexton.metrics.model import Figures, InstanceFigures
@@ -64,6 +65,10 @@ OF_AN_INSTANCE: Mapping[str, tuple[str, Of]] = {
         "Seconds since a person is waited for, over all plans that followed one another unanswered; 0: nothing waits.",
         lambda i, now: _seconds(i.oldest_approval, now),
     ),
+    "without_whole_check_seconds": (
+        "Seconds since the beginning of the last check that saw everything; none before the first.",
+        lambda i, now: None if i.whole_check is None else _seconds(i.whole_check, now),
+    ),
     "unasked_objects": (
         "Objects under a limit that were claimed within the last 24 hours without a person's approval.",
         lambda i, _: i.unasked_objects,
@@ -100,6 +105,7 @@ def families(f: Figures) -> Iterator[Metric]:
     yield _by("claimed_marks", told, "stage", f, lambda i: {"files": i.claimed - i.late, "upload_grace": i.late})
     told = "1 where the last round left the vault alone because it was not reachable or not provably ours."
     yield _by("vault_fault", told, "vault", f, _faults)
+    yield _findings(f)
     yield from _totals(f)
     yield from _ended(f)
     yield from _paces(f)
@@ -135,6 +141,17 @@ def _faults(i: InstanceFigures) -> Mapping[str, float]:
     """Return 1 for each vault at fault in the last round; one that the whitelist leaves out is not."""
     found = i.last.vaults if i.last else {}
     return {vault: status not in (NORMAL, NOT_LISTED) for vault, status in sorted(found.items())}
+
+
+def _findings(f: Figures) -> Metric:
+    told = "Findings open at the end of the last check, by type, and whether they are confirmed."
+    gauge = GaugeMetricFamily("sexton_check_findings", told, labels=["instance_id", "type", "confirmed"])
+    for i in f.instances:
+        for type_ in Type:
+            every, sure = i.findings.get(type_, (0, 0))
+            gauge.add_metric([i.instance, type_, "yes"], sure)
+            gauge.add_metric([i.instance, type_, "no"], every - sure)
+    return gauge
 
 
 def _totals(f: Figures) -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, Row, and_, func, literal, not_, select, true, union_all
 from sqlalchemy.exc import DBAPIError
 
+from sexton.check.model import RunState
 from sexton.control.policy import halt
 from sexton.control.store import ControlStore
 from sexton.db.engine import AWAY, Database, first_line
@@ -71,6 +72,7 @@ class FigureStore:
             self._last(c),
         )
         approvals = self._approvals(c)
+        findings, whole = self._checks(c)
         instances = tuple(
             InstanceFigures(
                 instance=row.id,
@@ -85,6 +87,8 @@ class FigureStore:
                 quarantined=aside[row.id],
                 vaults=tuple(vaults[row.id]),
                 last=last.get(row.id),
+                findings=findings.get(row.id, {}),
+                whole_check=whole.get(row.id),
                 **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "late")},
                 **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
                 **{n: getattr(row, n) for n in ("protections", "soft_protections", "oldest_protection")},
@@ -173,6 +177,16 @@ class FigureStore:
         for instance, name in c.execute(select(vault.c.instance, vault.c.name).order_by(vault.c.name)):
             found[instance].append(name)
         return found
+
+    def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int]]:
+        """Return what stood open at the end of each instance's last check, and when its last whole one began."""
+        run = self._db.t.check_run
+        ended = run.c.standing.is_not(None)
+        newest = select(func.max(run.c.id)).where(ended).group_by(run.c.instance)
+        found = c.execute(select(run.c.instance, run.c.standing).where(run.c.id.in_(newest)))
+        standing = {i: {type_: (n, sure) for type_, (n, sure) in open_.items()} for i, open_ in found}
+        whole = select(run.c.instance, func.max(run.c.cutoff)).where(run.c.state == RunState.WHOLE)
+        return standing, {row[0]: row[1] for row in c.execute(whole.group_by(run.c.instance))}
 
     def _last(self, c: Connection) -> dict[str, RoundReport | None]:
         """Return each instance's newest report, None where it cannot be understood."""

@@ -54,7 +54,7 @@ NULLABLE = {
     "protection_chunk": {"told"},
     "token": {"revoked_at"},
     "call": set[str](),
-    "check_run": {"ended_at", "evidence", "lacks", "progress"},
+    "check_run": {"ended_at", "evidence", "lacks", "progress", "standing"},
     "finding": {"expected", "size", "proven_at", "confirmed_at"},
 }
 

@@ -242,3 +242,17 @@ def test_k15_a_late_commit_takes_the_mark_back_and_the_file_stays(owned: Owned) 
     assert owned.count("mark") == 0
     assert report.run.evidence is not None
     assert any("taken back" in note for note in report.run.evidence.notes)
+
+
+def test_what_is_rightly_gone_is_said_once_and_the_next_check_is_whole_again(owned: Owned) -> None:
+    owned.both(*names(100))
+    owned.check()
+    for key in names(100)[20:]:
+        (owned.root / key).unlink()
+    owned.forget(*names(100)[20:])
+    before = owned.check()
+    owned.runs.rebase("shop")
+    after = owned.check()
+
+    assert any("far below" in lack for lack in before.run.lacks)
+    assert after.whole

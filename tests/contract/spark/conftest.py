@@ -27,6 +27,6 @@ def sessions(s3_server: RunningS3, tmp_path_factory: pytest.TempPathFactory) -> 
 def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], OnSpark]:
     def made(rig: Rig) -> OnSpark:
         where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
-        return OnSpark(sessions, where, rig.vaults, rig.live, rig.runs, scratch=str(tmp_path / "scratch"))
+        return OnSpark(sessions, where, rig.vaults, rig.live_side, rig.runs, scratch=str(tmp_path / "scratch"))
 
     return made

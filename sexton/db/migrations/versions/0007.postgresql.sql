@@ -1,10 +1,11 @@
 -- Sexton 0007 on PostgreSQL: what an instance's keys look like, and more kinds of findings.
 
 -- key_pattern: the regular expression that all keys of its owner match; what matches it and is known to nobody is an orphan.
-ALTER TABLE sexton.instance ADD COLUMN key_pattern text NOT NULL DEFAULT '';
+-- check_base: the number of a check; a later one is not compared with what it and those before it saw.
+ALTER TABLE sexton.instance ADD COLUMN key_pattern text NOT NULL DEFAULT '', ADD COLUMN check_base bigint NOT NULL DEFAULT 0;
 
--- progress: what of a long run is done and need not be done again.
-ALTER TABLE sexton.check_run ADD COLUMN asked_by text NOT NULL DEFAULT '', ADD COLUMN progress jsonb;
+-- progress: what of a long run is done and need not be done again. standing: type -> findings open at its end, and confirmed.
+ALTER TABLE sexton.check_run ADD COLUMN asked_by text NOT NULL DEFAULT '', ADD COLUMN progress jsonb, ADD COLUMN standing jsonb;
 
 ALTER TABLE sexton.finding DROP CONSTRAINT finding_type_check;
 ALTER TABLE sexton.finding ADD CONSTRAINT finding_type_check

@@ -1,11 +1,14 @@
 -- Sexton 0007 on SQLite: what an instance's keys look like, and more kinds of findings.
 
 -- key_pattern: the regular expression that all keys of its owner match; what matches it and is known to nobody is an orphan.
+-- check_base: the number of a check; a later one is not compared with what it and those before it saw.
 ALTER TABLE sexton_instance ADD COLUMN key_pattern text NOT NULL DEFAULT '';
+ALTER TABLE sexton_instance ADD COLUMN check_base integer NOT NULL DEFAULT 0;
 
--- progress: what of a long run is done and need not be done again.
+-- progress: what of a long run is done and need not be done again. standing: type -> findings open at its end, and confirmed.
 ALTER TABLE sexton_check_run ADD COLUMN asked_by text NOT NULL DEFAULT '';
 ALTER TABLE sexton_check_run ADD COLUMN progress text;
+ALTER TABLE sexton_check_run ADD COLUMN standing text;
 
 -- SQLite cannot change a CHECK; no release wrote into the table yet.
 DROP TABLE sexton_finding;
