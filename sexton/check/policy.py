@@ -25,6 +25,8 @@ MOST_ORPHANS = 0.01
 def judge(evidence: Evidence, before: Before | None) -> Verdict:
     """Return whether a run is whole: each reason why it is not is one sentence."""
     lacks = list(evidence.errors)
+    if not evidence.listings and evidence.errors:
+        return Verdict(lacks=tuple(lacks))  # it did not come far enough to lack anything else
     if not evidence.listings:
         lacks.append("no vault was listed")
     for its in evidence.listings:

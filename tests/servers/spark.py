@@ -1,9 +1,14 @@
-"""A Spark Connect server for tests: one for a whole run of pytest, because it takes seconds to start."""
+"""Spark for tests: a Connect server for a whole run of pytest, because it takes seconds to start; and a cluster."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
+from sexton.embedded.child import Child
+from sexton.embedded.ports import free_port, is_open
+from sexton.spark.server import CLASS, environment, spark_home
 from sexton.spark.session import Sessions
 
 QUICK = {
@@ -23,3 +28,81 @@ def sessions(home: Path) -> Iterator[Sessions]:
         yield running
     finally:
         running.close()
+
+
+class Cluster:
+    """A standalone master, two workers of one core each and a Connect server, all from the pip package.
+
+    Its Python has every package but ours: code comes with the session, or there is none.
+    """
+
+    def __init__(self, home: Path, env: Mapping[str, str]) -> None:
+        """``env``: what executors have in their environment, credentials for one."""
+        spark = spark_home()
+        master, self.port, ui = free_port(), free_port(), [free_port() for _ in range(3)]
+        url = f"spark://127.0.0.1:{master}"
+        python = home / "python"
+        home.mkdir(parents=True, exist_ok=True)
+        site = Path(find_spec("pyspark").origin).parents[1]  # type: ignore[union-attr,arg-type]
+        # -S: no .pth file is read, so that an editable install of ours is not there.
+        script = f'#!/bin/sh\nPYTHONPATH="{site}:$PYTHONPATH" exec "{sys.executable}" -S "$@"\n'
+        python.write_text(script)
+        python.chmod(0o755)
+        base = environment() | dict(env) | {"PYSPARK_PYTHON": str(python), "SPARK_WORKER_DIR": str(home / "work")}
+        base.pop("PYTHONPATH", None)
+        launch = ["bash", str(spark / "bin/spark-class")]
+        of = "org.apache.spark.deploy"
+        here, size = ["--host", "127.0.0.1"], ["--cores", "1", "--memory", "700m"]
+        conf = QUICK | {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.python.task.killTimeout": "200ms",
+        }
+        given = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+        connect = ["bash", str(spark / "bin/spark-submit"), "--class", CLASS, "--master", url, *given, "spark-internal"]
+        self.master = Child(
+            "master",
+            [*launch, f"{of}.master.Master", *here, "--port", str(master), "--webui-port", str(ui[0])],
+            home,
+            base,
+        )
+        self.workers = [
+            Child(
+                f"executor{n}",
+                [
+                    *launch,
+                    f"{of}.worker.Worker",
+                    *here,
+                    "--webui-port",
+                    str(ui[n]),
+                    "--cores",
+                    "1",
+                    "--memory",
+                    "700m",
+                    url,
+                ],
+                home,
+                base,
+            )
+            for n in (1, 2)
+        ]
+        self.connect = Child("connect", connect, home, base)
+        self._master_port = master
+
+    @property
+    def remote(self) -> str:
+        return f"sc://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self.master.start(lambda: is_open(self._master_port), 60)
+        for worker in self.workers:
+            worker.start(lambda: True, 60)
+        self.connect.start(lambda: is_open(self.port), 90)
+
+    def stop(self) -> None:
+        for child in (self.connect, *self.workers, self.master):
+            child.stop(grace=3.0)
