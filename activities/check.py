@@ -16,6 +16,9 @@ from sexton.check.model import (
 from sexton.check.port import Compare
 from sexton.check.steps import Checker
 
+STATEMENT_SECONDS = 1_800.0
+"""A statement over all records, or a vault's folders, may take so long; no lease runs out meanwhile."""
+
 
 class CheckActivities:
     """One instance per worker process. Every activity may be repeated."""
@@ -34,13 +37,13 @@ class CheckActivities:
     @activity.defn(no_thread_cancel_exception=True)
     def compare(self, order: CheckOrder) -> Evidence:
         """Compare objects with records."""
-        with refusals(), Heart() as heart:
+        with refusals(), Heart(STATEMENT_SECONDS) as heart:
             return self._checker.compare(self._how, order, heart.beat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def look_again(self, order: LookOrder) -> Evidence:
         """Look once more at what is lost, and at what no listing shows."""
-        with refusals(), Heart() as heart:
+        with refusals(), Heart(STATEMENT_SECONDS) as heart:
             return self._checker.look_again(order.order, order.evidence, heart.beat)
 
     @activity.defn(no_thread_cancel_exception=True)

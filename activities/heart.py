@@ -20,7 +20,9 @@ SILENCE_SECONDS = 45.0
 class Heart:
     """Use it around the work; pass ``beat`` to the work, to be called between its pages."""
 
-    def __init__(self) -> None:
+    def __init__(self, silence_seconds: float = SILENCE_SECONDS) -> None:
+        """``silence_seconds``: how long one statement or request of the work may take."""
+        self._silence = silence_seconds
         self._last = time.monotonic()
         self._stop = threading.Event()
         # The activity's context: a plain thread would not know whose heartbeat it is.
@@ -54,6 +56,6 @@ class Heart:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            if time.monotonic() - self._last < SILENCE_SECONDS:
+            if time.monotonic() - self._last < self._silence:
                 activity.heartbeat()
             self._stop.wait(BEAT_SECONDS)

@@ -9,6 +9,7 @@ from sexton.catalog.owner import CatalogOwner
 from sexton.check.checking import checker
 from sexton.check.direct import Direct
 from sexton.check.live import LiveSide
+from sexton.check.orphans import Orphans
 from sexton.check.store import CheckStore
 from sexton.check.turns import CheckTurns
 from sexton.control.store import ControlStore
@@ -16,6 +17,7 @@ from sexton.db.engine import Database
 from sexton.lease.store import LeaseStore
 from sexton.marks.store import MarkStore
 from sexton.owner.owners import Owners
+from sexton.owner.port import Owner
 from sexton.owner.sql import SqlOwner
 from sexton.pace.pacer import SharedPacer
 from sexton.pace.store import PaceStore
@@ -57,4 +59,5 @@ class Engine:
 
 def owners(db: Database) -> Owners:
     """Return whom to ask about each instance."""
-    return Owners(Registry(db).owner, {"sql": SqlOwner(db), "catalog": CatalogOwner(db)})
+    known: dict[str, Owner] = {"sql": SqlOwner(db), "catalog": CatalogOwner(db)}
+    return Owners(Registry(db).owner, known, Orphans(db).waiting)

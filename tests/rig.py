@@ -107,7 +107,7 @@ class Rig:
         self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL, protections=self.protections)
         self.policy = policy(RETENTION, GRACE)
         self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db)
-        self.repairs = Repairs(self.db, self.runs, self.live_side, self.vaults)
+        self.repairs = Repairs(self.db, self.runs, self.vaults)
         self.checker = checker(self.db, self.runs, self.live_side, self.vaults, check_model.Terms(grace_seconds=DAY))
         self.direct = Direct(self.vaults, self.live_side, self.runs)
 

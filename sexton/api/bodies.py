@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
+from sexton.check.model import Finding, Run
 from sexton.message import Message
 from sexton.protection.model import CHUNK_ITEMS
 from sexton.recycle.estimate import Estimate
@@ -49,6 +50,27 @@ class Registration(Items):
     valid_ts: Whole | None = Field(None, description="the watermark to wait for once it is finished")
     on_missing: OnMissing = "fail"
     digest: str | None = Field(None, pattern="^[0-9A-Za-z]{16,128}$", description="of all chunks that will come")
+
+
+class Inventory(Body):
+    """What a front end has in memory of one kind of record, in a range of ids: beyond ``after``, up to ``until``."""
+
+    kind: Annotated[str, Field(min_length=1, max_length=64)]
+    ids: Names
+    after: Annotated[str, Field(max_length=MAX_NAME)] = ""
+    until: Annotated[str, Field(max_length=MAX_NAME)] = ""
+
+
+class Runs(BaseModel):
+    """Checks, the newest first."""
+
+    checks: tuple[Run, ...]
+
+
+class Findings(BaseModel):
+    """What does not agree, in the order of their numbers."""
+
+    findings: tuple[Finding, ...]
 
 
 class Seal(Body):

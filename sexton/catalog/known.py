@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import and_, select
 
 from sexton.catalog import parents
-from sexton.catalog.layout import FILE_NAME, IndexFormat, parse, rowset_keys, rowset_prefix
+from sexton.catalog.layout import FILE_NAME, IndexFormat, rowset_keys, rowset_prefix
 from sexton.catalog.model import State
 from sexton.catalog.scope import Scope
 from sexton.check.model import Known, Part
@@ -31,10 +31,9 @@ def read(s: Scope, part: Part) -> Iterator[list[Known]]:
         yield [known for row in rows for known in _files(row)]
 
 
-def named(s: Scope, keys: Sequence[str]) -> list[Known]:
-    """Return what is known now of the rowsets whose files these keys are."""
-    files = (parse(key) for key in keys)
-    ids = sorted({file.rowset for file in files if file is not None})
+def named(s: Scope, records: Sequence[str]) -> list[Known]:
+    """Return what is known now of these rowsets, named as ``rowset/ID``."""
+    ids = sorted({record.partition("/")[2] for record in records})
     rows = s.c.execute(_rowsets(s).where(s.mine(s.t.rowsets.c.id, ids)))
     return [known for row in rows for known in _files(row)]
 
@@ -63,13 +62,12 @@ def _files(row: Any) -> list[Known]:
         anything = Known(row.vault, rowset_prefix(row.tablet_id, row.id), True, False, None, record)
     except BadInput:
         return []  # no key holds such an id
-    nameless = row.own is None and (row.format or IndexFormat.V1) == IndexFormat.V1
-    if row.state != State.VISIBLE or not row.stands or nameless:
+    if row.state != State.VISIBLE or not row.stands:
         return [anything]
-    try:
-        inverted = row.inverted if row.own is not None else ["unknown"]
-        format_ = IndexFormat(row.format or row.own)
-        keys = rowset_keys(row.tablet_id, row.id, row.segments, row.bitmap, format_, inverted)
+    try:  # without its schema nobody knows its index files: they may be there
+        format_ = IndexFormat(row.format or row.own or IndexFormat.V2)
+        keys = rowset_keys(row.tablet_id, row.id, row.segments, row.bitmap, format_, row.inverted or ())
     except (ValueError, BadInput):
         return [anything]
-    return [Known(row.vault, key, False, True, None, record) for key in keys]
+    live = [Known(row.vault, key, False, True, None, record) for key in keys]
+    return live if row.own is not None else [*live, anything]

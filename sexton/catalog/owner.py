@@ -12,9 +12,10 @@ from sexton.catalog.count import live_objects
 from sexton.catalog.due import FIRST, expand_parents, forget_versions, time_out
 from sexton.catalog.kind import Kind
 from sexton.catalog.kinds import KINDS
+from sexton.catalog.layout import parse
 from sexton.catalog.scope import Scope
 from sexton.db.engine import Database, first_line
-from sexton.marks.model import DueMark, Expansion, Fenced, Ref
+from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.owner.port import COUNT_SECONDS, Beat, OwnerSilent
 
 
@@ -57,6 +58,13 @@ class CatalogOwner:
                 above = chains.above(s, kind.name, [m.id for m in some])
                 for ref, told in kind.expand(s, some).items():
                     found[ref] = told.model_copy(update={"above": above.get(ref.id, ())})
+        if orphans := {m.ref: (m, file.tablet) for m in marks if m.etags and (file := parse((m.keys or ("",))[0]))}:
+            beat()
+            with self._read(instance) as s:  # a hold on its tablet, or on what is above it, keeps it too
+                above = chains.above(s, "tablet", [tablet for _, tablet in orphans.values()])
+            for ref, (m, tablet) in orphans.items():
+                place = Place(vault=m.vault or "", keys=m.keys, etags=m.etags)
+                found[ref] = Expansion(places=(place,), above=above.get(tablet, ()))
         return found
 
     def fence(self, instance: str, batch: int, marks: Sequence[Ref], beat: Beat) -> Mapping[Ref, tuple[Fenced, str]]:

@@ -6,7 +6,7 @@ from sexton.catalog import agree
 from sexton.catalog.scope import Scope
 from sexton.check.live import LiveSide
 from sexton.check.model import Found, Terms
-from sexton.check.repair import Repairs
+from sexton.check.orphans import Orphans
 from sexton.check.steps import Checker
 from sexton.check.store import CheckStore
 from sexton.db.engine import Database
@@ -36,7 +36,7 @@ def checker(
         vaults,
         registry.vaults,
         records,
-        Repairs(db, runs, live, vaults).take_back,
+        Orphans(db).take_back,
         grace_seconds=terms.grace_seconds,
         inverted=terms.inverted,
         expected=expected,

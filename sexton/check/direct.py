@@ -12,10 +12,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sexton.check.model import CheckOrder, Evidence, Found, Listing, Type
-from sexton.check.policy import Kinds, judged_until, old_enough, widened
+from sexton.check.policy import Kinds, judged_until, old_enough
 from sexton.check.port import Beat, Live, NoLiveSide, Runs
 from sexton.marks.policy import covering_prefixes
 from sexton.owner.port import OwnerSilent
+from sexton.storage.identity import canonical
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
@@ -28,23 +29,27 @@ _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -65536;
-CREATE TABLE object (vault TEXT, key TEXT, bytes INT, etag TEXT, young INT, PRIMARY KEY (vault, key)) WITHOUT ROWID;
-CREATE TABLE known (vault TEXT, key TEXT, live INT, bytes INT, record TEXT, PRIMARY KEY (vault, key)) WITHOUT ROWID;
-CREATE TABLE cover (vault TEXT, prefix TEXT, PRIMARY KEY (vault, prefix)) WITHOUT ROWID;
+CREATE TABLE object (
+    vault TEXT, name TEXT, key TEXT, bytes INT, etag TEXT, young INT, PRIMARY KEY (vault, name, key)
+) WITHOUT ROWID;
+CREATE TABLE known (
+    vault TEXT, name TEXT, key TEXT, live INT, bytes INT, record TEXT, PRIMARY KEY (vault, name, key)
+) WITHOUT ROWID;
+CREATE TABLE cover (vault TEXT, name TEXT, PRIMARY KEY (vault, name)) WITHOUT ROWID;
 """
 _KNOW = """
-INSERT INTO known VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    live = max(live, excluded.live), bytes = coalesce(bytes, excluded.bytes),
-    record = CASE WHEN excluded.live > live THEN excluded.record ELSE record END
+INSERT INTO known VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    record = CASE WHEN excluded.live > live THEN excluded.record ELSE record END,
+    live = max(live, excluded.live), bytes = coalesce(bytes, excluded.bytes)
 """
 _FORWARD = """
 SELECT k.vault, k.key, k.bytes, o.bytes, coalesce(o.etag, ''), k.record
-FROM known k LEFT JOIN object o USING (vault, key)
-WHERE k.live AND k.vault = ? AND (o.key IS NULL OR o.bytes <> k.bytes)
+FROM known k LEFT JOIN object o USING (vault, name)
+WHERE k.live AND k.vault = ? AND (o.key IS NULL OR (o.key = k.key AND o.bytes <> k.bytes))
 """
 _INVERTED = """
-SELECT o.vault, o.key, o.bytes, o.etag FROM object o
-WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault AND k.key = o.key)
+SELECT o.vault, o.name, o.key, o.bytes, o.etag FROM object o
+WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault AND k.name = o.name)
 """
 
 
@@ -80,8 +85,8 @@ class Direct:
                         judged = [old_enough(o.written, until) for o in page]
                         rows = zip(page, judged, strict=True)
                         db.executemany(
-                            "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?)",
-                            ((name, o.key, o.bytes, o.etag, not old) for o, old in rows),
+                            "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?)",
+                            ((name, canonical(o.key), o.key, o.bytes, o.etag, not old) for o, old in rows),
                         )
                         objects += sum(judged)
                         young += len(page) - sum(judged)
@@ -96,18 +101,25 @@ class Direct:
 
     def _read(self, db: sqlite3.Connection, order: CheckOrder, seen: Evidence, beat: Beat) -> Evidence:
         """Read the live side; return the evidence with what was seen of it."""
-        prefixes = 0
+        prefixes = Counter[str]()
         with self._live.moment(order.instance) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
                     beat()
-                    exact = [k for known in page if not known.prefix for k in widened(known)]
-                    db.executemany(_KNOW, ((k.vault, k.key, k.live, k.bytes, k.record) for k in exact))
-                    covers = ((k.vault, k.key) for k in page if k.prefix)
-                    db.executemany("INSERT OR IGNORE INTO cover VALUES (?, ?)", covers)
-                    prefixes += sum(k.live for k in page if k.prefix)
-        [live] = db.execute("SELECT count(*) FROM known WHERE live").fetchone()
-        return seen.model_copy(update={"live_from": moment.at, "live": live, "prefixes": prefixes})
+                    exact = (k for k in page if not k.prefix)
+                    db.executemany(_KNOW, ((k.vault, k.name, k.key, k.live, k.bytes, k.record) for k in exact))
+                    covers = [k for k in page if k.prefix]
+                    db.executemany("INSERT OR IGNORE INTO cover VALUES (?, ?)", ((k.vault, k.name) for k in covers))
+                    for vault, live in Counter(k.vault for k in covers if k.live).items():
+                        prefixes[vault] += live
+        files = Counter[str](
+            dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
+        )
+        listings = tuple(i.model_copy(update={"live": files[i.vault] + prefixes[i.vault]}) for i in seen.listings)
+        told = {"live_from": moment.at, "live": files.total(), "prefixes": prefixes.total(), "listings": listings}
+        strange = sorted((files.keys() | prefixes.keys()) - {i.vault for i in seen.listings})
+        notes = (f"live rows name vaults that the instance has not: {', '.join(strange)[:200]}",) if strange else ()
+        return seen.model_copy(update=told | {"notes": notes})
 
     def _findings(self, db: sqlite3.Connection, order: CheckOrder, listings: Sequence[Listing]) -> Iterator[Found]:
         for its in listings:
@@ -119,8 +131,8 @@ class Direct:
                     )
         if order.inverted:
             kinds = Kinds(self._live.pattern(order.instance))
-            for vault, key, size, etag in db.execute(_INVERTED):
-                if not _covered(db, vault, key):
+            for vault, name, key, size, etag in db.execute(_INVERTED):
+                if not _covered(db, vault, name):
                     yield kinds.unknown(vault, key, size, etag)
 
     def _tell(self, order: CheckOrder, findings: Iterator[Found], beat: Beat) -> dict[str, int]:
@@ -136,10 +148,10 @@ class Direct:
         return dict(counts)
 
 
-def _covered(db: sqlite3.Connection, vault: str, key: str) -> bool:
-    """Tell whether a known prefix covers the key."""
-    prefixes = covering_prefixes(key)
-    some = f"SELECT 1 FROM cover WHERE vault = ? AND prefix IN ({', '.join('?' * len(prefixes))}) LIMIT 1"
+def _covered(db: sqlite3.Connection, vault: str, name: str) -> bool:
+    """Tell whether a known prefix covers the name."""
+    prefixes = covering_prefixes(name)
+    some = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({', '.join('?' * len(prefixes))}) LIMIT 1"
     return db.execute(some, (vault, *prefixes)).fetchone() is not None
 
 

@@ -4,7 +4,7 @@ Where the database can share a moment (PostgreSQL) its parts are read side by si
 all of it is one part. What an owner's view writes as a URL is resolved here, so that an object has one name.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, TableClause, text
@@ -16,11 +16,10 @@ from sexton.check.model import Known, Moment, Part
 from sexton.check.port import NoLiveSide
 from sexton.db.engine import Database, first_line
 from sexton.marks import known as marks
-from sexton.marks.policy import covering_prefixes
 from sexton.owner import live_view
 from sexton.owner.port import OwnerSilent
 from sexton.registry.store import Registry
-from sexton.storage.identity import S3_SCHEMES, Nowhere, resolve
+from sexton.storage.identity import Nowhere, resolve
 from sexton.storage.model import VaultSpec
 
 PART_ROWS = 100_000
@@ -59,6 +58,10 @@ class LiveSide:
 
     def _view(self, c: Connection) -> TableClause:
         view = live_view.find(self._db, c)
+        if view is not None and "instance" not in view.c and not self._alone():
+            raise NoLiveSide(
+                f"{live_view.LIVE_VIEW} has no column instance, and there are several: nobody can say whose a row is"
+            )
         if view is None:
             raise NoLiveSide(
                 f"the owner shows nothing live: give it a view {live_view.LIVE_VIEW} (docs/integration.md)"
@@ -70,31 +73,35 @@ class LiveSide:
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
         with self._spoken(), self._db.snapshot(moment) as c:
             self._patience(c)
-            for page in self._sources(c, instance, part, catalogued):
-                yield [_one_name(known, vaults) for known in page]
+            yield from self._sources(c, instance, part, catalogued, vaults)
 
-    def named(self, instance: str, keys: Sequence[str]) -> Sequence[Known]:
+    def named(self, instance: str, records: Sequence[str]) -> Sequence[Known]:
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
         catalogued = self._catalogued(instance)
         with self._spoken(), self._db.read() as c:
             if catalogued:
-                return catalog.named(Scope(self._db, c, instance), keys)
-            view = self._view(c)
-            names = sorted({p for key in keys for p in covering_prefixes(key)} | set(keys))
-            wanted = [*names, *_written(names, vaults.values())]
-            return [_one_name(known, vaults) for known in live_view.named(self._db, c, view, instance, wanted)]
+                return catalog.named(Scope(self._db, c, instance), records)
+            found = live_view.named(self._db, c, self._view(c), instance, records)
+            return [_one_name(known, vaults, alone=self._alone()) for known in found]
 
     def pattern(self, instance: str) -> str:
         its = self._registry.instance(instance)
         return catalog.PATTERN if its.owner == "catalog" else its.key_pattern
 
-    def _sources(self, c: Connection, instance: str, part: Part, catalogued: bool) -> Iterator[Sequence[Known]]:
+    def _sources(
+        self, c: Connection, instance: str, part: Part, catalogued: bool, vaults: Mapping[str, VaultSpec]
+    ) -> Iterator[Sequence[Known]]:
         if part.source in ("", "marks"):
-            yield from marks.read(self._db, c, instance, part)
+            yield from marks.read(self._db, c, instance, part, vaults)
         if part.source in ("", "records") and catalogued:
             yield from catalog.read(Scope(self._db, c, instance), part)
         if part.source in ("", "view") and not catalogued:
-            yield from live_view.read(self._db, c, self._view(c), instance, part)
+            alone = self._alone()
+            for page in live_view.read(self._db, c, self._view(c), instance, part):
+                yield [_one_name(known, vaults, alone=alone) for known in page]
+
+    def _alone(self) -> bool:
+        return len(self._registry.instances()) == 1
 
     def _catalogued(self, instance: str) -> bool:
         return self._registry.owner(instance) == "catalog"
@@ -111,8 +118,10 @@ class LiveSide:
             raise OwnerSilent(f"the owner's records cannot be read: {first_line(e)}") from e
 
 
-def _one_name(known: Known, vaults: Mapping[str, VaultSpec]) -> Known:
-    """Return it under the name that a listing has for it."""
+def _one_name(known: Known, vaults: Mapping[str, VaultSpec], *, alone: bool) -> Known:
+    """Return it under the name that a listing has for it; ``alone``: a row for every instance is for this one."""
+    if alone:
+        known = known._replace(live=True)
     if "://" in known.key:
         try:
             vault, key = resolve(known.key, vaults)
@@ -122,15 +131,4 @@ def _one_name(known: Known, vaults: Mapping[str, VaultSpec]) -> Known:
             # As good as unread: it may mean any object of ours.
             raise OwnerSilent(f"{known.record}: {e}") from e
         return known._replace(vault=vault, key=key)
-    return known._replace(key=known.key.lstrip("/")) if known.key.startswith("/") else known
-
-
-def _written(keys: Sequence[str], vaults: Iterable[VaultSpec]) -> list[str]:
-    """Return how a view may have written these keys."""
-    found = [f"/{key}" for key in keys]
-    for spec in vaults:
-        if spec.kind == "s3":
-            found += [f"{scheme}://{spec.location}/{spec.prefix}{key}" for scheme in S3_SCHEMES for key in keys]
-        else:
-            found += [f"file://{spec.location.rstrip('/')}/{spec.prefix}{key}" for key in keys]
-    return found
+    return known._replace(key=known.key.lstrip("/")) if known.key.startswith("/") and known.key != "/" else known

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from sexton.message import Message
+from sexton.storage.identity import canonical
 
 
 class Type(StrEnum):
@@ -59,6 +60,8 @@ class Finding(Found):
     first_seen: int
     proven_at: int | None = None
     """The cutoff of the first whole run of an unbroken row of whole runs that saw it."""
+    proven_in: int | None = None
+    """The last whole run that saw it."""
     confirmed_at: int | None = None
     said_by: str = ""
     """Who accepted it, and why."""
@@ -68,7 +71,7 @@ class Known(NamedTuple):
     """What the live side says of one place: an object, or with ``prefix`` everything under it.
 
     ``live``: it must be there; else it only may (garbage that waits, or is being written). ``bytes``: its size, None
-    where the owner does not say.
+    where the owner does not say. ``record``: ``KIND/ID`` of what names it.
     """
 
     vault: str
@@ -77,6 +80,11 @@ class Known(NamedTuple):
     live: bool
     bytes: int | None = None
     record: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the form in which it is compared."""
+        return canonical(self.key)
 
 
 class Part(NamedTuple):
@@ -105,6 +113,8 @@ class Listing(Message):
     objects: int = 0
     young: int = 0
     """Objects younger than the grace: passed over."""
+    live: int = 0
+    """Live files, and live prefixes, that records name in it."""
     errors: tuple[str, ...] = ()
 
     @property
@@ -156,10 +166,10 @@ class CheckOrder(Message):
 
 
 class Before(Message):
-    """What the last whole run of the instance saw."""
+    """What the last whole run of the instance saw, by vault: objects, and live names."""
 
-    objects: int
-    live: int
+    objects: dict[str, int]
+    live: dict[str, int]
 
 
 class RunState(StrEnum):
@@ -221,6 +231,19 @@ class CheckReport(Message):
     def whole(self) -> bool:
         """Tell whether nothing was lacking."""
         return self.run.state is RunState.WHOLE
+
+
+class Compared(Message):
+    """A peer's memory against the records. ``unknown``: the peer has it alone; ``missing``: the records alone.
+
+    Of each the first 100 are named, in order.
+    """
+
+    kind: str
+    unknown: int = 0
+    unknown_ids: tuple[str, ...] = ()
+    missing: int = 0
+    missing_ids: tuple[str, ...] = ()
 
 
 class Terms(Message):

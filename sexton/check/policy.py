@@ -6,16 +6,18 @@ orphans: what a run could not see to its end proves nothing (JuiceFS #6479, Neon
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from sexton.check.model import Before, Evidence, Finding, Found, Known, Run, State, Type, Verdict
-from sexton.storage.identity import spellings
+from sexton.storage.identity import canonical
 from sexton.storage.model import RESERVED_PREFIX, Listed
 
 GRACE_FLOOR_SECONDS = 3_600
 """No object younger than this is ever judged: longer than the longest write."""
 APART_MS = 86_400_000
 """An orphan is confirmed by being seen in two whole runs that lie so far apart."""
+FRESH_MS = 2 * 86_400_000
+"""A run older than this says nothing about today."""
 SHRINK = 0.5
 """A run that sees less than this part of what the last whole run saw is not believed."""
 MOST_ORPHANS = 0.01
@@ -37,20 +39,26 @@ def judge(evidence: Evidence, before: Before | None) -> Verdict:
         lacks.append("the listing did not end")
     if evidence.live is None:
         lacks.append("the live side was not read to its end")
-    elif evidence.live == 0:
+    elif evidence.live + evidence.prefixes == 0:
         lacks.append("no live file was seen: an empty live side would make every object an orphan")
+    else:
+        for its in evidence.listings:
+            if its.objects and not its.live:
+                lacks.append(f"vault {its.vault}: {its.objects:,} objects, and no record names a live one in it")
     if evidence.live_from is not None and evidence.listed_at is not None and evidence.live_from < evidence.listed_at:
         lacks.append("the live side was read before the listing ended: what was written between looks like an orphan")
     if before is not None:
-        lacks += _shrunk("objects", evidence.objects, before.objects)
-        lacks += [] if evidence.live is None else _shrunk("live files", evidence.live, before.live)
+        for its in evidence.listings:
+            lacks += _shrunk(its.vault, "objects", its.objects, before.objects.get(its.vault, 0))
+            if evidence.live is not None:
+                lacks += _shrunk(its.vault, "live files", its.live, before.live.get(its.vault, 0))
     return Verdict(lacks=tuple(lacks))
 
 
-def _shrunk(what: str, now: int, before: int) -> list[str]:
+def _shrunk(vault: str, what: str, now: int, before: int) -> list[str]:
     if now >= before * SHRINK:
         return []
-    return [f"{now:,} {what} are far below the {before:,} of the last whole run"]
+    return [f"vault {vault}: {now:,} {what} are far below the {before:,} of the last whole run"]
 
 
 def judged_until(cutoff: int, grace_seconds: int) -> str:
@@ -62,13 +70,6 @@ def judged_until(cutoff: int, grace_seconds: int) -> str:
 def old_enough(written: str, until: str) -> bool:
     """Tell whether an object is judged; one of which nobody tells when it was written is not."""
     return "" < written <= until
-
-
-def widened(known: Known) -> Iterator[Known]:
-    """Yield it, and the other keys that whoever wrote it may have meant: these need not be there."""
-    yield known
-    for key in spellings(known.key):
-        yield known._replace(key=key, live=False, bytes=None)
 
 
 class Kinds:
@@ -87,20 +88,20 @@ class Kinds:
         return Found(type=Type.ORPHAN, vault=vault, key=key, size=size, etag=etag, record=record)
 
 
-def still(finding: Finding, known: Known | None, there: Mapping[tuple[str, str], Listed]) -> bool:
+def still(finding: Finding, known: Iterable[Known], there: Mapping[tuple[str, str], Listed]) -> bool:
     """Tell whether a second look at the record and the object finds what the first did.
 
     Args:
         finding: something LOST, or of another size.
-        known: what its record says now; None: there is none.
-        there: the objects there now, by vault and key; also under the keys that this one may mean.
+        known: what its record says now.
+        there: the objects there now, by vault and key.
     """
-    if known is None or not known.live:
-        return False
+    wanted = canonical(finding.key)
+    named = [k for k in known if k.live and not k.prefix and k.vault == finding.vault and k.name == wanted]
     found = there.get((finding.vault, finding.key))
-    if found is not None:
-        return known.bytes is not None and found.bytes != known.bytes
-    return not any((finding.vault, key) in there for key in spellings(finding.key))
+    if found is None or not named:
+        return bool(named)
+    return all(k.bytes is not None and k.bytes != found.bytes for k in named)
 
 
 def listed_by(last: Run | None) -> int:
@@ -116,11 +117,12 @@ def repairable(finding: Finding) -> bool:
     return known and finding.state is State.OPEN and finding.confirmed_at is not None and not ours
 
 
-def too_many(orphans: int, objects: int) -> str:
+def too_many(vault: str, orphans: int, objects: int) -> str:
     """Return why so many orphans are not marked; empty where they may be."""
     if orphans <= objects * MOST_ORPHANS:
         return ""
     share = f"{100 * orphans / objects:.1f} %" if objects else "all"
     return (
-        f"{orphans:,} orphans are {share} of the {objects:,} objects; a repair takes at most {100 * MOST_ORPHANS:g} %"
+        f"{orphans:,} orphans are {share} of the {objects:,} objects of vault {vault}; "
+        f"a repair takes at most {100 * MOST_ORPHANS:g} %"
     )

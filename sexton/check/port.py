@@ -43,8 +43,8 @@ class Live(Protocol):
         """Yield pages of what one part names."""
         ...
 
-    def named(self, instance: str, keys: Sequence[str]) -> Sequence[Known]:
-        """Return what the records say now of these keys, and perhaps of others."""
+    def named(self, instance: str, records: Sequence[str]) -> Sequence[Known]:
+        """Return what these records (``KIND/ID``) name now."""
         ...
 
     def pattern(self, instance: str) -> str:

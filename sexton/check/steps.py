@@ -11,15 +11,15 @@ from sexton.check.model import (
     ConcludeOrder,
     Evidence,
     Found,
+    Known,
     Opened,
     Run,
     Type,
 )
 from sexton.check.policy import judged_until, listed_by, still
 from sexton.check.port import Beat, Compare, Live, NoLiveSide, Runs
-from sexton.errors import BadInput, GuardBusy
+from sexton.errors import BadInput
 from sexton.owner.port import OwnerSilent
-from sexton.storage.identity import spellings
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
@@ -39,7 +39,7 @@ class Checker:
         vaults: Vaults,
         registered: Callable[[str], Sequence[VaultSpec]],
         records: Callable[[str], Iterator[Found]],
-        take_back: Callable[[str, Beat], int],
+        take_back: Callable[[Run], int],
         *,
         grace_seconds: int,
         inverted: bool = True,
@@ -54,7 +54,7 @@ class Checker:
             vaults: the deployment's vaults.
             registered: returns the vaults of an instance.
             records: yields an instance's records that do not agree with each other.
-            take_back: takes back the marks of orphans that are known by now.
+            take_back: takes back the marks of orphans that a whole run did not find again.
             grace_seconds: younger objects are not judged (``check_grace_seconds``).
             inverted: whether unknown objects are looked for (``enable_inverted_check``).
             expected: returns how many live objects an instance has, None where nobody knows quickly.
@@ -97,11 +97,6 @@ class Checker:
             self._look_at_objects(order.run, beat)
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not everything was looked at a second time: {e}")
-        try:
-            if taken := self._take_back(order.instance, beat):
-                notes.append(f"{taken} marks of orphans were taken back: somebody knows their objects by now")
-        except (OwnerSilent, GuardBusy) as e:
-            notes.append(f"marks of orphans were not looked at: {e}")
         counts = dict(evidence.found)
         for found in (self._uploads(order, notes, beat), self._records(order.instance)):
             page: list[Found] = []
@@ -117,7 +112,8 @@ class Checker:
 
     def conclude(self, order: ConcludeOrder) -> CheckReport:
         """End the run."""
-        self._runs.conclude(order.run, order.evidence)
+        if self._runs.conclude(order.run, order.evidence).whole:
+            self._take_back(order.run)  # while a GuardBusy is, this step is tried again
         return self._runs.report(order.run.id)
 
     def _look_at_objects(self, run: Run, beat: Beat) -> None:
@@ -125,12 +121,14 @@ class Checker:
         while findings := self._runs.seen_in(run, (Type.LOST, Type.SIZE_MISMATCH), after, LOOK):
             after = findings[-1].id
             beat()
-            named = {(k.vault, k.key): k for k in self._live.named(run.instance, [f.key for f in findings])}
+            named: dict[str, list[Known]] = defaultdict(list)
+            for known in self._live.named(run.instance, sorted({f.record for f in findings})):
+                named[known.record].append(known)
             keys: dict[str, set[str]] = defaultdict(set)
             for f in findings:
-                keys[f.vault] |= {f.key, *spellings(f.key)}
+                keys[f.vault].add(f.key)
             now = there(self._vaults, run.instance, keys, beat)
-            again = {f.id: still(f, named.get((f.vault, f.key)), now) for f in findings}
+            again = {f.id: still(f, named[f.record], now) for f in findings}
             self._runs.confirm(run, [i for i, yes in again.items() if yes])
             self._runs.refute(run, [i for i, yes in again.items() if not yes])
 

@@ -14,9 +14,11 @@ from sqlalchemy import (
     Text,
     and_,
     case,
+    exists,
     func,
     literal,
     null,
+    or_,
     select,
     true,
     update,
@@ -50,6 +52,9 @@ class CheckStore:
         """Begin a run under the name of its workflow run; repeating it returns the same run, with the same cutoff."""
         t = self._db.t.check_run
         with self._db.write() as c:
+            stale = and_(t.c.instance == instance, t.c.state == RunState.RUNNING, t.c.run != run)
+            gone = {"state": RunState.PARTIAL, "ended_at": self._db.now(c), "lacks": ["it was cut off, another began"]}
+            c.execute(update(t).where(stale).values(**gone))
             values = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": self._db.now(c)}
             values["asked_by"] = by
             c.execute(self._insert(t).values(**values).on_conflict_do_nothing(index_elements=["run"]))
@@ -86,11 +91,14 @@ class CheckStore:
             fixed: dict[str, Any] = {"instance": literal(run.instance), "seen_in": literal(run.id), "first_seen": now}
             columns = [*(v.label(n) for n, v in fixed.items()), *(given.c[n] for n in NAMES)]
             told = self._insert(t).from_select([*fixed, *NAMES], select(*columns).where(true()))
-            over = t.c.state.in_(OVER)
+            over = t.c.state == State.GONE
+            # Another object under the same key is another finding: nothing is known of it yet.
+            other = or_(t.c.etag != told.excluded.etag, t.c.size.is_distinct_from(told.excluded.size))
+            anew = or_(over, and_(other, t.c.state != State.ACCEPTED))
             again = {n: told.excluded[n] for n in ("expected", "size", "etag", "record", "detail", "seen_in")}
-            again |= {n: case((over, null()), else_=t.c[n]) for n in ("proven_at", "confirmed_at")}
-            again |= {"state": case((over, State.OPEN.value), else_=t.c.state)}
-            again |= {"first_seen": case((over, told.excluded.first_seen), else_=t.c.first_seen)}
+            again |= {n: case((anew, null()), else_=t.c[n]) for n in ("proven_at", "confirmed_at", "proven_in")}
+            again |= {"state": case((anew, State.OPEN.value), else_=t.c.state)}
+            again |= {"first_seen": case((anew, told.excluded.first_seen), else_=t.c.first_seen)}
             c.execute(told.on_conflict_do_update(index_elements=["instance", "type", "vault", "key"], set_=again))
 
     def confirm(self, run: Run, findings: Collection[int]) -> int:
@@ -134,6 +142,16 @@ class CheckStore:
             if verdict.whole:
                 proven = and_(mine, f.c.proven_at.is_(None))
                 c.execute(update(f).where(proven).values(proven_at=run.cutoff))
+                c.execute(update(f).where(mine).values(proven_in=run.id))
+                # Repaired and there all the same: its mark was taken back. It is as open as any.
+                mark = self._db.t.mark
+                here = and_(mark.c.instance == f.c.instance, mark.c.id == f.c.mark)
+                marked = exists().where(here, mark.c.kind == Type.ORPHAN.lower())
+                c.execute(
+                    update(f)
+                    .where(mine, f.c.type == Type.ORPHAN, f.c.state == State.REPAIRED, ~marked)
+                    .values(state=State.OPEN, proven_at=run.cutoff, confirmed_at=None)
+                )
                 old = and_(mine, f.c.type == Type.ORPHAN, f.c.proven_at <= run.cutoff - APART_MS)
                 c.execute(update(f).where(old, f.c.confirmed_at.is_(None)).values(confirmed_at=self._db.now(c)))
                 unseen = and_(f.c.instance == run.instance, f.c.seen_in < run.id, f.c.state.not_in(OVER))
@@ -178,11 +196,12 @@ class CheckStore:
             found = c.execute(select(t).where(its, t.c.id > after).order_by(t.c.id).limit(limit))
             return [_finding(row) for row in found]
 
-    def count_repairable(self, instance: str, type_: Type) -> int:
-        """Return how many there are."""
+    def count_repairable(self, instance: str, type_: Type) -> dict[str, int]:
+        """Return vault → how many there are."""
+        t = self._db.t.finding
+        counted = select(t.c.vault, func.count()).where(self._confirmed(instance, type_)).group_by(t.c.vault)
         with self._db.read() as c:
-            its = self._confirmed(instance, type_)
-            return int(c.execute(select(func.count()).select_from(self._db.t.finding).where(its)).scalar_one())
+            return {row[0]: row[1] for row in c.execute(counted)}
 
     def runs(self, instance: str | None = None, limit: int = 20) -> list[Run]:
         """Return the newest runs, of one instance or of all."""
@@ -220,6 +239,14 @@ class CheckStore:
         confirmed = {type_: n for type_, _, n in counts if n}
         return CheckReport(run=_run(row), found={type_: n for type_, n, _ in counts}, confirmed=confirmed)
 
+    def last_whole(self, instance: str) -> Run | None:
+        """Return the newest run that saw everything."""
+        t = self._db.t.check_run
+        whole = select(t).where(t.c.instance == instance, t.c.state == RunState.WHOLE)
+        with self._db.read() as c:
+            row = c.execute(whole.order_by(t.c.id.desc()).limit(1)).one_or_none()
+        return None if row is None else _run(row)
+
     def _before(self, c: Connection, run: Run) -> Before | None:
         t = self._db.t.check_run
         i = self._db.t.instance
@@ -229,8 +256,8 @@ class CheckStore:
         row = c.execute(whole.order_by(t.c.id.desc()).limit(1)).one_or_none()
         if row is None:
             return None
-        saw = Evidence.model_validate(row.evidence)
-        return Before(objects=saw.objects, live=saw.live or 0)
+        saw = Evidence.model_validate(row.evidence).listings
+        return Before(objects={i.vault: i.objects for i in saw}, live={i.vault: i.live for i in saw})
 
     def _counts(self, c: Connection, instance: str) -> list[tuple[str, int, int]]:
         """Return (type, open findings, confirmed ones among them)."""

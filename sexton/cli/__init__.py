@@ -39,7 +39,7 @@ from sexton.cli.context import WrongUsage
 from sexton.errors import SextonError
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130
-"""Exit codes; 0 is done, and 2 is `plan`'s own: something to do."""
+"""Exit codes; 0 is done; 2 is `plan`'s own: something to do; 3 is `check run`'s: not everything was seen."""
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Typer's error of every usage that is not one of its commands; it exports only what derives from it."""
 
@@ -49,7 +49,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog="Exit codes: 0 done; 1 refused or failed; 2 from plan alone: something to do; 64 wrong usage; 130 Ctrl-C.",
+    epilog="Exit codes: 0 done; 1 refused or failed; 2 from plan alone: something to do; "
+    "3 from check run alone: it could not see everything; 64 wrong usage; 130 Ctrl-C.",
 )
 app.command("up")(up.up)
 app.command("init")(init.init)

@@ -225,12 +225,11 @@ def repair(
 
 
 def _repairs(settings: "Settings", db: "Database") -> "Repairs":
-    from sexton.check.live import LiveSide
     from sexton.check.repair import Repairs
     from sexton.check.store import CheckStore
     from sexton.desk import Desk
 
-    return Repairs(db, CheckStore(db), LiveSide(db), Desk(settings, db).vaults)
+    return Repairs(db, CheckStore(db), Desk(settings, db).vaults)
 
 
 def _asked(found: int, *, orphans: bool) -> str:

@@ -214,5 +214,6 @@ def build(dialect: str) -> Tables:
             **{"id_": serial, "instance": text, "type": text, "vault": text, "key": text, "expected": number},
             **{"size": number, "etag": text, "record": text, "state": text, "first_seen": instant, "seen_in": number},
             **{"proven_at": instant, "confirmed_at": instant, "said_by": text, "detail": text},
+            **{"proven_in": number, "mark": text},
         ),
     )

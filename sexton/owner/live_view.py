@@ -13,6 +13,7 @@ from sqlalchemy import (
     and_,
     cast,
     column,
+    literal,
     null,
     or_,
     select,
@@ -77,15 +78,18 @@ def read(db: Database, c: Connection, view: TableClause, instance: str, part: Pa
         yield [_known(row) for row in rows]
 
 
-def named(db: Database, c: Connection, view: TableClause, instance: str, keys: Sequence[str]) -> list[Known]:
-    """Return the rows that show these keys now."""
-    chosen = _rows(view, instance).where(in_list(db, view.c.key, keys))  # type: ignore[arg-type]
-    return [_known(row) for row in c.execute(chosen)]
+def named(db: Database, c: Connection, view: TableClause, instance: str, records: Sequence[str]) -> list[Known]:
+    """Return the rows of these records (``KIND/ID``) now: by their ids, as a key may be written in many ways."""
+    ids = sorted({record.partition("/")[2] for record in records})
+    chosen = _rows(view, instance).where(in_list(db, view.c.id, ids))  # type: ignore[arg-type]
+    return [known for row in c.execute(chosen) if (known := _known(row)).record in set(records)]
 
 
-def _rows(view: TableClause, instance: str) -> Select[tuple[str, str, str, str, int | None]]:
-    size = view.c.bytes if "bytes" in view.c else cast(null(), BigInteger())
-    return select(view.c.vault, view.c.key, view.c.kind, view.c.id, size).where(_told(view, instance))
+def _rows(view: TableClause, instance: str) -> Select[tuple[str, str, str, str, int | None, str | None]]:
+    size = cast(view.c.bytes if "bytes" in view.c else null(), BigInteger())  # an owner's may be a sum, hence a decimal
+    whose = view.c.instance if "instance" in view.c else literal(instance)
+    columns = (view.c.vault, view.c.key, view.c.kind, view.c.id, size, whose)
+    return select(*columns).where(_told(view, instance))
 
 
 def _told(view: TableClause, instance: str) -> ColumnElement[bool]:
@@ -99,7 +103,9 @@ def _key(db: Database, view: TableClause) -> ColumnElement[str]:
 
 
 def _known(row: Any) -> Known:
-    vault, key, kind, id_, size = row
+    vault, key, kind, id_, size, whose = row
     if not key:
         raise OwnerSilent(f"{LIVE_VIEW} shows an empty key ({kind}/{id_}): that names the whole vault, or nothing")
-    return Known(vault, key, key[-1] not in ID_CHARACTERS, True, size, f"{kind}/{id_}")
+    # What has a size is an object, whatever it ends with. What nobody's instance is named for need not be in this one.
+    prefix = size is None and key[-1] not in ID_CHARACTERS
+    return Known(vault, key, prefix, whose is not None, size, f"{kind}/{id_}")

@@ -96,10 +96,10 @@ class Resolver:
         for mark, first in self._ahead_of(hand.instance, holding, due, told, left):
             chunk.seen += 1
             holding.prove()
-            if mark.ref in live:
-                chunk.held[LIVE] += 1
-            elif mark.ref in told and told[mark.ref].waits:
+            if mark.ref in told and told[mark.ref].waits:
                 chunk.held[told[mark.ref].waits] += 1
+            elif mark.ref in live:
+                chunk.held[LIVE] += 1
             elif mark.ref in kept:
                 chunk.held[kept[mark.ref]] += 1
             elif mark.ref not in aside:
@@ -267,7 +267,7 @@ class Resolver:
                 raise VaultFault(name, holding.faults[name], "it took nothing a moment ago")
             holding.check_vault(name)
             vault = self._vaults.get(hand.instance, name)
-            for page in _pages(vault, place, first.get(place)):
+            for page in _found(vault, mark) if place.etags else _pages(vault, place, first.get(place)):
                 holding.prove()
                 chunk.buffer += [File(mark.kind, mark.id, name, *found_there) for found_there in page]
                 chunk.files += len(page)
@@ -298,9 +298,6 @@ def _pages(
 
     A conditional vault deletes nothing whose ETag it is not told, so there names are looked up.
     """
-    if place.etags:
-        yield _as_found(vault.stat(place.keys or ()), dict(zip(place.keys or (), place.etags, strict=True)))
-        return
     if place.prefix is None and not vault.spec.conditional:
         yield [(key, None, "") for key in place.keys or ()]
         return
@@ -316,14 +313,17 @@ def _pages(
         yield [(o.key, o.bytes, o.etag) for o in objects]
 
 
-def _as_found(there: Sequence[Listed], etags: Mapping[str, str]) -> Sequence[tuple[str, int | None, str]]:
-    """Return the objects that are still the ones that were found; ``Unplaced`` where one is not."""
+def _found(vault: Vault, mark: DueMark) -> Iterator[Sequence[tuple[str, int | None, str]]]:
+    """Yield the objects that a check found, where each is still that one; ``Unplaced`` where one is another by now."""
+    etags = dict(zip(mark.keys or (), mark.etags, strict=True))
+    there = vault.stat(mark.keys or ())
     for listed in there:
         if etags[listed.key] and listed.etag != etags[listed.key]:
-            raise Unplaced(
-                Reason.CHANGED, f"{listed.key!r} was found with ETag {etags[listed.key]} and has {listed.etag} now"
-            )
-    return [(listed.key, listed.bytes, listed.etag) for listed in there]
+            was = f"was found with ETag {etags[listed.key]} and has {listed.etag} now"
+            raise Unplaced(Reason.CHANGED, f"{listed.key!r} {was}")
+    if len(there) == len(etags) and (size := sum(o.bytes for o in there)) != mark.bytes:
+        raise Unplaced(Reason.CHANGED, f"{there[0].key!r} was found with {mark.bytes} bytes and has {size} now")
+    yield [(o.key, o.bytes, o.etag) for o in there]
 
 
 def _worth(due: Sequence[DueMark]) -> Sequence[DueMark]:

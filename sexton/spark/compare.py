@@ -6,6 +6,7 @@ goes on behind them. Nothing but counts comes to this process.
 
 import shutil
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -91,7 +92,8 @@ class OnSpark:
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], beat: Beat) -> Evidence:
         """List every vault, then read the live side, and tell what does not agree."""
-        name, folder = f"check/{order.run.run}", f"{self._scratch}/check-{order.run.id}"
+        name = f"check/{order.run.run}"  # the run of a workflow, which no other deployment has
+        folder = f"{self._scratch}/check-{order.run.run}"
         session = self._sessions.of(name)
         do = partial(run, session, name.replace("/", "-"), beat=beat)
         try:
@@ -185,7 +187,9 @@ class OnSpark:
         counts: dict[str, tuple[int, int]] = {}
         if objects is not None:
             old = (f.col("written") != "") & (f.col("written") <= until)
-            objects = objects.select("vault", "key", "bytes", "etag", f.coalesce(old, f.lit(False)).alias("old"))
+            objects = objects.select(
+                "vault", "name", "key", "bytes", "etag", f.coalesce(old, f.lit(False)).alias("old")
+            )
             counted = objects.groupBy("vault").agg(
                 f.count_if("old").alias("old"), f.count_if(~f.col("old")).alias("young")
             )
@@ -215,7 +219,7 @@ class OnSpark:
         self, session: SparkSession, do: Any, order: CheckOrder, seen: Evidence, folder: str
     ) -> tuple[Evidence, DataFrame]:
         """Read the live side, at one moment, by at most so many connections; return what was seen of it."""
-        path = f"{folder}/records"
+        path = f"{folder}/records-{uuid.uuid4().hex}"  # an earlier attempt may still be writing its own
         with self._live.moment(order.instance) as moment:
             at_once = max(1, min(self._connections, len(moment.parts)))
             groups = tuple(tuple(moment.parts[n::at_once]) for n in range(at_once))
@@ -226,10 +230,27 @@ class OnSpark:
         errors = do(lambda: known.where("error is not null").select("error").limit(1).collect())
         if errors:
             raise OwnerSilent(errors[0].error)
-        live = known.where("live")
-        exact = live.where("not prefix").select("vault", "key").distinct()
-        counts = do(lambda: (exact.count(), live.where("prefix").count()))
-        return seen.model_copy(update={"live_from": moment.at, "live": counts[0], "prefixes": counts[1]}), known
+        each = (
+            known.where("live")
+            .groupBy("vault")
+            .agg(
+                f.count_distinct(f.when(~f.col("prefix"), f.col("name")).otherwise(None)).alias("files"),
+                f.count_if("prefix").alias("prefixes"),
+            )
+        )
+        rows_ = {row.vault: (row.files, row.prefixes) for row in do(each.collect)}
+        listings = tuple(i.model_copy(update={"live": sum(rows_.get(i.vault, (0, 0)))}) for i in seen.listings)
+        strange = sorted(rows_.keys() - {i.vault for i in seen.listings})
+        told = {
+            "live_from": moment.at,
+            "live": sum(files for files, _ in rows_.values()),
+            "prefixes": sum(prefixes for _, prefixes in rows_.values()),
+            "listings": listings,
+            "notes": (f"live rows name vaults that the instance has not: {', '.join(strange)[:200]}",)
+            if strange
+            else (),
+        }
+        return seen.model_copy(update=told), known
 
     def _tell(self, order: CheckOrder, seen: Evidence, objects: DataFrame | None, known: DataFrame) -> dict[str, int]:
         """Join both sides and have executors tell what they find; return how many of each type."""

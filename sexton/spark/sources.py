@@ -14,16 +14,17 @@ from pyspark.sql.types import StructType
 
 from sexton.check.live import LiveSide
 from sexton.check.model import Part
-from sexton.check.policy import widened
 from sexton.errors import SextonError
 from sexton.message import Message
 from sexton.spark.places import Where
+from sexton.storage.identity import canonical
 from sexton.storage.model import Shard, VaultSpec
 from sexton.storage.port import UNREACHABLE, VaultFault
 
 OBJECTS = pa.schema(
     [
         ("vault", pa.string()),
+        ("name", pa.string()),
         ("key", pa.string()),
         ("bytes", pa.int64()),
         ("etag", pa.string()),
@@ -36,6 +37,7 @@ OBJECTS = pa.schema(
 RECORDS = pa.schema(
     [
         ("vault", pa.string()),
+        ("name", pa.string()),
         ("key", pa.string()),
         ("prefix", pa.bool_()),
         ("live", pa.bool_()),
@@ -109,16 +111,16 @@ class ObjectsReader(DataSourceReader):
         instance = order.vaults[0].instance
         try:
             for page in vaults.get(instance, part.vault).list_shard(part.shard):
-                rows = ((part.vault, *listed, part.number, None, None) for listed in page)
+                rows = ((part.vault, canonical(o.key), *o, part.number, None, None) for o in page)
                 yield _batch(OBJECTS, rows)
             vaults.confirm(instance, part.vault)  # what an unmounted disk shows is no listing
         except SextonError as e:
             busy = isinstance(e, VaultFault) and e.reason == UNREACHABLE
-            yield _batch(OBJECTS, [(part.vault, "", None, None, None, part.number, str(e)[:500], busy)])
+            yield _batch(OBJECTS, [(part.vault, "", "", None, None, None, part.number, str(e)[:500], busy)])
 
 
 class Records(DataSource):
-    """What the live side knows, each name with what it may mean. Option ``order``: a ``RecordsOrder`` as JSON."""
+    """What the live side knows. Option ``order``: a ``RecordsOrder`` as JSON."""
 
     @classmethod
     def name(cls) -> str:
@@ -148,10 +150,9 @@ class RecordsReader(DataSourceReader):
             live = LiveSide(db)
             for part in order.parts[partition.number]:
                 for page in live.read(order.instance, order.moment, part):
-                    rows = (more for known in page for more in ([known] if known.prefix else widened(known)))
-                    yield _batch(RECORDS, ((*row, None) for row in rows))
+                    yield _batch(RECORDS, ((k.vault, k.name, *k[1:], None) for k in page))
         except SextonError as e:
-            yield _batch(RECORDS, [("", "", False, False, None, None, str(e)[:500])])
+            yield _batch(RECORDS, [("", "", "", False, False, None, None, str(e)[:500])])
         finally:
             db.close()
 

@@ -4,6 +4,7 @@ A store knows keys, which are bytes: what a listing shows is exact. Names come f
 ``VAULT/KEY`` or as a URL, and there the same object may be written in several ways.
 """
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from urllib.parse import unquote
@@ -12,6 +13,9 @@ from sexton.errors import SextonError
 from sexton.storage.model import VaultSpec
 
 S3_SCHEMES = ("s3", "s3a", "s3n")
+DECODED = 5
+"""Times a name may have been percent-encoded."""
+_SLASHES = re.compile("/{2,}")
 
 
 class Nowhere(SextonError):
@@ -30,19 +34,19 @@ def resolve(name: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:
     return vault, key.lstrip("/")
 
 
-def spellings(key: str) -> frozenset[str]:
-    """Return the other keys that whoever wrote this one may have meant: none for most.
+def canonical(key: str) -> str:
+    """Return the form in which keys and prefixes are compared, whoever wrote them: idempotent, the same for most.
 
-    For asking whether an object is known, where a wrong yes keeps garbage and a wrong no would call it an orphan.
+    Percent-encoding is taken away, slashes are single and none is the first, characters are composed (NFC). Several
+    objects may share it. So it may say that an object is known which is not; never that a known one is unknown.
     """
-    others = {key}
-    if "%" in key:
-        others.add(unquote(key))
-    if "//" in key or key.startswith("/"):
-        others |= {"/".join(part for part in one.split("/") if part) for one in tuple(others)}
-    if not key.isascii():
-        others |= {unicodedata.normalize(form, one) for form in ("NFC", "NFD") for one in tuple(others)}
-    return frozenset(others - {key})
+    if "%" not in key and "//" not in key and key[:1] != "/" and key.isascii():
+        return key
+    for _ in range(DECODED):
+        if (plain := unquote(key)) == key:
+            break
+        key = plain
+    return unicodedata.normalize("NFC", _SLASHES.sub("/", key).removeprefix("/"))
 
 
 def _placed(name: str, vaults: Mapping[str, VaultSpec]) -> tuple[str, str]:

@@ -21,7 +21,7 @@ def store(rig: Rig) -> CheckStore:
 def seen(run: Run, **changed: object) -> Evidence:
     whole = Evidence(
         cutoff=run.cutoff,
-        listings=(Listing(vault="disk", parts=2, ended=2, objects=100),),
+        listings=(Listing(vault="disk", parts=2, ended=2, objects=100, live=90),),
         listed_at=run.cutoff + 1,
         live_from=run.cutoff + 2,
         live=90,

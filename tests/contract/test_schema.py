@@ -55,7 +55,7 @@ NULLABLE = {
     "token": {"revoked_at"},
     "call": set[str](),
     "check_run": {"ended_at", "evidence", "lacks", "progress", "standing"},
-    "finding": {"expected", "size", "proven_at", "confirmed_at"},
+    "finding": {"expected", "size", "proven_at", "confirmed_at", "proven_in"},
 }
 
 

@@ -4,13 +4,16 @@ Run it when a workflow's behaviour changes on purpose, under a new name: the old
 """
 
 import asyncio
+import datetime as dt
 import json
 import re
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import worker
 from config.settings import Settings
+from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.crashpoints import installed
 from sexton.errors import BadInput
@@ -19,13 +22,13 @@ from sexton.temporal import attributes
 from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer, start_local
 from tests.workflows.conftest import Served
-from workflows import ids
+from workflows import ids, options
 
 HISTORIES = Path(__file__).parent / "histories"
 
 
 async def record(scratch: Path) -> dict[str, str]:
-    """Return histories by file name: a round that was paused and backed off, and the tick that started one."""
+    """Return histories by file name: a round that was paused, the tick that started one, and checks."""
     rig = Rig(f"sqlite:///{scratch / 'sexton.db'}").instance()
     root = rig.local(scratch / "v")
     for n in range(3):
@@ -62,8 +65,18 @@ async def record(scratch: Path) -> dict[str, str]:
         await ticked.result()
         scheduled = client.get_workflow_handle(ids.recycle(DEPLOYMENT, "shop"))
         await scheduled.result()
-        found["recycle-tick-first"] = await ticked.fetch_history()
+        found["recycle-tick-checks"] = await ticked.fetch_history()
         found["recycle-instance-scheduled"] = await scheduled.fetch_history()
+        checked = client.get_workflow_handle(ids.check(DEPLOYMENT, "shop"))
+        await checked.result()
+        found["check-instance-scheduled"] = await checked.fetch_history()
+    heavy = settings.model_copy(update={"spark": settings.spark.model_copy(update={"spark_threshold_objects": 0})})
+    with mock.patch.object(options, "SPARK_WAIT", dt.timedelta(seconds=1)):
+        async with await worker.build(await DevServer(environment).connect(), heavy, rig.db):
+            name, queue = ids.check(DEPLOYMENT, "shop"), ids.control_queue(DEPLOYMENT)
+            checking = await client.start_workflow(ids.CHECK, CheckRequest(instance="shop"), id=name, task_queue=queue)
+            await checking.result()
+            found["check-instance-without-spark"] = await checking.fetch_history()
     await environment.shutdown()
     # Who recorded it, and where, is nobody's business.
     texts = {name: json.dumps(history.to_json_dict(), indent=1) for name, history in found.items()}

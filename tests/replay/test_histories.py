@@ -16,7 +16,7 @@ RECORDED = sorted(HISTORIES.glob("*.json"))
 
 def test_there_is_a_recorded_history_of_every_workflow() -> None:
     named = {getattr(w, "__temporal_workflow_definition").name for w in workflows.ALL}
-    assert named == {p.name.rpartition("-")[0] for p in RECORDED}
+    assert named == {name for name in named for p in RECORDED if p.name.startswith(f"{name}-")}
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
@@ -30,7 +30,9 @@ async def test_a_recorded_history_replays(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)
 async def test_a_history_of_other_steps_does_not_replay(path: Path) -> None:
-    first = '"name": "due_instances"' if "tick" in path.stem else '"name": "adopt_claimed"'
+    kind = path.stem.rpartition("-")[0]
+    first = {"recycle-tick": "due_instances", "recycle-instance": "adopt_claimed"}.get(kind, "begin_check")
+    first = f'"name": "{first}"'
     other = path.read_text().replace(first, '"name": "something_else"')
     replayer = Replayer(workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=runner())
 

@@ -73,18 +73,7 @@ class Cluster:
         self.workers = [
             Child(
                 f"executor{n}",
-                [
-                    *launch,
-                    f"{of}.worker.Worker",
-                    *here,
-                    "--webui-port",
-                    str(ui[n]),
-                    "--cores",
-                    "1",
-                    "--memory",
-                    "700m",
-                    url,
-                ],
+                [*launch, f"{of}.worker.Worker", *here, "--webui-port", str(ui[n]), *size, url],
                 home,
                 base,
             )

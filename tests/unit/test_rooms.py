@@ -26,6 +26,8 @@ SQL = (
         "sexton/check/live.py",
         "sexton/check/repair.py",
         "sexton/check/turns.py",
+        "sexton/check/orphans.py",
+        "sexton/check/peers.py",
         "sexton/spark/places.py",
         "sexton/db/*.py",
         "sexton/registry/*.py",

@@ -4,10 +4,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from sexton.assembly import owners
 from tests.rig import DAY, Rig, put
 
 LONG_AGO = 10 * DAY
@@ -18,6 +20,11 @@ class Owned(Rig):
     """One instance ``shop`` of an owner that shows what is live in a view of its own."""
 
     root: Path
+
+    def __init__(self, url: str, **more: Any) -> None:
+        super().__init__(url, **more)
+        self.owner = owners(self.db)  # whom a worker asks, not the owner alone
+        self.recycler = self.recycler_of(self.owner)
 
     def opened(self, root: Path) -> "Owned":
         self.instance()

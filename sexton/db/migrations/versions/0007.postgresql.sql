@@ -10,7 +10,10 @@ ALTER TABLE sexton.check_run ADD COLUMN asked_by text NOT NULL DEFAULT '', ADD C
 ALTER TABLE sexton.finding DROP CONSTRAINT finding_type_check;
 ALTER TABLE sexton.finding ADD CONSTRAINT finding_type_check
     CHECK (type IN ('LOST', 'SIZE_MISMATCH', 'ORPHAN', 'UNKNOWN_KIND', 'UPLOAD', 'RECORD'));
-ALTER TABLE sexton.finding ADD COLUMN detail text NOT NULL DEFAULT '';
+-- proven_in: the last whole check that saw it. mark: the id of the mark that a repair made of it.
+ALTER TABLE sexton.finding ADD COLUMN detail text NOT NULL DEFAULT '', ADD COLUMN proven_in bigint,
+    ADD COLUMN mark text COLLATE "C" NOT NULL DEFAULT '';
+CREATE INDEX finding_mark ON sexton.finding (instance, mark) WHERE mark <> '';
 
 -- etags: of the objects that keys name, as they were found; another object under such a key is not deleted.
 ALTER TABLE sexton.mark ADD COLUMN etags jsonb;

@@ -29,9 +29,13 @@ CREATE TABLE sexton_finding (
     confirmed_at integer,
     said_by text NOT NULL DEFAULT '',
     detail text NOT NULL DEFAULT '',
+    -- proven_in: the last whole check that saw it. mark: the id of the mark that a repair made of it.
+    proven_in integer,
+    mark text NOT NULL DEFAULT '',
     UNIQUE (instance, type, vault, key)
 );
 CREATE INDEX sexton_finding_in ON sexton_finding (instance, seen_in);
+CREATE INDEX sexton_finding_mark ON sexton_finding (instance, mark) WHERE mark <> '';
 
 -- etags: of the objects that keys name, as they were found; another object under such a key is not deleted.
 ALTER TABLE sexton_mark ADD COLUMN etags text;
