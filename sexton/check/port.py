@@ -28,6 +28,10 @@ class NoLiveSide(SextonError):
     """Nobody says what is live: nothing can be called lost, and nothing an orphan."""
 
 
+class UnknownCheck(SextonError):
+    """There is no check of that number."""
+
+
 class Live(Protocol):
     """The live side: what should be there, and what may. Everything may raise ``OwnerSilent``."""
 

@@ -27,6 +27,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.check.model import Before, CheckReport, Evidence, Finding, Found, Run, RunState, State, Type, Verdict
 from sexton.check.policy import APART_MS, judge
+from sexton.check.port import UnknownCheck
 from sexton.db.engine import Database
 from sexton.db.rows import as_rows, in_list
 from sexton.errors import BadInput
@@ -229,12 +230,12 @@ class CheckStore:
         return run.id
 
     def report(self, run: int) -> CheckReport:
-        """Return a run and what stands open after it; ``BadInput`` where there is no such run."""
+        """Return a run and what stands open after it; ``UnknownCheck``."""
         t = self._db.t.check_run
         with self._db.read() as c:
             row = c.execute(select(t).where(t.c.id == run)).one_or_none()
             if row is None:
-                raise BadInput(f"there is no check {run}; see: sexton check list")
+                raise UnknownCheck(f"there is no check {run}; see: sexton check list")
             counts = self._counts(c, row.instance)
         confirmed = {type_: n for type_, _, n in counts if n}
         return CheckReport(run=_run(row), found={type_: n for type_, n, _ in counts}, confirmed=confirmed)

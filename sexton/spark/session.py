@@ -70,6 +70,11 @@ class Sessions:
             session.release_session_on_close = False
             session.stop()
 
+    @property
+    def server_pid(self) -> int | None:
+        """The process, and the process group, of a server of our own."""
+        return self._server.child.pid if self._server is not None else None
+
     def close(self) -> None:
         """End everything."""
         for name in tuple(self._open):

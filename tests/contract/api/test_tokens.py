@@ -38,7 +38,15 @@ def test_the_table_has_every_route(api: Api) -> None:
         (r.method, r.path.partition("?")[0].replace("/shop", "/{instance}").replace("/copy:1", "/{job}"))
         for r in ROUTES
     }
-    named = {(m, p.replace("/plans/1", "/plans/{plan}").replace("/chunks/0", "/chunks/{number}")) for m, p in plain}
+    named = {
+        (
+            m,
+            p.replace("/plans/1", "/plans/{plan}")
+            .replace("/checks/1", "/checks/{check}")
+            .replace("/chunks/0", "/chunks/{number}"),
+        )
+        for m, p in plain
+    }
 
     assert named == there
 
