@@ -97,7 +97,7 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
         sessions.close()
 
 
-async def main(role: str) -> None:
+async def main(role: str = "control") -> None:
     """Serve until SIGTERM or Ctrl-C."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     load_home_env()

@@ -272,9 +272,9 @@ class CheckStore:
         return and_(t.c.instance == instance, t.c.type == type_, t.c.state == State.OPEN, t.c.confirmed_at.is_not(None))
 
     def _runs(self, c: Connection, run: Run) -> bool:
-        """Lock the run's row and tell whether it goes on."""
+        """Tell whether the run goes on, and keep it from being concluded until this transaction ends."""
         t = self._db.t.check_run
-        state = c.execute(select(t.c.state).where(t.c.id == run.id).with_for_update()).scalar_one()
+        state = c.execute(select(t.c.state).where(t.c.id == run.id).with_for_update(read=True)).scalar_one()
         return bool(state == RunState.RUNNING)
 
     def _insert(self, table: Table) -> Any:

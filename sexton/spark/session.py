@@ -4,6 +4,7 @@ Jobs carry a tag. What is cancelled is interrupted until it is gone, and a worke
 its predecessor left on a server that outlived it.
 """
 
+import re
 import threading
 import uuid
 import zipfile
@@ -21,6 +22,7 @@ from sexton.errors import SextonError
 from sexton.spark.server import ConnectServer, is_local
 
 T = TypeVar("T")
+_RAISED = re.compile(r"(?!org\.|java\.|scala\.)[A-Za-z_][\w.]*(Error|Exception|Fault|Silent|Input|Busy|Away): ")
 LOOK_SECONDS = 0.25
 LIVES = 5
 """Times a session of one name may have been ended by its server before somebody came back."""
@@ -139,10 +141,10 @@ def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[
 
 
 def first_words(error: Exception) -> str:
-    """Return what a job's error says, without the traces of three languages."""
+    """Return what a job's error says, without the traces of three languages: of a Python one its last line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("sexton.") and ": " in line]
-    return (ours[-1].partition(": ")[2] if ours else lines[0] if lines else type(error).__name__)[:500]
+    ours = [line for line in lines if _RAISED.match(line)]
+    return (ours[-1] if ours else lines[0] if lines else type(error).__name__)[:500]
 
 
 def archive(folder: Path) -> Path:
