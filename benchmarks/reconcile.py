@@ -41,17 +41,17 @@ def run(rows: int = ROWS, pairs: int = PAIRS) -> Result:
             def by_spark() -> tuple[int, int]:
                 objects = session.read.parquet(str(folder / "objects"))
                 known = session.read.parquet(str(folder / "records"))
-                exact, covers = known.where("not prefix"), known.where("prefix")
-                lost = reconcile.forward(objects, exact, ["hot"])
-                orphans = reconcile.inverted(objects, exact, covers)
-                return lost.count(), orphans.count()
+                with reconcile.narrowed(objects, known.where("not prefix")) as (some, exact):
+                    lost = reconcile.forward(some, exact, ["hot"])
+                    orphans = reconcile.inverted(some, exact, known.where("prefix"))
+                    return lost.count(), orphans.count()
 
             def by_duckdb() -> tuple[int, int]:
                 with duckdb.connect(config={"threads": 2, "memory_limit": MEMORY, "temp_directory": str(folder)}) as db:
                     o, k = (f"read_parquet('{folder}/{name}/*.parquet')" for name in ("objects", "records"))
                     lost = f"SELECT count(*) FROM {k} k ANTI JOIN {o} o USING (vault, name)"
                     orphans = f"SELECT count(*) FROM {o} o ANTI JOIN {k} k USING (vault, name)"
-                    return db.sql(lost).fetchone()[0], db.sql(orphans).fetchone()[0]  # type: ignore[index]
+                    return db.execute(lost).fetchall()[0][0], db.execute(orphans).fetchall()[0][0]
 
             took: dict[str, list[float]] = {"spark": [], "duckdb": []}
             expected = (rows // FAULTS, rows // FAULTS)

@@ -258,18 +258,18 @@ class OnSpark:
         counts: dict[str, int] = {}
         if objects is None:
             return counts
-        exact, covers = known.where("not prefix"), known.where("prefix")
-        tell = Told(self._where, order, self._live.pattern(order.instance))
-        found = [reconcile.forward(objects, exact, whole)]
-        if order.inverted:
-            unknown = reconcile.inverted(objects.where("old"), exact, covers)
-            nothing = [f.lit(None).cast(t).alias(n) for n, t in (("type", "string"), ("expected", "bigint"))]
-            record = f.lit(None).cast("string").alias("record")
-            found.append(unknown.select(nothing[0], "vault", "key", nothing[1], "size", "etag", record))
-        for frame in found:
-            told = frame.coalesce(self._connections).mapInArrow(tell, "type string, number bigint")
-            for row in told.groupBy("type").agg(f.sum("number").alias("number")).collect():
-                counts[row.type] = counts.get(row.type, 0) + row.number
+        covers, tell = known.where("prefix"), Told(self._where, order, self._live.pattern(order.instance))
+        nothing = [f.lit(None).cast(t).alias(n) for n, t in (("type", "string"), ("expected", "bigint"))]
+        record = f.lit(None).cast("string").alias("record")
+        with reconcile.narrowed(objects, known.where("not prefix")) as (some, exact):
+            found = [reconcile.forward(some, exact, whole)]
+            if order.inverted:
+                unknown = reconcile.inverted(some.where("old"), exact, covers)
+                found.append(unknown.select(nothing[0], "vault", "key", nothing[1], "size", "etag", record))
+            for frame in found:
+                told = frame.coalesce(self._connections).mapInArrow(tell, "type string, number bigint")
+                for row in told.groupBy("type").agg(f.sum("number").alias("number")).collect():
+                    counts[row.type] = counts.get(row.type, 0) + row.number
         return counts
 
 

@@ -1,12 +1,16 @@
 """Which objects and records do not go together: a shuffled join each way, and a look at prefixes for what is left.
 
+Both sides are nearly the same, so they are compared by fingerprints of buckets first, without a shuffle, and only the
+buckets that differ are joined.
+
 Frames in, a frame out; nothing is collected. They meet by ``name``, the canonical form of a key, and none is null: an
 anti-join would keep a null on one side and lose it on the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.connect import functions as f
 
 PREFIXES = (
@@ -15,6 +19,64 @@ PREFIXES = (
 )
 """Every prefix of a name that ends with a separator; as ``marks.policy.covering_prefixes`` says."""
 COLUMNS = ("type", "vault", "key", "expected", "size", "etag", "record")
+
+BUCKETS = 1 << 16
+MOST_BUCKETS = BUCKETS // 4
+"""Where more of them differ, everything is joined: it costs less than looking twice."""
+
+
+def differing(objects: DataFrame, exact: DataFrame) -> list[int] | None:
+    """Return the buckets in which objects and known names, or their sizes, are not the same; None: too many.
+
+    A bucket is some 64-bit hash values of names, and its fingerprint their number and two of their sums modulo 2. That
+    two different buckets look the same has a chance of 2^-100: a finding would be missed, nothing condemned.
+
+    Args:
+        objects: vault, name, bytes.
+        exact: vault, name, bytes; where some have no size and some have, sizes are left to the join.
+    """
+    sized = exact.agg(f.count("bytes").alias("sized"), f.count("*").alias("every")).collect()[0]
+    if 0 < sized.sized < sized.every:
+        return None
+    what = ["vault", "name", "bytes"] if sized.sized else ["vault", "name"]
+    mine, theirs = (_fingerprints(side, what, of) for side, of in ((objects, "o"), (exact, "k")))
+    same = f.lit(True)
+    for part in ("n", "x", "y"):
+        same &= f.col(f"o_{part}").eqNullSafe(f.col(f"k_{part}"))
+    found = mine.join(theirs, "bucket", "full_outer").where(~same).select("bucket").limit(MOST_BUCKETS + 1).collect()
+    return None if len(found) > MOST_BUCKETS else [row.bucket for row in found]
+
+
+@contextmanager
+def narrowed(objects: DataFrame, exact: DataFrame) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """Give only what lies in buckets that differ, kept by Spark while the context lasts."""
+    buckets = differing(objects, exact)
+    if buckets is None:
+        yield objects, exact
+        return
+    kept = [_within(side, buckets).persist() for side in (objects, exact)]
+    try:
+        yield kept[0], kept[1]
+    finally:
+        for side in kept:
+            side.unpersist()
+
+
+def _within(side: DataFrame, buckets: list[int]) -> DataFrame:
+    wanted = side.sparkSession.createDataFrame([(b,) for b in buckets], "bucket int")
+    return side.withColumn("bucket", _bucket()).join(f.broadcast(wanted), "bucket", "left_semi").drop("bucket")
+
+
+def _bucket() -> Column:
+    """Return the bucket of a name; not by the hash of the join's own shuffle, which would put it all in one place."""
+    return (f.xxhash64("vault", "name").bitwiseAND(BUCKETS - 1)).cast("int")
+
+
+def _fingerprints(side: DataFrame, what: list[str], of: str) -> DataFrame:
+    hashed = side.select(_bucket().alias("bucket"), f.xxhash64(*what).alias("h"))
+    return hashed.groupBy("bucket").agg(
+        f.count("*").alias(f"{of}_n"), f.bit_xor("h").alias(f"{of}_x"), f.bit_xor(f.xxhash64("h")).alias(f"{of}_y")
+    )
 
 
 def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataFrame:
