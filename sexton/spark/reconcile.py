@@ -33,13 +33,10 @@ def differing(objects: DataFrame, exact: DataFrame) -> list[int] | None:
 
     Args:
         objects: vault, name, bytes.
-        exact: vault, name, bytes; where some have no size and some have, sizes are left to the join.
+        exact: vault, name, bytes; a name without a size makes its bucket differ where others have one.
     """
-    sized = exact.agg(f.count("bytes").alias("sized"), f.count("*").alias("every")).collect()[0]
-    if 0 < sized.sized < sized.every:
-        return None
-    what = ["vault", "name", "bytes"] if sized.sized else ["vault", "name"]
-    mine, theirs = (_fingerprints(side, what, of) for side, of in ((objects, "o"), (exact, "k")))
+    sized = exact.select("bytes").where("bytes is not null").limit(1).count() > 0
+    mine, theirs = (_fingerprints(side, of, sized=sized) for side, of in ((objects, "o"), (exact, "k")))
     same = f.lit(True)
     for part in ("n", "x", "y"):
         same &= f.col(f"o_{part}").eqNullSafe(f.col(f"k_{part}"))
@@ -63,17 +60,19 @@ def narrowed(objects: DataFrame, exact: DataFrame) -> Iterator[tuple[DataFrame, 
 
 
 def _within(side: DataFrame, buckets: list[int]) -> DataFrame:
-    wanted = side.sparkSession.createDataFrame([(b,) for b in buckets], "bucket int")
-    return side.withColumn("bucket", _bucket()).join(f.broadcast(wanted), "bucket", "left_semi").drop("bucket")
+    wanted = f.broadcast(side.sparkSession.createDataFrame([(b,) for b in buckets], "bucket int"))
+    numbered = side.withColumn("bucket", _bucket_of(f.xxhash64("vault", "name")))
+    return numbered.join(wanted, "bucket", "left_semi").drop("bucket")
 
 
-def _bucket() -> Column:
-    """Return the bucket of a name; not by the hash of the join's own shuffle, which would put it all in one place."""
-    return (f.xxhash64("vault", "name").bitwiseAND(BUCKETS - 1)).cast("int")
+def _bucket_of(h: Column) -> Column:
+    return h.bitwiseAND(BUCKETS - 1).cast("int")
 
 
-def _fingerprints(side: DataFrame, what: list[str], of: str) -> DataFrame:
-    hashed = side.select(_bucket().alias("bucket"), f.xxhash64(*what).alias("h"))
+def _fingerprints(side: DataFrame, of: str, *, sized: bool) -> DataFrame:
+    named = side.select(f.xxhash64("vault", "name").alias("name"), *(["bytes"] if sized else []))
+    one = f.xxhash64("name", "bytes") if sized else f.col("name")
+    hashed = named.select(_bucket_of(f.col("name")).alias("bucket"), one.alias("h"))
     return hashed.groupBy("bucket").agg(
         f.count("*").alias(f"{of}_n"), f.bit_xor("h").alias(f"{of}_x"), f.bit_xor(f.xxhash64("h")).alias(f"{of}_y")
     )
@@ -110,8 +109,11 @@ def inverted(objects: DataFrame, exact: DataFrame, covers: DataFrame) -> DataFra
     """
     on = ["vault", "name"]
     unknown = objects.hint("shuffle_hash").join(exact.select(*on), on, "left_anti")
+    told = f.col("bytes").alias("size")
+    if covers.isEmpty():
+        return unknown.select("vault", "key", told, "etag")
     named = unknown.select(*on, f.explode(f.expr(PREFIXES)).alias("prefix"))
     known = covers.select("vault", f.col("name").alias("prefix")).distinct()
     covered = named.join(known, ["vault", "prefix"], "left_semi").select(*on).distinct()
     left = unknown.join(covered, on, "left_anti")
-    return left.select("vault", "key", f.col("bytes").alias("size"), "etag")
+    return left.select("vault", "key", told, "etag")

@@ -23,6 +23,7 @@ CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",  # it is the only work there: throughput counts, not pauses
     # What was cancelled goes on in Python until this; no lock is given back before.
     "spark.python.task.killTimeout": "200ms",
     "spark.connect.session.manager.defaultSessionTimeout": "10m",

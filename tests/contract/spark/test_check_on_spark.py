@@ -9,7 +9,7 @@ import pytest
 
 from sexton.check.model import CheckRequest, RunState
 from sexton.contract import NewMark
-from sexton.spark import compare
+from sexton.spark import compare, reconcile
 from sexton.spark.compare import OnSpark
 from tests.contract.check.conftest import Owned, names
 from tests.rig import Rig
@@ -57,7 +57,11 @@ def world(owned: Owned) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_k01_to_k09_spark_finds_what_one_process_finds(owned: Owned, on_spark: OnIt) -> None:
+def test_k01_to_k09_spark_finds_what_one_process_finds(
+    owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if owned.db.dialect == "postgresql":  # and once where everything is joined, not only buckets that differ
+        monkeypatch.setattr(reconcile, "MOST_BUCKETS", 0)
     world(owned)
     here = owned.check()
     by_hand = told(owned)
