@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sexton.storage.model import PAGE_KEYS, Listed
 from sexton.storage.s3_bucket import S3Bucket
+from sexton.storage.s3_page import Entries
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
@@ -36,9 +37,12 @@ def pages(
     by_bytes, by_path = True, not (after or until)
     while True:
         reply = _page(bucket, under, token, after=bucket.full(after) if after else "", loose=loose)
-        # The folder placeholder of the vault itself is no object in it.
-        entries = [e for e in reply.get("Contents", ()) if e["Key"] != bucket.prefix]
-        keys = [entry["Key"] for entry in entries]
+        found = reply.get("Contents", ())
+        keys, sizes, etags, written = (found if isinstance(found, Entries) else Entries.of(found)).columns
+        if bucket.prefix in keys:  # the folder placeholder of the vault itself is no object in it
+            at = keys.index(bucket.prefix)
+            keys, sizes = [*keys[:at], *keys[at + 1 :]], [*sizes[:at], *sizes[at + 1 :]]
+            etags, written = [*etags[:at], *etags[at + 1 :]], [*written[:at], *written[at + 1 :]]
         for key in keys:
             if not key.startswith(under) or (loose and "/" in key[len(under) :]):
                 raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {under!r}")
@@ -49,11 +53,12 @@ def pages(
             raise bucket.fault("BAD_REPLY", f"a page from {keys[0]!r} on is in no order, or was listed before")
         last = keys[-1] if keys else last
         if until and last > bucket.full(until):
-            entries = [e for e in entries if e["Key"] <= bucket.full(until)]
+            keys = [key for key in keys if key <= bucket.full(until)]
             reply["IsTruncated"] = False
+        names = [key[root:] for key in keys] if root else keys
         page = [
-            Listed(e["Key"][root:], e["Size"], e.get("ETag", "").strip('"'), str(e.get("LastModified", ""))[:SECONDS])
-            for e in entries
+            Listed(name, size, etag.strip('"'), when[:SECONDS])
+            for name, size, etag, when in zip(names, sizes, etags, written, strict=False)  # keys may have been cut off
         ]
         yield page
         if not reply["IsTruncated"]:
@@ -103,7 +108,7 @@ def _page(
     where |= {"ContinuationToken": token} if token else {"StartAfter": after} if after else {}
     reply = bucket.ask(lambda s3: s3.list_objects_v2(**where, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
     entries = reply.get("Contents", ())
-    whole = all("Key" in entry and "Size" in entry for entry in entries)
+    whole = isinstance(entries, Entries) or all("Key" in entry and "Size" in entry for entry in entries)
     if "IsTruncated" not in reply or not whole or len(entries) > PAGE_KEYS:
         raise bucket.fault("BAD_REPLY", f"the listing of {prefix!r} is no ListObjectsV2 page")
     return reply

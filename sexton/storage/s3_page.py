@@ -3,6 +3,7 @@
 What comes out has the form of boto3's reply, so that whoever lists need not know. A page is whole or no page.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import unquote_plus
@@ -10,10 +11,35 @@ from urllib.parse import unquote_plus
 from lxml import etree
 
 ROOT = "ListBucketResult"
+COLUMNS = ("Key", "Size", "ETag", "LastModified")
 
 
 class UnreadableReply(Exception):
     """A 200 whose body is not the document that was asked for."""
+
+
+class Entries(Sequence[dict[str, Any]]):
+    """The objects of a page: columns for whoever reads them all, and boto3's form for whoever looks at one."""
+
+    def __init__(self, keys: Sequence[str], sizes: Sequence[int], etags: Sequence[str], written: Sequence[str]) -> None:
+        """All four go together, object by object."""
+        self.columns = (keys, sizes, etags, written)
+
+    @classmethod
+    def of(cls, found: Sequence[Any]) -> "Entries":
+        """Return what boto3 has read itself."""
+        names = {"Key": "", "Size": 0, "ETag": "", "LastModified": ""}
+        columns = ([entry.get(name, default) for entry in found] for name, default in names.items())
+        keys, sizes, etags, written = columns
+        return cls(keys, sizes, etags, [str(at).replace(" ", "T") for at in written])
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[n] for n in range(*at.indices(len(self)))]
+        return dict(zip(COLUMNS, (column[at] for column in self.columns), strict=True))
 
 
 def read(body: bytes) -> dict[str, Any]:
@@ -37,15 +63,16 @@ def read(body: bytes) -> dict[str, Any]:
     # One of each in each object, in one piece, so that what goes together stands at the same place of the lists.
     if ask["parted"](root):
         raise UnreadableReply("a key, size or ETag of a page is not one piece of text")
-    if not objects == int(ask["whole"](root)) == len(keys) == len(sizes):
+    complete = objects == int(ask["complete"](root))  # one question for the usual page
+    if not objects == len(keys) == len(sizes) or not (complete or objects == int(ask["whole"](root))):
         raise UnreadableReply(f"an object without key or size among the {objects} of a page")
     if not prefixes == int(ask["named"](root)) == len(folders):
         raise UnreadableReply(f"a folder without a name among the {prefixes} of a page")
-    if not objects == int(ask["tagged"](root)) == len(etags):
+    if objects != len(etags) or not (complete or objects == int(ask["tagged"](root))):
         etags = [ask["etag"](element) for element in ask["each"](root)] if etags else [""] * objects
     reply: dict[str, Any] = {}
     written = ask["LastModified"](root)
-    if not objects == int(ask["dated"](root)) == len(written):
+    if objects != len(written) or not (complete or objects == int(ask["dated"](root))):
         written = [""] * objects  # nobody deletes for the lack of it: what has no date is young
     if ask["EncodingType"](root) == "url":
         reply["EncodedFolders"] = any("%" in name or "+" in name for name in folders)
@@ -53,9 +80,7 @@ def read(body: bytes) -> dict[str, Any]:
     if folders:
         reply["CommonPrefixes"] = [{"Prefix": name} for name in folders]
     if objects:
-        found = zip(keys, map(_number, sizes), etags, written, strict=True)
-        names = ("Key", "Size", "ETag", "LastModified")
-        reply["Contents"] = [dict(zip(names, values, strict=True)) for values in found]
+        reply["Contents"] = Entries(keys, [_number(size) for size in sizes], etags, written)
     if (truncated := ask["IsTruncated"](root)) in ("true", "false"):
         reply["IsTruncated"] = truncated == "true"
     if token := ask["NextContinuationToken"](root):
@@ -86,6 +111,7 @@ def _questions(namespace: str) -> dict[str, etree.XPath]:
         "foreign": f"count(*)!=count({ours}) or count(*/*)!=count(*/{ours})",
         "objects": f"count({of})",
         "whole": f"count({of}[count({n}Key)=1 and count({n}Size)=1])",
+        "complete": f"count({of}[{' and '.join(f'count({n}{tag})=1' for tag in COLUMNS)}])",
         "tagged": f"count({of}[count({n}ETag)=1])",
         "dated": f"count({of}[count({n}LastModified)=1])",
         "parted": f"boolean({' | '.join(f'{path}/node()[2]' for path in texts)})",
@@ -94,7 +120,7 @@ def _questions(namespace: str) -> dict[str, etree.XPath]:
         "prefixes": f"count({folder})",
         "named": f"count({folder}[count({n}Prefix)=1])",
         "folders": f"{folder}/{n}Prefix/text()",
-        **{tag: f"{of}/{n}{tag}/text()" for tag in ("Key", "Size", "ETag", "LastModified")},
+        **{tag: f"{of}/{n}{tag}/text()" for tag in COLUMNS},
         **{tag: f"string({n}{tag})" for tag in ("EncodingType", "IsTruncated", "NextContinuationToken")},
     }
     spaces = {"n": namespace} if namespace else None

@@ -25,6 +25,11 @@ def entry(key: str, size: object = 7, etag: str | None = "&quot;e1&quot;") -> st
     return f"<Contents><Key>{key}</Key>{when}{more}<Size>{size}</Size></Contents>"
 
 
+def listed(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return a reply with its objects as a list."""
+    return reply | ({"Contents": list(reply["Contents"])} if "Contents" in reply else {})
+
+
 def by_boto3(body: bytes) -> dict[str, Any]:
     """The same page as boto3 reads it, of what we take from it."""
     model = Session().get_service_model("s3").operation_model("ListObjectsV2")
@@ -46,7 +51,7 @@ def test_a_page_says_what_boto3_reads_in_it(entries: tuple[str, ...], space: str
     more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t0</NextContinuationToken>"
     body = page(*entries, told=more, space=space)
 
-    assert read(body) == by_boto3(body)
+    assert listed(read(body)) == by_boto3(body)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,7 @@ def test_no_namespace_hides_anything(of: str, to: str, space: str, every: bool) 
     if ":" in to.split()[0]:
         text = text.replace("</Size>", "</o:Size>", -1 if every else 1)
 
-    assert read(text.encode()) == read(plain)
+    assert listed(read(text.encode())) == listed(read(plain))
     assert read(plain)["CommonPrefixes"] == [{"Prefix": "f/"}]
 
 
