@@ -16,7 +16,7 @@ help:
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: 40 to 60 minutes,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
-	@echo "The first of them also makes .venv: about 1 minute and 700 MB, from PyPI. Python 3.11 or newer is needed."
+	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."
 	@echo "Further: make lint, make soak (long runs)."
 
 demo: $(VENV)/.stamp

@@ -41,7 +41,7 @@ def missing() -> str:
     if find_spec("pyspark") is None or find_spec("grpc") is None:
         return "pyspark is not installed: pip install 'sexton[spark]'"
     if java() is None:
-        return "there is no Java: install a full JDK 17 or newer (Debian: openjdk-17-jdk-headless), or set JAVA_HOME"
+        return "there is no Java: install a full JDK 17 or newer (Debian: default-jdk-headless), or set JAVA_HOME"
     return ""
 
 
