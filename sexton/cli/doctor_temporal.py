@@ -49,6 +49,10 @@ async def _there(client: "Client", settings: "Settings") -> list[Finding]:
     if at_work == 0:
         nobody = "none polls this deployment's queue: nothing is deleted"
         found = [Finding("FAIL", "worker", nobody, "python -m worker")]
+    on_spark = await pollers(client, settings, spark=True)
+    large = f"{settings.spark.spark_threshold_objects:,} objects"
+    detail = f"{on_spark} polled lately" if on_spark else f"no worker: checks of more than {large} take longer"
+    found.append(Finding("OK", "spark", detail))
     made = await schedules.describe(client, settings.require_deployment())
     found += [
         Finding("WARN", "schedule", f"paused: {s.note or 'no note'}", "sexton schedules resume")

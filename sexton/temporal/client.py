@@ -49,20 +49,22 @@ async def taken(handle: WorkflowHandle[Any, Any]) -> bool:
     return (await handle.describe()).history_length > 2
 
 
-async def pollers(client: Client, settings: Settings) -> int:
-    """Return how many workers polled this deployment's queue for workflows lately."""
+async def pollers(client: Client, settings: Settings, *, spark: bool = False) -> int:
+    """Return how many workers polled this deployment's queue for workflows lately, or the one for Spark's work."""
     try:
-        return await _pollers(client, settings)
+        return await _pollers(client, settings, spark=spark)
     except RPCError as e:
         raise SextonError(f"Temporal does not say who polls: {e.message}") from e
 
 
-async def _pollers(client: Client, settings: Settings) -> int:
+async def _pollers(client: Client, settings: Settings, *, spark: bool) -> int:
+    deployment, kinds = settings.require_deployment(), TaskQueueType
+    queue = ids.spark_queue(deployment) if spark else ids.control_queue(deployment)
     described = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=settings.temporal.namespace,
-            task_queue=TaskQueue(name=ids.control_queue(settings.require_deployment())),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+            task_queue=TaskQueue(name=queue),
+            task_queue_type=kinds.TASK_QUEUE_TYPE_ACTIVITY if spark else kinds.TASK_QUEUE_TYPE_WORKFLOW,
         )
     )
     # Temporal remembers pollers for minutes after they stopped; one that lives polls anew at least once a minute.
