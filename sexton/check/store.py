@@ -92,7 +92,8 @@ class CheckStore:
             fixed: dict[str, Any] = {"instance": literal(run.instance), "seen_in": literal(run.id), "first_seen": now}
             columns = [*(v.label(n) for n, v in fixed.items()), *(given.c[n] for n in NAMES)]
             told = self._insert(t).from_select([*fixed, *NAMES], select(*columns).where(true()))
-            over = t.c.state == State.GONE
+            # An orphan's repair is a mark, beside which it is seen until it goes; what else was repaired is so no more.
+            over = or_(t.c.state == State.GONE, and_(t.c.state == State.REPAIRED, t.c.type != Type.ORPHAN))
             # Another object under the same key is another finding: nothing is known of it yet.
             other = or_(t.c.etag != told.excluded.etag, t.c.size.is_distinct_from(told.excluded.size))
             anew = or_(over, and_(other, t.c.state != State.ACCEPTED))
@@ -155,7 +156,7 @@ class CheckStore:
                 )
                 old = and_(mine, f.c.type == Type.ORPHAN, f.c.proven_at <= run.cutoff - APART_MS)
                 c.execute(update(f).where(old, f.c.confirmed_at.is_(None)).values(confirmed_at=self._db.now(c)))
-                unseen = and_(f.c.instance == run.instance, f.c.seen_in < run.id, f.c.state.not_in(OVER))
+                unseen = and_(f.c.instance == run.instance, f.c.seen_in < run.id, f.c.state != State.GONE)
                 c.execute(update(f).where(unseen).values(state=State.GONE))
             else:  # what a second look said counts for nothing either: nobody knows what it was compared with
                 unproven = and_(mine, f.c.proven_at.is_(None))

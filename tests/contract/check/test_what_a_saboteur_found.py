@@ -291,3 +291,33 @@ def test_a_view_of_several_instances_must_say_whose_a_row_is(owned: Owned) -> No
     owned.registry.add_instance("toys")
 
     assert "no column instance" in owned.check().run.lacks[0]
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_what_was_repaired_and_is_lost_again_is_found_again(owned: Owned, between: bool) -> None:
+    key = names(20)[3]
+    owned.both(*names(20))
+    (owned.root / key).unlink()
+    owned.check()
+    [finding] = owned.runs.findings("shop")
+    owned.old(key)
+    owned.repairs._repaired([finding.id])
+    if between:
+        assert owned.check().found == {}
+    (owned.root / key).unlink()
+
+    assert owned.check().confirmed == {"LOST": 1}
+
+
+def test_an_orphan_that_is_known_for_a_while_and_then_not_begins_anew(owned: Owned) -> None:
+    key = "data/t9/a_0.dat"
+    orphaned(owned, key)
+    owned.repairs.orphans("shop")
+    owned.live_rows((key, 10))
+    owned.later(60)
+    owned.check()
+    assert owned.count("mark") == 0
+    owned.forget(key)
+    report = owned.check()
+
+    assert (report.found, report.confirmed) == ({"ORPHAN": 1}, {})
