@@ -90,7 +90,8 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
     """Give the place where Spark's work runs; a server of our own ends with it."""
     from sexton.spark.session import Sessions
 
-    sessions = Sessions(settings.spark.remote, settings.spark.conf, home())
+    limit = {"spark.sql.autoBroadcastJoinThreshold": str(settings.spark.spark_broadcast_max_bytes)}
+    sessions = Sessions(settings.spark.remote, limit | settings.spark.conf, home())
     try:
         yield sessions
     finally:
