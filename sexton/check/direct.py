@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sexton.check.model import CheckOrder, Evidence, Found, Listing, Type
-from sexton.check.policy import Kinds, judged_until, old_enough
+from sexton.check.policy import Kinds, judged_until, live_read, old_enough
 from sexton.check.port import Beat, Live, NoLiveSide, Runs
 from sexton.marks.policy import covering_prefixes
 from sexton.owner.port import OwnerSilent
@@ -112,14 +112,8 @@ class Direct:
                     db.executemany("INSERT OR IGNORE INTO cover VALUES (?, ?)", ((k.vault, k.name) for k in covers))
                     for vault, live in Counter(k.vault for k in covers if k.live).items():
                         prefixes[vault] += live
-        files = Counter[str](
-            dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
-        )
-        listings = tuple(i.model_copy(update={"live": files[i.vault] + prefixes[i.vault]}) for i in seen.listings)
-        told = {"live_from": moment.at, "live": files.total(), "prefixes": prefixes.total(), "listings": listings}
-        strange = sorted((files.keys() | prefixes.keys()) - {i.vault for i in seen.listings})
-        notes = (f"live rows name vaults that the instance has not: {', '.join(strange)[:200]}",) if strange else ()
-        return seen.model_copy(update=told | {"notes": notes})
+        files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
+        return live_read(seen, moment.at, files, prefixes)
 
     def _findings(self, db: sqlite3.Connection, order: CheckOrder, listings: Sequence[Listing]) -> Iterator[Found]:
         for its in listings:

@@ -61,6 +61,18 @@ def _shrunk(vault: str, what: str, now: int, before: int) -> list[str]:
     return [f"vault {vault}: {now:,} {what} are far below the {before:,} of the last whole run"]
 
 
+def live_read(seen: Evidence, at: int, files: Mapping[str, int], prefixes: Mapping[str, int]) -> Evidence:
+    """Return the evidence with what the live side names: vault → live files, and live prefixes; ``at``: when (ms)."""
+    ours = {its.vault for its in seen.listings}
+    listings = tuple(
+        its.model_copy(update={"live": files.get(its.vault, 0) + prefixes.get(its.vault, 0)}) for its in seen.listings
+    )
+    strange = ", ".join(sorted((files.keys() | prefixes.keys()) - ours))[:200]
+    notes = (f"live rows name vaults that the instance has not: {strange}",) if strange else ()
+    told = {"live_from": at, "live": sum(files.values()), "prefixes": sum(prefixes.values())}
+    return seen.model_copy(update={**told, "listings": listings, "notes": notes})
+
+
 def judged_until(cutoff: int, grace_seconds: int) -> str:
     """Return up to when an object was written that is judged, as ``Listed.written``: its record should be there."""
     until = cutoff // 1000 - max(grace_seconds, GRACE_FLOOR_SECONDS)

@@ -7,21 +7,19 @@ goes on behind them. Nothing but counts comes to this process.
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.session import SparkSession
 
-from sexton.check.model import CheckOrder, Evidence, Found, Listing, Type
-from sexton.check.policy import Kinds, judged_until
+from sexton.check.model import CheckOrder, Evidence, Listing
+from sexton.check.policy import judged_until, live_read
 from sexton.check.port import Beat, Live, NoLiveSide, Runs
-from sexton.check.store import CheckStore
 from sexton.errors import BadInput
 from sexton.message import Message
 from sexton.owner.port import OwnerSilent
@@ -29,6 +27,7 @@ from sexton.spark import reconcile
 from sexton.spark.places import Where, check_reachable
 from sexton.spark.session import Sessions, run
 from sexton.spark.sources import ListingOrder, ListingPart, Objects, Records, RecordsOrder
+from sexton.spark.telling import Told
 from sexton.storage.model import Shard, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
@@ -37,7 +36,6 @@ PARTS = 64
 PASS_PARTS = 32
 """Parts listed by one job: what is repeated when a worker dies."""
 TRIES = 3
-TELL = 1_000
 STALE_SECONDS = 2 * 86_400
 
 
@@ -238,19 +236,9 @@ class OnSpark:
                 f.count_if("prefix").alias("prefixes"),
             )
         )
-        rows_ = {row.vault: (row.files, row.prefixes) for row in do(each.collect)}
-        listings = tuple(i.model_copy(update={"live": sum(rows_.get(i.vault, (0, 0)))}) for i in seen.listings)
-        strange = sorted(rows_.keys() - {i.vault for i in seen.listings})
-        told = {
-            "live_from": moment.at,
-            "live": sum(files for files, _ in rows_.values()),
-            "prefixes": sum(prefixes for _, prefixes in rows_.values()),
-            "listings": listings,
-            "notes": (f"live rows name vaults that the instance has not: {', '.join(strange)[:200]}",)
-            if strange
-            else (),
-        }
-        return seen.model_copy(update=told), known
+        counted = do(each.collect)
+        files, prefixes = ({row.vault: row[n] for row in counted if row[n]} for n in (1, 2))
+        return live_read(seen, moment.at, files, prefixes), known
 
     def _tell(self, order: CheckOrder, seen: Evidence, objects: DataFrame | None, known: DataFrame) -> dict[str, int]:
         """Join both sides and have executors tell what they find; return how many of each type."""
@@ -271,50 +259,6 @@ class OnSpark:
                 for row in told.groupBy("type").agg(f.sum("number").alias("number")).collect():
                     counts[row.type] = counts.get(row.type, 0) + row.number
         return counts
-
-
-class Told:
-    """Writes findings to the database, on an executor, and returns how many of each type. May be repeated."""
-
-    def __init__(self, where: Where, order: CheckOrder, pattern: str) -> None:
-        self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        order, kinds = CheckOrder.model_validate_json(self._order), Kinds(self._pattern)
-        counts: dict[str, int] = {}
-        db = None
-        try:
-            for batch in batches:
-                for start in range(0, batch.num_rows, TELL):
-                    page = [_found(row, kinds) for row in batch.slice(start, TELL).to_pylist()]
-                    if page and db is None:
-                        db = Where.model_validate_json(self._where).database()
-                    if db is not None:
-                        CheckStore(db).saw(order.run, page)
-                    for one in page:
-                        counts[one.type] = counts.get(one.type, 0) + 1
-        finally:
-            if db is not None:
-                db.close()
-        rows = list(counts.items())
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([t for t, _ in rows], pa.string()), pa.array([n for _, n in rows], pa.int64())],
-            names=["type", "number"],
-        )
-
-
-def _found(row: dict[str, Any], kinds: Kinds) -> Found:
-    if row["type"] is None:
-        return kinds.unknown(row["vault"], row["key"], row["size"], row["etag"] or "")
-    return Found(
-        type=Type(row["type"]),
-        vault=row["vault"],
-        key=row["key"],
-        expected=row["expected"],
-        size=row["size"],
-        etag=row["etag"] or "",
-        record=row["record"] or "",
-    )
 
 
 def _pending(progress: Progress) -> list[int]:
