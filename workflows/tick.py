@@ -3,6 +3,8 @@
 Fixed ids: what runs is not started twice.
 """
 
+from typing import Any
+
 from temporalio import workflow
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
@@ -28,26 +30,25 @@ class RecycleTick:
         for name in due.instances:
             if len(started) >= due.slots:
                 break
-            try:
-                await workflow.start_child_workflow(
-                    RecycleInstance.run,
-                    RecycleRequest(instance=name, requested_by=ids.SCHEDULED),
-                    id=ids.recycle(request.deployment, name),
-                    parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-                    static_summary=f"recycle {name}, scheduled",
-                )
-            except WorkflowAlreadyStartedError:
-                continue  # it runs, is paused, or is backing off
-            started.append(name)
+            wanted = RecycleRequest(instance=name, requested_by=ids.SCHEDULED)
+            if await _start(RecycleInstance.run, wanted, ids.recycle(request.deployment, name), f"recycle {name}"):
+                started.append(name)  # else it runs, is paused, or is backing off
         for name in due.checks:
-            try:
-                await workflow.start_child_workflow(
-                    CheckInstance.run,
-                    CheckRequest(instance=name, by=ids.SCHEDULED),
-                    id=ids.check(request.deployment, name),
-                    parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-                    static_summary=f"check {name}, scheduled",
-                )
-            except WorkflowAlreadyStartedError:
-                continue
+            check = CheckRequest(instance=name, by=ids.SCHEDULED)
+            await _start(CheckInstance.run, check, ids.check(request.deployment, name), f"check {name}")
         return Due(instances=tuple(started), checks=due.checks)
+
+
+async def _start(run: Any, wanted: RecycleRequest | CheckRequest, id_: str, what: str) -> bool:
+    """Start a workflow that outlives this one; tell whether it was not there already."""
+    try:
+        await workflow.start_child_workflow(
+            run,
+            wanted,
+            id=id_,
+            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+            static_summary=f"{what}, scheduled",
+        )
+    except WorkflowAlreadyStartedError:
+        return False
+    return True
