@@ -26,7 +26,7 @@ def bucketed(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owne
     made.db.close()
 
 
-def test_iceberg_4194_k13_one_object_has_one_identity_whatever_its_name_looks_like(
+def test_k13_iceberg_4194_one_object_has_one_identity_whatever_its_name_looks_like(
     bucketed: Owned, s3_server: RunningS3, bucket: str
 ) -> None:
     client = s3_server.client()
