@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from temporalio.client import Client
@@ -25,7 +26,7 @@ from sexton.db.engine import Database
 from sexton.errors import SextonError
 from sexton.metrics import server
 from sexton.temporal import attributes, schedules
-from sexton.temporal.client import connect, run
+from sexton.temporal.client import connect, run, spark_queue
 from workflows import ALL, ids, options, sandbox
 
 if TYPE_CHECKING:
@@ -44,7 +45,14 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
         task_queue=ids.control_queue(deployment),
         workflows=ALL,
         activities=activities.build(
-            activities.RecycleActivities(engine.rounds, engine.recycler, policy, attributes=knows),
+            activities.RecycleActivities(
+                engine.rounds,
+                engine.recycler(engine.sweeper),
+                policy,
+                attributes=knows,
+                heavy_objects=settings.spark.spark_threshold_objects,
+                spark_queue=partial(spark_queue, client, settings),
+            ),
             activities.TickActivities(
                 engine.turns, lambda: schedules.nudge(client, deployment), engine.check_turns.due
             ),
@@ -61,23 +69,38 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
 def build_spark(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> Worker:
     """Return a worker for what is done on Spark."""
     from sexton.spark.compare import OnSpark, scratch_of
+    from sexton.spark.deletion import Work
     from sexton.spark.places import Where, without_password
+    from sexton.spark.sweep import LAP_FILES, RANGE_OBJECTS, SparkSweeper
 
     deployment, spark, engine = settings.require_deployment(), settings.spark, Engine(db, settings.terms())
     url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
+    where = Where(deployment=deployment, database_url=url, endpoint_url=endpoint)
+    connections = max(1, spark.spark_max_db_connections // options.SPARK_AT_ONCE)
+    work = Work(
+        where=where,
+        requests=spark.spark_task_requests,
+        audit_url=settings.audit.audit_url,
+        controls=settings.controls(),
+    )
+    sweeper = SparkSweeper(sessions, work, connections)
+    recycler = engine.recycler(sweeper, lap_files=LAP_FILES, range_objects=RANGE_OBJECTS)
     how = OnSpark(
         sessions,
-        Where(deployment=deployment, database_url=url, endpoint_url=endpoint),
+        where,
         engine.vaults,
         engine.live,
         engine.runs,
         scratch=scratch_of(spark.scratch, home(), local=sessions.local),
-        connections=spark.spark_max_db_connections,
+        connections=connections,
     )
     return Worker(
         client,
         task_queue=ids.spark_queue(deployment),
-        activities=[activities.CheckActivities(engine.checker, how, deployment).compare],
+        activities=[
+            activities.CheckActivities(engine.checker, how, deployment).compare,
+            activities.RecycleActivities(engine.rounds, recycler, settings.policy()).recycle_range,
+        ],
         activity_executor=ThreadPoolExecutor(options.SPARK_AT_ONCE, thread_name_prefix="activity"),
         max_concurrent_activities=options.SPARK_AT_ONCE,
         max_heartbeat_throttle_interval=timedelta(seconds=1),

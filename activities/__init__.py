@@ -20,6 +20,7 @@ def build(recycle: RecycleActivities, tick: TickActivities, check: CheckActiviti
         recycle.find_plan,
         recycle.adopt_claimed,
         recycle.recycle_range,
+        recycle.find_spark,
         recycle.close_round,
         tick.due_instances,
         tick.nudge,

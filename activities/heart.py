@@ -7,7 +7,7 @@ import contextvars
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
@@ -24,6 +24,7 @@ class Heart:
         """``silence_seconds``: how long one statement or request of the work may take."""
         self._silence = silence_seconds
         self._last = time.monotonic()
+        self._said: tuple[Any, ...] = ()
         self._stop = threading.Event()
         # The activity's context: a plain thread would not know whose heartbeat it is.
         context = contextvars.copy_context()
@@ -41,6 +42,10 @@ class Heart:
         """Say that the work goes on, and do not ask whether it should stop."""
         self._last = time.monotonic()
 
+    def say(self, details: Any) -> None:
+        """Tell with each heartbeat from now on how far the work is; small, and for people only."""
+        self._said = (details,)
+
     def beat(self) -> None:
         """Say that the work goes on, and stop here if it should.
 
@@ -57,5 +62,5 @@ class Heart:
     def _run(self) -> None:
         while not self._stop.is_set():
             if time.monotonic() - self._last < self._silence:
-                activity.heartbeat()
+                activity.heartbeat(*self._said)
             self._stop.wait(BEAT_SECONDS)

@@ -1,5 +1,7 @@
 """The steps of one recycle round, as activities: a thin layer that adds heartbeats, cancellation and error types."""
 
+from collections.abc import Awaitable, Callable
+
 from temporalio import activity
 
 from activities.heart import Heart
@@ -24,12 +26,31 @@ from sexton.recycle.steps import Recycler
 class RecycleActivities:
     """One instance per worker process. Every activity may be repeated."""
 
-    def __init__(self, rounds: Rounds, recycler: Recycler, policy: Policy, *, attributes: bool = False) -> None:
-        """``attributes``: whether Temporal knows our search attributes."""
+    def __init__(
+        self,
+        rounds: Rounds,
+        recycler: Recycler,
+        policy: Policy,
+        *,
+        attributes: bool = False,
+        heavy_objects: int | None = None,
+        spark_queue: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            rounds: plans, rounds and reports.
+            recycler: what does ranges.
+            policy: what is due when.
+            attributes: whether Temporal knows our search attributes.
+            heavy_objects: kinds of more objects than this are deleted on Spark; None: none is.
+            spark_queue: tells where Spark's workers poll, empty where none does now.
+        """
         self._rounds = rounds
         self._recycler = recycler
         self._policy = policy
         self._attributes = attributes
+        self._heavy_objects, self._spark_queue = heavy_objects, spark_queue
 
     @activity.defn(no_thread_cancel_exception=True)
     def open_round(self, order: OpenOrder) -> Opened:
@@ -38,7 +59,14 @@ class RecycleActivities:
             run = order.run or str(activity.info().workflow_run_id)
             opened = self._rounds.open(order.instance, run, order.plan, self._policy, order.by)
             shut = self._recycler.announce(opened, heart.alive)
-            return opened.model_copy(update={"attributes": self._attributes, "shut": shut})
+            told = {"attributes": self._attributes, "shut": shut, "heavy_objects": self._heavy_objects}
+            return opened.model_copy(update=told)
+
+    @activity.defn
+    async def find_spark(self) -> str:
+        """Return where Spark's workers poll; empty where none does."""
+        with refusals():
+            return await self._spark_queue() if self._spark_queue is not None else ""
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenOrder) -> None:
@@ -74,7 +102,7 @@ class RecycleActivities:
     def recycle_range(self, order: RangeOrder) -> RangeReceipt:
         """Claim, delete and remove one range of due marks."""
         with refusals(), Heart() as heart:
-            return self._recycler.recycle(order, activity.info().attempt, heart.beat)
+            return self._recycler.recycle(order, activity.info().attempt, heart.beat, heart.say)
 
     @activity.defn(no_thread_cancel_exception=True)
     def close_round(self, order: CloseOrder) -> RoundReport:

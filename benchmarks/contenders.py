@@ -82,7 +82,7 @@ def direct(job: Job) -> None:
     """One whole round as a worker runs it, from its lease to its report; the workflow's own steps, without Temporal."""
     db = Database.open(f"sqlite:///{job.database}")
     engine = Engine(db, Terms(DEPLOYMENT, job.endpoint, requests_at_once=job.threads))
-    recycler, rounds, books = engine.recycler, engine.rounds, Ledger()
+    recycler, rounds, books = engine.recycler(engine.sweeper), engine.rounds, Ledger()
     opened = rounds.open(INSTANCE, "bench", None, POLICY)
     recycler.announce(opened, _alive)
     order = AdoptOrder(

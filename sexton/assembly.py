@@ -25,6 +25,7 @@ from sexton.protection.store import ProtectionStore
 from sexton.recycle.steps import Recycler
 from sexton.recycle.store import RoundStore
 from sexton.recycle.sweep import Sweeper
+from sexton.recycle.sweeps import Sweeps
 from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
 from sexton.storage.vaults import ProvenVaults
@@ -35,25 +36,32 @@ class Engine:
     """What a worker's activities and its metrics use."""
 
     def __init__(self, db: Database, terms: Terms) -> None:
-        registry, lookup = Registry(db), Registry(db).vault
+        self.db, registry, lookup = db, Registry(db), Registry(db).vault
         self.controls = ControlStore(db, terms.controls)
         self.turns = TurnStore(db, self.controls, terms.interval_seconds, terms.rounds_at_once)
         self.protections = ProtectionStore(db, terms.protection)
-        leases, marks = LeaseStore(db, at_once=terms.rounds_at_once), MarkStore(db, self.controls)
+        self.leases, self.marks = LeaseStore(db, at_once=terms.rounds_at_once), MarkStore(db, self.controls)
         vaults = ProvenVaults(lookup, terms.deployment, terms.endpoint_url, knows_round=registry.knows_round)
         pacer = SharedPacer(PaceStore(db), lookup, terms.endpoint_url)
-        self.sweeper = Sweeper(marks, vaults, terms.requests_at_once, pacer)
-        owner = owners(db)
+        self.sweeper = Sweeper(
+            self.marks, vaults, terms.requests_at_once, pacer, beside=terms.beside, most_keys=terms.keys_a_request
+        )
+        self._owner = owner = owners(db)
         kept_in = {"deployment": terms.deployment, "endpoint_url": terms.endpoint_url, "audit_url": terms.audit_url}
-        audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)
-        listings = terms.listings_at_once
-        self.recycler = Recycler(marks, leases, self.controls, vaults, owner, self.sweeper, audit, listings)
+        self.audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)
+        self._listings = terms.listings_at_once
         self.vaults, self.runs, self.live = vaults, CheckStore(db), LiveSide(db)
         self.checker = checker(db, self.runs, self.live, vaults, terms.check, owner.live_objects)
         self.check_turns = CheckTurns(db, terms.check.interval_seconds, enabled=terms.check.enabled)
         self.direct = Direct(vaults, self.live, self.runs)
         self.rounds = RoundStore(
-            db, leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
+            db, self.leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
+        )
+
+    def recycler(self, sweeps: Sweeps, **more: int) -> Recycler:
+        """Return what does ranges, with files deleted where ``sweeps`` says; ``more``: sizes, see ``Recycler``."""
+        return Recycler(
+            self.marks, self.leases, self.controls, self.vaults, self._owner, sweeps, self.audit, self._listings, **more
         )
 
 

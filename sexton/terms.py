@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from sexton.check.model import Terms as CheckTerms
 from sexton.control.model import Control
 from sexton.protection.model import Terms as ProtectionTerms
+from sexton.storage.model import PAGE_KEYS
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,9 @@ class Terms:
     interval_seconds: int = 3_600
     rounds_at_once: int = 16
     requests_at_once: int = 32
+    keys_a_request: int = PAGE_KEYS
+    beside: bool = True
+    """Whether a sweep has a thread of its own, beside whoever claims."""
     listings_at_once: int = 40
     audit_url: str = ""
     audit_retention_days: int = 400

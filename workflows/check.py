@@ -7,7 +7,7 @@ from them.
 import asyncio
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, FailureError, TimeoutError, TimeoutType, is_cancelled_exception
+from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.check import CheckActivities
@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows import ids
     from workflows.options import CATALOG_WRITE, COMPARE, SPARK_WAIT
+    from workflows.spark import nobody_took, on_spark
     from workflows.words import words
 
 NO_SPARK = "no Spark worker took it within {seconds:.0f} s: compared by a control worker, which takes longer"
@@ -58,7 +59,7 @@ class CheckInstance:
     async def _compare(self, opened: Opened) -> Evidence:
         """Compare on Spark where there is much to compare and a Spark worker takes it; else here."""
         if opened.heavy:
-            there = {"task_queue": ids.spark_queue(opened.deployment), "schedule_to_start_timeout": SPARK_WAIT}
+            there = on_spark(ids.spark_queue(opened.deployment))
             try:
                 return await workflow.execute_activity_method(
                     CheckActivities.compare,
@@ -67,8 +68,7 @@ class CheckInstance:
                     summary="objects and records, on Spark",
                 )
             except ActivityError as e:
-                nobody = isinstance(e.cause, TimeoutError) and e.cause.type == TimeoutType.SCHEDULE_TO_START
-                if not nobody:
+                if not nobody_took(e):
                     raise
         evidence = await workflow.execute_activity_method(
             CheckActivities.compare, opened.order, **COMPARE, summary="objects and records"

@@ -65,6 +65,9 @@ SPARK_AT_ONCE = 2
 SPARK_WAIT = timedelta(seconds=60)
 """After this long without a Spark worker that takes it, work goes another way."""
 
+MOST_SPARK_ATTEMPTS = 100
+"""More than Spark's workers ever make of one range: who goes on after them counts from here."""
+
 FIRST_BACKOFF_SECONDS = 10.0
 MAX_TRIES = 6
 """Failed kinds are tried again after 10 s, 20 s, … 160 s; then the round fails, and its next try is a new one."""

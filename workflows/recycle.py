@@ -22,6 +22,8 @@ with workflow.unsafe.imports_passed_through():
         OpenOrder,
         Plan,
         Progress,
+        RangeOrder,
+        RangeReceipt,
         RecycleRequest,
         ReleaseOrder,
         RoundReport,
@@ -36,10 +38,16 @@ with workflow.unsafe.imports_passed_through():
         LEASE,
         MAX_LEASES_LOST,
         MAX_TRIES,
+        MOST_SPARK_ATTEMPTS,
         RANGES_AT_ONCE,
+        SPARK_WAIT,
         backoff,
     )
+    from workflows.spark import nobody_took, on_spark
     from workflows.words import words
+
+NO_SPARK = "no Spark worker polls: deleted by a control worker"
+SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: deleted by a control worker"
 
 
 @dataclass(frozen=True)
@@ -256,15 +264,40 @@ class RecycleInstance(Controls):
             async with turns:
                 order, began = ledger.next_range(opened, plan, kind), workflow.now()
                 try:
-                    receipt = await workflow.execute_activity_method(
-                        RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=f"{name}, range {order.number}"
-                    )
+                    receipt = await self._range(opened, kind, order)
                 except (ActivityError, asyncio.CancelledError):
                     ledger.cut_short(name, _since(began))
                     raise
             ledger.done(name, receipt, _since(began))
             self._say("RECYCLING")
             stop_if_cancelled()
+
+    async def _range(self, opened: Opened, kind: KindPlan, order: RangeOrder) -> RangeReceipt:
+        """Do one range on Spark, where the kind has many objects and a Spark worker takes it; else here."""
+        name, summary = kind.kind, f"{kind.kind}, range {order.number}"
+        heavy = opened.heavy_objects is not None and kind.objects > opened.heavy_objects
+        if heavy and not self._ledger.kinds[name].note:
+            queue = await workflow.execute_activity_method(
+                RecycleActivities.find_spark, **CATALOG_READ, summary="who polls for Spark"
+            )
+            try:
+                if queue:
+                    return await workflow.execute_activity_method(
+                        RecycleActivities.recycle_range,
+                        order,
+                        **(BATCH_DELETE | on_spark(queue)),
+                        summary=f"{summary}, on Spark",
+                    )
+                self._ledger.note(name, NO_SPARK)
+            except ActivityError as e:
+                if not nobody_took(e):
+                    raise
+                self._ledger.note(name, SPARK_BUSY.format(seconds=SPARK_WAIT.total_seconds()))
+                # Its workers may have begun with it; what they do late is refused, as an older attempt's.
+                order = order.model_copy(update={"attempts": MOST_SPARK_ATTEMPTS})
+        return await workflow.execute_activity_method(
+            RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=summary
+        )
 
     async def _release(self, why: str) -> None:
         """Give the lease back; the round goes on later."""

@@ -34,6 +34,8 @@ def show_report(r: RoundReport) -> None:
             typer.echo(f"{k.kind}: kept {counts(k.held)}")
         if k.error:
             typer.echo(f"{k.kind}: error: {k.error}")
+        if k.note:
+            typer.echo(f"{k.kind}: {k.note}")
     typer.echo(f"kept: {counts(r.held)}")
     for who in sorted(r.held):
         if keeper(who) is Keeper.APPROVAL:

@@ -50,13 +50,13 @@ class Database:
         self.t: Tables = build(self.dialect)
 
     @classmethod
-    def open(cls, url: str) -> "Database":
-        """Open the database at a SQLAlchemy URL.
+    def open(cls, url: str, connections: int | None = None) -> "Database":
+        """Open the database at a SQLAlchemy URL, over at most so many connections; None: up to 30.
 
         Raises:
             BadInput: the URL is neither SQLite nor PostgreSQL.
         """
-        return cls(_engine(url))
+        return cls(_engine(url, connections))
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -135,7 +135,7 @@ def first_line(error: Exception) -> str:
     return told.splitlines()[0] if told else type(error).__name__
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str, connections: int | None) -> Engine:
     try:
         parsed = make_url(url)
     except ArgumentError as e:
@@ -145,8 +145,8 @@ def _engine(url: str) -> Engine:
         return create_engine(
             parsed.set(drivername="postgresql+psycopg"),
             isolation_level="READ COMMITTED",
-            pool_size=10,
-            max_overflow=20,
+            pool_size=connections or 10,
+            max_overflow=0 if connections else 20,
             pool_pre_ping=True,
             connect_args={"options": _OPTIONS, "connect_timeout": 10},
         )

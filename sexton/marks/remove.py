@@ -4,7 +4,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, literal, or_, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import OperationalError
 
@@ -83,14 +97,23 @@ class Removals:
 
         Under the batch that tried them: a second look that was cut short is told by the one that finishes it.
         """
+        if refs:
+            file = self._db.t.mark_file
+            its = and_(file.c.instance == hand.instance, among(self._db, file, refs))
+            yield from self._outcomes(hand, its, (0, 0))
+
+    def outcomes_between(self, hand: Hand, after: int, to: int) -> Iterator[Sequence[AuditRow]]:
+        """Yield what became of the batch's files, by their numbers after one up to another."""
+        file = self._db.t.mark_file
+        yield from self._outcomes(hand, and_(file.c.batch == hand.batch, file.c.seq <= to), (hand.batch, after))
+
+    def _outcomes(self, hand: Hand, its: ColumnElement[bool], after: tuple[int, int]) -> Iterator[Sequence[AuditRow]]:
         db, file = self._db, self._db.t.mark_file
-        its = and_(file.c.instance == hand.instance, file.c.outcome.is_not(None))
         names = ("batch", "seq", "kind", "id", "vault", "key", "bytes", "outcome")
         told = [*(file.c[n] for n in names), func.coalesce(file.c.reason, "")]
-        after = (0, 0)
-        while refs:
+        while True:
             beyond = tuple_(file.c.batch, file.c.seq) > tuple_(*(literal(n, BigInteger()) for n in after))
-            wanted = select(*told).where(its, beyond, among(db, file, refs))
+            wanted = select(*told).where(its, file.c.outcome.is_not(None), beyond)
             with db.read() as c:
                 at = db.now(c)
                 rows = c.execute(wanted.order_by(file.c.batch, file.c.seq).limit(AUDITED_AT_ONCE)).all()

@@ -65,8 +65,11 @@ class Files:
             undone = or_(file.c.outcome.is_(None), file.c.outcome == Outcome.FAILED)
             c.execute(delete(file).where(file.c.instance == hand.instance, undone, among(db, file, refs)))
 
-    def pages(self, hand: Hand, after: int = 0) -> Sequence[Page]:
-        """Return the next undone files of *claimed* marks of the batch, a few pages of at most 1,000 keys each."""
+    def pages(self, hand: Hand, after: int, to: int) -> Sequence[Page]:
+        """Return the next undone files of *claimed* marks of the batch, by their numbers after one up to another.
+
+        A few pages of at most 1,000 keys each.
+        """
         file, mark = self._db.t.mark_file, self._db.t.mark
         claimed = and_(
             mark.c.instance == file.c.instance,
@@ -80,7 +83,7 @@ class Files:
             rows = c.execute(
                 select(file.c.vault, file.c.seq, file.c.key, file.c.etag)
                 .join(mark, claimed)
-                .where(file.c.batch == hand.batch, file.c.seq > after, file.c.outcome.is_(None))
+                .where(file.c.batch == hand.batch, file.c.seq > after, file.c.seq <= to, file.c.outcome.is_(None))
                 .order_by(file.c.seq)
                 .limit(READ_PAGES * PAGE_KEYS)
             ).all()

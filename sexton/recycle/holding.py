@@ -54,6 +54,11 @@ class Holding:
         """Return the vaults that are left alone during this range, and why."""
         return self._faults.copy()
 
+    @property
+    def shut(self) -> dict[str, str]:
+        """Return the vaults that the whole round leaves alone, and why."""
+        return dict(self._shut)
+
     def fault(self, vault: str, reason: str) -> None:
         """Leave a vault alone. May be called from any thread."""
         self._faults[vault] = reason
@@ -74,6 +79,12 @@ class Holding:
                 self._leases.renew(self._lease)
                 self._vaults = self._gate.check(self._lease.instance)
                 self._proved = before
+
+    def prove_anew(self) -> None:
+        """Renew now, whenever it was proved last: somebody else was refused."""
+        with self._lock:
+            self._proved = float("-inf")
+        self.prove()
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and go on proving; for the activity's own thread."""

@@ -86,6 +86,10 @@ class Ledger:
         """Enter what went wrong with a kind; empty where it is tried again."""
         self._note(kind, error=said)
 
+    def note(self, kind: str, said: str) -> None:
+        """Enter what somebody should know of a kind."""
+        self._note(kind, note=said)
+
     def waits_for(self, plan: Plan, kind: str) -> list[str]:
         """Return the kinds that must go before one and are not through; enter that it waits for them."""
         before = plan.policy.after.get(kind, ())
@@ -116,6 +120,7 @@ class Ledger:
             f"- {k.kind}: {k.scanned:,} of {k.due:,} marks looked at, {k.objects:,} objects gone"
             + (f", kept {', '.join(f'{n:,} by {who}' for who, n in sorted(k.held.items()))}" if k.held else "")
             + (f", error: {k.error}" if k.error else "")
+            + (f" ({k.note})" if k.note else "")
             for k in self.kinds.values()
         ]
 

@@ -98,6 +98,8 @@ class Opened(Message):
     """Kind → the latest ``ages_from`` that is due by a retention somebody has agreed to; for the owner."""
     shut: dict[str, str] = Field(default_factory=dict)
     """Vaults whose markers do not name the round, and why; they are left alone."""
+    heavy_objects: int | None = None
+    """A kind of more objects than this is deleted on Spark; None: none is."""
 
 
 class Cursor(Message):
@@ -125,6 +127,7 @@ class KindProgress(Message):
     finished: bool = False
     elapsed_ms: int = 0
     error: str = ""
+    note: str = ""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -212,6 +215,17 @@ class RangeOrder(Message):
     upload_grace_seconds: int
     allowance: int | None = None
     shut: dict[str, str] = Field(default_factory=dict)
+    attempts: int = 0
+    """At most so many attempts another queue's workers made: ours are newer."""
+
+
+class RangeProgress(Message):
+    """How far a range is, for whoever looks at its heartbeat: marks claimed, files stored, and the file up to which all
+    were tried and settled. An attempt that takes over needs none of it: it is in the rows, page by page."""
+
+    claimed: int
+    files: int
+    tried: int
 
 
 class RangeReceipt(Message):
@@ -300,6 +314,8 @@ class KindReport(Message):
     elapsed_ms: int = 0
     held: dict[str, int] = Field(default_factory=dict)
     error: str = ""
+    note: str = ""
+    """What somebody should know who looks, e.g. that no Spark worker took it."""
 
 
 class RoundReport(Counts):

@@ -143,8 +143,11 @@ class Marks(Protocol):
         """Say of claimed marks that not all of their files can be named."""
         ...
 
-    def pages(self, hand: Hand, after: int = 0) -> Sequence[Page]:
-        """Return the next undone files of claimed marks of the batch, a few pages of at most 1,000 keys each."""
+    def pages(self, hand: Hand, after: int, to: int) -> Sequence[Page]:
+        """Return the next undone files of claimed marks of the batch, by their numbers after one up to another.
+
+        A few pages of at most 1,000 keys each.
+        """
         ...
 
     def record(self, hand: Hand, page: Page, results: Sequence[KeyResult]) -> None:
@@ -157,6 +160,10 @@ class Marks(Protocol):
 
     def outcomes(self, hand: Hand, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
         """Yield what became of the files of marks in this batch, some thousands at a time, for the audit."""
+        ...
+
+    def outcomes_between(self, hand: Hand, after: int, to: int) -> Iterator[Sequence[AuditRow]]:
+        """Yield what became of the batch's files, by their numbers after one up to another."""
         ...
 
     def standings(self, hand: Hand, refs: Sequence[Ref]) -> Sequence[Standings]:

@@ -130,7 +130,9 @@ def _kinds(db: Database, c: Connection, order: CloseOrder, tallies: Sequence[Tal
                 deleted=sum(t.deleted for t in its),
                 hidden=sum(t.hidden for t in its),
                 bytes=sum(t.bytes_freed + t.bytes_estimated for t in its),
-                **ran[kind].model_dump(include={"scanned", "elapsed_ms", "held", "error"}) if kind in ran else {},
+                **ran[kind].model_dump(include={"scanned", "elapsed_ms", "held", "error", "note"})
+                if kind in ran
+                else {},
             )
         )
     return tuple(found)

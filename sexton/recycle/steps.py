@@ -23,10 +23,19 @@ from sexton.owner.port import Owner, OwnerSilent
 from sexton.recycle.concluding import Concluder
 from sexton.recycle.holding import BUSY_SECONDS, PROOF_SECONDS, Holding
 from sexton.recycle.keepers import LIVE, OWNER_BUSY, PROTECTED, keeper
-from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT, AdoptOrder, Cursor, Opened, RangeOrder, RangeReceipt
+from sexton.recycle.model import (
+    HELD_BY_OWNER,
+    HELD_BY_VAULT,
+    AdoptOrder,
+    Cursor,
+    Opened,
+    RangeOrder,
+    RangeProgress,
+    RangeReceipt,
+)
 from sexton.recycle.port import Marks
 from sexton.recycle.resolving import Chunk, Resolver
-from sexton.recycle.sweep import Sweep, Sweeper
+from sexton.recycle.sweeps import Sweep, Sweeps
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 ANNOUNCE_SECONDS = 20.0
@@ -50,9 +59,10 @@ Pulse = Callable[[], None]
 
 
 class _Lap(NamedTuple):
-    """Marks that were claimed together; ``last``: the number of the last of their files."""
+    """Marks that were claimed together; their files have numbers after ``before``, up to ``last``."""
 
     refs: Sequence[Ref]
+    before: int
     last: int
 
 
@@ -70,11 +80,6 @@ class _Go:
     last: int = 0
     finished: bool = False
 
-    @property
-    def ended(self) -> bool:
-        """Tell whether nothing more is to be claimed in this range."""
-        return self.finished or self.objects >= RANGE_OBJECTS
-
 
 class Recycler:
     """What one worker does for ranges. Safe for several ranges at once."""
@@ -86,11 +91,27 @@ class Recycler:
         gate: Gate,
         vaults: Vaults,
         owner: Owner,
-        sweeper: Sweeper,
+        sweeps: Sweeps,
         audit: Audit,
         listings: int = LISTINGS_AT_ONCE,
+        *,
+        lap_files: int = LAP_FILES,
+        range_objects: int = RANGE_OBJECTS,
     ) -> None:
-        """``listings``: prefixes listed at the same time (``recycle_pool_parallelism``)."""
+        """Nothing runs yet.
+
+        Args:
+            marks: the life of marks.
+            leases: who works on an instance.
+            gate: what operators say.
+            vaults: where files are.
+            owner: whom to ask about marks.
+            sweeps: where files are deleted.
+            audit: where it is told.
+            listings: prefixes listed at the same time (``recycle_pool_parallelism``).
+            lap_files: files claimed before their pages are settled together.
+            range_objects: objects, or marks looked at, after which a range ends.
+        """
         self._resolver = Resolver(marks, vaults, owner, listings)
         self._concluder = Concluder(marks, owner, audit)
         self._audit = audit
@@ -99,7 +120,8 @@ class Recycler:
         self._gate = gate
         self._vaults = vaults
         self._owner = owner
-        self._sweeper = sweeper
+        self._sweeps = sweeps
+        self._lap_files, self._range_objects = lap_files, range_objects
 
     def announce(self, opened: Opened, pulse: Pulse) -> dict[str, str]:
         """Write the round into the markers of its vaults, so that an older copy of the database is found out.
@@ -137,32 +159,37 @@ class Recycler:
             else:
                 return ""
 
-    def recycle(self, order: RangeOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
-        """Claim, delete and remove one range of due marks.
+    def recycle(
+        self, order: RangeOrder, attempt: int, pulse: Pulse, say: Callable[[RangeProgress], None] = lambda _: None
+    ) -> RangeReceipt:
+        """Claim, delete and remove one range of due marks; ``say`` hears how far it is.
 
         Raises:
             LeaseLost: stop; a newer holder goes on.
             Halted: stop; an operator's stop, a list or a window keeps the instance.
             NotEnabled: the instance was set to observe.
         """
-        hand, receipt = self._marks.open_batch(order, attempt)
+        hand, receipt = self._marks.open_batch(order, order.attempts + attempt)
         if receipt is not None:
             return receipt
         holding = Holding(self._leases, self._gate, order.lease, pulse, order.shut)
         held = self._finish(hand, holding, order.upload_grace_seconds)
         claimed = self._marks.claimed_in(hand)
         go = _Go(scanned=claimed, claimed=claimed, cursor=order.after, held=held)
-        with self._sweeper.begin(hand, holding) as sweep:
+        with self._sweeps.begin(hand, holding) as sweep:
             # What is claimed is deleted meanwhile, so that the store is busy while records are read and written.
             open_: deque[_Lap] = deque()
-            while open_ or not go.ended:
-                if not go.ended and len(open_) < LAPS_AT_ONCE:
+            while open_ or not self._ended(go):
+                if not self._ended(go) and len(open_) < LAPS_AT_ONCE:
                     open_.append(self._fill(hand, holding, order, go, sweep))
                     if not sweep.tried(open_[0].last):
                         continue
                 lap = open_.popleft()
+                say(RangeProgress(claimed=go.claimed, files=go.last, tried=lap.before))
                 sweep.wait_for(lap.last)
-                go.held += self._concluder.conclude(hand, holding, lap.refs, order.upload_grace_seconds)
+                audited, grace = sweep.audited(lap.before, lap.last), order.upload_grace_seconds
+                go.held += self._concluder.conclude(hand, holding, lap.refs, grace, told=audited)
+                say(RangeProgress(claimed=go.claimed, files=go.last, tried=lap.last))
             sweep.finish()
         done = self._marks.done(hand, order.kind)
         told = RangeReceipt(
@@ -179,11 +206,15 @@ class Recycler:
         self._marks.close_batch(hand, told)
         return told
 
+    def _ended(self, go: _Go) -> bool:
+        """Tell whether nothing more is to be claimed in this range."""
+        return go.finished or go.objects >= self._range_objects
+
     def _fill(self, hand: Hand, holding: Holding, order: RangeOrder, go: _Go, sweep: Sweep) -> _Lap:
         """Resolve and claim what is due next, a lap's worth; the sweep hears of each chunk of it."""
-        lap = _Lap([], go.last)
+        lap = _Lap([], go.last, go.last)
         files = looked = 0
-        while max(files, looked) < LAP_FILES:
+        while max(files, looked) < self._lap_files:
             holding.prove()
             room = min(CHUNK_MARKS, order.limit - go.claimed)
             due = self._marks.due(hand.instance, order.kind, order.cutoff, go.cursor, room) if room > 0 else ()
@@ -201,7 +232,7 @@ class Recycler:
             go.claimed += len(taken)
             go.held += chunk.held
             go.protected_bytes += chunk.protected_bytes
-            lap = _Lap([*lap.refs, *taken], chunk.last)
+            lap = _Lap([*lap.refs, *taken], lap.before, chunk.last)
             files += chunk.files
             looked += chunk.seen
         go.objects += max(files, looked)
@@ -326,14 +357,22 @@ class Recycler:
 
     def _delete(self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[str]:
         """Delete the files of claimed marks and settle what became of them; return who keeps what was not settled."""
-        self._sweeper.sweep(hand, holding)
-        return self._concluder.conclude(hand, holding, refs, upload_grace_seconds)
+        told = self._sweep(hand, holding)
+        return self._concluder.conclude(hand, holding, refs, upload_grace_seconds, told=told)
 
     def _finish(self, hand: Hand, holding: Holding, upload_grace_seconds: int) -> Counter[str]:
         """Delete and settle whatever the batch has claimed; return who keeps what was not settled."""
-        self._sweeper.sweep(hand, holding)
+        told = self._sweep(hand, holding)
         after, kept = FIRST, Counter[str]()
         while refs := self._marks.claimed_refs(hand, after, CHUNK_MARKS):
-            kept += self._concluder.conclude(hand, holding, refs, upload_grace_seconds)
+            kept += self._concluder.conclude(hand, holding, refs, upload_grace_seconds, told=told)
             after = refs[-1]
         return kept
+
+    def _sweep(self, hand: Hand, holding: Holding) -> bool:
+        """Try every undone file of claimed marks of the batch; return whether the audit was told meanwhile."""
+        last = self._marks.last_file(hand)
+        with self._sweeps.begin(hand, holding) as sweep:
+            sweep.claimed(last)
+            sweep.finish()
+            return sweep.audited(0, last)

@@ -21,7 +21,7 @@ from sexton.pace.policy import THROTTLED, Patience
 from sexton.pace.port import Pacer, Unpaced
 from sexton.recycle.holding import LOOK_SECONDS, Holding
 from sexton.recycle.port import Marks
-from sexton.storage.model import KeyResult, Outcome
+from sexton.storage.model import PAGE_KEYS, KeyResult, Outcome
 from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
 log = logging.getLogger(__name__)
@@ -33,33 +33,42 @@ class Sweeper:
     """Deletes with a pool of threads shared by all ranges of the process, at the pace the stores take."""
 
     def __init__(
-        self, marks: Marks, vaults: Vaults, threads: int, pacer: Pacer | None = None, *, beside: bool = True
+        self,
+        marks: Marks,
+        vaults: Vaults,
+        threads: int,
+        pacer: Pacer | None = None,
+        *,
+        beside: bool = True,
+        most_keys: int = PAGE_KEYS,
     ) -> None:
-        """``threads``: requests at once. ``beside``: sweeps have threads of their own; else ``wait_for`` runs them."""
+        """Nothing runs yet.
+
+        Args:
+            marks: where files and outcomes are.
+            vaults: where they are deleted.
+            threads: requests at once.
+            pacer: says when a request may be sent; by default only what a store refuses waits.
+            beside: sweeps have threads of their own; else ``wait_for`` runs them.
+            most_keys: in one request, whatever the pacer allows.
+        """
         self.marks = marks
         self.beside = beside
         self.threads = threads
         self.pacer = pacer or Unpaced()
+        self.most_keys = most_keys
         self._vaults = vaults
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="delete")
         self.in_flight: Counter[tuple[str, str]] = Counter()
         """Pages being deleted now, by (instance, vault); for the metrics of this process."""
         self._lock = threading.Lock()
 
-    def begin(self, hand: Hand, holding: Holding) -> "Sweep":
-        """Return a sweep through the batch, to be used as a context: it runs beside it until it is told all."""
-        return Sweep(self, hand, holding)
+    def begin(self, hand: Hand, holding: Holding, after: int = 0) -> "Sweep":
+        """Return a sweep through the batch, to be used as a context: it runs beside it until it is told all.
 
-    def sweep(self, hand: Hand, holding: Holding) -> None:
-        """Try every undone file of claimed marks of the batch; outcomes are stored per page.
-
-        A vault that cannot be proved is left alone (its files stay undone, which is no failure). What the store
-        throttles, or does not answer, is tried again after growing waits; a vault that takes nothing for long is left
-        alone too.
+        ``after``: the number of a file; only those beyond it are tried.
         """
-        with self.begin(hand, holding) as sweep:
-            sweep.claimed(self.marks.last_file(hand))
-            sweep.finish()
+        return Sweep(self, hand, holding, after)
 
     def submit(self, hand: Hand, holding: Holding, piece: Piece) -> Future[Sequence[KeyResult]]:
         """Delete the piece in the pool; the pacer has said that it may be sent."""
@@ -103,20 +112,22 @@ class Sweeper:
 
 
 class Sweep:
-    """One go through the undone files of a batch, while more of them are claimed.
+    """One go through the undone files of a batch, while more of them are claimed. Implements ``recycle.sweeps.Sweep``.
 
-    What raises there (a lost lease, a halt, a database that does not answer) raises here as well, at the next call.
+    Outcomes are stored per page. A vault that cannot be proved is left alone (its files stay undone, which is no
+    failure). What the store throttles, or does not answer, is tried again after growing waits; a vault that takes
+    nothing for long is left alone too.
     """
 
-    def __init__(self, sweeper: Sweeper, hand: Hand, holding: Holding) -> None:
+    def __init__(self, sweeper: Sweeper, hand: Hand, holding: Holding, after: int = 0) -> None:
         self._sweeper, self._hand, self._holding = sweeper, hand, holding
         self._waiting: deque[Piece] = deque()
         self._flying: dict[Future[Sequence[KeyResult]], tuple[Piece, float]] = {}
         self._patience: dict[str, Patience] = {}
         self._took_at: dict[str, float] = {}
         self._faulty = {vault for vault, reason in holding.faults.items() if reason == THROTTLED}
-        self._read_to = 0
-        self._claimed_to, self._tried_to, self._all, self._stop = 0, 0, False, False
+        self._read_to = self._claimed_to = self._tried_to = after
+        self._all, self._stop = False, False
         self._work, self._news = threading.Event(), threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sweep")
         self._running: Future[None] = Future()
@@ -134,13 +145,11 @@ class Sweep:
         self._end()
 
     def claimed(self, to: int) -> None:
-        """Say that all files of the batch up to this one are claimed now, or never will be."""
         self._check()
         self._claimed_to = to
         self._work.set()
 
     def wait_for(self, to: int) -> None:
-        """Wait until every file up to this one was tried, or is left alone."""
         while not self.tried(to) or (self._flying and not self._sweeper.beside):
             if self._sweeper.beside:
                 self._news.wait(LOOK_SECONDS)
@@ -150,12 +159,13 @@ class Sweep:
             self._holding.prove()
 
     def tried(self, to: int) -> bool:
-        """Tell whether every file up to this one was tried, or is left alone."""
         self._check()
         return self._tried_to >= to
 
+    def audited(self, _after: int, _to: int) -> bool:
+        return False
+
     def finish(self) -> None:
-        """Wait until all that was claimed is tried; nothing more will be."""
         self.wait_for(self._claimed_to)
         self._all = True
         self._work.set()
@@ -205,7 +215,7 @@ class Sweep:
 
     def _read(self) -> None:
         to = self._claimed_to
-        pages = self._sweeper.marks.pages(self._hand, self._read_to)
+        pages = self._sweeper.marks.pages(self._hand, self._read_to, to)
         self._read_to = max((page.seqs[-1] for page in pages), default=to)
         for page in pages:
             if page.vault in self._faulty:
@@ -228,7 +238,7 @@ class Sweep:
             while piece.page.keys and vault not in self._faulty and len(self._flying) < threads:
                 if piece.places[0] in busy:  # looked at first, as it costs next to nothing
                     break
-                keys = pacer.page_keys(piece.places[0])
+                keys = min(pacer.page_keys(piece.places[0]), self._sweeper.most_keys)
                 charge = Counter(piece.places[:keys])
                 if not busy.isdisjoint(charge):
                     break

@@ -21,11 +21,11 @@ class Where(Message):
     database_url: str
     endpoint_url: str = ""
 
-    def database(self) -> Database:
+    def database(self, connections: int | None = None) -> Database:
         """Open the database, with the password of this executor's own environment where it has one."""
         own = os.environ.get(DATABASE, "")
         same = own and without_password(own) == self.database_url
-        return Database.open(own if same else self.database_url)
+        return Database.open(own if same else self.database_url, connections)
 
     def vaults(self, specs: Sequence[VaultSpec]) -> ProvenVaults:
         """Return these vaults, each proved by its marker; whoever sent us compared their rounds with the database."""

@@ -8,11 +8,11 @@ import re
 import threading
 import uuid
 import zipfile
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
@@ -61,15 +61,15 @@ class Sessions:
                 self._open[name] = self._join(name)
             return self._open[name]
 
-    def done(self, name: str) -> None:
+    def done(self, name: str, *, ended: bool = False) -> None:
         """Leave the session of a piece of work; the server ends it when nobody came back for a while.
 
-        Not at once: one that was ended cannot be joined again, and the work may be tried again.
+        Not at once, unless the work has ended: one that was ended cannot be joined again, and work may be tried again.
         """
         with self._lock:
             session = self._open.pop(name, None)
         if session is not None:
-            session.release_session_on_close = False
+            session.release_session_on_close = ended
             session.stop()
 
     @property
@@ -113,31 +113,36 @@ def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[
         SparkFailed: a job failed.
     """
 
-    def tagged() -> T:
-        session.addTag(tag)
-        try:
-            return work()
-        finally:
-            session.removeTag(tag)
-
     with ThreadPoolExecutor(1, thread_name_prefix="spark") as thread:
-        job = thread.submit(tagged)
+        job = thread.submit(tagged, session, tag, work)
         try:
             while not job.done():
                 beat()
                 with suppress(TimeoutError):
                     job.exception(LOOK_SECONDS)
         except BaseException:
-            while not job.done():
-                with suppress(PySparkException):
-                    session.interruptTag(tag)
-                with suppress(TimeoutError):
-                    job.exception(LOOK_SECONDS)
+            interrupt(session, tag, [job])
             raise
-        try:
-            return job.result()
-        except PySparkException as e:
-            raise SparkFailed(f"Spark: {first_words(e)}") from e
+        return job.result()
+
+
+def tagged(session: SparkSession, tag: str, work: Callable[[], T]) -> T:
+    """Do the work in this thread, its jobs tagged; raises ``SparkFailed`` where one failed."""
+    session.addTag(tag)
+    try:
+        return work()
+    except PySparkException as e:
+        raise SparkFailed(f"Spark: {first_words(e)}") from e
+    finally:
+        session.removeTag(tag)
+
+
+def interrupt(session: SparkSession, tag: str, jobs: Collection[Future[Any]]) -> None:
+    """Interrupt the jobs of a tag until all of these have ended."""
+    while wait(jobs, timeout=0).not_done:
+        with suppress(PySparkException):
+            session.interruptTag(tag)
+        wait(jobs, timeout=LOOK_SECONDS)
 
 
 def first_words(error: Exception) -> str:

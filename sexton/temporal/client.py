@@ -57,6 +57,11 @@ async def pollers(client: Client, settings: Settings, *, spark: bool = False) ->
         raise SextonError(f"Temporal does not say who polls: {e.message}") from e
 
 
+async def spark_queue(client: Client, settings: Settings) -> str:
+    """Return where this deployment's Spark workers poll; empty where none polled lately."""
+    return ids.spark_queue(settings.require_deployment()) if await pollers(client, settings, spark=True) else ""
+
+
 async def _pollers(client: Client, settings: Settings, *, spark: bool) -> int:
     deployment, kinds = settings.require_deployment(), TaskQueueType
     queue = ids.spark_queue(deployment) if spark else ids.control_queue(deployment)

@@ -107,10 +107,12 @@ PORTS = (*VALUES, "sexton.*.port")
 ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "pure": (PURE, ("pydantic", *PORTS)),
     "steps": (
-        tuple(f"sexton/recycle/{name}.py" for name in ("steps", "resolving", "sweep", "concluding", "holding")),
+        tuple(
+            f"sexton/recycle/{name}.py" for name in ("steps", "resolving", "sweep", "sweeps", "concluding", "holding")
+        ),
         (
             "sexton.crashpoints",
-            *(f"sexton.*.{name}" for name in ("resolving", "sweep", "concluding", "holding")),
+            *(f"sexton.*.{name}" for name in ("resolving", "sweep", "sweeps", "concluding", "holding")),
             *PORTS,
         ),
     ),

@@ -1,0 +1,141 @@
+"""Deleting on Spark, seen from the process that claims and settles: jobs over the stored files of a batch.
+
+Implements ``recycle.sweeps.Sweeps``. No key comes here: jobs are told numbers of files, and tell what became of parts.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import pairwise
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from pyspark.sql.connect.session import SparkSession
+
+from sexton.lease.port import LeaseLost
+from sexton.marks.model import Hand
+from sexton.recycle.holding import LOOK_SECONDS, Holding
+from sexton.spark.deletion import DeleteOrder, Deletion, PartTold, Work
+from sexton.spark.places import check_reachable
+from sexton.spark.session import Sessions, SparkFailed, interrupt, tagged
+from sexton.storage.model import PAGE_KEYS
+
+JOB_FILES = 12_500
+"""Files after which a job is sent: some seconds of work for a few tasks."""
+LAP_FILES = 2 * JOB_FILES
+RANGE_OBJECTS = 250_000
+JOBS_AT_ONCE = 2
+"""Jobs of one batch under way: where the first has fewer tasks left than there are cores, the next one fills them."""
+
+
+class SparkSweeper:
+    """Begins sweeps that run on executors."""
+
+    def __init__(self, sessions: Sessions, work: Work, connections: int) -> None:
+        """``connections``: to the database, of all executors of one sweep together; a task has one."""
+        check_reachable(work.where.database_url, local=sessions.local)
+        self.sessions, self.work = sessions, work
+        self.tasks = max(1, connections // JOBS_AT_ONCE)
+
+    def begin(self, hand: Hand, holding: Holding) -> "SparkSweep":
+        return SparkSweep(self, hand, holding)
+
+
+class _Job(NamedTuple):
+    """A job over the files after one number, up to another."""
+
+    after: int
+    to: int
+    told: Future[list[PartTold]]
+
+
+class SparkSweep:
+    """One go through the undone files of a batch. Implements ``recycle.sweeps.Sweep``."""
+
+    def __init__(self, sweeper: SparkSweeper, hand: Hand, holding: Holding) -> None:
+        self._sweeper, self._hand, self._holding = sweeper, hand, holding
+        self._name = f"recycle/{hand.lease.owner}/{hand.batch}"
+        self._tag = f"recycle-{hand.batch}-{hand.lease.epoch}-{hand.opens}"
+        self._session: SparkSession | None = None
+        self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="spark")
+        self._jobs: deque[_Job] = deque()
+        self._claimed_to = self._sent_to = self._tried_to = 0
+        self._unaudited: list[tuple[int, int]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, e: BaseException | None, _t: TracebackType | None) -> None:
+        """Interrupt what is under way until it is gone: no lease is given back before."""
+        left = [job.told for job in self._jobs if not job.told.cancel()]
+        if self._session is not None:
+            interrupt(self._session, self._tag, left)
+            self._sweeper.sessions.done(self._name, ended=e is None)
+        self._pool.shutdown()
+
+    def claimed(self, to: int) -> None:
+        self._hear()
+        self._claimed_to = to
+        if to - self._sent_to >= JOB_FILES:
+            self._send(to)
+
+    def wait_for(self, to: int) -> None:
+        if to > self._sent_to:
+            self._send(self._claimed_to)
+        while not self.tried(to):
+            self._holding.prove()
+            wait([job.told for job in self._jobs], LOOK_SECONDS, FIRST_COMPLETED)
+
+    def tried(self, to: int) -> bool:
+        self._hear()
+        return self._tried_to >= to
+
+    def audited(self, after: int, to: int) -> bool:
+        return not any(first < to and last > after for first, last in self._unaudited)
+
+    def finish(self) -> None:
+        self.wait_for(self._claimed_to)
+
+    def _send(self, to: int) -> None:
+        """Send a job over what is claimed and was not sent yet."""
+        if self._session is None:
+            self._session = self._sweeper.sessions.of(self._name)
+        order = DeleteOrder(
+            work=self._sweeper.work,
+            hand=self._hand,
+            parts=tuple(_parts(self._sent_to, to, self._sweeper.tasks)),
+            shut=self._holding.shut,
+            faults=self._holding.faults,
+        )
+        self._jobs.append(_Job(self._sent_to, to, self._pool.submit(_run, self._session, self._tag, order)))
+        self._sent_to = to
+
+    def _hear(self) -> None:
+        """Take in the jobs that have ended, in the order of their files."""
+        while self._jobs and self._jobs[0].told.done():
+            job = self._jobs[0]
+            for part in job.told.result():
+                for vault, reason in part.faults.items():
+                    self._holding.fault(vault, reason)
+                if part.stopped:
+                    self._holding.prove_anew()  # says it in its own words, where it still is so
+                    raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)
+                if not part.audited:
+                    self._unaudited.append((job.after, job.to))
+            self._jobs.popleft()
+            self._tried_to = job.to
+
+
+def _parts(after: int, to: int, tasks: int) -> Iterator[tuple[int, int]]:
+    """Yield so many parts of about the same size, fewer where a part would be less than a page."""
+    files = to - after
+    number = max(1, min(tasks, -(-files // PAGE_KEYS)))
+    yield from pairwise(after + files * n // number for n in range(number + 1))
+
+
+def _run(session: SparkSession, tag: str, order: DeleteOrder) -> list[PartTold]:
+    """Run one job and return what its parts tell."""
+    parts = session.range(0, len(order.parts), 1, len(order.parts))
+    told = parts.mapInArrow(Deletion(order), "told string")
+    rows = tagged(session, tag, told.collect)
+    return [PartTold.model_validate_json(row.told) for row in rows]

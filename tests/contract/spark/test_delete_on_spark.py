@@ -1,0 +1,71 @@
+"""Deleting on Spark does what deleting in one process does, and goes on where it was cut off."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sexton.audit.places import Places
+from sexton.audit.store import AuditReader
+from sexton.audit.writer import ParquetAudit
+from sexton.contract import NewMark
+from sexton.recycle.steps import Recycler
+from sexton.spark.deletion import Work
+from sexton.spark.places import Where, without_password
+from sexton.spark.session import Sessions
+from sexton.spark.sweep import SparkSweeper
+from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
+
+Deleting = Callable[[Rig], Recycler]
+AUDIT = "file://{}/audit"
+
+
+@pytest.fixture
+def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
+    """Let a rig delete on Spark, its audit told where the executors tell theirs."""
+
+    def made(rig: Rig) -> Recycler:
+        rig.kept_in = {"deployment": DEPLOYMENT, "endpoint_url": rig.endpoint_url, "audit_url": ""}
+        rig.audit = ParquetAudit(Places(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
+        where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
+        rig.recycler = Recycler(
+            rig.marks,
+            rig.leases,
+            rig.controls,
+            rig.vaults,
+            rig.owner,
+            SparkSweeper(sessions, Work(where=where, requests=4), 8),
+            rig.audit,
+        )
+        return rig.recycler
+
+    return made
+
+
+@pytest.mark.timeout(300)
+def test_a_round_on_spark_deletes_what_is_due_and_nothing_else(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
+    rig.instance()
+    root, other = rig.local(tmp_path / "disk"), rig.local(tmp_path / "other", "other")
+    due = [f"data/t{n % 7}/r{n}_0.dat" for n in range(60)]
+    for key in (*due, "data/t1/live_0.dat", "data/p/a.dat", "data/p/in/b.dat"):
+        put(root, key)
+    put(other, "data/o_0.dat")
+    rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(key,)) for n, key in enumerate(due)))
+    rig.mark(
+        "dropped",
+        NewMark(id="p", vault="disk", prefix="data/p/"),
+        NewMark(id="o", vault="other", keys=("data/o_0.dat",)),
+    )
+    rig.mark("dropped", NewMark(id="gone", vault="disk", keys=("data/none_0.dat",)))
+    rig.later(RETENTION["dropped"] + 1)
+    deleting(rig)
+    report = rig.round()
+
+    assert (report.claimed, report.removed, report.deleted, report.absent, report.failed) == (63, 62, 63, 1, 0)
+    assert set(listing(root)) == {"data/t1/live_0.dat"}
+    assert not listing(other)
+    told = list(AuditReader(rig.db, Places(rig.vaults, rig.registry.vaults, **rig.kept_in)).rows(report.round))
+    assert {r.key: r.outcome for r in told} == {
+        **dict.fromkeys((*due, "data/p/a.dat", "data/p/in/b.dat", "data/o_0.dat"), "deleted"),
+        "data/none_0.dat": "absent",
+    }
