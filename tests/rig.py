@@ -48,6 +48,7 @@ from sexton.recycle.policy import policy, waves
 from sexton.recycle.steps import Recycler
 from sexton.recycle.store import RoundStore
 from sexton.recycle.sweep import Sweeper
+from sexton.recycle.sweeps import Sweeps
 from sexton.registry.add import add_vault
 from sexton.registry.store import Registry
 from sexton.storage.model import VaultSpec
@@ -111,8 +112,9 @@ class Rig:
         self.checker = checker(self.db, self.runs, self.live_side, self.vaults, check_model.Terms(grace_seconds=DAY))
         self.direct = Direct(self.vaults, self.live_side, self.runs)
 
-    def recycler_of(self, owner: Owner) -> Recycler:
-        return Recycler(self.marks, self.leases, self.controls, self.vaults, owner, self.sweeper, self.audit)
+    def recycler_of(self, owner: Owner, sweeps: Sweeps | None = None) -> Recycler:
+        sweeps = sweeps or self.sweeper
+        return Recycler(self.marks, self.leases, self.controls, self.vaults, owner, sweeps, self.audit)
 
     def copy(self, file: Path) -> "Rig":
         """Return a rig of a copy of the SQLite database as it is now: restored from a backup, or cloned."""

@@ -1,23 +1,32 @@
 """A cluster on one machine: master, two workers, a Connect server. Code comes with the session."""
 
 import os
+import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from sexton.spark.compare import OnSpark
+from sexton.spark.deletion import Work
 from sexton.spark.places import Where, without_password
 from sexton.spark.session import Sessions
+from sexton.spark.sweep import SparkSweeper
 from tests.contract.check.conftest import Owned, names, table
+from tests.fault.live.store import PAGE, Bucket
+from tests.fault.live.store import deletes as pages
 from tests.rig import DAY, DEPLOYMENT
+from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.servers.spark import Cluster
 
 CONNECTIONS = 2
+PAGES = 8
 
 
 @pytest.fixture
@@ -43,8 +52,42 @@ def shop(postgres_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned
     made.db.close()
 
 
+def executors() -> list[int]:
+    """Return the processes of executors that run on this machine and are ours to kill."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if b"CoarseGrainedExecutorBackend" in process.read_bytes():
+                found.append(int(process.parent.name))
+    return found
+
+
+@contextmanager
+def watched(shop: Owned) -> Iterator[list[int]]:
+    """Watch the connections of others than us to the database; the most there were at a time is the first number."""
+    most, over = [0], threading.Event()
+    count = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sexton' AND datname = current_database()"
+    )
+
+    def watch() -> None:
+        while not over.is_set():
+            with shop.db.read() as c:
+                ours = shop.db.engine.pool.checkedin() + shop.db.engine.pool.checkedout()  # type: ignore[attr-defined]
+                most[0] = max(most[0], int(c.execute(count).scalar_one()) - ours)
+            time.sleep(0.02)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watching.join()
+
+
 @pytest.mark.timeout(300)
-def test_a_cluster_checks_with_code_that_came_with_the_session(
+def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
     cluster: Cluster, shop: Owned, s3_server: RunningS3, bucket: str, tmp_path: Path
 ) -> None:
     client = s3_server.client()
@@ -55,20 +98,6 @@ def test_a_cluster_checks_with_code_that_came_with_the_session(
     shop.later(3 * DAY)
     where = Where(deployment=DEPLOYMENT, database_url=without_password(shop.url), endpoint_url=s3_server.endpoint_url)
     running = Sessions(cluster.remote, {}, tmp_path / "home")
-    most, over = [0], threading.Event()
-
-    def watch() -> None:
-        count = text(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sexton' AND datname = current_database()"
-        )
-        while not over.is_set():
-            with shop.db.read() as c:
-                ours = shop.db.engine.pool.checkedin() + shop.db.engine.pool.checkedout()  # type: ignore[attr-defined]
-                most[0] = max(most[0], int(c.execute(count).scalar_one()) - ours)
-            time.sleep(0.02)
-
-    watching = threading.Thread(target=watch)
-    watching.start()
     try:
         how = OnSpark(
             running,
@@ -79,13 +108,46 @@ def test_a_cluster_checks_with_code_that_came_with_the_session(
             scratch=str(tmp_path / "scratch"),
             connections=CONNECTIONS,
         )
-        report = shop.check(how)
-    finally:
-        over.set()
-        watching.join()
-        running.close()
-    print(f"connections of executors at most {most[0]}")
+        with watched(shop) as most:
+            report = shop.check(how)
 
-    assert (report.whole, report.run.lacks) == (True, ())
-    assert shop.found() == {"LOST": {keys[0]}, "ORPHAN": {"data/t9/gone_0.dat"}}
-    assert 1 <= most[0] <= CONNECTIONS
+        assert (report.whole, report.run.lacks) == (True, ())
+        assert shop.found() == {"LOST": {keys[0]}, "ORPHAN": {"data/t9/gone_0.dat"}}
+        assert 1 <= most[0] <= CONNECTIONS
+
+        deletes(shop, running, where, bucket, s3_server)
+    finally:
+        running.close()
+
+
+def deletes(shop: Owned, running: Sessions, where: Where, bucket: str, server: RunningS3) -> None:
+    """Delete on the cluster, one of whose executors is killed in the middle."""
+    store = Bucket(server, bucket)
+    with FaultProxy(server.endpoint_url, server.access_key, server.secret_key) as proxy:
+        shop.sql("UPDATE {}vault SET endpoint = :url", url=proxy.url)
+        store.fill_now(shop, PAGES)
+        proxy.delay("DeleteObjects", 0.1)
+        sweeper = SparkSweeper(running, Work(where=where, requests=4), 2 * CONNECTIONS)
+        shop.recycler = shop.recycler_of(shop.owner, sweeper)
+        killed: list[int] = []
+
+        def kill() -> None:
+            while len(pages(proxy)) < PAGES:
+                time.sleep(0.02)
+            killed.append(executors()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+        killing = threading.Thread(target=kill)
+        killing.start()
+        with watched(shop) as most:
+            report = shop.round()
+        killing.join()
+        named = Counter(key for page in pages(proxy) for key in page.keys)
+    twice = sum(n - 1 for n in named.values())
+    print(f"connections of executors at most {most[0]}; named twice {twice} of {len(named)} keys")
+
+    assert (report.deleted + report.absent, report.failed, report.waiting) == (PAGES * PAGE, 0, 0)
+    assert len(named) == PAGES * PAGE
+    assert twice <= PAGE  # one task was under way on it
+    assert 1 <= most[0] <= 2 * CONNECTIONS
+    assert len(killed) == 1

@@ -41,8 +41,9 @@ async def until(what: str, happened: Callable[[], object], seconds: float = 60) 
 class WorkerProcess(Forked):
     """``python -m worker`` of one deployment, or the one that dies at a crash point."""
 
-    def __init__(self, name: str, home: Path, env: dict[str, str], dies_at: str | None) -> None:
-        module, *arguments = ("tests.fault.live.dying_worker", dies_at) if dies_at else ("worker",)
+    def __init__(self, name: str, home: Path, env: dict[str, str], dies_at: str | None, role: str) -> None:
+        usual = ("worker", "--role", role)
+        module, *arguments = ("tests.fault.live.dying_worker", dies_at) if dies_at else usual
         super().__init__(name, module, arguments, home, env)
 
     async def serve(self) -> None:
@@ -88,7 +89,9 @@ class Scene:
         self.rig.db.close()
         return said
 
-    async def worker(self, name: str, *, dies_at: str | None = None, **settings: object) -> WorkerProcess:
+    async def worker(
+        self, name: str, *, dies_at: str | None = None, role: str = "control", **settings: object
+    ) -> WorkerProcess:
         """Start a worker process that polls; settings as in ``RECYCLE__RECYCLE_CONCURRENCY=1``."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("SEXTON_")}
         env |= {
@@ -102,7 +105,8 @@ class Scene:
             # One page at a time: a test can say where it struck, and the store is not flooded by those beside it.
             "SEXTON_RECYCLE__INSTANCE_RECYCLER_WORKER_POOL_SIZE": "1",
         }
-        process = WorkerProcess(name, self._home, env | {f"SEXTON_{k}": str(v) for k, v in settings.items()}, dies_at)
+        env |= {f"SEXTON_{k}": str(v) for k, v in settings.items()}
+        process = WorkerProcess(name, self._home, env, dies_at, role)
         self._workers.append(process)
         async with self._starts:
             await process.serve()

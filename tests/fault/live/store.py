@@ -23,19 +23,24 @@ class Bucket:
         self.needed: set[str] = set()
         self.garbage: set[str] = set()
 
-    async def fill(self, rig: Rig, pages: int) -> None:
-        """Mark so many pages of keys in vault ``cold`` of instance ``shop``, and let them fall due."""
-        await asyncio.to_thread(self._fill, rig, pages)
+    async def fill(self, rig: Rig, pages: int, after: int = 0) -> None:
+        """Mark so many pages of keys in vault ``cold`` of instance ``shop``, and let them fall due.
 
-    def _fill(self, rig: Rig, pages: int) -> None:
-        names = [f"data/{n // PAGE}/{n:06}.dat" for n in range(pages * PAGE)]
+        ``after``: pages that were marked before.
+        """
+        await asyncio.to_thread(self.fill_now, rig, pages, after)
+
+    def fill_now(self, rig: Rig, pages: int, after: int = 0) -> None:
+        """Do so in this thread."""
+        first = after * PAGE
+        names = [f"data/{n // PAGE}/{n:06}.dat" for n in range(first, first + pages * PAGE)]
         marks = (
-            NewMark(id=f"t{n:06}", vault="cold", keys=tuple(names[n : n + MARK_KEYS]))
+            NewMark(id=f"t{first + n:06}", vault="cold", keys=tuple(names[n : n + MARK_KEYS]))
             for n in range(0, len(names), MARK_KEYS)
         )
         rig.mark("dropped", *marks)
-        self.garbage = set(names)
-        self.needed = {f"data/{page}/live.dat" for page in range(pages)}
+        self.garbage |= set(names)
+        self.needed |= {f"data/{page}/live.dat" for page in range(after, after + pages)}
         self.put(*names[::REAL_EVERY], *self.needed)
         rig.later(10_801)
 
