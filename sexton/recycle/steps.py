@@ -95,8 +95,8 @@ class Recycler:
         audit: Audit,
         listings: int = LISTINGS_AT_ONCE,
         *,
-        lap_files: int = LAP_FILES,
-        range_objects: int = RANGE_OBJECTS,
+        lap_files: int | None = None,
+        range_objects: int | None = None,
     ) -> None:
         """Nothing runs yet.
 
@@ -109,8 +109,8 @@ class Recycler:
             sweeps: where files are deleted.
             audit: where it is told.
             listings: prefixes listed at the same time (``recycle_pool_parallelism``).
-            lap_files: files claimed before their pages are settled together.
-            range_objects: objects, or marks looked at, after which a range ends.
+            lap_files: files claimed before their pages are settled together; None: ``LAP_FILES``.
+            range_objects: objects, or marks looked at, after which a range ends; None: ``RANGE_OBJECTS``.
         """
         self._resolver = Resolver(marks, vaults, owner, listings)
         self._concluder = Concluder(marks, owner, audit)
@@ -208,13 +208,13 @@ class Recycler:
 
     def _ended(self, go: _Go) -> bool:
         """Tell whether nothing more is to be claimed in this range."""
-        return go.finished or go.objects >= self._range_objects
+        return go.finished or go.objects >= (self._range_objects or RANGE_OBJECTS)
 
     def _fill(self, hand: Hand, holding: Holding, order: RangeOrder, go: _Go, sweep: Sweep) -> _Lap:
         """Resolve and claim what is due next, a lap's worth; the sweep hears of each chunk of it."""
         lap = _Lap([], go.last, go.last)
         files = looked = 0
-        while max(files, looked) < self._lap_files:
+        while max(files, looked) < (self._lap_files or LAP_FILES):
             holding.prove()
             room = min(CHUNK_MARKS, order.limit - go.claimed)
             due = self._marks.due(hand.instance, order.kind, order.cutoff, go.cursor, room) if room > 0 else ()
