@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks import chart, deletes, drop, due, listing, paced, protect, reconcile, results
+from benchmarks import chart, deletes, drop, due, heavy, listing, paced, protect, reconcile, results
 from benchmarks.results import Result
 from benchmarks.scratch import stoppable
 from benchmarks.store import KEYS_A_MARK
@@ -18,7 +18,7 @@ OBJECTS, PAIRS, SECONDS = 100_000, 7, 180.0
 QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0
 QUICK_PROTECT = 50_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
-ALL = ("delete", "due", "drop", "protect", "list", "reconcile", "pace")
+ALL = ("delete", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "pace")
 
 
 def main() -> int:
@@ -38,13 +38,15 @@ def main() -> int:
         parser.error(f"--objects: {objects} is no multiple of {KEYS_A_MARK}")
     full = {
         **dict.fromkeys(("delete", "overhead"), objects >= OBJECTS and pairs >= PAIRS),
-        **dict.fromkeys(("due", "drop", "protect", "list", "reconcile"), not given.quick),
+        **dict.fromkeys(("heavy", "scale", "due", "drop", "protect", "list", "reconcile"), not given.quick),
         "pace": seconds >= SECONDS,
     }
     run: dict[str, Callable[[], Result]] = {
         "delete": lambda: deletes.run(objects, pairs),
         "overhead": lambda: deletes.run(objects, pairs, peers=False),
         "due": lambda: due.run(QUICK_DUE if given.quick else due.SOAK if given.soak else due.SIZES),
+        "heavy": lambda: heavy.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else heavy.run(),
+        "scale": lambda: heavy.scale(QUICK_DROP) if given.quick else heavy.scale(),
         "drop": lambda: drop.run(QUICK_DROP if given.quick else drop.SIZES),
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
         "list": lambda: listing.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else listing.run(),

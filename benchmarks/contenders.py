@@ -4,19 +4,26 @@
 JSON. The clock starts when everything is imported and ends when all is deleted and settled.
 """
 
+import atexit
 import json
+import os
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlalchemy import delete
 
-from benchmarks.store import BUCKET, client, mark_keys
+from benchmarks.store import BUCKET, KEYS_A_MARK, client, mark_keys
 from sexton import contract
 from sexton.assembly import Engine
 from sexton.db import schema
@@ -27,12 +34,16 @@ from sexton.marks.store import MarkStore
 from sexton.recycle.ledger import Ledger
 from sexton.recycle.model import AdoptOrder, Cursor
 from sexton.recycle.policy import cutoff, policy
+from sexton.recycle.steps import Recycler
 from sexton.registry.add import add_vault
 from sexton.registry.store import Registry
 from sexton.storage.model import PAGE_KEYS, Outcome, VaultSpec
 from sexton.storage.port import UNREACHABLE, VaultFault
 from sexton.storage.s3 import S3Vault
 from sexton.terms import Terms
+
+if TYPE_CHECKING:
+    from sexton.spark.session import Sessions
 
 DEPLOYMENT, INSTANCE, KIND, VAULT = "test-bench", "shop", "dropped", "cold"
 RETENTION_SECONDS, GRACE_SECONDS = 10_800, 3_600
@@ -41,13 +52,16 @@ POLICY = policy(
 )
 
 
+CORES, CONNECTIONS = 2, 8
+OTHERS: list[Callable[[], float]] = []
+"""What tells the CPU seconds of processes that work for this one."""
 UNSAFE_PAGE = 500
 """Keys a request: with 1,000 in each of 32 requests this store needs nearly the 10 s after which a vault gives up."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one contender is told; ``database``: a SQLite file of due marks, where it needs one."""
+    """What one contender is told; ``database``: the URL of one with due marks, where it needs one."""
 
     name: str
     endpoint: str
@@ -60,9 +74,8 @@ class Job:
         return json.dumps(asdict(self))
 
 
-def prepare(database: Path, endpoint: str, marks: int) -> None:
+def prepare(url: str, endpoint: str, marks: int) -> None:
     """Make a database in which every object of the store belongs to a mark that is due, and its vault."""
-    url = f"sqlite:///{database}"
     schema.init(url, DEPLOYMENT)
     db = Database.open(url)
     registry = Registry(db)
@@ -73,16 +86,66 @@ def prepare(database: Path, endpoint: str, marks: int) -> None:
         new = (contract.NewMark(id=f"m-{n:08}", vault=VAULT, keys=tuple(mark_keys(n))) for n in range(marks))
         contract.mark(c, INSTANCE, KIND, new)
     schema.move_clock(db, RETENTION_SECONDS + 1)
-    with db.engine.connect() as c:
-        c.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    if db.dialect == "sqlite":
+        with db.engine.connect() as c:
+            c.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
 
 
-def direct(job: Job) -> None:
+def direct(job: Job) -> Callable[[], None]:
+    """A whole round, its files deleted by threads."""
+    engine = Engine(Database.open(job.database), Terms(DEPLOYMENT, job.endpoint, requests_at_once=job.threads))
+    return partial(_round, job, engine, engine.recycler(engine.sweeper))
+
+
+def spark(job: Job) -> Callable[[], None]:
+    """A whole round, its files deleted by executors on ``CORES`` cores, as many requests at once."""
+    from sexton.spark.deletion import Work
+    from sexton.spark.places import Where
+    from sexton.spark.session import Sessions
+    from sexton.spark.sweep import LAP_FILES, RANGE_OBJECTS, SparkSweeper
+
+    engine = Engine(Database.open(job.database), Terms(DEPLOYMENT, job.endpoint))
+    home = tempfile.mkdtemp(prefix="sexton-bench-")
+    sessions = Sessions(f"local[{CORES}]", {"spark.driver.memory": "1g"}, Path(home))
+    atexit.register(shutil.rmtree, home)
+    atexit.register(sessions.close)
+    OTHERS.append(lambda: cpu_of_group(sessions.server_pid or 0))
+    warm(sessions)
+    where = Where(deployment=DEPLOYMENT, database_url=job.database, endpoint_url=job.endpoint)
+    sweeper = SparkSweeper(sessions, Work(where=where, requests=job.threads // CORES), CONNECTIONS)
+    return partial(_round, job, engine, engine.recycler(sweeper, lap_files=LAP_FILES, range_objects=RANGE_OBJECTS))
+
+
+def warm(sessions: "Sessions") -> None:
+    """Let Java compile, and Python workers import, what is timed later: a Spark worker lives long."""
+    from sexton.spark.deletion import TOLD, Deletion
+
+    def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        time.sleep(0.2)  # so that one worker does not take both parts
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"told": [Deletion.__name__] * batch.num_rows}, schema=TOLD)
+
+    session = sessions.of("warm")
+    for _ in range(3):
+        session.range(0, CORES, 1, CORES).mapInArrow(importing, "told string").collect()
+    sessions.done("warm", ended=True)
+
+
+def cpu_of_group(group: int) -> float:
+    """Return the CPU seconds of a process group so far, with those of its processes that ended."""
+    used = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile; its parent has its seconds
+            told = file.read_text().rpartition(")")[2].split()
+            if int(told[2]) == group:
+                used += sum(map(int, told[11:15]))
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
     """One whole round as a worker runs it, from its lease to its report; the workflow's own steps, without Temporal."""
-    db = Database.open(f"sqlite:///{job.database}")
-    engine = Engine(db, Terms(DEPLOYMENT, job.endpoint, requests_at_once=job.threads))
-    recycler, rounds, books = engine.recycler(engine.sweeper), engine.rounds, Ledger()
+    rounds, books = engine.rounds, Ledger()
     opened = rounds.open(INSTANCE, "bench", None, POLICY)
     recycler.announce(opened, _alive)
     order = AdoptOrder(
@@ -95,13 +158,13 @@ def direct(job: Job) -> None:
         while not books.kinds[kind.kind].finished:
             books.done(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
     report = rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
-    if (report.removed, report.deleted, report.held) != (job.marks, len(_all(job)), {}):
+    if (report.removed, report.deleted, report.held) != (job.marks, job.marks * KEYS_A_MARK, {}):
         raise AssertionError(f"the round did not do all: {report}")
 
 
 def unsafe(job: Job) -> None:
     """What is left without claim, guard, holders, proofs, stored files, pace and audit: due marks, pages, rows."""
-    db = Database.open(f"sqlite:///{job.database}")
+    db = Database.open(job.database)
     vault, marks = S3Vault(Registry(db).vault(INSTANCE, VAULT), job.endpoint), MarkStore(db)
     with db.read() as c:
         due_by = cutoff(KIND, POLICY, db.now(c)) or 0
@@ -145,7 +208,13 @@ def raw(job: Job) -> None:
             pass
 
 
-CONTENDERS: dict[str, Callable[[Job], None]] = {"direct": direct, "unsafe": unsafe, "boto3": raw}
+CONTENDERS: dict[str, Callable[[Job], Callable[[], None]]] = {
+    "direct": direct,
+    "spark": spark,
+    "unsafe": lambda job: partial(unsafe, job),
+    "boto3": lambda job: partial(raw, job),
+}
+"""By name: what makes a contender ready; it returns what is timed."""
 
 
 def _all(job: Job) -> list[str]:
@@ -165,9 +234,14 @@ def _alive() -> None:
 def main() -> None:
     """Delete, and say how long it took."""
     job = Job(**json.loads(sys.argv[1]))
-    began, cpu = time.perf_counter(), time.process_time()
-    CONTENDERS[job.name](job)
-    print(json.dumps({"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}))
+    delete_all = CONTENDERS[job.name](job)
+    began, cpu = time.perf_counter(), _cpu()
+    delete_all()
+    print(json.dumps({"seconds": time.perf_counter() - began, "cpu": _cpu() - cpu}))
+
+
+def _cpu() -> float:
+    return time.process_time() + sum(used() for used in OTHERS)
 
 
 if __name__ == "__main__":

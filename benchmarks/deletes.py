@@ -43,7 +43,7 @@ class Arena:
     def fill(self) -> float:
         """Fill it; return the seconds."""
         began = time.perf_counter()
-        self.store.fill(lambda endpoint: contenders.prepare(self._marked, endpoint, self.store.marks))
+        self.store.fill(lambda endpoint: contenders.prepare(f"sqlite:///{self._marked}", endpoint, self.store.marks))
         return time.perf_counter() - began
 
     def seconds(self, name: str, threads: int) -> float:
@@ -52,7 +52,7 @@ class Arena:
             old.unlink()
         shutil.copyfile(self._marked, self._used)
         with self.store.full() as endpoint:
-            job, before = Job(name, endpoint, self.store.marks, threads, str(self._used)), self.store.cpu()
+            job, before = Job(name, endpoint, self.store.marks, threads, f"sqlite:///{self._used}"), self.store.cpu()
             took = _rclone(job) if name == "rclone" else _python(job)
             self.store_cpu.append(self.store.cpu() - before)
         return took

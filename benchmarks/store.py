@@ -32,6 +32,12 @@ def mark_keys(mark: int) -> list[str]:
     return [f"data/tablet-{mark:08}/0200000000001a2b3c4d5e6f_{n:03}.dat" for n in range(KEYS_A_MARK)]
 
 
+def log_in() -> None:
+    """Give our own processes the keys of our own store."""
+    os.environ.update(LOGIN)
+    os.environ.pop("AWS_SESSION_TOKEN", None)
+
+
 def client(endpoint: str, connections: int = 10, **more: Any) -> Any:
     """Return a plain boto3 client."""
     config = Config(max_pool_connections=connections, s3={"addressing_style": "path"}, **more)
@@ -79,8 +85,7 @@ class FilledStore:
         self.objects, self.marks = objects, objects // KEYS_A_MARK
         self._home, self._kept, self._files = root / "home", root / "kept", root / "files"
         self._pid = 0
-        os.environ.update(LOGIN)
-        os.environ.pop("AWS_SESSION_TOKEN", None)
+        log_in()
 
     def fill(self, also: Callable[[str], None] = lambda _endpoint: None) -> None:
         """Put every object, do what else must be in the store, and keep a copy of its files."""

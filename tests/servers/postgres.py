@@ -40,7 +40,7 @@ def _user() -> str | None:
 class Cluster:
     """A running cluster on 127.0.0.1, without passwords, superuser `postgres`."""
 
-    def __init__(self, *, fsync: bool = True) -> None:
+    def __init__(self, *, fsync: bool = True, preload: str = "") -> None:
         self._pg_ctl, initdb = _binary("pg_ctl"), _binary("initdb")
         self._run_as = _user()
         self.port = free_port()
@@ -56,6 +56,7 @@ class Cluster:
             f"-c unix_socket_directories={self._scratch}",
             "-c max_connections=100",
             f"-c fsync={'on' if fsync else 'off'}",
+            f"-c shared_preload_libraries={preload}",
         ]
         log = self._scratch / "log"
         self._call(self._pg_ctl, "-D", self._data, "-l", log, "-o", " ".join(options), "-w", "-t", "60", "start")
@@ -64,12 +65,20 @@ class Cluster:
         """The SQLAlchemy URL of one database of the cluster."""
         return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{dbname}"
 
-    def create_database(self) -> str:
-        """A fresh empty database; its URL."""
+    def create_database(self, template: str = "") -> str:
+        """A fresh database, empty or like the one at a URL; its URL."""
         name = f"t_{secrets.token_hex(6)}"
-        with psycopg.connect(self.url().replace("+psycopg", ""), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        like = f' TEMPLATE "{template.rpartition("/")[2]}"' if template else ""
+        self._do(f'CREATE DATABASE "{name}"{like}')
         return self.url(name)
+
+    def drop_database(self, url: str) -> None:
+        """Drop a database, whoever is connected to it."""
+        self._do(f'DROP DATABASE "{url.rpartition("/")[2]}" WITH (FORCE)')
+
+    def _do(self, statement: str) -> None:
+        with psycopg.connect(self.url().replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(statement.encode())
 
     def stop(self) -> None:
         """Stop the cluster (open connections are cut) and remove its directory."""

@@ -1,0 +1,150 @@
+"""Delete on Spark and by threads of one process: in turns over one store; and what an object costs, however many.
+
+Goals: Spark on one machine does at least 0.85 of what threads do, with as many requests under way; CPU seconds of the
+client and SQL statements for 1,000 objects stay within 15 % from 100,000 objects to 10 million, on a store that answers
+at once.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from benchmarks import contenders
+from benchmarks.contenders import CORES, Job
+from benchmarks.results import Figure, Result, at_least, at_most
+from benchmarks.scratch import scratch
+from benchmarks.store import KEYS_A_MARK, OBJECT_BYTES, FilledStore, log_in
+from sexton.embedded.ports import free_port, is_open
+from tests.servers.postgres import Cluster
+
+OBJECTS, PAIRS = 200_000, 5
+SIZES = (100_000, 1_000_000, 10_000_000)
+REQUESTS = 8
+SHARE, MOST_GROWTH = 0.85, 15.0
+ROOT = Path(__file__).parents[1]
+BOTH = ("direct", "spark")
+
+
+def run(objects: int = OBJECTS, pairs: int = PAIRS) -> Result:
+    """Measure both over one store."""
+    cluster = Cluster()
+    try:
+        with scratch() as place:
+            store, marked = FilledStore(place.memory / "store", objects), cluster.create_database()
+            store.fill(lambda endpoint: contenders.prepare(marked, endpoint, store.marks))
+            took: dict[str, list[float]] = {name: [] for name in BOTH}
+            cpu: dict[str, list[float]] = {name: [] for name in BOTH}
+            for pair in range(pairs):
+                for name in BOTH if pair % 2 else BOTH[::-1]:
+                    with _copy(cluster, marked) as database, store.full() as endpoint:
+                        told = _told(Job(name, endpoint, store.marks, REQUESTS, database))
+                    took[name].append(told["seconds"])
+                    cpu[name].append(told["cpu"])
+                each = (f"{name} {took[name][-1]:.1f} s (CPU {cpu[name][-1]:.1f} s)" for name in BOTH)
+                print(f"pair {pair + 1}: {', '.join(each)}", flush=True)
+    finally:
+        cluster.stop()
+    ratio = statistics.median(d / s for d, s in zip(took["direct"], took["spark"], strict=True))
+    figures = [
+        Figure(
+            f"{name}: objects/s, CPU seconds for 1,000",
+            f"{objects / _mid(took[name]):,.0f}, {_per(cpu, name, objects)}",
+        )
+        for name in BOTH
+    ]
+    figures.append(at_least("objects/s on Spark against threads, median", ratio, SHARE))
+    sizes = {
+        "objects": f"{objects:,}",
+        "bytes each": OBJECT_BYTES,
+        "pairs": pairs,
+        "requests under way": REQUESTS,
+        "Spark's cores": CORES,
+        "database": "PostgreSQL",
+    }
+    return Result("heavy", sizes, figures, {"seconds": took, "cpu": cpu})
+
+
+def scale(sizes: Sequence[int] = SIZES, names: Sequence[str] = BOTH) -> Result:
+    """Measure what 1,000 objects cost at each size, on a store that answers at once."""
+    log_in()
+    cluster = Cluster(fsync=False, preload="pg_stat_statements")
+    found: dict[str, dict[int, dict[str, float]]] = {name: {} for name in names}
+    try:
+        for objects in sizes:
+            for name in names:
+                with _stub() as endpoint:
+                    database = cluster.create_database()
+                    contenders.prepare(database, endpoint, objects // KEYS_A_MARK)
+                    with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as c:
+                        c.execute("CREATE EXTENSION pg_stat_statements")
+                        c.execute("VACUUM ANALYZE")
+                        c.execute("SELECT pg_stat_statements_reset()")
+                        told = _told(Job(name, endpoint, objects // KEYS_A_MARK, REQUESTS, database))
+                        calls = c.execute("SELECT sum(calls) FROM pg_stat_statements").fetchone()
+                    cluster.drop_database(database)
+                thousands = objects / 1_000
+                found[name][objects] = {
+                    "cpu": told["cpu"] / thousands,
+                    "statements": float(calls[0] if calls else 0) / thousands,
+                    "seconds": told["seconds"],
+                }
+                print(f"{name}, {objects:,} objects: {found[name][objects]}", flush=True)
+    finally:
+        cluster.stop()
+    figures = []
+    for name, by_size in found.items():
+        for objects, of in by_size.items():
+            cost = f"{1_000 * of['cpu']:.1f} ms, {of['statements']:.1f}"
+            figures.append(Figure(f"{name}, {objects:,} objects: CPU, statements for 1,000", cost))
+        for what in ("cpu", "statements"):
+            each = [of[what] for of in by_size.values()]
+            spread = 100 * max(max(each) / each[0] - 1, 1 - min(each) / each[0])
+            figures.append(at_most(f"{name}: {what} for 1,000 objects, most it differs", spread, MOST_GROWTH, "%", 1))
+    named = {"objects": ", ".join(f"{n:,}" for n in sizes), "keys a mark": KEYS_A_MARK, "database": "PostgreSQL"}
+    return Result("scale", named, figures, {"found": found})
+
+
+def _told(job: Job) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.contenders", job.argument()]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    told: dict[str, float] = json.loads(ran.stdout)
+    return told
+
+
+@contextmanager
+def _copy(cluster: Cluster, of: str) -> Iterator[str]:
+    """Give a fresh copy of a database."""
+    database = cluster.create_database(template=of)
+    try:
+        yield database
+    finally:
+        cluster.drop_database(database)
+
+
+@contextmanager
+def _stub() -> Iterator[str]:
+    """Start a store that answers at once."""
+    port = free_port()
+    server = subprocess.Popen([sys.executable, "-m", "benchmarks.stub_bucket", str(port)], cwd=ROOT)
+    try:
+        while not is_open(port):
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _mid(seconds: Sequence[float]) -> float:
+    return statistics.median(seconds)
+
+
+def _per(cpu: dict[str, list[float]], name: str, objects: int) -> str:
+    return f"{1_000 * _mid(cpu[name]) / objects:.3f}"
