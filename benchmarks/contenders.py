@@ -110,7 +110,7 @@ def spark(job: Job) -> Callable[[], None]:
     sessions = Sessions(f"local[{CORES}]", {"spark.driver.memory": "1g"}, Path(home))
     atexit.register(shutil.rmtree, home)
     atexit.register(sessions.close)
-    OTHERS.append(lambda: cpu_of_group(sessions.server_pid or 0))
+    OTHERS.append(lambda: cpu_of_session(sessions.server_pid or 0))
     warm(sessions)
     where = Where(deployment=DEPLOYMENT, database_url=job.database, endpoint_url=job.endpoint)
     sweeper = SparkSweeper(sessions, Work(where=where, requests=job.threads // CORES), CONNECTIONS)
@@ -132,13 +132,16 @@ def warm(sessions: "Sessions") -> None:
     sessions.done("warm", ended=True)
 
 
-def cpu_of_group(group: int) -> float:
-    """Return the CPU seconds of a process group so far, with those of its processes that ended."""
+def cpu_of_session(leader: int) -> float:
+    """Return the CPU seconds of all processes of a session so far, with those of its processes that ended.
+
+    Of the session and not of the process group: Spark's Python workers have one of their own.
+    """
     used = 0
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it ended meanwhile; its parent has its seconds
             told = file.read_text().rpartition(")")[2].split()
-            if int(told[2]) == group:
+            if int(told[3]) == leader:
                 used += sum(map(int, told[11:15]))
     return used / os.sysconf("SC_CLK_TCK")
 

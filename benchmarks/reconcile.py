@@ -80,8 +80,8 @@ def _peak(sessions: Sessions) -> int:
     peak = 0
     for file in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):  # it ended meanwhile
-            group = int((file.parent / "stat").read_text().rpartition(")")[2].split()[2])
-            if group == sessions.server_pid:
+            session = int((file.parent / "stat").read_text().rpartition(")")[2].split()[3])
+            if session == sessions.server_pid:
                 peak += int(re.findall(r"VmHWM:\s+(\d+) kB", file.read_text())[0]) * 1024
     return peak
 
