@@ -41,4 +41,5 @@ def checker(
         inverted=terms.inverted,
         expected=expected,
         heavy_objects=terms.heavy_objects,
+        interval_seconds=terms.interval_seconds,
     )

@@ -139,6 +139,8 @@ class Evidence(Message):
     """Live prefixes among them: nobody can say whether all that is under one is there."""
     found: dict[str, int] = Field(default_factory=dict)
     """Type → how many findings."""
+    too_late: tuple[str, ...] = ()
+    """Vaults whose store removes versions before a check may tell of what was lost."""
     notes: tuple[str, ...] = ()
     """What a reader should know of how it was done."""
     errors: tuple[str, ...] = ()

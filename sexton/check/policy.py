@@ -73,6 +73,10 @@ def live_read(seen: Evidence, at: int, files: Mapping[str, int], prefixes: Mappi
     return seen.model_copy(update={**told, "listings": listings, "notes": notes})
 
 
+ACT_DAYS = 3
+"""Days that a person should have, from hearing of a loss, until its versions are gone."""
+
+
 def judged_until(cutoff: int, grace_seconds: int) -> str:
     """Return up to when an object was written that is judged, as ``Listed.written``: its record should be there."""
     until = cutoff // 1000 - max(grace_seconds, GRACE_FLOOR_SECONDS)
@@ -138,3 +142,8 @@ def too_many(vault: str, orphans: int, objects: int) -> str:
         f"{orphans:,} orphans are {share} of the {objects:,} objects of vault {vault}; "
         f"a repair takes at most {100 * MOST_ORPHANS:g} %"
     )
+
+
+def tells_too_late(interval_seconds: int, versions_days: int) -> bool:
+    """Tell whether a loss may be told when what would undo it is gone, or leaves less than ``ACT_DAYS`` to do so."""
+    return interval_seconds > (versions_days - ACT_DAYS) * 86_400

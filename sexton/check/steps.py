@@ -16,7 +16,7 @@ from sexton.check.model import (
     Run,
     Type,
 )
-from sexton.check.policy import judged_until, listed_by, still
+from sexton.check.policy import judged_until, listed_by, still, tells_too_late
 from sexton.check.port import Beat, Compare, Live, NoLiveSide, Runs
 from sexton.errors import BadInput
 from sexton.owner.port import OwnerSilent
@@ -45,6 +45,7 @@ class Checker:
         inverted: bool = True,
         expected: Callable[[str], int | None] = lambda _: None,
         heavy_objects: int = 250_000,
+        interval_seconds: int = 43_200,
     ) -> None:
         """Put it together.
 
@@ -59,11 +60,12 @@ class Checker:
             inverted: whether unknown objects are looked for (``enable_inverted_check``).
             expected: returns how many live objects an instance has, None where nobody knows quickly.
             heavy_objects: from so many objects on it is Spark's work (``spark_threshold_objects``).
+            interval_seconds: from one check to the next (``check_object_interval_seconds``).
         """
         self._runs, self._live, self._vaults = runs, live, vaults
         self._registered, self._records, self._take_back = registered, records, take_back
         self._grace, self._inverted = grace_seconds, inverted
-        self._expected, self._heavy = expected, heavy_objects
+        self._expected, self._heavy, self._interval = expected, heavy_objects, interval_seconds
 
     def begin(self, request: CheckRequest, run: str) -> Opened:
         """Begin a run; a repeated attempt goes on with the same one."""
@@ -93,6 +95,7 @@ class Checker:
     def look_again(self, order: CheckOrder, evidence: Evidence, beat: Beat) -> Evidence:
         """Look once more at what is lost or of another size, and at what no listing shows."""
         notes: list[str] = []
+        too_late = self._too_late(order, notes, beat)
         try:
             self._look_at_objects(order.run, beat)
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
@@ -108,7 +111,9 @@ class Checker:
                     self._runs.saw(order.run, page)
                     page = []
             self._runs.saw(order.run, page)
-        return evidence.model_copy(update={"found": counts, "notes": (*evidence.notes, *notes)})
+        return evidence.model_copy(
+            update={"found": counts, "notes": (*evidence.notes, *notes), "too_late": tuple(too_late)}
+        )
 
     def conclude(self, order: ConcludeOrder) -> CheckReport:
         """End the run."""
@@ -131,6 +136,25 @@ class Checker:
             again = {f.id: still(f, named[f.record], now) for f in findings}
             self._runs.confirm(run, [i for i, yes in again.items() if yes])
             self._runs.refute(run, [i for i, yes in again.items() if not yes])
+
+    def _too_late(self, order: CheckOrder, notes: list[str], beat: Beat) -> list[str]:
+        """Return the vaults in which a loss may be told when its versions are gone already."""
+        found = []
+        for spec in self._registered(order.instance):
+            beat()
+            try:
+                days = self._vaults.get(order.instance, spec.name).versions_days()
+            except (VaultFault, UnknownVault) as e:
+                notes.append(f"nobody can say how long versions stay: {e}")
+                continue
+            if days is not None and tells_too_late(self._interval, days):
+                found.append(spec.name)
+                hours = self._interval / 3600
+                notes.append(
+                    f"vault {spec.name} keeps versions for {days} days: with a check every {hours:g} h a loss may be "
+                    "told too late to undo it; keep them longer, or lower check_object_interval_seconds"
+                )
+        return found
 
     def _uploads(self, order: CheckOrder, notes: list[str], beat: Beat) -> Iterator[Found]:
         """Yield the uploads that were never finished."""

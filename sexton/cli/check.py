@@ -1,5 +1,7 @@
 """`sexton check`: whether metadata and objects agree; what does not, and what may be done about it."""
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -119,9 +121,10 @@ def findings(
     type_: Annotated[str | None, typer.Option("--type", help=f"Only {', '.join(Type)}.")] = None,
     confirmed: Annotated[bool, typer.Option("--confirmed", help="Only what is confirmed.")] = False,
     after: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Only those with higher numbers.")] = 0,
+    parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all of them to a Parquet file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print what does not agree, a thousand at a time.
+    """Print what does not agree, a thousand at a time; or write all of it to a file.
 
     Something LOST is confirmed by a second look at its object and its record, an ORPHAN by two whole checks that lie a
     day apart.
@@ -135,7 +138,13 @@ def findings(
     with opened() as (_, db):
         name = one_instance(db, instance)
         of = None if type_ is None else Type(type_)
-        found = CheckStore(db).findings(name, after, SHOWN + 1, confirmed=confirmed, of=of)
+        read = partial(CheckStore(db).findings, name, confirmed=confirmed, of=of)
+        if parquet is not None:
+            from sexton.check.parquet import write
+
+            typer.echo(f"{many(write(parquet, after, read), 'finding')} of {name} in {parquet}")
+            return
+        found = read(after, SHOWN + 1)
     if as_json:
         dump([f.model_dump(mode="json") for f in found[:SHOWN]])
         return

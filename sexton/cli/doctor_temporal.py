@@ -51,7 +51,9 @@ async def _there(client: "Client", settings: "Settings") -> list[Finding]:
         found = [Finding("FAIL", "worker", nobody, "python -m worker")]
     on_spark = await pollers(client, settings, spark=True)
     large = f"{settings.spark.spark_threshold_objects:,} objects"
-    detail = f"{on_spark} polled lately" if on_spark else f"no worker: checks and deletions of more than {large} take longer"
+    detail = (
+        f"{on_spark} polled lately" if on_spark else f"no worker: checks and deletions of more than {large} take longer"
+    )
     found.append(Finding("OK", "spark", detail))
     made = await schedules.describe(client, settings.require_deployment())
     found += [

@@ -39,6 +39,8 @@ class InstanceFigures(Message):
     """Objects claimed under the limits within the last 24 hours."""
     findings: dict[str, tuple[int, int]] = Field(default_factory=dict)
     """Type → findings open at the end of the last check, and how many of them are confirmed."""
+    too_late_vaults: int = 0
+    """Vaults of which the last check said that it may tell of a loss too late to undo it."""
     whole_check: int | None = None
     """When the last check began that saw everything."""
     vaults: tuple[str, ...] = ()

@@ -69,6 +69,10 @@ OF_AN_INSTANCE: Mapping[str, tuple[str, Of]] = {
         "Seconds since the beginning of the last check that saw everything; none before the first.",
         lambda i, now: None if i.whole_check is None else _seconds(i.whole_check, now),
     ),
+    "check_too_late_vaults": (
+        "Vaults whose store removes versions before a check, or a person told by it, may have them shown again.",
+        lambda i, _: i.too_late_vaults,
+    ),
     "unasked_objects": (
         "Objects under a limit that were claimed within the last 24 hours without a person's approval.",
         lambda i, _: i.unasked_objects,

@@ -72,7 +72,7 @@ class FigureStore:
             self._last(c),
         )
         approvals = self._approvals(c)
-        findings, whole = self._checks(c)
+        findings, whole, too_late = self._checks(c)
         instances = tuple(
             InstanceFigures(
                 instance=row.id,
@@ -89,6 +89,7 @@ class FigureStore:
                 last=last.get(row.id),
                 findings=findings.get(row.id, {}),
                 whole_check=whole.get(row.id),
+                too_late_vaults=too_late.get(row.id, 0),
                 **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "late")},
                 **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
                 **{n: getattr(row, n) for n in ("protections", "soft_protections", "oldest_protection")},
@@ -178,15 +179,17 @@ class FigureStore:
             found[instance].append(name)
         return found
 
-    def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int]]:
-        """Return what stood open at the end of each instance's last check, and when its last whole one began."""
+    def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int], dict[str, int]]:
+        """Return, by instance: what stood open at the end of the last check, when the last whole one began, and in how
+        many vaults the last one would tell of a loss too late."""
         run = self._db.t.check_run
         ended = run.c.standing.is_not(None)
         newest = select(func.max(run.c.id)).where(ended).group_by(run.c.instance)
-        found = c.execute(select(run.c.instance, run.c.standing).where(run.c.id.in_(newest)))
-        standing = {i: {type_: (n, sure) for type_, (n, sure) in open_.items()} for i, open_ in found}
+        found = c.execute(select(run.c.instance, run.c.standing, run.c.evidence).where(run.c.id.in_(newest))).all()
+        standing = {i: {type_: (n, sure) for type_, (n, sure) in open_.items()} for i, open_, _ in found}
+        too_late = {i: len((evidence or {}).get("too_late", ())) for i, _, evidence in found}
         whole = select(run.c.instance, func.max(run.c.cutoff)).where(run.c.state == RunState.WHOLE)
-        return standing, {row[0]: row[1] for row in c.execute(whole.group_by(run.c.instance))}
+        return standing, {row[0]: row[1] for row in c.execute(whole.group_by(run.c.instance))}, too_late
 
     def _last(self, c: Connection) -> dict[str, RoundReport | None]:
         """Return each instance's newest report, None where it cannot be understood."""

@@ -123,6 +123,9 @@ class LocalVault:
         del before  # a file is there from its first byte on
         return ()
 
+    def versions_days(self) -> int | None:
+        return None
+
     def write_own(self, name: str, data: bytes) -> None:
         with self._faults():
             local_own.write(self.spec.location, self._folders, name, data)

@@ -117,6 +117,13 @@ class Vault(Protocol):
         """
         ...
 
+    def versions_days(self) -> int | None:
+        """Return after how many days the store itself removes versions that are no longer the newest.
+
+        None: never, or the vault has no versions, or the store does not tell.
+        """
+        ...
+
     def write_own(self, name: str, data: bytes) -> None:
         """Write a file of Sexton's own, ``_sexton/NAME``, durably; readers see all of it or none.
 

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from sexton.errors import BadInput
-from sexton.storage import s3_listing, s3_own, s3_probe, s3_uploads
+from sexton.storage import s3_lifecycle, s3_listing, s3_own, s3_probe, s3_uploads
 from sexton.storage.model import (
     MARKER_KEY,
     PAGE_KEYS,
@@ -129,6 +129,9 @@ class S3Vault:
 
     def uploads(self, before: str) -> Sequence[Listed]:
         return s3_uploads.begun(self._bucket, before)
+
+    def versions_days(self) -> int | None:
+        return s3_lifecycle.versions_days(self._bucket)
 
     def write_own(self, name: str, data: bytes) -> None:
         s3_own.write(self._bucket, name, data)

@@ -29,6 +29,7 @@ _QUERY_OPERATIONS = {
     ("GET", "list-type"): "ListObjectsV2",
     ("GET", "versioning"): "GetBucketVersioning",
     ("PUT", "versioning"): "PutBucketVersioning",
+    ("GET", "lifecycle"): "GetBucketLifecycleConfiguration",
     ("GET", "versions"): "ListObjectVersions",
     ("GET", "uploads"): "ListMultipartUploads",
 }

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sexton.check.model import Before, Evidence, Finding, Listing, State, Type
-from sexton.check.policy import judge, judged_until, old_enough, repairable, too_many
+from sexton.check.policy import judge, judged_until, old_enough, repairable, tells_too_late, too_many
 
 WHOLE = Evidence(
     cutoff=1_000,
@@ -112,3 +112,18 @@ def test_k14_a_repair_of_more_than_one_in_a_hundred_objects_is_refused() -> None
     assert "1.1 % of the 1,000 objects of vault hot" in too_many("hot", 11, 1_000)
     assert too_many("hot", 1, 0)
     assert too_many("hot", 0, 0) == ""
+
+
+@pytest.mark.parametrize(
+    ("interval", "days", "late"),
+    [
+        (43_200, 30, False),
+        (43_200, 4, False),
+        (43_200, 3, True),
+        (86_400, 4, False),
+        (86_401, 4, True),
+        (43_200, 1, True),
+    ],
+)
+def test_a_check_tells_in_time_if_a_person_has_three_days_left(interval: int, days: int, late: bool) -> None:
+    assert tells_too_late(interval, days) is late

@@ -84,7 +84,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "workflows": ("workflows/*.py", "worker.py", *ENTRANCES),
     "config": ("config/*.py", "worker.py", *ENTRANCES),
     "prometheus_client": ("sexton/metrics/*.py", "sexton/api/*.py"),
-    "pyarrow": ("sexton/audit/*.py", "sexton/spark/*.py"),
+    "pyarrow": ("sexton/audit/*.py", "sexton/spark/*.py", "sexton/check/parquet.py"),
     "worker": (),
     "sexton.cli": ("sexton/cli/*.py", "worker.py"),
     "sexton.api": ("sexton/api/*.py", "sexton/cli/api.py", "sexton/client/*.py"),

@@ -7,6 +7,8 @@ import pytest
 from sexton.check.model import RunState
 from sexton.check.repair import Refused
 from sexton.contract import NewMark
+from sexton.metrics.store import FigureStore
+from sexton.storage.local import LocalVault
 from tests.contract.check.conftest import Owned, names
 from tests.rig import DAY
 
@@ -256,3 +258,20 @@ def test_what_is_rightly_gone_is_said_once_and_the_next_check_is_whole_again(own
 
     assert any("far below" in lack for lack in before.run.lacks)
     assert after.whole
+
+
+@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a vault says, no database
+def test_a_vault_whose_versions_go_before_a_check_can_tell_is_named(
+    owned: Owned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned.both(*names(5))
+    figures = FigureStore(owned.db, owned.controls, owned.policy, 3_600)
+    told = {}
+    for days in (30, 3, None):
+        monkeypatch.setattr(LocalVault, "versions_days", lambda _, days=days: days)
+        evidence = owned.check().run.evidence
+        assert evidence is not None
+        [shop] = figures.read().instances
+        told[days] = (evidence.too_late, shop.too_late_vaults, any("keeps versions" in n for n in evidence.notes))
+
+    assert told == {30: ((), 0, False), 3: (("disk",), 1, True), None: ((), 0, False)}

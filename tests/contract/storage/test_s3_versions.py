@@ -108,3 +108,45 @@ def test_a_version_that_stays_though_the_store_says_it_went_is_not_gone(vault: S
     (result,) = vault.delete(["d/1"])
 
     assert (result.outcome, "still lists it" in result.reason) == (Outcome.FAILED, True)
+
+
+RULES = (
+    "<LifecycleConfiguration>"
+    "<Rule><ID>a</ID><Status>Enabled</Status><Filter><Prefix>wh/data/</Prefix></Filter>"
+    "<NoncurrentVersionExpiration><NoncurrentDays>9</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+    "<Rule><ID>b</ID><Status>Enabled</Status><Filter><And><Prefix>w</Prefix>"
+    "<ObjectSizeGreaterThan>5</ObjectSizeGreaterThan></And></Filter>"
+    "<NoncurrentVersionExpiration><NoncurrentDays>30</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+    "<Rule><ID>c</ID><Status>Disabled</Status><Filter><Prefix></Prefix></Filter>"
+    "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+    "<Rule><ID>d</ID><Status>Enabled</Status><Filter><Prefix>other/</Prefix></Filter>"
+    "<NoncurrentVersionExpiration><NoncurrentDays>2</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+    "<Rule><ID>e</ID><Status>Enabled</Status><Filter><Prefix></Prefix></Filter>"
+    "<Expiration><Days>3</Days></Expiration></Rule>"
+    "</LifecycleConfiguration>"
+)
+LIFECYCLE = "GetBucketLifecycleConfiguration"
+
+
+def test_how_long_versions_stay_is_said_by_the_rules_for_the_vaults_own_keys(
+    place: Bucket, vault: S3Vault, proxy: FaultProxy
+) -> None:
+    assert place.vault().versions_days() is None  # the real store has no rules
+    proxy.answer_next(LIFECYCLE, RULES.encode())
+    assert vault.versions_days() == 9
+    proxy.fail_next(LIFECYCLE, 404, "NoSuchLifecycleConfiguration")
+    assert vault.versions_days() is None
+    proxy.fail_next(LIFECYCLE, 403, "AccessDenied")
+    assert vault.versions_days() is None
+    proxy.fail_next(LIFECYCLE, 404, "NoSuchBucket")
+    with pytest.raises(VaultFault, match="NO_BUCKET"):
+        vault.versions_days()
+
+
+def test_a_bucket_without_versions_is_asked_for_no_rules(place: Bucket, proxy: FaultProxy) -> None:
+    set_versioning(place, "Suspended")
+    fresh = place.vault()
+    fresh._bucket._versioning = (float("inf"), "")
+
+    assert fresh.versions_days() is None
+    assert LIFECYCLE not in {entry.operation for entry in proxy.log}
