@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sexton.spark.session import Sessions
 
 DEPLOYMENT, INSTANCE, KIND, VAULT = "test-bench", "shop", "dropped", "cold"
+RUN = "bench"
 RETENTION_SECONDS, GRACE_SECONDS = 10_800, 3_600
 POLICY = policy(
     {KIND: RETENTION_SECONDS}, GRACE_SECONDS, unlimited=(), max_delete_objects=1_000_000, max_delete_fraction=0.1
@@ -119,17 +120,16 @@ def spark(job: Job) -> Callable[[], None]:
 
 def warm(sessions: "Sessions") -> None:
     """Let Java compile, and Python workers import, what is timed later: a Spark worker lives long."""
-    from sexton.spark.deletion import TOLD, Deletion
+    from sexton.spark.deletion import TOLD, Deletion  # shipped by its name, with all it imports
 
     def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.2)  # so that one worker does not take both parts
         for batch in batches:
             yield pa.RecordBatch.from_pydict({"told": [Deletion.__name__] * batch.num_rows}, schema=TOLD)
 
-    session = sessions.of("warm")
-    for _ in range(3):
-        session.range(0, CORES, 1, CORES).mapInArrow(importing, "told string").collect()
-    sessions.done("warm", ended=True)
+    with sessions.of(f"recycle/{RUN}", "warm") as session:
+        for _ in range(3):
+            session.range(0, CORES, 1, CORES).mapInArrow(importing, "told string").collect()
 
 
 def cpu_of_session(leader: int) -> float:
@@ -149,7 +149,7 @@ def cpu_of_session(leader: int) -> float:
 def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
     """One whole round as a worker runs it, from its lease to its report; the workflow's own steps, without Temporal."""
     rounds, books = engine.rounds, Ledger()
-    opened = rounds.open(INSTANCE, "bench", None, POLICY)
+    opened = rounds.open(INSTANCE, RUN, None, POLICY)
     recycler.announce(opened, _alive)
     order = AdoptOrder(
         round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE_SECONDS, cutoffs=opened.cutoffs

@@ -8,7 +8,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,12 +31,12 @@ def run(rows: int = ROWS, pairs: int = PAIRS) -> Result:
     """Measure, in turns."""
     import duckdb
 
-    with scratch() as scratches:
+    with scratch() as scratches, ExitStack() as stack:
         folder = scratches.disk
         _write(folder, rows)
         sessions = Sessions("local[2]", {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}, folder)
         try:
-            session = sessions.of("benchmark")
+            session = stack.enter_context(sessions.of("benchmark", "benchmark"))
 
             def by_spark() -> tuple[int, int]:
                 objects = session.read.parquet(str(folder / "objects"))

@@ -92,9 +92,9 @@ class OnSpark:
         """List every vault, then read the live side, and tell what does not agree."""
         name = f"check/{order.run.run}"  # the run of a workflow, which no other deployment has
         folder = f"{self._scratch}/check-{order.run.run}"
-        session = self._sessions.of(name)
-        do = partial(run, session, name.replace("/", "-"), beat=beat)
-        try:
+        tag = name.replace("/", "-")
+        with self._sessions.of(name, tag) as session:
+            do = partial(run, session, tag, beat=beat)
             session.dataSource.register(Objects)
             session.dataSource.register(Records)
             progress = self._list(session, do, order, vaults, folder, beat)
@@ -106,8 +106,6 @@ class OnSpark:
             found = do(lambda: self._tell(order, seen, objects, known))
             self._forget(folder)
             return seen.model_copy(update={"found": found})
-        finally:
-            self._sessions.done(name)
 
     def _forget(self, folder: str) -> None:
         """Remove the scratch of a run, where it is a folder of this machine, and what was left of others long ago."""

@@ -1,16 +1,17 @@
-"""Spark sessions, one for each piece of work, by the name of its workflow run: a successor finds what was left running.
+"""Spark sessions, one for each workflow run, by its name: a successor finds what was left running.
 
-Jobs carry a tag. What is cancelled is interrupted until it is gone, and a worker that takes over first interrupts what
-its predecessor left on a server that outlived it.
+Jobs carry tags. What is cancelled is interrupted until it is gone, and who takes work over first interrupts what its
+predecessor left on a server that outlived it.
 """
 
 import re
 import threading
 import uuid
 import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,24 +54,30 @@ class Sessions:
             self._url = self._server.url
         self._lock = threading.Lock()
         self._open: dict[str, SparkSession] = {}
+        self._users: Counter[str] = Counter()
 
-    def of(self, name: str) -> SparkSession:
-        """Return the session of a piece of work; what another process left running in it is interrupted."""
+    @contextmanager
+    def of(self, name: str, tag: str) -> Iterator[SparkSession]:
+        """Give the session of a name, which others in this process may use too; what has the tag in it is interrupted.
+
+        The server ends it when nobody came back for a while, and not at once: one that was ended cannot be joined
+        again, and work may be tried again. Until then it keeps its Python workers, which need seconds to start.
+        """
         with self._lock:
             if name not in self._open:
                 self._open[name] = self._join(name)
-            return self._open[name]
-
-    def done(self, name: str, *, ended: bool = False) -> None:
-        """Leave the session of a piece of work; the server ends it when nobody came back for a while.
-
-        Not at once, unless the work has ended: one that was ended cannot be joined again, and work may be tried again.
-        """
-        with self._lock:
-            session = self._open.pop(name, None)
-        if session is not None:
-            session.release_session_on_close = ended
-            session.stop()
+            session = self._open[name]
+            self._users[name] += 1
+        try:
+            session.interruptTag(tag)
+            yield session
+        except PySparkException as e:
+            raise SparkFailed(f"Spark: {first_words(e)}") from e
+        finally:
+            with self._lock:
+                self._users[name] -= 1
+                if not self._users[name] and name in self._open:
+                    _leave(self._open.pop(name))
 
     @property
     def server_pid(self) -> int | None:
@@ -79,8 +86,8 @@ class Sessions:
 
     def close(self) -> None:
         """End everything."""
-        for name in tuple(self._open):
-            self.done(name)
+        while self._open:
+            _leave(self._open.popitem()[1])
         if self._server is not None:
             self._server.stop()
 
@@ -90,8 +97,8 @@ class Sessions:
             parts = self._url.rstrip("/")
             session = SparkSession.builder.remote(f"{parts}{';' if '/;' in parts else '/;'}session_id={key}").create()
             try:
+                session.interruptTag(name)  # nobody's: a request, which says whether the session can be had
                 if not self.local:
-                    session.interruptAll()
                     session.addArtifacts(str(archive(self._home)), pyfile=True)
                 for option, value in self._conf.items():
                     session.conf.set(option, value)
@@ -101,6 +108,11 @@ class Sessions:
                 if "SESSION_CLOSED" not in str(e) or again == LIVES - 1:
                     raise SparkFailed(f"Spark: {first_words(e)}") from e
         raise AssertionError("unreachable")
+
+
+def _leave(session: SparkSession) -> None:
+    session.release_session_on_close = False
+    session.stop()
 
 
 def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[], None]) -> T:
@@ -114,7 +126,7 @@ def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[
     """
 
     with ThreadPoolExecutor(1, thread_name_prefix="spark") as thread:
-        job = thread.submit(tagged, session, tag, work)
+        job = thread.submit(tagged, session, {tag}, work)
         try:
             while not job.done():
                 beat()
@@ -126,15 +138,17 @@ def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[
         return job.result()
 
 
-def tagged(session: SparkSession, tag: str, work: Callable[[], T]) -> T:
+def tagged(session: SparkSession, tags: Collection[str], work: Callable[[], T]) -> T:
     """Do the work in this thread, its jobs tagged; raises ``SparkFailed`` where one failed."""
-    session.addTag(tag)
+    for tag in tags:
+        session.addTag(tag)
     try:
         return work()
     except PySparkException as e:
         raise SparkFailed(f"Spark: {first_words(e)}") from e
     finally:
-        session.removeTag(tag)
+        for tag in tags:
+            session.removeTag(tag)
 
 
 def interrupt(session: SparkSession, tag: str, jobs: Collection[Future[Any]]) -> None:

@@ -4,8 +4,9 @@ Implements ``recycle.sweeps.Sweeps``. No key comes here: jobs are told numbers o
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from itertools import pairwise
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -54,9 +55,10 @@ class SparkSweep:
 
     def __init__(self, sweeper: SparkSweeper, hand: Hand, holding: Holding) -> None:
         self._sweeper, self._hand, self._holding = sweeper, hand, holding
-        self._name = f"recycle/{hand.lease.owner}/{hand.batch}"
-        self._tag = f"recycle-{hand.batch}-{hand.lease.epoch}-{hand.opens}"
+        self._batch = f"recycle-{hand.batch}"
+        self._tag = f"{self._batch}-{hand.lease.epoch}-{hand.attempt}-{hand.opens}"
         self._session: SparkSession | None = None
+        self._open = ExitStack()
         self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="spark")
         self._jobs: deque[_Job] = deque()
         self._claimed_to = self._sent_to = self._tried_to = 0
@@ -65,13 +67,13 @@ class SparkSweep:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, e: BaseException | None, _t: TracebackType | None) -> None:
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         """Interrupt what is under way until it is gone: no lease is given back before."""
         left = [job.told for job in self._jobs if not job.told.cancel()]
         if self._session is not None:
             interrupt(self._session, self._tag, left)
-            self._sweeper.sessions.done(self._name, ended=e is None)
         self._pool.shutdown()
+        self._open.close()
 
     def claimed(self, to: int) -> None:
         self._hear()
@@ -99,7 +101,8 @@ class SparkSweep:
     def _send(self, to: int) -> None:
         """Send a job over what is claimed and was not sent yet."""
         if self._session is None:
-            self._session = self._sweeper.sessions.of(self._name)
+            run = f"recycle/{self._hand.lease.owner}"
+            self._session = self._open.enter_context(self._sweeper.sessions.of(run, self._batch))
         order = DeleteOrder(
             work=self._sweeper.work,
             hand=self._hand,
@@ -107,7 +110,9 @@ class SparkSweep:
             shut=self._holding.shut,
             faults=self._holding.faults,
         )
-        self._jobs.append(_Job(self._sent_to, to, self._pool.submit(_run, self._session, self._tag, order)))
+        self._jobs.append(
+            _Job(self._sent_to, to, self._pool.submit(_run, self._session, {self._batch, self._tag}, order))
+        )
         self._sent_to = to
 
     def _hear(self) -> None:
@@ -133,9 +138,9 @@ def _parts(after: int, to: int, tasks: int) -> Iterator[tuple[int, int]]:
     yield from pairwise(after + files * n // number for n in range(number + 1))
 
 
-def _run(session: SparkSession, tag: str, order: DeleteOrder) -> list[PartTold]:
+def _run(session: SparkSession, tags: Collection[str], order: DeleteOrder) -> list[PartTold]:
     """Run one job and return what its parts tell."""
     parts = session.range(0, len(order.parts), 1, len(order.parts))
     told = parts.mapInArrow(Deletion(order), "told string")
-    rows = tagged(session, tag, told.collect)
+    rows = tagged(session, tags, told.collect)
     return [PartTold.model_validate_json(row.told) for row in rows]
