@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, help=f"turns of all contenders ({PAIRS})")
     parser.add_argument("--seconds", type=float, help=f"length of each run of pace ({SECONDS:g})")
     parser.add_argument("--quick", action="store_true", help="small sizes: whether it works, not how fast it is")
-    parser.add_argument("--soak", action="store_true", help="due: also 10,000,000 marks")
+    parser.add_argument("--soak", action="store_true", help="due: also 10,000,000 marks; scale: also on Spark")
     given = parser.parse_args()
     objects = given.objects or (QUICK_OBJECTS if given.quick else OBJECTS)
     pairs = given.pairs or (QUICK_PAIRS if given.quick else PAIRS)
@@ -46,7 +46,11 @@ def main() -> int:
         "overhead": lambda: deletes.run(objects, pairs, peers=False),
         "due": lambda: due.run(QUICK_DUE if given.quick else due.SOAK if given.soak else due.SIZES),
         "heavy": lambda: heavy.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else heavy.run(),
-        "scale": lambda: heavy.scale(QUICK_DROP) if given.quick else heavy.scale(),
+        "scale": lambda: (
+            heavy.scale(QUICK_DROP, QUICK_DROP)
+            if given.quick
+            else heavy.scale(on_spark=heavy.SOAK if given.soak else heavy.ON_SPARK)
+        ),
         "drop": lambda: drop.run(QUICK_DROP if given.quick else drop.SIZES),
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
         "list": lambda: listing.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else listing.run(),

@@ -49,7 +49,7 @@ DEPLOYMENT, INSTANCE, KIND, VAULT = "test-bench", "shop", "dropped", "cold"
 RUN = "bench"
 RETENTION_SECONDS, GRACE_SECONDS = 10_800, 3_600
 POLICY = policy(
-    {KIND: RETENTION_SECONDS}, GRACE_SECONDS, unlimited=(), max_delete_objects=1_000_000, max_delete_fraction=0.1
+    {KIND: RETENTION_SECONDS}, GRACE_SECONDS, unlimited=(), max_delete_objects=20_000_000, max_delete_fraction=0.1
 )
 
 
