@@ -68,41 +68,30 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
 
 def build_spark(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> Worker:
     """Return a worker for what is done on Spark."""
-    from sexton.spark.compare import OnSpark, scratch_of
+    from sexton.spark.compare import scratch_of
     from sexton.spark.deletion import Work
+    from sexton.spark.engine import AT_ONCE, SparkEngine
     from sexton.spark.places import Where, without_password
-    from sexton.spark.sweep import LAP_FILES, RANGE_OBJECTS, SparkSweeper
 
     deployment, spark, engine = settings.require_deployment(), settings.spark, Engine(db, settings.terms())
     url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
-    where = Where(deployment=deployment, database_url=url, endpoint_url=endpoint)
-    connections = max(1, spark.spark_max_db_connections // options.SPARK_AT_ONCE)
     work = Work(
-        where=where,
+        where=Where(deployment=deployment, database_url=url, endpoint_url=endpoint),
         requests=spark.spark_task_requests,
         audit_url=settings.audit.audit_url,
         controls=settings.controls(),
     )
-    sweeper = SparkSweeper(sessions, work, connections)
-    recycler = engine.recycler(sweeper, lap_files=LAP_FILES, range_objects=RANGE_OBJECTS)
-    how = OnSpark(
-        sessions,
-        where,
-        engine.vaults,
-        engine.live,
-        engine.runs,
-        scratch=scratch_of(spark.scratch, home(), local=sessions.local),
-        connections=connections,
-    )
+    scratch = scratch_of(spark.scratch, home(), local=sessions.local)
+    heavy = SparkEngine(engine, sessions, work, connections=spark.spark_max_db_connections, scratch=scratch)
     return Worker(
         client,
         task_queue=ids.spark_queue(deployment),
         activities=[
-            activities.CheckActivities(engine.checker, how, deployment).compare,
-            activities.RecycleActivities(engine.rounds, recycler, settings.policy()).recycle_range,
+            activities.CheckActivities(engine.checker, heavy.compare, deployment).compare,
+            activities.RecycleActivities(engine.rounds, heavy.recycler, settings.policy()).recycle_range,
         ],
-        activity_executor=ThreadPoolExecutor(options.SPARK_AT_ONCE, thread_name_prefix="activity"),
-        max_concurrent_activities=options.SPARK_AT_ONCE,
+        activity_executor=ThreadPoolExecutor(AT_ONCE, thread_name_prefix="activity"),
+        max_concurrent_activities=AT_ONCE,
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=timedelta(seconds=20),
     )

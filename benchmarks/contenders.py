@@ -53,7 +53,7 @@ POLICY = policy(
 )
 
 
-CORES, CONNECTIONS = 2, 8
+CORES, CONNECTIONS = 2, 16
 OTHERS: list[Callable[[], float]] = []
 """What tells the CPU seconds of processes that work for this one."""
 UNSAFE_PAGE = 500
@@ -102,9 +102,9 @@ def direct(job: Job) -> Callable[[], None]:
 def spark(job: Job) -> Callable[[], None]:
     """A whole round, its files deleted by executors on ``CORES`` cores, as many requests at once."""
     from sexton.spark.deletion import Work
+    from sexton.spark.engine import SparkEngine
     from sexton.spark.places import Where
     from sexton.spark.session import Sessions
-    from sexton.spark.sweep import LAP_FILES, RANGE_OBJECTS, SparkSweeper
 
     engine = Engine(Database.open(job.database), Terms(DEPLOYMENT, job.endpoint))
     home = tempfile.mkdtemp(prefix="sexton-bench-")
@@ -114,8 +114,9 @@ def spark(job: Job) -> Callable[[], None]:
     OTHERS.append(lambda: cpu_of_session(sessions.server_pid or 0))
     warm(sessions)
     where = Where(deployment=DEPLOYMENT, database_url=job.database, endpoint_url=job.endpoint)
-    sweeper = SparkSweeper(sessions, Work(where=where, requests=job.threads // CORES), CONNECTIONS)
-    return partial(_round, job, engine, engine.recycler(sweeper, lap_files=LAP_FILES, range_objects=RANGE_OBJECTS))
+    work = Work(where=where, requests=job.threads // CORES)
+    heavy = SparkEngine(engine, sessions, work, connections=CONNECTIONS, scratch=home)
+    return partial(_round, job, engine, heavy.recycler)
 
 
 def warm(sessions: "Sessions") -> None:

@@ -60,8 +60,6 @@ COMPARE: dict[str, Any] = BATCH_DELETE | {
 }
 """A comparison of all objects with all records; it heartbeats all the time."""
 
-SPARK_AT_ONCE = 2
-"""Pieces of work that one Spark worker does at the same time; executors share them."""
 SPARK_WAIT = timedelta(seconds=60)
 """After this long without a Spark worker that takes it, work goes another way."""
 

@@ -1,6 +1,7 @@
 """A round whose heavy kind is deleted on Spark: its worker is killed, and another goes on; then it is cancelled."""
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -46,8 +47,10 @@ async def begun(scene: Scene, handle: WorkflowHandle[object, RoundReport], pages
     """Wait until Spark deletes, and so many requests have come in."""
     already = len(deletes(scene.proxy))
     await until("Spark deletes", lambda: len(deletes(scene.proxy)) >= already + pages, 90)
-    described = (await handle.describe()).raw_description.pending_activities
-    assert any(a.activity_type.name == "recycle_range" for a in described)
+    [range_] = (await handle.describe()).raw_description.pending_activities
+    told = json.loads(range_.heartbeat_details.payloads[0].data)
+    assert range_.activity_type.name == "recycle_range"
+    assert told["files"] >= told["claimed"] > 0
 
 
 @pytest.mark.timeout(300)
