@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,6 +31,9 @@ from workflows import ALL, ids, options, sandbox
 
 if TYPE_CHECKING:
     from sexton.spark.session import Sessions
+
+LOOK_SECONDS = 1.0
+"""How often a Spark worker looks whether its own server lives: a worker without one must not take work."""
 
 
 async def build(client: Client, settings: Settings, db: Database) -> Worker:
@@ -115,6 +118,7 @@ async def main(role: str = "control") -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     load_home_env()
     settings, stop = load(), asyncio.Event()
+    sessions: Sessions | None = None
     db = Database.open(settings.database_url)
     schema.check(db, settings.require_deployment())
     for sig in (signal.SIGTERM, signal.SIGINT):
@@ -128,7 +132,11 @@ async def main(role: str = "control") -> None:
             serving = await build(client, settings, db)
         async with serving:
             logging.info("worker of %s is polling %s", settings.deployment, settings.temporal.address)
-            await stop.wait()
+            while not stop.is_set():
+                if sessions is not None:
+                    sessions.check()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
 
 
 def role_of(arguments: list[str]) -> str:

@@ -1,4 +1,5 @@
-"""Who deletes: the product, the same without its safety, and plain boto3; each runs alone in a process of its own.
+"""Who deletes: the product, by threads or on Spark, the same without its safety, and plain boto3; each runs alone in a
+process of its own.
 
 `python -m benchmarks.contenders '{"name": …}'` deletes what is in the store and prints its seconds and CPU seconds as
 JSON. The clock starts when everything is imported and ends when all is deleted and settled.

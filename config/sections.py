@@ -136,7 +136,7 @@ class Spark(_Section):
 
     remote: Annotated[str, Field(pattern=r"^local(\[([0-9]+|\*)\])?$|^sc://\S+$")] = "local[*]"
     spark_threshold_objects: Annotated[int, Field(ge=1, json_schema_extra={"unit": "objects"})] = 250_000
-    spark_max_db_connections: Annotated[int, Field(ge=1, le=1_000, json_schema_extra={"unit": "connections"})] = 16
+    spark_max_db_connections: Annotated[int, Field(ge=4, le=1_000, json_schema_extra={"unit": "connections"})] = 16
     spark_task_requests: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "requests"})] = 4
     spark_broadcast_max_bytes: Annotated[int, Field(ge=0, json_schema_extra={"unit": "bytes"})] = 8_388_608
     scratch: str = ""

@@ -47,6 +47,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.words import words
 
 NO_SPARK = "no Spark worker polls: deleted by a control worker"
+SPARK_BROKEN = "{why}: deleted by a control worker"
 SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: deleted by a control worker"
 
 
@@ -276,7 +277,7 @@ class RecycleInstance(Controls):
         """Do one range on Spark, where the kind has many objects and a Spark worker takes it; else here."""
         name, summary = kind.kind, f"{kind.kind}, range {order.number}"
         heavy = opened.heavy_objects is not None and kind.objects > opened.heavy_objects
-        if heavy and not self._ledger.kinds[name].note:
+        if heavy and self._ledger.kinds[name].tries_spark:
             queue = await workflow.execute_activity_method(
                 RecycleActivities.find_spark, **CATALOG_READ, summary="who polls for Spark"
             )
@@ -288,11 +289,15 @@ class RecycleInstance(Controls):
                         **(BATCH_DELETE | on_spark(queue)),
                         summary=f"{summary}, on Spark",
                     )
-                self._ledger.note(name, NO_SPARK)
+                self._ledger.without_spark(name, NO_SPARK, again=True)
             except ActivityError as e:
-                if not nobody_took(e):
+                if nobody_took(e):
+                    why = SPARK_BUSY.format(seconds=SPARK_WAIT.total_seconds())
+                elif _type(e) == ids.SPARK_FAILED:
+                    why = SPARK_BROKEN.format(why=words(e))
+                else:
                     raise
-                self._ledger.note(name, SPARK_BUSY.format(seconds=SPARK_WAIT.total_seconds()))
+                self._ledger.without_spark(name, why, again=False)
                 # Its workers may have begun with it; what they do late is refused, as an older attempt's.
                 order = order.model_copy(update={"attempts": MOST_SPARK_ATTEMPTS})
         return await workflow.execute_activity_method(

@@ -28,7 +28,7 @@ class Concluder:
         self._audit = audit
 
     def conclude(
-        self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int, *, told: bool = False
+        self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int, *, told: bool
     ) -> Counter[str]:
         """Tell the audit, unless whoever deleted has ``told`` it, then settle; return who keeps what is not settled."""
         untold = {} if told else tell_audit(self._audit, holding, self._marks.outcomes(hand, refs))

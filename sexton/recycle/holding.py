@@ -56,12 +56,17 @@ class Holding:
 
     @property
     def shut(self) -> dict[str, str]:
-        """Return the vaults that the whole round leaves alone, and why."""
+        """Return the vaults of which nothing may be claimed or deleted, and why."""
         return dict(self._shut)
 
     def fault(self, vault: str, reason: str) -> None:
         """Leave a vault alone. May be called from any thread."""
         self._faults[vault] = reason
+
+    def leave(self, vault: str, reason: str) -> None:
+        """Leave a vault alone, and claim nothing more of what is in it in this range. May be called from any thread."""
+        self.fault(vault, reason)
+        self._shut = {**self._shut, vault: reason}
 
     def prove(self) -> None:
         """Renew when the last proof is too old; then say that we live, which raises when the work should stop.
@@ -117,6 +122,6 @@ class Holding:
     def check_vault(self, vault: str) -> None:
         """Raise ``VaultFault`` where the round, or the vault whitelist (NOT_LISTED), leaves the vault alone."""
         if vault in self._shut:
-            raise VaultFault(vault, self._shut[vault], "its marker could not be told of this round")
+            raise VaultFault(vault, self._shut[vault], "it cannot be used in this round, see the round's report")
         if not vault_allowed(self._vaults, self._lease.instance, vault):
             raise VaultFault(vault, NOT_LISTED, "other vaults are on the vault whitelist; see: sexton lists show")

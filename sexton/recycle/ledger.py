@@ -86,9 +86,9 @@ class Ledger:
         """Enter what went wrong with a kind; empty where it is tried again."""
         self._note(kind, error=said)
 
-    def note(self, kind: str, said: str) -> None:
-        """Enter what somebody should know of a kind."""
-        self._note(kind, note=said)
+    def without_spark(self, kind: str, why: str, *, again: bool) -> None:
+        """Enter that a kind of many objects is not deleted on Spark; ``again``: its next range may be."""
+        self._note(kind, note=why, tries_spark=again)
 
     def waits_for(self, plan: Plan, kind: str) -> list[str]:
         """Return the kinds that must go before one and are not through; enter that it waits for them."""

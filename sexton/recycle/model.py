@@ -128,6 +128,8 @@ class KindProgress(Message):
     elapsed_ms: int = 0
     error: str = ""
     note: str = ""
+    tries_spark: bool = True
+    """Whether it is worth asking Spark's workers again in this round."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -220,12 +222,16 @@ class RangeOrder(Message):
 
 
 class RangeProgress(Message):
-    """How far a range is, for whoever looks at its heartbeat: marks claimed, files stored, and the file up to which all
-    were tried and settled. An attempt that takes over needs none of it: it is in the rows, page by page."""
+    """How far a range is, for whoever looks at its heartbeat.
+
+    Marks claimed, the number of the last file stored, that of the file up to which all were tried and settled, and the
+    vaults that are left alone, and why. An attempt that takes over needs none of it: it is in the rows, page by page.
+    """
 
     claimed: int
     files: int
     tried: int
+    faults: dict[str, str] = Field(default_factory=dict)
 
 
 class RangeReceipt(Message):

@@ -173,8 +173,9 @@ class Recycler:
         if receipt is not None:
             return receipt
         holding = Holding(self._leases, self._gate, order.lease, pulse, order.shut)
-        held = self._finish(hand, holding, order.upload_grace_seconds)
         claimed = self._marks.claimed_in(hand)
+        say(RangeProgress(claimed=claimed, files=self._marks.last_file(hand), tried=0))
+        held = self._finish(hand, holding, order.upload_grace_seconds)
         go = _Go(scanned=claimed, claimed=claimed, cursor=order.after, held=held)
         with self._sweeps.begin(hand, holding) as sweep:
             # What is claimed is deleted meanwhile, so that the store is busy while records are read and written.
@@ -185,11 +186,11 @@ class Recycler:
                     if not sweep.tried(open_[0].last):
                         continue
                 lap = open_.popleft()
-                say(RangeProgress(claimed=go.claimed, files=go.last, tried=lap.before))
+                say(RangeProgress(claimed=go.claimed, files=go.last, tried=lap.before, faults=holding.faults))
                 sweep.wait_for(lap.last)
                 audited, grace = sweep.audited(lap.before, lap.last), order.upload_grace_seconds
                 go.held += self._concluder.conclude(hand, holding, lap.refs, grace, told=audited)
-                say(RangeProgress(claimed=go.claimed, files=go.last, tried=lap.last))
+                say(RangeProgress(claimed=go.claimed, files=go.last, tried=lap.last, faults=holding.faults))
             sweep.finish()
         done = self._marks.done(hand, order.kind)
         told = RangeReceipt(

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sexton.assembly import Engine
 from sexton.control.model import Control
+from sexton.db.engine import AWAY, first_line
 from sexton.errors import SextonError
 from sexton.marks.model import Hand
 from sexton.message import Message
@@ -29,6 +30,8 @@ class Work(Message):
     where: Where
     requests: int
     audit_url: str = ""
+    audits: bool = True
+    """Whether executors tell the audit; else whoever settles does."""
     controls: tuple[Control, ...] = ()
 
 
@@ -58,10 +61,10 @@ class Deletion:
     """Takes numbers of parts and returns what became of each, as JSON. For ``mapInArrow``, one part in a partition."""
 
     def __init__(self, order: DeleteOrder) -> None:
-        self._order = order.model_dump_json()
+        self._order = order
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        order = DeleteOrder.model_validate_json(self._order)
+        order = self._order
         for batch in batches:
             told = [_delete(order, *order.parts[n]).model_dump_json() for n in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pydict({"told": told}, schema=TOLD)
@@ -69,7 +72,7 @@ class Deletion:
 
 def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
     """Delete one part. What stops it is told: a failed job would say it in a trace, and end its other parts."""
-    engine, hand = _engine(order.work.model_dump_json()), order.hand
+    engine, hand = _engine(order.work), order.hand
     holding = Holding(engine.leases, engine.controls, hand.lease, _alive, order.shut)
     for vault, reason in order.faults.items():
         holding.fault(vault, reason)
@@ -77,29 +80,31 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
         with engine.sweeper.begin(hand, holding, after) as sweep:
             sweep.claimed(to)
             sweep.finish()
-        untold = tell_audit(engine.audit, holding, engine.marks.outcomes_between(hand, after, to))
-        return PartTold(faults=holding.faults, audited=not untold)
-    except SextonError as e:
-        return PartTold(faults=holding.faults, audited=False, stopped=type(e).__name__, error=str(e)[:500])
+        if order.work.audits:
+            tell_audit(engine.audit, holding, engine.marks.outcomes_between(hand, after, to))
+        # With a fault something was not tried here, or not told: whoever settles tells all of it.
+        return PartTold(faults=holding.faults, audited=order.work.audits and not holding.faults)
+    except (SextonError, *AWAY) as e:
+        why = str(e) if isinstance(e, SextonError) else f"the database answered an executor: {first_line(e)}"
+        return PartTold(faults=holding.faults, audited=False, stopped=type(e).__name__, error=why[:500])
     finally:
         engine.db.close()  # an idle process keeps no connection; the next task opens one
 
 
 @cache
-def _engine(work: str) -> Engine:
+def _engine(work: Work) -> Engine:
     """Return the engine of this process: what it has learned of the stores' pace outlives a task."""
-    told = Work.model_validate_json(work)
     terms = Terms(
-        deployment=told.where.deployment,
-        endpoint_url=told.where.endpoint_url,
-        controls=told.controls,
+        deployment=work.where.deployment,
+        endpoint_url=work.where.endpoint_url,
+        controls=work.controls,
         # All requests of a task together carry one page: so much is repeated where a process is killed.
-        requests_at_once=told.requests,
-        keys_a_request=max(1, PAGE_KEYS // told.requests),
+        requests_at_once=work.requests,
+        keys_a_request=max(1, PAGE_KEYS // work.requests),
         beside=False,
-        audit_url=told.audit_url,
+        audit_url=work.audit_url,
     )
-    return Engine(told.where.database(connections=1), terms)
+    return Engine(work.where.database(connections=1), terms)
 
 
 def _alive() -> None:

@@ -4,6 +4,8 @@ Jobs carry tags. What is cancelled is interrupted until it is gone, and who take
 predecessor left on a server that outlived it.
 """
 
+import hashlib
+import logging
 import re
 import threading
 import uuid
@@ -15,18 +17,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from grpc import RpcError
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
 import sexton
 from sexton.errors import SextonError
 from sexton.spark.server import ConnectServer, is_local
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
+GONE = (PySparkException, RpcError, ValueError)
+"""What a client says whose server, or channel, is gone."""
 _RAISED = re.compile(r"(?!org\.|java\.|scala\.)[A-Za-z_][\w.]*(Error|Exception|Fault|Silent|Input|Busy|Away): ")
 LOOK_SECONDS = 0.25
-LIVES = 5
-"""Times a session of one name may have been ended by its server before somebody came back."""
+LIVES = 1_000
+"""Times a session of one name may have been ended by its server before somebody came back; each costs a request."""
+RETRIES, BACKOFF_MS = 6, 2_000
+"""How often a server that does not answer is asked again, and after how long at most: some 10 s in all, as whoever asks
+has a heart to beat."""
+OLD = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in an archive: the same code is the same archive, or a session refuses it."""
 SHIPPED = ("sexton", "config")
 RUNTIME = ("spark.sql.",)
 """Settings that a session may change; the others belong to a server's start."""
@@ -48,6 +60,7 @@ class Sessions:
         self._server: ConnectServer | None = None
         self._url, self._home = remote, home / "spark"
         self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._code = archive(self._home)
         if self.local:
             self._server = ConnectServer(home, remote, conf)
             self._server.start()
@@ -63,6 +76,7 @@ class Sessions:
         The server ends it when nobody came back for a while, and not at once: one that was ended cannot be joined
         again, and work may be tried again. Until then it keeps its Python workers, which need seconds to start.
         """
+        self.check()
         with self._lock:
             if name not in self._open:
                 self._open[name] = self._join(name)
@@ -84,6 +98,11 @@ class Sessions:
         """The process, and the process group, of a server of our own."""
         return self._server.child.pid if self._server is not None else None
 
+    def check(self) -> None:
+        """Raise ``SparkFailed`` where a server of our own has ended: nothing can be done here any more."""
+        if self._server is not None and self._server.child.exit_code() is not None:
+            raise SparkFailed(f"Spark's server has ended; its last words are in {self._server.child.log}")
+
     def close(self) -> None:
         """End everything."""
         while self._open:
@@ -93,18 +112,22 @@ class Sessions:
 
     def _join(self, name: str) -> SparkSession:
         for again in range(LIVES):
-            key = uuid.uuid5(uuid.NAMESPACE_URL, f"sexton/{name}/{again}")
+            # Other code of ours would not mix with what a session was sent.
+            key = uuid.uuid5(uuid.NAMESPACE_URL, f"sexton/{name}/{self._code.stem}/{again}")
             parts = self._url.rstrip("/")
             session = SparkSession.builder.remote(f"{parts}{';' if '/;' in parts else '/;'}session_id={key}").create()
+            session.client.set_retry_policies(
+                [DefaultPolicy(max_retries=RETRIES, max_backoff=BACKOFF_MS, max_server_retry_delay=BACKOFF_MS)]
+            )
             try:
                 session.interruptTag(name)  # nobody's: a request, which says whether the session can be had
                 if not self.local:
-                    session.addArtifacts(str(archive(self._home)), pyfile=True)
+                    session.addArtifacts(str(self._code), pyfile=True)
                 for option, value in self._conf.items():
                     session.conf.set(option, value)
                 return session
             except PySparkException as e:
-                session.stop()
+                _leave(session)
                 if "SESSION_CLOSED" not in str(e) or again == LIVES - 1:
                     raise SparkFailed(f"Spark: {first_words(e)}") from e
         raise AssertionError("unreachable")
@@ -152,11 +175,17 @@ def tagged(session: SparkSession, tags: Collection[str], work: Callable[[], T]) 
 
 
 def interrupt(session: SparkSession, tag: str, jobs: Collection[Future[Any]]) -> None:
-    """Interrupt the jobs of a tag until all of these have ended."""
-    while wait(jobs, timeout=0).not_done:
-        with suppress(PySparkException):
+    """Interrupt the jobs of a tag until all of these have ended; what ended well needs none.
+
+    One that failed here may go on at the server: its stream was cut, not its work.
+    """
+    while any(not job.done() or job.exception() is not None for job in jobs):
+        try:
             session.interruptTag(tag)
-        wait(jobs, timeout=LOOK_SECONDS)
+        except GONE as e:
+            log.warning("Spark could not be told to stop %s: %s", tag, first_words(e))
+        if not wait(jobs, timeout=LOOK_SECONDS).not_done:
+            return
 
 
 def first_words(error: Exception) -> str:
@@ -167,12 +196,12 @@ def first_words(error: Exception) -> str:
 
 
 def archive(folder: Path) -> Path:
-    """Write our own packages as one archive, for executors that have them not, and return it."""
-    root, file = Path(sexton.__file__).parents[1], folder / "sexton.zip"
-    fresh = file.with_name(f"{uuid.uuid4().hex}.zip")
+    """Write our own packages as one archive, named by what is in it, and return it: for executors that lack them."""
+    root, fresh, digest = Path(sexton.__file__).parents[1], folder / f"{uuid.uuid4().hex}.zip", hashlib.sha256()
     with zipfile.ZipFile(fresh, "w") as packed:
         for package in SHIPPED:
             for source in sorted((root / package).rglob("*.py")):
-                packed.write(source, source.relative_to(root))
-    fresh.replace(file)
-    return file
+                name, text = source.relative_to(root).as_posix(), source.read_bytes()
+                digest.update(f"{name} {len(text)} ".encode() + text)
+                packed.writestr(zipfile.ZipInfo(name, OLD), text)
+    return fresh.replace(folder / f"sexton-{digest.hexdigest()[:16]}.zip")

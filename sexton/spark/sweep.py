@@ -5,7 +5,7 @@ Implements ``recycle.sweeps.Sweeps``. No key comes here: jobs are told numbers o
 
 from collections import deque
 from collections.abc import Collection, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import pairwise
 from types import TracebackType
@@ -35,7 +35,9 @@ class SparkSweeper:
     def __init__(self, sessions: Sessions, work: Work, connections: int) -> None:
         """``connections``: to the database, of all executors of one sweep together; a task has one."""
         check_reachable(work.where.database_url, local=sessions.local)
-        self.sessions, self.work = sessions, work
+        # A folder is another one on each machine: there, only this process tells the audit.
+        audits = sessions.local or work.audit_url.startswith("s3://") or not work.audit_url
+        self.sessions, self.work = sessions, work.model_copy(update={"audits": audits})
         self.tasks = max(1, connections // JOBS_AT_ONCE)
 
     def begin(self, hand: Hand, holding: Holding) -> "SparkSweep":
@@ -70,10 +72,10 @@ class SparkSweep:
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         """Interrupt what is under way until it is gone: no lease is given back before."""
         left = [job.told for job in self._jobs if not job.told.cancel()]
-        if self._session is not None:
-            interrupt(self._session, self._tag, left)
-        self._pool.shutdown()
-        self._open.close()
+        with self._open:  # left at last, whatever happens
+            if self._session is not None:
+                interrupt(self._session, self._tag, left)
+            self._pool.shutdown()
 
     def claimed(self, to: int) -> None:
         self._hear()
@@ -86,7 +88,7 @@ class SparkSweep:
             self._send(self._claimed_to)
         while not self.tried(to):
             self._holding.prove()
-            wait([job.told for job in self._jobs], LOOK_SECONDS, FIRST_COMPLETED)
+            wait([self._jobs[0].told], LOOK_SECONDS)  # the others are taken in after it
 
     def tried(self, to: int) -> bool:
         self._hear()
@@ -99,7 +101,14 @@ class SparkSweep:
         self.wait_for(self._claimed_to)
 
     def _send(self, to: int) -> None:
-        """Send a job over what is claimed and was not sent yet."""
+        """Send jobs over what is claimed and was not sent yet.
+
+        Of at most two jobs' worth of files each: those that wait are here, so few go on where this process ends.
+        """
+        while self._sent_to < to:
+            self._send_one(min(to, self._sent_to + 2 * JOB_FILES))
+
+    def _send_one(self, to: int) -> None:
         if self._session is None:
             run = f"recycle/{self._hand.lease.owner}"
             self._session = self._open.enter_context(self._sweeper.sessions.of(run, self._batch))
@@ -121,7 +130,7 @@ class SparkSweep:
             job = self._jobs[0]
             for part in job.told.result():
                 for vault, reason in part.faults.items():
-                    self._holding.fault(vault, reason)
+                    self._holding.leave(vault, reason)  # executors cannot use it, though this process may
                 if part.stopped:
                     self._holding.prove_anew()  # says it in its own words, where it still is so
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)

@@ -1,6 +1,7 @@
 """Reach Temporal from a command, and see whether any worker is there: a round without one waits for ever."""
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -17,6 +18,8 @@ from temporalio.service import RPCError
 from config.settings import Settings
 from sexton.errors import SextonError
 from workflows import ids
+
+log = logging.getLogger(__name__)
 
 
 async def connect(settings: Settings) -> Client:
@@ -58,8 +61,16 @@ async def pollers(client: Client, settings: Settings, *, spark: bool = False) ->
 
 
 async def spark_queue(client: Client, settings: Settings) -> str:
-    """Return where this deployment's Spark workers poll; empty where none polled lately."""
-    return ids.spark_queue(settings.require_deployment()) if await pollers(client, settings, spark=True) else ""
+    """Return where this deployment's Spark workers poll; empty where none polled lately.
+
+    Where Temporal does not say, it is worth trying.
+    """
+    try:
+        polled = await pollers(client, settings, spark=True) > 0
+    except SextonError as e:
+        log.warning("%s; a Spark worker is waited for", e)
+        polled = True
+    return ids.spark_queue(settings.require_deployment()) if polled else ""
 
 
 async def _pollers(client: Client, settings: Settings, *, spark: bool) -> int:

@@ -1,16 +1,25 @@
 """Kinds of many objects: where no Spark worker takes them, a control worker does, and the report says so."""
 
+import asyncio
 import datetime as dt
 from pathlib import Path
 
 import pytest
+from temporalio import activity
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
 
 from config.settings import Settings
+from sexton.errors import SextonError
 from sexton.recycle.model import RangeOrder, RoundReport
 from sexton.recycle.steps import Recycler
+from sexton.spark.session import SparkFailed
+from sexton.temporal.client import pollers, spark_queue
 from tests.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill
 from workflows import ids
+from workflows.options import BATCH_DELETE
 
 THRESHOLD = 20
 
@@ -25,6 +34,17 @@ def notes(report: RoundReport) -> dict[str, str]:
     return {k.kind: k.note for k in report.kinds}
 
 
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody have polled: Temporal remembers who did for longer than a test takes."""
+
+    async def none(*_: object, **__: object) -> int:
+        return 0
+
+    monkeypatch.setattr("sexton.temporal.client.pollers", none)
+
+
+@pytest.mark.usefixtures("nobody")
 async def test_without_a_spark_worker_nobody_waits_for_one(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
@@ -69,3 +89,49 @@ async def test_what_no_spark_worker_takes_in_time_is_done_by_a_control_worker(
     assert listing(root) == {}
     assert notes(report) == {"dropped": "no Spark worker took it within 1 s: deleted by a control worker"}
     assert [order.attempts > 5 for order in orders] == [True]  # newer than any attempt of a Spark worker's
+
+
+class Broken:
+    """A Spark worker whose Spark does not work."""
+
+    @activity.defn(name="recycle_range")
+    async def recycle_range(self, _: RangeOrder) -> None:
+        raise ApplicationError("Spark: no executor has the password", type=SparkFailed.__name__)
+
+
+async def test_where_spark_does_not_work_a_control_worker_does_it(
+    served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        BATCH_DELETE, "retry_policy", RetryPolicy(initial_interval=dt.timedelta(milliseconds=10), maximum_attempts=3)
+    )
+    rig = served.rig.instance(shop)
+    fill(rig, root := rig.local(tmp_path / "v", instance=shop), shop, THRESHOLD + 1)
+    queue = ids.spark_queue(DEPLOYMENT)
+    async with Worker(served.client, task_queue=queue, activities=[Broken().recycle_range]):
+        for _ in range(300):
+            if await polled_now(served, queue):
+                break
+            await asyncio.sleep(0.05)
+        report = await served.round(shop)
+
+    assert listing(root) == {}
+    assert (report.state, report.leases) == ("SUCCEEDED", 1)
+    assert notes(report) == {"dropped": "Spark: no executor has the password: deleted by a control worker"}
+
+
+async def polled_now(served: Served, queue: str) -> bool:
+    settings = Settings(deployment=DEPLOYMENT, database_url=served.rig.url)
+    assert queue == ids.spark_queue(settings.require_deployment())
+    return await pollers(served.client, settings, spark=True) > 0
+
+
+async def test_where_temporal_does_not_say_who_polls_a_spark_worker_is_waited_for(
+    served: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object, **__: object) -> int:
+        raise SextonError("Temporal does not say who polls: permission denied")
+
+    monkeypatch.setattr("sexton.temporal.client.pollers", refused)
+
+    assert await spark_queue(served.client, settings) == ids.spark_queue(DEPLOYMENT)

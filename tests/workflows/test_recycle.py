@@ -14,6 +14,7 @@ from sexton.control.port import Halted, NotEnabled
 from sexton.crashpoints import installed
 from sexton.lease.port import LeaseLost
 from sexton.recycle import steps
+from sexton.spark.session import SparkFailed
 from tests.rig import listing, put
 from tests.workflows.conftest import Served
 from workflows import ids
@@ -200,3 +201,4 @@ async def test_a_cancel_that_meets_the_end_of_an_activity_still_stops_the_round(
 
 def test_error_types_are_the_names_of_their_classes() -> None:
     assert (LeaseLost.__name__, Halted.__name__, NotEnabled.__name__) == (ids.LEASE_LOST, ids.HALTED, ids.NOT_ENABLED)
+    assert SparkFailed.__name__ == ids.SPARK_FAILED

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from sexton.audit.places import Places
+from sexton.audit.writer import ParquetAudit
+from sexton.recycle.steps import Recycler
 from sexton.spark.compare import OnSpark
+from sexton.spark.deletion import Work
 from sexton.spark.places import Where, without_password
 from sexton.spark.session import Sessions
+from sexton.spark.sweep import SparkSweeper
 from tests.contract.check.conftest import owned
 from tests.rig import DEPLOYMENT, Rig
 from tests.servers import spark
@@ -28,5 +33,22 @@ def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], OnSpark]:
     def made(rig: Rig) -> OnSpark:
         where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
         return OnSpark(sessions, where, rig.vaults, rig.live_side, rig.runs, scratch=str(tmp_path / "scratch"))
+
+    return made
+
+
+Deleting = Callable[[Rig], Recycler]
+
+
+@pytest.fixture
+def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
+    """Let a rig delete on Spark, its audit told where the executors tell theirs."""
+
+    def made(rig: Rig) -> Recycler:
+        rig.kept_in = {"deployment": DEPLOYMENT, "endpoint_url": rig.endpoint_url, "audit_url": ""}
+        rig.audit = ParquetAudit(Places(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
+        where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
+        rig.recycler = rig.recycler_of(rig.owner, SparkSweeper(sessions, Work(where=where, requests=4), 8))
+        return rig.recycler
 
     return made

@@ -1,37 +1,14 @@
 """Deleting on Spark does what deleting in one process does, and goes on where it was cut off."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sexton.audit.places import Places
 from sexton.audit.store import AuditReader
-from sexton.audit.writer import ParquetAudit
 from sexton.contract import NewMark
-from sexton.recycle.steps import Recycler
-from sexton.spark.deletion import Work
-from sexton.spark.places import Where, without_password
-from sexton.spark.session import Sessions
-from sexton.spark.sweep import SparkSweeper
-from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
-
-Deleting = Callable[[Rig], Recycler]
-AUDIT = "file://{}/audit"
-
-
-@pytest.fixture
-def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
-    """Let a rig delete on Spark, its audit told where the executors tell theirs."""
-
-    def made(rig: Rig) -> Recycler:
-        rig.kept_in = {"deployment": DEPLOYMENT, "endpoint_url": rig.endpoint_url, "audit_url": ""}
-        rig.audit = ParquetAudit(Places(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
-        where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
-        rig.recycler = rig.recycler_of(rig.owner, SparkSweeper(sessions, Work(where=where, requests=4), 8))
-        return rig.recycler
-
-    return made
+from tests.contract.spark.conftest import Deleting
+from tests.rig import RETENTION, Rig, listing, put
 
 
 @pytest.mark.timeout(300)

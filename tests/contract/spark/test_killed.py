@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -94,3 +97,17 @@ async def test_spark_worker_killed_then_cancelled(scene: Scene) -> None:
     assert len(deletes(proxy)) < len(named) + 2 * PAGES
     assert rig.count("lease", instance=SHOP, state="BUSY") == 0
     assert second.exit_code() is None
+
+    os.kill(server_of(second.pid), signal.SIGKILL)
+    await until("a worker whose Spark is gone takes no more work", lambda: second.exit_code() is not None)
+    assert "server has ended" in "\n".join(second.tail(5))
+
+
+def server_of(worker: int | None) -> int:
+    """Return the Java process that a Spark worker started."""
+    for process in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            name, rest = process.read_text().split("(")[1].rsplit(")", 1)
+            if name == "java" and int(rest.split()[1]) == worker:
+                return int(process.parent.name)
+    raise AssertionError("it has none")
