@@ -54,12 +54,12 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 policy,
                 attributes=knows,
                 heavy_objects=settings.spark.spark_threshold_objects,
-                spark_queue=partial(spark_queue, client, settings),
             ),
             activities.TickActivities(
                 engine.turns, lambda: schedules.nudge(client, deployment), engine.check_turns.due
             ),
             activities.CheckActivities(engine.checker, engine.direct, deployment),
+            activities.SparkActivities(partial(spark_queue, client, settings)),
         ),
         activity_executor=ThreadPoolExecutor(at_once, thread_name_prefix="activity"),
         max_concurrent_activities=at_once,
@@ -106,7 +106,7 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
     from sexton.spark.session import Sessions
 
     limit = {"spark.sql.autoBroadcastJoinThreshold": str(settings.spark.spark_broadcast_max_bytes)}
-    sessions = Sessions(settings.spark.remote, limit | settings.spark.conf, home())
+    sessions = Sessions(settings.spark.remote, limit | settings.spark.conf, home(), settings.require_deployment())
     try:
         yield sessions
     finally:
@@ -116,6 +116,7 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
 async def main(role: str = "control") -> None:
     """Serve until SIGTERM or Ctrl-C."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # else each client says where it found them
     load_home_env()
     settings, stop = load(), asyncio.Event()
     sessions: Sessions | None = None
@@ -131,7 +132,7 @@ async def main(role: str = "control") -> None:
         else:
             serving = await build(client, settings, db)
         async with serving:
-            logging.info("worker of %s is polling %s", settings.deployment, settings.temporal.address)
+            logging.info("%s worker of %s is polling %s", role, settings.deployment, settings.temporal.address)
             while not stop.is_set():
                 if sessions is not None:
                     sessions.check()

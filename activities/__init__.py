@@ -5,12 +5,15 @@ from typing import Any
 
 from activities.check import CheckActivities
 from activities.recycle import RecycleActivities
+from activities.spark import SparkActivities
 from activities.tick import TickActivities
 
-__all__ = ["CheckActivities", "RecycleActivities", "TickActivities", "build"]
+__all__ = ["CheckActivities", "RecycleActivities", "SparkActivities", "TickActivities", "build"]
 
 
-def build(recycle: RecycleActivities, tick: TickActivities, check: CheckActivities) -> Sequence[Callable[..., Any]]:
+def build(
+    recycle: RecycleActivities, tick: TickActivities, check: CheckActivities, spark: SparkActivities
+) -> Sequence[Callable[..., Any]]:
     """Return the activities to register."""
     return [
         recycle.open_round,
@@ -20,7 +23,6 @@ def build(recycle: RecycleActivities, tick: TickActivities, check: CheckActiviti
         recycle.find_plan,
         recycle.adopt_claimed,
         recycle.recycle_range,
-        recycle.find_spark,
         recycle.close_round,
         tick.due_instances,
         tick.nudge,
@@ -28,4 +30,5 @@ def build(recycle: RecycleActivities, tick: TickActivities, check: CheckActiviti
         check.compare,
         check.look_again,
         check.conclude_check,
+        spark.find_spark,
     ]

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
 
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 45.0
@@ -57,7 +57,10 @@ class Heart:
         if activity.is_cancelled():
             raise CancelledError("cancelled between pages")
         if activity.is_worker_shutdown():
-            raise ApplicationError("the worker shuts down; another attempt goes on", type="WorkerShutdown")
+            benign = ApplicationErrorCategory.BENIGN  # no fault, and no traceback in its log
+            raise ApplicationError(
+                "the worker shuts down; another attempt goes on", type="WorkerShutdown", category=benign
+            )
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -1,6 +1,6 @@
 """The steps of one recycle round, as activities: a thin layer that adds heartbeats, cancellation and error types."""
 
-from collections.abc import Awaitable, Callable
+import logging
 
 from temporalio import activity
 
@@ -22,6 +22,8 @@ from sexton.recycle.model import (
 from sexton.recycle.port import Rounds
 from sexton.recycle.steps import Recycler
 
+log = logging.getLogger(__name__)
+
 
 class RecycleActivities:
     """One instance per worker process. Every activity may be repeated."""
@@ -34,7 +36,6 @@ class RecycleActivities:
         *,
         attributes: bool = False,
         heavy_objects: int | None = None,
-        spark_queue: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """Nothing runs yet.
 
@@ -44,13 +45,12 @@ class RecycleActivities:
             policy: what is due when.
             attributes: whether Temporal knows our search attributes.
             heavy_objects: kinds of more objects than this are deleted on Spark; None: none is.
-            spark_queue: tells where Spark's workers poll, empty where none does now.
         """
         self._rounds = rounds
         self._recycler = recycler
         self._policy = policy
         self._attributes = attributes
-        self._heavy_objects, self._spark_queue = heavy_objects, spark_queue
+        self._heavy_objects = heavy_objects
 
     @activity.defn(no_thread_cancel_exception=True)
     def open_round(self, order: OpenOrder) -> Opened:
@@ -61,12 +61,6 @@ class RecycleActivities:
             shut = self._recycler.announce(opened, heart.alive)
             told = {"attributes": self._attributes, "shut": shut, "heavy_objects": self._heavy_objects}
             return opened.model_copy(update=told)
-
-    @activity.defn
-    async def find_spark(self) -> str:
-        """Return where Spark's workers poll; empty where none does."""
-        with refusals():
-            return await self._spark_queue() if self._spark_queue is not None else ""
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenOrder) -> None:
@@ -102,7 +96,10 @@ class RecycleActivities:
     def recycle_range(self, order: RangeOrder) -> RangeReceipt:
         """Claim, delete and remove one range of due marks."""
         with refusals(), Heart() as heart:
-            return self._recycler.recycle(order, activity.info().attempt, heart.beat, heart.say)
+            done = self._recycler.recycle(order, activity.info().attempt, heart.beat, heart.say)
+        told = (order.lease.instance, order.round, order.kind, order.number, done.claimed, done.objects)
+        log.info("%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind gone in the round", *told)
+        return done
 
     @activity.defn(no_thread_cancel_exception=True)
     def close_round(self, order: CloseOrder) -> RoundReport:

@@ -129,7 +129,7 @@ def warm(sessions: "Sessions") -> None:
         for batch in batches:
             yield pa.RecordBatch.from_pydict({"told": [Deletion.__name__] * batch.num_rows}, schema=TOLD)
 
-    with sessions.of(f"recycle/{RUN}", "warm") as session:
+    with sessions.of("warm") as session:
         for _ in range(3):
             session.range(0, CORES, 1, CORES).mapInArrow(importing, "told string").collect()
 

@@ -36,7 +36,7 @@ def run(rows: int = ROWS, pairs: int = PAIRS) -> Result:
         _write(folder, rows)
         sessions = Sessions("local[2]", {"spark.driver.memory": MEMORY, "spark.sql.shuffle.partitions": "8"}, folder)
         try:
-            session = stack.enter_context(sessions.of("benchmark", "benchmark"))
+            session = stack.enter_context(sessions.of("benchmark"))
 
             def by_spark() -> tuple[int, int]:
                 objects = session.read.parquet(str(folder / "objects"))

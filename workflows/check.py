@@ -11,6 +11,7 @@ from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exce
 
 with workflow.unsafe.imports_passed_through():
     from activities.check import CheckActivities
+    from activities.spark import SparkActivities
     from sexton.check.model import (
         CheckReport,
         CheckRequest,
@@ -20,11 +21,12 @@ with workflow.unsafe.imports_passed_through():
         Opened,
     )
     from workflows import ids
-    from workflows.options import CATALOG_WRITE, COMPARE, SPARK_WAIT
+    from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, SPARK_WAIT
     from workflows.spark import nobody_took, on_spark
     from workflows.words import words
 
-NO_SPARK = "no Spark worker took it within {seconds:.0f} s: compared by a control worker, which takes longer"
+NO_SPARK = "no Spark worker polls: compared by a control worker, which takes longer"
+SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: compared by a control worker, which takes longer"
 
 
 @workflow.defn(name=ids.CHECK)
@@ -58,8 +60,14 @@ class CheckInstance:
 
     async def _compare(self, opened: Opened) -> Evidence:
         """Compare on Spark where there is much to compare and a Spark worker takes it; else here."""
-        if opened.heavy:
-            there = on_spark(ids.spark_queue(opened.deployment))
+        note = NO_SPARK
+        queue = ids.spark_queue(opened.deployment) if opened.heavy else ""
+        if queue and workflow.patched("check-asks-who-polls"):
+            queue = await workflow.execute_activity_method(
+                SparkActivities.find_spark, **CATALOG_READ, summary="who polls for Spark"
+            )
+        if queue:
+            there = on_spark(queue)
             try:
                 return await workflow.execute_activity_method(
                     CheckActivities.compare,
@@ -70,11 +78,11 @@ class CheckInstance:
             except ActivityError as e:
                 if not nobody_took(e):
                     raise
+                note = SPARK_BUSY.format(seconds=SPARK_WAIT.total_seconds())
         evidence = await workflow.execute_activity_method(
             CheckActivities.compare, opened.order, **COMPARE, summary="objects and records"
         )
         if opened.heavy:
-            note = NO_SPARK.format(seconds=SPARK_WAIT.total_seconds())
             evidence = evidence.model_copy(update={"notes": (*evidence.notes, note)})
         return evidence
 

@@ -9,6 +9,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
+    from activities.spark import SparkActivities
     from activities.tick import TickActivities
     from sexton.recycle.ledger import Ledger
     from sexton.recycle.model import (
@@ -47,8 +48,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.words import words
 
 NO_SPARK = "no Spark worker polls: deleted by a control worker"
-SPARK_BROKEN = "{why}: deleted by a control worker"
-SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: deleted by a control worker"
+SPARK_BROKEN = "{why}: a control worker deleted the rest"
+SPARK_BUSY = "no Spark worker took it, or the rest of one that died, within {seconds:.0f} s: a control worker did"
 
 
 @dataclass(frozen=True)
@@ -279,7 +280,7 @@ class RecycleInstance(Controls):
         heavy = opened.heavy_objects is not None and kind.objects > opened.heavy_objects
         if heavy and self._ledger.kinds[name].tries_spark:
             queue = await workflow.execute_activity_method(
-                RecycleActivities.find_spark, **CATALOG_READ, summary="who polls for Spark"
+                SparkActivities.find_spark, **CATALOG_READ, summary="who polls for Spark"
             )
             try:
                 if queue:

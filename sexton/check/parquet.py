@@ -36,7 +36,8 @@ def write(file: Path, after: int, read: Callable[[int, int], Sequence[Finding]])
     """
     fresh, number = file.with_name(f".{file.name}.{os.getpid()}"), 0
     try:
-        with pq.ParquetWriter(fresh, SCHEMA, compression="zstd") as writer:
+        # Opened here: the writer takes some names for those of other file systems.
+        with fresh.open("wb") as out, pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer:
             while found := read(after, PAGE):
                 after, number = found[-1].id, number + len(found)
                 rows = [f.model_dump(include=set(SCHEMA.names)) for f in found]

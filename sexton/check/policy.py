@@ -58,7 +58,8 @@ def judge(evidence: Evidence, before: Before | None) -> Verdict:
 def _shrunk(vault: str, what: str, now: int, before: int) -> list[str]:
     if now >= before * SHRINK:
         return []
-    return [f"vault {vault}: {now:,} {what} are far below the {before:,} of the last whole run"]
+    told = f"{now:,} {what} are far below the {before:,} of the last whole run"
+    return [f"vault {vault}: {told}; if rightly so: sexton check rebase"]
 
 
 def live_read(seen: Evidence, at: int, files: Mapping[str, int], prefixes: Mapping[str, int]) -> Evidence:

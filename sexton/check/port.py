@@ -82,6 +82,10 @@ class Runs(Protocol):
         """Return what ``went_on`` stored last; None: nothing yet."""
         ...
 
+    def running(self, names: Collection[str]) -> frozenset[str]:
+        """Return which of these names of workflow runs are of checks that have not ended."""
+        ...
+
     def went_on(self, run: Run, progress: Any) -> None:
         """Store what of the run is done, so that another attempt need not do it again; small JSON."""
         ...

@@ -70,6 +70,13 @@ class CheckStore:
         with self._db.read() as c:
             return c.execute(select(t.c.progress).where(t.c.id == run.id)).scalar_one()
 
+    def running(self, names: Collection[str]) -> frozenset[str]:
+        """Return which of these names of workflow runs are of checks that have not ended."""
+        t = self._db.t.check_run
+        its = and_(t.c.state == RunState.RUNNING, in_list(self._db, t.c.run, sorted(names)))
+        with self._db.read() as c:
+            return frozenset(c.execute(select(t.c.run).where(its)).scalars())
+
     def went_on(self, run: Run, progress: Any) -> None:
         """Store what of the run is done; small JSON."""
         t = self._db.t.check_run

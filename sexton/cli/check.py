@@ -259,8 +259,8 @@ def _show(report: CheckReport) -> None:
     run_, evidence = report.run, report.run.evidence
     typer.echo(f"check {run_.id} of {run_.instance}: {run_.state}, begun {when(run_.cutoff)}, {_took(run_)}")
     for its in evidence.listings if evidence else ():
-        young = f", {its.young:,} too young to be judged" if its.young else ""
-        typer.echo(f"  vault {its.vault}: {its.objects:,} objects{young}")
+        young = f", {its.young:,} of them too young to be judged as orphans" if its.young else ""
+        typer.echo(f"  vault {its.vault}: {its.objects + its.young:,} objects{young}")
     if evidence and evidence.live is not None:
         prefixes = f", {evidence.prefixes:,} live prefixes" if evidence.prefixes else ""
         typer.echo(f"  records: {evidence.live:,} live files{prefixes}")

@@ -70,6 +70,7 @@ def _one(i: "InstanceStatus") -> None:
     if i.holds:
         typer.echo(f"  holds: {i.holds}; see: sexton holds {i.instance}")
     _last(i)
+    typer.echo(f"  checks: {_checks(i)}")
     typer.echo("")
 
 
@@ -88,6 +89,17 @@ def _last(i: "InstanceStatus") -> None:
     typer.echo(f"  it kept: {counts(r.held)}")
     if r.error:
         typer.echo(f"  last error: {brief(r.error)}")
+
+
+def _checks(i: "InstanceStatus") -> str:
+    its = i.checked
+    said = [f"one runs since {when(its.running_since)}"] if its.running_since else []
+    if its.last is None:
+        return "; ".join([*said, f"none has ended; by hand: sexton check run {i.instance}"])
+    if its.lost:
+        said = [f"{its.lost:,} LOST, looked at twice: sexton check findings {i.instance} --type LOST", *said]
+    last = "" if its.last == "WHOLE" else f", the last was {its.last}: sexton check list {i.instance}"
+    return "; ".join([*said, f"the last that saw everything: {when(its.whole) if its.whole else 'none'}{last}"])
 
 
 def _runs(r: "Running") -> str:

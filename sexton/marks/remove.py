@@ -75,7 +75,7 @@ class Removals:
         for left in reversed(range(RECORD_TRIES)):
             try:
                 with db.write() as c:
-                    prove(db, c, hand)
+                    prove(db, c, hand, shared=True)
                     for statement, given in statements:
                         c.execute(statement, given)
                 break
@@ -106,6 +106,13 @@ class Removals:
         """Yield what became of the batch's files, by their numbers after one up to another."""
         file = self._db.t.mark_file
         yield from self._outcomes(hand, and_(file.c.batch == hand.batch, file.c.seq <= to), (hand.batch, after))
+
+    def tried_between(self, hand: Hand, after: int, to: int) -> int:
+        """Return how many of the batch's files after one up to another have an outcome."""
+        file = self._db.t.mark_file
+        its = and_(file.c.batch == hand.batch, file.c.seq > after, file.c.seq <= to, file.c.outcome.is_not(None))
+        with self._db.read() as c:
+            return int(c.execute(select(func.count()).select_from(file).where(its)).scalar_one())
 
     def _outcomes(self, hand: Hand, its: ColumnElement[bool], after: tuple[int, int]) -> Iterator[Sequence[AuditRow]]:
         db, file = self._db, self._db.t.mark_file

@@ -150,6 +150,10 @@ class Marks(Protocol):
         """
         ...
 
+    def tried_between(self, hand: Hand, after: int, to: int) -> int:
+        """Return how many of the batch's files after one up to another have an outcome."""
+        ...
+
     def record(self, hand: Hand, page: Page, results: Sequence[KeyResult]) -> None:
         """Store one page's outcomes, in one statement; they only move towards done."""
         ...

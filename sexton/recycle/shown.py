@@ -52,6 +52,19 @@ class Running(Message):
     cut_off: bool = False
 
 
+class Checked(Message):
+    """What checks say of an instance; instants are ms since 1970.
+
+    ``lost``: confirmed and open at the end of the last one; ``whole``: when the last one began that saw everything.
+    """
+
+    lost: int = 0
+    whole: int | None = None
+    running_since: int | None = None
+    last: str | None = None
+    """How the last one ended; None: there was none."""
+
+
 class InstanceStatus(Message):
     """One instance at a glance; instants in ms since 1970.
 
@@ -77,6 +90,7 @@ class InstanceStatus(Message):
     """Sync jobs' protections, finished ones that still keep among them."""
     last: RoundReport | None
     last_ended: int | None
+    checked: Checked = Checked()
 
 
 class Overview(Message):

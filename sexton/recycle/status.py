@@ -15,7 +15,7 @@ from sexton.recycle import policy as rules
 from sexton.recycle.measure import waits
 from sexton.recycle.model import Policy, RoundReport
 from sexton.recycle.plans import PlanStore
-from sexton.recycle.shown import InstanceStatus, KindStatus, Overview, Running
+from sexton.recycle.shown import Checked, InstanceStatus, KindStatus, Overview, Running
 from sexton.recycle.store import JOB
 from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
@@ -66,6 +66,21 @@ def _running(db: Database, c: Connection, instance: str, now: int) -> Running | 
         waiting_since=row.waiting_since if row else None,
         leased=held is not None,
         cut_off=held is not None and held.expires_at <= now,
+    )
+
+
+def _checked(db: Database, c: Connection, instance: str) -> Checked:
+    run = db.t.check_run
+    mine = run.c.instance == instance
+    ended = select(run.c.state, run.c.standing).where(mine, run.c.standing.is_not(None))
+    last = c.execute(ended.order_by(run.c.id.desc()).limit(1)).one_or_none()
+    whole = select(func.max(run.c.cutoff)).where(mine, run.c.state == "WHOLE")
+    running = select(func.max(run.c.cutoff)).where(mine, run.c.state == "RUNNING")
+    return Checked(
+        lost=last.standing.get("LOST", (0, 0))[1] if last else 0,
+        whole=c.execute(whole).scalar_one(),
+        running_since=c.execute(running).scalar_one(),
+        last=last.state if last else None,
     )
 
 
@@ -120,6 +135,7 @@ def _instance(
             quarantined={str(reason): n for reason, n in c.execute(by_reason)},
             approvals=tuple(PlanStore(db).waiting(c, name)),
             caps=tuple(PaceStore(db).caps(name)),
+            checked=_checked(db, c, name),
             protections=c.execute(select(func.count()).where(db.t.protection.c.instance == name)).scalar_one(),
             last=RoundReport.model_validate(last.report) if last else None,
             last_ended=last.ended_at if last else None,

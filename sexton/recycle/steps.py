@@ -46,6 +46,7 @@ RANGE_OBJECTS = 100_000
 """Objects, or marks looked at, after which a range ends and the workflow hears of it."""
 LAP_FILES = 8_000
 """Files claimed before their pages are deleted together: enough pages to keep the threads busy."""
+SAY_SECONDS = 1.0
 LATE_MARKS = 200
 """Swept prefixes listed once more before they are deleted and settled."""
 FIRST = Ref("", "")
@@ -79,6 +80,25 @@ class _Go:
     protected_bytes: int = 0
     last: int = 0
     finished: bool = False
+
+
+@dataclass
+class _Watch:
+    """Says now and then how far a range is, when its lease is proved anyway."""
+
+    say: Callable[[RangeProgress], None]
+    pulse: Pulse
+    go: _Go | None = None
+    sweep: Sweep | None = None
+    holding: Holding | None = None
+    said_at: float = float("-inf")
+
+    def __call__(self) -> None:
+        if self.go and self.sweep and self.holding and time.monotonic() - self.said_at >= SAY_SECONDS:
+            self.said_at = time.monotonic()
+            tried, faults = self.sweep.tried_to, self.holding.faults
+            self.say(RangeProgress(claimed=self.go.claimed, files=self.go.last, tried=tried, faults=faults))
+        self.pulse()
 
 
 class Recycler:
@@ -172,12 +192,13 @@ class Recycler:
         hand, receipt = self._marks.open_batch(order, order.attempts + attempt)
         if receipt is not None:
             return receipt
-        holding = Holding(self._leases, self._gate, order.lease, pulse, order.shut)
+        watch = _Watch(say, pulse)
+        holding = watch.holding = Holding(self._leases, self._gate, order.lease, watch, order.shut)
         claimed = self._marks.claimed_in(hand)
-        say(RangeProgress(claimed=claimed, files=self._marks.last_file(hand), tried=0))
-        held = self._finish(hand, holding, order.upload_grace_seconds)
-        go = _Go(scanned=claimed, claimed=claimed, cursor=order.after, held=held)
+        go = watch.go = _Go(claimed, claimed, order.after, Counter(), last=self._marks.last_file(hand))
+        go.held += self._finish(hand, holding, order.upload_grace_seconds, watch)
         with self._sweeps.begin(hand, holding) as sweep:
+            watch.sweep = sweep
             # What is claimed is deleted meanwhile, so that the store is busy while records are read and written.
             open_: deque[_Lap] = deque()
             while open_ or not self._ended(go):
@@ -186,11 +207,9 @@ class Recycler:
                     if not sweep.tried(open_[0].last):
                         continue
                 lap = open_.popleft()
-                say(RangeProgress(claimed=go.claimed, files=go.last, tried=lap.before, faults=holding.faults))
                 sweep.wait_for(lap.last)
                 audited, grace = sweep.audited(lap.before, lap.last), order.upload_grace_seconds
                 go.held += self._concluder.conclude(hand, holding, lap.refs, grace, told=audited)
-                say(RangeProgress(claimed=go.claimed, files=go.last, tried=lap.last, faults=holding.faults))
             sweep.finish()
         done = self._marks.done(hand, order.kind)
         told = RangeReceipt(
@@ -361,19 +380,23 @@ class Recycler:
         told = self._sweep(hand, holding)
         return self._concluder.conclude(hand, holding, refs, upload_grace_seconds, told=told)
 
-    def _finish(self, hand: Hand, holding: Holding, upload_grace_seconds: int) -> Counter[str]:
+    def _finish(
+        self, hand: Hand, holding: Holding, upload_grace_seconds: int, watch: _Watch | None = None
+    ) -> Counter[str]:
         """Delete and settle whatever the batch has claimed; return who keeps what was not settled."""
-        told = self._sweep(hand, holding)
+        told = self._sweep(hand, holding, watch)
         after, kept = FIRST, Counter[str]()
         while refs := self._marks.claimed_refs(hand, after, CHUNK_MARKS):
             kept += self._concluder.conclude(hand, holding, refs, upload_grace_seconds, told=told)
             after = refs[-1]
         return kept
 
-    def _sweep(self, hand: Hand, holding: Holding) -> bool:
+    def _sweep(self, hand: Hand, holding: Holding, watch: _Watch | None = None) -> bool:
         """Try every undone file of claimed marks of the batch; return whether the audit was told meanwhile."""
         last = self._marks.last_file(hand)
         with self._sweeps.begin(hand, holding) as sweep:
+            if watch is not None:
+                watch.sweep = sweep
             sweep.claimed(last)
             sweep.finish()
             return sweep.audited(0, last)

@@ -162,6 +162,10 @@ class Sweep:
         self._check()
         return self._tried_to >= to
 
+    @property
+    def tried_to(self) -> int:
+        return self._tried_to
+
     def audited(self, _after: int, _to: int) -> bool:
         return False
 

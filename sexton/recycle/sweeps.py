@@ -30,6 +30,11 @@ class Sweep(Protocol):
         """Tell whether every file up to this one was tried, or is left alone."""
         ...
 
+    @property
+    def tried_to(self) -> int:
+        """Return the number of a file, about: up to it all were tried, or are left alone."""
+        ...
+
     def audited(self, after: int, to: int) -> bool:
         """Tell whether the sweep itself told the audit of all it tried of these."""
         ...

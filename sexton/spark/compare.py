@@ -5,7 +5,6 @@ goes on behind them. Nothing but counts comes to this process.
 """
 
 import shutil
-import time
 import uuid
 from collections.abc import Sequence
 from functools import partial
@@ -36,7 +35,6 @@ PARTS = 64
 PASS_PARTS = 32
 """Parts listed by one job: what is repeated when a worker dies."""
 TRIES = 3
-STALE_SECONDS = 2 * 86_400
 
 
 class Pass(Message):
@@ -90,10 +88,10 @@ class OnSpark:
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], beat: Beat) -> Evidence:
         """List every vault, then read the live side, and tell what does not agree."""
-        name = f"check/{order.run.run}"  # the run of a workflow, which no other deployment has
-        folder = f"{self._scratch}/check-{order.run.run}"
-        tag = name.replace("/", "-")
-        with self._sessions.of(name, tag) as session:
+        tag = f"check-{order.run.run}"  # the run of a workflow, which no other deployment has
+        folder = f"{self._scratch}/{tag}"
+        self._forget_others()
+        with self._sessions.of(tag) as session:
             do = partial(run, session, tag, beat=beat)
             session.dataSource.register(Objects)
             session.dataSource.register(Records)
@@ -108,13 +106,17 @@ class OnSpark:
             return seen.model_copy(update={"found": found})
 
     def _forget(self, folder: str) -> None:
-        """Remove the scratch of a run, where it is a folder of this machine, and what was left of others long ago."""
-        if "://" in folder:
+        """Remove the scratch of a run, where it is a folder of this machine."""
+        if "://" not in folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _forget_others(self) -> None:
+        """Remove what runs left that were cancelled, or went another way when their worker died."""
+        if "://" in self._scratch:
             return
-        shutil.rmtree(folder, ignore_errors=True)
-        for other in Path(self._scratch).glob("check-*"):
-            if time.time() - other.stat().st_mtime > STALE_SECONDS:
-                shutil.rmtree(other, ignore_errors=True)
+        left = {folder.name.removeprefix("check-"): folder for folder in Path(self._scratch).glob("check-*")}
+        for name in left.keys() - self._runs.running(left):
+            self._forget(str(left[name]))
 
     def _list(
         self, session: SparkSession, do: Any, order: CheckOrder, vaults: Sequence[VaultSpec], folder: str, beat: Beat

@@ -27,5 +27,5 @@ class SparkEngine:
         self.compare = OnSpark(
             sessions, work.where, engine.vaults, engine.live, engine.runs, scratch=scratch, connections=share
         )
-        sweeper = SparkSweeper(sessions, work, share)
+        sweeper = SparkSweeper(sessions, work, engine.marks, share)
         self.recycler = engine.recycler(sweeper, lap_files=LAP_FILES, range_objects=RANGE_OBJECTS)

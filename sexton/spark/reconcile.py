@@ -110,7 +110,7 @@ def inverted(objects: DataFrame, exact: DataFrame, covers: DataFrame) -> DataFra
         covers: vault, name of prefixes of which all is known.
     """
     on = ["vault", "name"]
-    unknown = objects.hint("shuffle_hash").join(exact.select(*on), on, "left_anti")
+    unknown = objects.join(exact.select(*on), on, "left_anti")
     told = f.col("bytes").alias("size")
     if covers.isEmpty():
         return unknown.select("vault", "key", told, "etag")

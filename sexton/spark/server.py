@@ -26,7 +26,7 @@ CONF = {
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",  # it is the only work there: throughput counts, not pauses
     # What was cancelled goes on in Python until this; no lock is given back before.
     "spark.python.task.killTimeout": "200ms",
-    "spark.connect.session.manager.defaultSessionTimeout": "10m",
+    "spark.connect.session.manager.defaultSessionTimeout": "8760h",  # there is one, and it ends with the server
     "spark.log.level": "WARN",
 }
 """Beside what ``[spark] conf`` says, which wins."""

@@ -1,4 +1,4 @@
-"""Spark sessions, one for each workflow run, by its name: a successor finds what was left running.
+"""The Spark session of a deployment: who takes work over finds in it what was left running.
 
 Jobs carry tags. What is cancelled is interrupted until it is gone, and who takes work over first interrupts what its
 predecessor left on a server that outlived it.
@@ -10,7 +10,6 @@ import re
 import threading
 import uuid
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -33,7 +32,7 @@ GONE = (PySparkException, RpcError, ValueError)
 _RAISED = re.compile(r"(?!org\.|java\.|scala\.)[A-Za-z_][\w.]*(Error|Exception|Fault|Silent|Input|Busy|Away): ")
 LOOK_SECONDS = 0.25
 LIVES = 1_000
-"""Times a session of one name may have been ended by its server before somebody came back; each costs a request."""
+"""Times the session may have been ended by a server since that started; each costs a request."""
 RETRIES, BACKOFF_MS = 6, 2_000
 """How often a server that does not answer is asked again, and after how long at most: some 10 s in all, as whoever asks
 has a heart to beat."""
@@ -53,8 +52,12 @@ class SparkFailed(SextonError):
 class Sessions:
     """Where this process' jobs run. ``close()`` in a ``finally``."""
 
-    def __init__(self, remote: str, conf: Mapping[str, str], home: Path) -> None:
-        """Start a server where ``remote`` is local; raises ``NoSpark`` or ``EmbeddedError``."""
+    def __init__(self, remote: str, conf: Mapping[str, str], home: Path, name: str = "sexton") -> None:
+        """Start a server where ``remote`` is local; raises ``NoSpark`` or ``EmbeddedError``.
+
+        ``name``: the deployment's; all its workers have one session.
+        """
+        self._name = name
         self.local = is_local(remote)
         self._conf = {k: v for k, v in conf.items() if k.startswith(RUNTIME)}
         self._server: ConnectServer | None = None
@@ -66,22 +69,19 @@ class Sessions:
             self._server.start()
             self._url = self._server.url
         self._lock = threading.Lock()
-        self._open: dict[str, SparkSession] = {}
-        self._users: Counter[str] = Counter()
+        self._open: SparkSession | None = None
+        self._users = 0
 
     @contextmanager
-    def of(self, name: str, tag: str) -> Iterator[SparkSession]:
-        """Give the session of a name, which others in this process may use too; what has the tag in it is interrupted.
+    def of(self, tag: str) -> Iterator[SparkSession]:
+        """Give the session, which others use too; what was left running under the tag is interrupted.
 
-        The server ends it when nobody came back for a while, and not at once: one that was ended cannot be joined
-        again, and work may be tried again. Until then it keeps its Python workers, which need seconds to start.
+        There is one for all work of a deployment: for each session Spark starts Python anew, and never ends it.
         """
         self.check()
         with self._lock:
-            if name not in self._open:
-                self._open[name] = self._join(name)
-            session = self._open[name]
-            self._users[name] += 1
+            session = self._open = self._open or self._join()
+            self._users += 1
         try:
             session.interruptTag(tag)
             yield session
@@ -89,13 +89,13 @@ class Sessions:
             raise SparkFailed(f"Spark: {first_words(e)}") from e
         finally:
             with self._lock:
-                self._users[name] -= 1
-                if not self._users[name] and name in self._open:
-                    _leave(self._open.pop(name))
+                self._users -= 1
+                if not self._users:  # the next one asks anew whether its server still has it
+                    self._leave()
 
     @property
     def server_pid(self) -> int | None:
-        """The process, and the process group, of a server of our own."""
+        """The process, and the session of processes, of a server of our own."""
         return self._server.child.pid if self._server is not None else None
 
     def check(self) -> None:
@@ -105,37 +105,39 @@ class Sessions:
 
     def close(self) -> None:
         """End everything."""
-        while self._open:
-            _leave(self._open.popitem()[1])
+        with self._lock:
+            self._leave()
         if self._server is not None:
             self._server.stop()
 
-    def _join(self, name: str) -> SparkSession:
+    def _leave(self) -> None:
+        if self._open is not None:
+            self._open.release_session_on_close = False
+            self._open.stop()
+            self._open = None
+
+    def _join(self) -> SparkSession:
         for again in range(LIVES):
             # Other code of ours would not mix with what a session was sent.
-            key = uuid.uuid5(uuid.NAMESPACE_URL, f"sexton/{name}/{self._code.stem}/{again}")
+            key = uuid.uuid5(uuid.NAMESPACE_URL, f"{self._name}/{self._code.stem}/{again}")
             parts = self._url.rstrip("/")
             session = SparkSession.builder.remote(f"{parts}{';' if '/;' in parts else '/;'}session_id={key}").create()
             session.client.set_retry_policies(
                 [DefaultPolicy(max_retries=RETRIES, max_backoff=BACKOFF_MS, max_server_retry_delay=BACKOFF_MS)]
             )
             try:
-                session.interruptTag(name)  # nobody's: a request, which says whether the session can be had
+                session.interruptTag("nobody's")  # a request, which says whether the session can be had
                 if not self.local:
                     session.addArtifacts(str(self._code), pyfile=True)
                 for option, value in self._conf.items():
                     session.conf.set(option, value)
                 return session
             except PySparkException as e:
-                _leave(session)
+                session.release_session_on_close = False
+                session.stop()
                 if "SESSION_CLOSED" not in str(e) or again == LIVES - 1:
                     raise SparkFailed(f"Spark: {first_words(e)}") from e
         raise AssertionError("unreachable")
-
-
-def _leave(session: SparkSession) -> None:
-    session.release_session_on_close = False
-    session.stop()
 
 
 def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[], None]) -> T:

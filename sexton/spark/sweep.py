@@ -3,6 +3,7 @@
 Implements ``recycle.sweeps.Sweeps``. No key comes here: jobs are told numbers of files, and tell what became of parts.
 """
 
+import time
 from collections import deque
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -15,15 +16,16 @@ from pyspark.sql.connect.session import SparkSession
 
 from sexton.lease.port import LeaseLost
 from sexton.marks.model import Hand
-from sexton.recycle.holding import LOOK_SECONDS, Holding
+from sexton.recycle.holding import LOOK_SECONDS, PROOF_SECONDS, Holding
+from sexton.recycle.port import Marks
 from sexton.spark.deletion import DeleteOrder, Deletion, PartTold, Work
 from sexton.spark.places import check_reachable
 from sexton.spark.session import Sessions, SparkFailed, interrupt, tagged
 from sexton.storage.model import PAGE_KEYS
 
-JOB_FILES = 12_500
+JOB_FILES = 25_000
 """Files after which a job is sent: some seconds of work for a few tasks."""
-LAP_FILES = 2 * JOB_FILES
+LAP_FILES = JOB_FILES
 RANGE_OBJECTS = 250_000
 JOBS_AT_ONCE = 2
 """Jobs of one batch under way: where the first has fewer tasks left than there are cores, the next one fills them."""
@@ -32,12 +34,13 @@ JOBS_AT_ONCE = 2
 class SparkSweeper:
     """Begins sweeps that run on executors."""
 
-    def __init__(self, sessions: Sessions, work: Work, connections: int) -> None:
+    def __init__(self, sessions: Sessions, work: Work, marks: Marks, connections: int) -> None:
         """``connections``: to the database, of all executors of one sweep together; a task has one."""
         check_reachable(work.where.database_url, local=sessions.local)
         # A folder is another one on each machine: there, only this process tells the audit.
         audits = sessions.local or work.audit_url.startswith("s3://") or not work.audit_url
         self.sessions, self.work = sessions, work.model_copy(update={"audits": audits})
+        self.marks = marks
         self.tasks = max(1, connections // JOBS_AT_ONCE)
 
     def begin(self, hand: Hand, holding: Holding) -> "SparkSweep":
@@ -57,7 +60,7 @@ class SparkSweep:
 
     def __init__(self, sweeper: SparkSweeper, hand: Hand, holding: Holding) -> None:
         self._sweeper, self._hand, self._holding = sweeper, hand, holding
-        self._batch = f"recycle-{hand.batch}"
+        self._batch = f"recycle-{hand.instance}-{hand.batch}"
         self._tag = f"{self._batch}-{hand.lease.epoch}-{hand.attempt}-{hand.opens}"
         self._session: SparkSession | None = None
         self._open = ExitStack()
@@ -65,6 +68,7 @@ class SparkSweep:
         self._jobs: deque[_Job] = deque()
         self._claimed_to = self._sent_to = self._tried_to = 0
         self._unaudited: list[tuple[int, int]] = []
+        self._under_way, self._looked_at = 0, float("-inf")
 
     def __enter__(self) -> Self:
         return self
@@ -88,11 +92,16 @@ class SparkSweep:
             self._send(self._claimed_to)
         while not self.tried(to):
             self._holding.prove()
+            self._look()
             wait([self._jobs[0].told], LOOK_SECONDS)  # the others are taken in after it
 
     def tried(self, to: int) -> bool:
         self._hear()
         return self._tried_to >= to
+
+    @property
+    def tried_to(self) -> int:
+        return self._tried_to + self._under_way
 
     def audited(self, after: int, to: int) -> bool:
         return not any(first < to and last > after for first, last in self._unaudited)
@@ -110,8 +119,7 @@ class SparkSweep:
 
     def _send_one(self, to: int) -> None:
         if self._session is None:
-            run = f"recycle/{self._hand.lease.owner}"
-            self._session = self._open.enter_context(self._sweeper.sessions.of(run, self._batch))
+            self._session = self._open.enter_context(self._sweeper.sessions.of(self._batch))
         order = DeleteOrder(
             work=self._sweeper.work,
             hand=self._hand,
@@ -123,6 +131,12 @@ class SparkSweep:
             _Job(self._sent_to, to, self._pool.submit(_run, self._session, {self._batch, self._tag}, order))
         )
         self._sent_to = to
+
+    def _look(self) -> None:
+        """Look once in a while how far the jobs under way are, for people."""
+        if (now := time.monotonic()) - self._looked_at >= PROOF_SECONDS:
+            self._looked_at = now
+            self._under_way = self._sweeper.marks.tried_between(self._hand, self._tried_to, self._sent_to)
 
     def _hear(self) -> None:
         """Take in the jobs that have ended, in the order of their files."""
@@ -137,7 +151,7 @@ class SparkSweep:
                 if not part.audited:
                     self._unaudited.append((job.after, job.to))
             self._jobs.popleft()
-            self._tried_to = job.to
+            self._tried_to, self._under_way = job.to, 0
 
 
 def _parts(after: int, to: int, tasks: int) -> Iterator[tuple[int, int]]:

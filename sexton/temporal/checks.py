@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
 from temporalio.exceptions import CancelledError as TemporalCancelled
 from temporalio.service import RPCError, RPCStatusCode
@@ -51,11 +51,15 @@ def run_check(settings: Settings, request: CheckRequest, tell: Callable[[str], N
 async def cancel_check(client: Client, settings: Settings, instance: str) -> None:
     """End the running check of an instance; ``SextonError`` where none runs."""
     handle = client.get_workflow_handle(ids.check(settings.require_deployment(), instance))
+    none = f"no check of {instance} is running; see: sexton check list {instance}"
     try:
+        # Temporal takes the cancel of one that has ended, and does nothing.
+        if (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
+            raise SextonError(none)
         await handle.cancel()
     except RPCError as e:
         if e.status is RPCStatusCode.NOT_FOUND:
-            raise SextonError(f"no check of {instance} is running; see: sexton check list {instance}") from e
+            raise SextonError(none) from e
         raise
 
 

@@ -71,12 +71,24 @@ async def record(scratch: Path) -> dict[str, str]:
         await checked.result()
         found["check-instance-scheduled"] = await checked.fetch_history()
     heavy = settings.model_copy(update={"spark": settings.spark.model_copy(update={"spark_threshold_objects": 0})})
+    rig.mark("compacted", *(NewMark(id=f"h{n}", vault="disk", keys=(f"h/{n}.dat",)) for n in range(3)))
+    rig.later(10_801)
     with mock.patch.object(options, "SPARK_WAIT", dt.timedelta(seconds=1)):
         async with await worker.build(await DevServer(environment).connect(), heavy, rig.db):
+            served = Served(rig, client)
+            handle = await served.start("shop")
+            await handle.result()
+            found["recycle-instance-nobody_polls"] = await handle.fetch_history()
+            with mock.patch("sexton.temporal.client.pollers", mock.AsyncMock(return_value=1)):
+                rig.mark("compacted", *(NewMark(id=f"i{n}", vault="disk", keys=(f"i/{n}.dat",)) for n in range(3)))
+                rig.later(10_801)
+                handle = await served.start("shop")
+                await handle.result()
+                found["recycle-instance-nobody_took"] = await handle.fetch_history()
             name, queue = ids.check(DEPLOYMENT, "shop"), ids.control_queue(DEPLOYMENT)
             checking = await client.start_workflow(ids.CHECK, CheckRequest(instance="shop"), id=name, task_queue=queue)
             await checking.result()
-            found["check-instance-without-spark"] = await checking.fetch_history()
+            found["check-instance-nobody_polls"] = await checking.fetch_history()
     await environment.shutdown()
     # Who recorded it, and where, is nobody's business.
     texts = {name: json.dumps(history.to_json_dict(), indent=1) for name, history in found.items()}

@@ -87,7 +87,9 @@ async def test_what_no_spark_worker_takes_in_time_is_done_by_a_control_worker(
     report = await served.round(shop)
 
     assert listing(root) == {}
-    assert notes(report) == {"dropped": "no Spark worker took it within 1 s: deleted by a control worker"}
+    assert notes(report) == {
+        "dropped": "no Spark worker took it, or the rest of one that died, within 1 s: a control worker did"
+    }
     assert [order.attempts > 5 for order in orders] == [True]  # newer than any attempt of a Spark worker's
 
 
@@ -117,7 +119,7 @@ async def test_where_spark_does_not_work_a_control_worker_does_it(
 
     assert listing(root) == {}
     assert (report.state, report.leases) == ("SUCCEEDED", 1)
-    assert notes(report) == {"dropped": "Spark: no executor has the password: deleted by a control worker"}
+    assert notes(report) == {"dropped": "Spark: no executor has the password: a control worker deleted the rest"}
 
 
 async def polled_now(served: Served, queue: str) -> bool:

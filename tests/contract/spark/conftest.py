@@ -48,7 +48,7 @@ def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
         rig.kept_in = {"deployment": DEPLOYMENT, "endpoint_url": rig.endpoint_url, "audit_url": ""}
         rig.audit = ParquetAudit(Places(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
         where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
-        rig.recycler = rig.recycler_of(rig.owner, SparkSweeper(sessions, Work(where=where, requests=4), 8))
+        rig.recycler = rig.recycler_of(rig.owner, SparkSweeper(sessions, Work(where=where, requests=4), rig.marks, 8))
         return rig.recycler
 
     return made

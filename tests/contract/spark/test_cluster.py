@@ -127,7 +127,7 @@ def deletes(shop: Owned, running: Sessions, where: Where, bucket: str, server: R
         shop.sql("UPDATE {}vault SET endpoint = :url", url=proxy.url)
         store.fill_now(shop, PAGES)
         proxy.delay("DeleteObjects", 0.1)
-        sweeper = SparkSweeper(running, Work(where=where, requests=4), 2 * CONNECTIONS)
+        sweeper = SparkSweeper(running, Work(where=where, requests=4), shop.marks, 2 * CONNECTIONS)
         shop.recycler = shop.recycler_of(shop.owner, sweeper)
         killed: list[int] = []
 

@@ -50,11 +50,11 @@ class Field:
         monkeypatch.setattr(sweep, "PAGE_KEYS", 2)
         monkeypatch.setattr(sweep, "_run", self._run)
         where = Where(deployment=DEPLOYMENT, database_url="sqlite:///none.db")
-        self.sweeper = SparkSweeper(self, Work(where=where, requests=1), 2 * TASKS)  # type: ignore[arg-type]
+        self.sweeper = SparkSweeper(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
         self.holding = Holding(self, self, HAND.lease, self._pulse, {"shut": "BEHIND"})  # type: ignore[arg-type]
 
     @contextmanager
-    def of(self, _name: str, _tag: str) -> Iterator[Session]:
+    def of(self, _tag: str) -> Iterator[Session]:
         yield self.session
 
     def renew(self, _: Lease) -> None:
@@ -62,6 +62,9 @@ class Field:
 
     def check(self, _: str) -> frozenset[str]:
         return frozenset()
+
+    def tried_between(self, _: Hand, after: int, to: int) -> int:
+        return (to - after) // 2
 
     def _pulse(self) -> None:
         self.proofs += 1
@@ -227,7 +230,7 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
 
     monkeypatch.setattr(sweep, "SparkSweep", Here)
     where = Where(deployment=DEPLOYMENT, database_url=rig.url)
-    sweeper = SparkSweeper(Field(monkeypatch), Work(where=where, requests=1), 1)  # type: ignore[arg-type]
+    sweeper = SparkSweeper(Field(monkeypatch), Work(where=where, requests=1), rig.marks, 1)  # type: ignore[arg-type]
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     report = rig.round()
 

@@ -85,7 +85,7 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
             told.append(deletion._delete(order, 0, to))
             self._sent_to = self._tried_to = to
 
-    sweeper = SparkSweeper(sessions, Work(where=where(rig), requests=1), 1)
+    sweeper = SparkSweeper(sessions, Work(where=where(rig), requests=1), rig.marks, 1)
     monkeypatch.setattr(sweep, "SparkSweep", Here)
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     rig.round()
@@ -106,9 +106,9 @@ def test_a_folder_of_audits_is_not_written_on_other_machines(
         work = Work(
             where=where(rig).model_copy(update={"database_url": "postgresql://h/d"}), requests=1, audit_url=audit_url
         )
-        assert not SparkSweeper(away, work, 4).work.audits  # type: ignore[arg-type]
-        assert SparkSweeper(sessions, work, 4).work.audits
-    assert SparkSweeper(away, work.model_copy(update={"audit_url": "s3://bucket/a"}), 4).work.audits  # type: ignore[arg-type]
+        assert not SparkSweeper(away, work, rig.marks, 4).work.audits  # type: ignore[arg-type]
+        assert SparkSweeper(sessions, work, rig.marks, 4).work.audits
+    assert SparkSweeper(away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.marks, 4).work.audits  # type: ignore[arg-type]
 
     rig.instance()
     due(rig, rig.local(tmp_path / "disk"), 5)
@@ -124,15 +124,15 @@ def test_who_leaves_a_session_does_not_end_it_for_others_and_it_can_always_be_ha
     def works(one: Any) -> bool:
         return bool(one.range(3).count() == 3)
 
-    with sessions.of("shared", "a") as first:
-        with sessions.of("shared", "b") as second:
+    with sessions.of("a") as first:
+        with sessions.of("b") as second:
             assert first is second
         assert works(first)
     for _ in range(8):
-        with sessions.of("shared", "a") as again:
+        with sessions.of("a") as again:
             assert works(again)
             again.client.release_session()  # as a server does with one that was idle for long
-    with sessions.of("shared", "a") as last:
+    with sessions.of("a") as last:
         assert works(last)
 
 
@@ -150,7 +150,7 @@ def test_what_runs_by_a_batch_is_interrupted_by_who_takes_it_over(sessions: Sess
                 time.sleep(0.1)
             yield batch
 
-    with sessions.of("run", "batch") as old, ThreadPoolExecutor(1) as pool:
+    with sessions.of("batch") as old, ThreadPoolExecutor(1) as pool:
         told = pool.submit(
             session.tagged,
             old,
@@ -159,7 +159,7 @@ def test_what_runs_by_a_batch_is_interrupted_by_who_takes_it_over(sessions: Sess
         )
         while not file.exists():
             time.sleep(0.05)
-        with sessions.of("run", "batch"):
+        with sessions.of("batch"):
             with pytest.raises(SparkFailed):
                 told.result(30)
             ended = -1
@@ -185,7 +185,7 @@ def test_the_same_code_is_the_same_archive_whenever_it_was_installed(tmp_path: P
 def test_a_server_that_is_gone_is_no_reason_to_wait_for_minutes(tmp_path: Path) -> None:
     running = Sessions("local[1]", {"spark.driver.memory": "512m"}, tmp_path)
     try:
-        with running.of("x", "x") as one, ThreadPoolExecutor(1) as pool:
+        with running.of("x") as one, ThreadPoolExecutor(1) as pool:
             sleeping = one.range(0, 1, 1, 1).mapInArrow(_sleeping, "id long")
             told = pool.submit(session.tagged, one, {"x"}, sleeping.collect)
             time.sleep(3)
@@ -196,7 +196,7 @@ def test_a_server_that_is_gone_is_no_reason_to_wait_for_minutes(tmp_path: Path) 
             threading.Thread(target=lambda: (session.interrupt(one, "x", [told]), ended.set()), daemon=True).start()
             assert ended.wait(60)
         print(f"given up after {time.monotonic() - began:.0f} s")
-        with pytest.raises(SparkFailed, match="server has ended"), running.of("y", "y"):
+        with pytest.raises(SparkFailed, match="server has ended"), running.of("y"):
             pass
     finally:
         running.close()
