@@ -13,7 +13,7 @@ help:
 	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: 80 to 100 s"
 	@echo "            (ARGS=--exit stops the stack at the end; without it the stack stays up until Ctrl-C)"
 	@echo "make test   the tests, on real servers: about 9 minutes (TIERS=\"unit contract\" runs only those)"
-	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: 40 to 60 minutes,"
+	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about 100 minutes,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo
 	@echo "The first of them also makes .venv: about 2 minutes and 1.6 GB, from PyPI. Python 3.11 or newer is needed."

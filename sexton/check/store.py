@@ -265,8 +265,18 @@ class CheckStore:
         row = c.execute(whole.order_by(t.c.id.desc()).limit(1)).one_or_none()
         if row is None:
             return None
-        saw = Evidence.model_validate(row.evidence).listings
-        return Before(objects={i.vault: i.objects for i in saw}, live={i.vault: i.live for i in saw})
+        saw, gone = Evidence.model_validate(row.evidence).listings, self._gone_since(c, run.instance, row.cutoff)
+        objects = {i.vault: max(0, i.objects - gone.get(i.vault, 0)) for i in saw}
+        return Before(objects=objects, live={i.vault: i.live for i in saw})
+
+    def _gone_since(self, c: Connection, instance: str, since: int) -> dict[str, int]:
+        """Return vault → objects that rounds begun since then deleted: that they are not there needs no explanation."""
+        tally, round_ = self._db.t.tally, self._db.t.round
+        its = and_(round_.c.instance == instance, round_.c.started_at >= since)
+        counted = select(tally.c.vault, func.sum(tally.c.deleted + tally.c.hidden)).join_from(
+            tally, round_, tally.c.round == round_.c.id
+        )
+        return {row[0]: int(row[1]) for row in c.execute(counted.where(its).group_by(tally.c.vault))}
 
     def _counts(self, c: Connection, instance: str) -> list[tuple[str, int, int]]:
         """Return (type, open findings, confirmed ones among them)."""

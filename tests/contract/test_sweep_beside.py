@@ -14,9 +14,11 @@ from sexton.control.port import Halted
 from sexton.crashpoints import installed
 from sexton.lease.port import LeaseLost
 from sexton.marks import resolve
+from sexton.marks.fence import prove
+from sexton.marks.model import Page
 from sexton.recycle import holding, resolving, steps, sweep
 from sexton.recycle.ledger import Ledger
-from sexton.recycle.model import RangeOrder
+from sexton.recycle.model import RangeOrder, RangeProgress
 from sexton.storage.local import LocalVault
 from sexton.storage.model import KeyResult, VaultSpec
 from sexton.storage.port import Vault
@@ -235,3 +237,52 @@ def test_numbers_of_files_only_grow_within_a_range_though_earlier_records_are_go
 
     assert list(seen) == [f"m{n:02}.dat" for n in range(8)]
     assert list(seen.values()) == list(range(1, 9))
+
+
+def test_a_heartbeat_tells_how_far_a_range_is_also_when_it_is_taken_up_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes(monkeypatch, lap=2)
+    monkeypatch.setattr(steps, "SAY_SECONDS", 0.0)
+    order = due(rig, rig.local(tmp_path / "v"), 12)
+    said: list[RangeProgress] = []
+
+    def dies(name: str) -> None:
+        if name == "marks.removed":
+            raise Boom
+
+    with installed(dies), pytest.raises(Boom):
+        rig.recycler.recycle(order, 1, lambda: None, said.append)
+    first = len(said)
+    rig.recycler.recycle(order, 2, lambda: None, said.append)
+    again = said[first:]
+
+    assert said[0].claimed <= 2 * steps.LAPS_AT_ONCE
+    assert [s.tried for s in said[:first]] == sorted(s.tried for s in said[:first])
+    assert again[0].claimed >= 2
+    assert again[0].files >= again[0].claimed
+    assert (again[-1].claimed, again[-1].files, again[-1].tried) == (12, 12, 12)
+    assert again[-1].faults == {}
+
+
+def test_outcomes_of_one_batch_are_stored_side_by_side_and_of_a_batch_taken_over_no_more(
+    rig: Rig, tmp_path: Path
+) -> None:
+    """Executors store them at the same time; whoever takes the batch over waits for those under way."""
+    order = due(rig, rig.local(tmp_path / "v"), 2)
+    hand, _ = rig.marks.open_batch(order, 1)
+    stored: list[bool] = []
+    with rig.db.write() as c:
+        prove(rig.db, c, hand, shared=True)
+        if rig.db.dialect == "postgresql":  # SQLite has one writer
+            other = threading.Thread(
+                target=lambda: stored.append(rig.marks.record(hand, Page("disk", [], []), []) is None)
+            )
+            other.start()
+            other.join(4)
+            assert stored == [True]
+    newer, _ = rig.marks.open_batch(order, 2)
+
+    with pytest.raises(LeaseLost):
+        rig.marks.record(hand, Page("disk", [], []), [])
+    rig.marks.record(newer, Page("disk", [], []), [])

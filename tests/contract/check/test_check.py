@@ -275,3 +275,24 @@ def test_a_vault_whose_versions_go_before_a_check_can_tell_is_named(
         told[days] = (evidence.too_late, shop.too_late_vaults, any("keeps versions" in n for n in evidence.notes))
 
     assert told == {30: ((), 0, False), 3: (("disk",), 1, True), None: ((), 0, False)}
+
+
+def test_what_rounds_deleted_since_is_not_missed(owned: Owned) -> None:
+    owned.both(*names(40))
+    garbage = [f"data/t9/r{n}_0.dat" for n in range(100)]
+    for key in garbage:
+        owned.old(key)
+    owned.mark("dropped", *(NewMark(id=f"g{n}", vault="disk", keys=(key,)) for n, key in enumerate(garbage)))
+    before = owned.check()
+    owned.later(10_801)
+    assert owned.round().deleted == 100
+    after = owned.check()
+    for key in names(40)[:30]:
+        (owned.root / key).unlink()
+    vanished = owned.check()
+
+    assert (before.run.state, after.run.state) == (RunState.WHOLE, RunState.WHOLE)
+    assert vanished.run.state is RunState.PARTIAL
+    assert "10 objects are far below the 40 of the last whole run; if rightly so: sexton check rebase" in str(
+        vanished.run.lacks
+    )

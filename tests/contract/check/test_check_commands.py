@@ -55,6 +55,25 @@ def test_what_a_check_found_is_listed_shown_accepted_and_repaired(
     assert "compared with none before it" in rebased.out
 
 
+def test_status_tells_of_checks(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    def checks() -> str:
+        [line] = [x for x in run(owned, capsys, "status").out.splitlines() if "checks:" in x]
+        return line.strip()
+
+    before = checks()
+    owned.both(*names(30))
+    owned.check()
+    well = checks()
+    (owned.root / names(30)[3]).unlink()
+    owned.check()
+    owned.runs.begin("shop", "runs now")
+    lost = checks()
+
+    assert before == "checks: none has ended; by hand: sexton check run shop"
+    assert well.startswith("checks: the last that saw everything: ")
+    assert lost.startswith("checks: 1 LOST, looked at twice: sexton check findings shop --type LOST; one runs since ")
+
+
 def test_all_findings_go_into_a_parquet_file(
     found: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
