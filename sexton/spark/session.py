@@ -6,6 +6,7 @@ predecessor left on a server that outlived it.
 
 import hashlib
 import logging
+import os
 import re
 import threading
 import uuid
@@ -57,7 +58,7 @@ class Sessions:
 
         ``name``: the deployment's; all its workers have one session.
         """
-        self._name = name
+        self._name, self._remote = name, remote
         self.local = is_local(remote)
         self._conf = {k: v for k, v in conf.items() if k.startswith(RUNTIME)}
         self._server: ConnectServer | None = None
@@ -92,6 +93,14 @@ class Sessions:
                 self._users -= 1
                 if not self._users:  # the next one asks anew whether its server still has it
                     self._leave()
+
+    @property
+    def cores(self) -> int | None:
+        """Tasks that run at a time on a server of our own; None: on a cluster, which may grow."""
+        if not self.local:
+            return None
+        told = re.search(r"[0-9]+", self._remote)
+        return int(told[0]) if told else 1 if self._remote == "local" else os.cpu_count()
 
     @property
     def server_pid(self) -> int | None:

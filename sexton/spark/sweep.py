@@ -23,8 +23,9 @@ from sexton.spark.places import check_reachable
 from sexton.spark.session import Sessions, SparkFailed, interrupt, tagged
 from sexton.storage.model import PAGE_KEYS
 
-JOB_FILES = 25_000
-"""Files after which a job is sent: some seconds of work for a few tasks."""
+FIRST_FILES, JOB_FILES = 10_000, 50_000
+"""Files after which a job is sent: where none is under way, and behind one. A task costs 0.1 s of CPU before its first
+request, so a job is some seconds of work for each."""
 LAP_FILES = JOB_FILES
 RANGE_OBJECTS = 250_000
 JOBS_AT_ONCE = 2
@@ -41,7 +42,7 @@ class SparkSweeper:
         audits = sessions.local or work.audit_url.startswith("s3://") or not work.audit_url
         self.sessions, self.work = sessions, work.model_copy(update={"audits": audits})
         self.marks = marks
-        self.tasks = max(1, connections // JOBS_AT_ONCE)
+        self.tasks = min(max(1, connections // JOBS_AT_ONCE), sessions.cores or connections)
 
     def begin(self, hand: Hand, holding: Holding) -> "SparkSweep":
         return SparkSweep(self, hand, holding)
@@ -84,7 +85,7 @@ class SparkSweep:
     def claimed(self, to: int) -> None:
         self._hear()
         self._claimed_to = to
-        if to - self._sent_to >= JOB_FILES:
+        if to - self._sent_to >= (JOB_FILES if self._jobs else FIRST_FILES):
             self._send(to)
 
     def wait_for(self, to: int) -> None:
@@ -112,10 +113,11 @@ class SparkSweep:
     def _send(self, to: int) -> None:
         """Send jobs over what is claimed and was not sent yet.
 
-        Of at most two jobs' worth of files each: those that wait are here, so few go on where this process ends.
+        Of some size each: those that wait are here, so few go on where this process ends.
         """
         while self._sent_to < to:
-            self._send_one(min(to, self._sent_to + 2 * JOB_FILES))
+            many = to - self._sent_to > 1.5 * JOB_FILES
+            self._send_one(self._sent_to + JOB_FILES if many else to)
 
     def _send_one(self, to: int) -> None:
         if self._session is None:

@@ -101,7 +101,7 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
 def test_a_folder_of_audits_is_not_written_on_other_machines(
     rig: Rig, sessions: Sessions, deleting: Deleting, tmp_path: Path
 ) -> None:
-    away = SimpleNamespace(local=False, of=sessions.of)
+    away = SimpleNamespace(local=False, cores=None, of=sessions.of)
     for audit_url in ("file:///audits", "/audits"):
         work = Work(
             where=where(rig).model_copy(update={"database_url": "postgresql://h/d"}), requests=1, audit_url=audit_url
