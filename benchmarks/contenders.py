@@ -130,7 +130,7 @@ def warm(sessions: "Sessions") -> None:
             yield pa.RecordBatch.from_pydict({"told": [Deletion.__name__] * batch.num_rows}, schema=TOLD)
 
     with sessions.of("warm") as session:
-        for _ in range(3):
+        for _ in range(20):
             session.range(0, CORES, 1, CORES).mapInArrow(importing, "told string").collect()
 
 

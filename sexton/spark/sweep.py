@@ -23,9 +23,9 @@ from sexton.spark.places import check_reachable
 from sexton.spark.session import Sessions, SparkFailed, interrupt, tagged
 from sexton.storage.model import PAGE_KEYS
 
-FIRST_FILES, JOB_FILES = 10_000, 50_000
-"""Files after which a job is sent: where none is under way, and behind one. A task costs 0.1 s of CPU before its first
-request, so a job is some seconds of work for each."""
+LEAST_FILES, JOB_FILES = 10_000, 50_000
+"""Files of a job, while more are claimed. A task costs 0.1 s of CPU before its first request, so it has some seconds of
+work; and what is claimed while two jobs are under way is another one."""
 LAP_FILES = JOB_FILES
 RANGE_OBJECTS = 250_000
 JOBS_AT_ONCE = 2
@@ -85,13 +85,11 @@ class SparkSweep:
     def claimed(self, to: int) -> None:
         self._hear()
         self._claimed_to = to
-        if to - self._sent_to >= (JOB_FILES if self._jobs else FIRST_FILES):
-            self._send(to)
+        self._send(LEAST_FILES)
 
     def wait_for(self, to: int) -> None:
-        if to > self._sent_to:
-            self._send(self._claimed_to)
         while not self.tried(to):
+            self._send(1)  # nothing more is claimed meanwhile
             self._holding.prove()
             self._look()
             wait([self._jobs[0].told], LOOK_SECONDS)  # the others are taken in after it
@@ -110,14 +108,10 @@ class SparkSweep:
     def finish(self) -> None:
         self.wait_for(self._claimed_to)
 
-    def _send(self, to: int) -> None:
-        """Send jobs over what is claimed and was not sent yet.
-
-        Of some size each: those that wait are here, so few go on where this process ends.
-        """
-        while self._sent_to < to:
-            many = to - self._sent_to > 1.5 * JOB_FILES
-            self._send_one(self._sent_to + JOB_FILES if many else to)
+    def _send(self, least: int) -> None:
+        """Send what is claimed and was not sent yet, if it is so many files, and so few jobs are under way."""
+        while self._claimed_to - self._sent_to >= least and len(self._jobs) < JOBS_AT_ONCE:
+            self._send_one(min(self._claimed_to, self._sent_to + JOB_FILES))
 
     def _send_one(self, to: int) -> None:
         if self._session is None:

@@ -46,7 +46,7 @@ class Field:
         self.answers: dict[int, list[PartTold] | Exception] = {}
         self.doors = [threading.Event() for _ in range(20)]
         self.session, self.proofs, self.local, self.cores = Session(), 0, True, TASKS
-        monkeypatch.setattr(sweep, "FIRST_FILES", 10)
+        monkeypatch.setattr(sweep, "LEAST_FILES", 10)
         monkeypatch.setattr(sweep, "JOB_FILES", 10)
         monkeypatch.setattr(sweep, "PAGE_KEYS", 2)
         monkeypatch.setattr(sweep, "_run", self._run)
