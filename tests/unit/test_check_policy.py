@@ -61,8 +61,14 @@ def test_k06_k07_what_was_not_seen_to_its_end_confirms_nothing(evidence: Evidenc
 @pytest.mark.parametrize(
     ("before", "said"),
     [
-        (Before(objects={"hot": 181}, live={}), "vault hot: 90 objects are far below the 181 of the last whole run"),
-        (Before(objects={}, live={"cold": 21}), "vault cold: 10 live files are far below the 21 of the last whole run"),
+        (
+            Before(objects={"hot": 181}, live={}),
+            "vault hot: 90 objects are far below the 181 of the last whole run; if rightly so: sexton check rebase",
+        ),
+        (
+            Before(objects={}, live={"cold": 21}),
+            "vault cold: 10 live files are far below the 21 of the last whole run; if rightly so: sexton check rebase",
+        ),
     ],
 )
 def test_a_run_that_saw_far_less_than_the_last_one_is_not_believed(before: Before, said: str) -> None:
