@@ -224,7 +224,7 @@ class RangeOrder(Message):
 class RangeProgress(Message):
     """How far a range is, for whoever looks at its heartbeat.
 
-    Marks claimed, the number of the last file stored, that of the file up to which all were tried and settled, and the
+    Marks claimed, the number of the last file stored in this attempt, that of the file up to which all were tried and settled, and the
     vaults that are left alone, and why. An attempt that takes over needs none of it: it is in the rows, page by page.
     """
 

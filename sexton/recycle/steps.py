@@ -91,13 +91,15 @@ class _Watch:
     go: _Go | None = None
     sweep: Sweep | None = None
     holding: Holding | None = None
+    files: int = 0
+    """The number of the last file that an earlier attempt stored."""
     said_at: float = float("-inf")
 
     def __call__(self) -> None:
         if self.go and self.sweep and self.holding and time.monotonic() - self.said_at >= SAY_SECONDS:
             self.said_at = time.monotonic()
-            tried, faults = self.sweep.tried_to, self.holding.faults
-            self.say(RangeProgress(claimed=self.go.claimed, files=self.go.last, tried=tried, faults=faults))
+            tried, files = self.sweep.tried_to, max(self.files, self.go.last)
+            self.say(RangeProgress(claimed=self.go.claimed, files=files, tried=tried, faults=self.holding.faults))
         self.pulse()
 
 
@@ -195,7 +197,8 @@ class Recycler:
         watch = _Watch(say, pulse)
         holding = watch.holding = Holding(self._leases, self._gate, order.lease, watch, order.shut)
         claimed = self._marks.claimed_in(hand)
-        go = watch.go = _Go(claimed, claimed, order.after, Counter(), last=self._marks.last_file(hand))
+        go = watch.go = _Go(claimed, claimed, order.after, Counter())
+        watch.files = self._marks.last_file(hand)
         go.held += self._finish(hand, holding, order.upload_grace_seconds, watch)
         with self._sweeps.begin(hand, holding) as sweep:
             watch.sweep = sweep
