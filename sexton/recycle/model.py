@@ -225,7 +225,7 @@ class RangeProgress(Message):
     """How far a range is, for whoever looks at its heartbeat.
 
     Marks claimed; the number of the last file stored in this attempt, and that of the file up to which all were tried;
-    the vaults that are left alone, and why. An attempt that takes over needs none of it: it is in the rows, page by page.
+    the vaults that are left alone, and why. An attempt that takes over needs none of it: the rows tell, page by page.
     """
 
     claimed: int
