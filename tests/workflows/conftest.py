@@ -68,6 +68,12 @@ def fill(rig: Rig, root: Path, shop: str, marks: int, kind: str = "dropped") -> 
     rig.later(10_801)
 
 
+def heavy_from(rig: Rig, objects: int) -> Settings:
+    """Return settings by which so many objects, and more of a kind than that, are Spark's work."""
+    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    return usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": objects})})
+
+
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
     return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")

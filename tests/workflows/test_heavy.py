@@ -17,7 +17,7 @@ from sexton.recycle.steps import Recycler
 from sexton.spark.session import SparkFailed
 from sexton.temporal.client import pollers, spark_queue
 from tests.rig import DEPLOYMENT, Rig, listing
-from tests.workflows.conftest import Served, fill
+from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids
 from workflows.options import BATCH_DELETE
 
@@ -26,8 +26,7 @@ THRESHOLD = 20
 
 @pytest.fixture
 def settings(rig: Rig) -> Settings:
-    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
-    return usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": THRESHOLD})})
+    return heavy_from(rig, THRESHOLD)
 
 
 def notes(report: RoundReport) -> dict[str, str]:

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 import worker
-from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.spark.session import Sessions
 from sexton.temporal.client import pollers
 from tests.contract.check.conftest import Owned, names
 from tests.rig import DEPLOYMENT, Rig, listing, put
 from tests.servers.temporal import DevServer
-from tests.workflows.conftest import Served, fill
+from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids
 from workflows.check import CheckInstance
 
@@ -27,8 +26,7 @@ async def test_a_heavy_check_is_compared_by_the_spark_worker(
     owned.both(*names(30))
     owned.old("data/t9/gone_0.dat")
     (owned.root / names(30)[4]).unlink()
-    usual = Settings(deployment=DEPLOYMENT, database_url=owned.url)
-    heavy = usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": 1})})
+    heavy = heavy_from(owned, 1)
     client, other = await temporal_server.connect(), await temporal_server.connect()
     control = await worker.build(client, heavy, owned.db)
     async with control, worker.build_spark(other, heavy, owned.db, sessions):
@@ -60,8 +58,7 @@ async def test_a_heavy_kind_is_deleted_by_the_spark_worker(
     fill(rig, root, shop, 40)
     fill(rig, root, shop, 3, kind="compacted")
     put(root, "dropped/live.dat")
-    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
-    heavy = usual.model_copy(update={"spark": usual.spark.model_copy(update={"spark_threshold_objects": 39})})
+    heavy = heavy_from(rig, 39)
     rig.policy = heavy.policy()
     client, other = await temporal_server.connect(), await temporal_server.connect()
     async with await worker.build(client, heavy, rig.db), worker.build_spark(other, heavy, rig.db, sessions):
