@@ -44,6 +44,7 @@ from sexton.storage.s3 import S3Vault
 from sexton.terms import Terms
 
 if TYPE_CHECKING:
+    from sexton.spark.deletion import Work
     from sexton.spark.session import Sessions
 
 DEPLOYMENT, INSTANCE, KIND, VAULT = "test-bench", "shop", "dropped", "cold"
@@ -113,21 +114,21 @@ def spark(job: Job) -> Callable[[], None]:
     atexit.register(shutil.rmtree, home)
     atexit.register(sessions.close)
     OTHERS.append(lambda: cpu_of_session(sessions.server_pid or 0))
-    warm(sessions)
     where = Where(deployment=DEPLOYMENT, database_url=job.database, endpoint_url=job.endpoint)
     work = Work(where=where, requests=job.threads // CORES)
+    warm(sessions, work)
     heavy = SparkEngine(engine, sessions, work, connections=CONNECTIONS, scratch=home)
     return partial(_round, job, engine, heavy.recycler)
 
 
-def warm(sessions: "Sessions") -> None:
-    """Let Java compile, and Python workers import, what is timed later: a Spark worker lives long."""
-    from sexton.spark.deletion import TOLD, Deletion  # shipped by its name, with all it imports
+def warm(sessions: "Sessions", work: "Work") -> None:
+    """Let Java compile, and Python workers put together, what is timed later: a Spark worker lives long."""
+    from sexton.spark.deletion import TOLD, engine_of
 
     def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.2)  # so that one worker does not take both parts
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"told": [Deletion.__name__] * batch.num_rows}, schema=TOLD)
+            yield pa.RecordBatch.from_pydict({"told": [engine_of(work).db.dialect] * batch.num_rows}, schema=TOLD)
 
     with sessions.of("warm") as session:
         for _ in range(20):

@@ -82,7 +82,8 @@ def _peak(sessions: Sessions) -> int:
         with suppress(OSError):  # it ended meanwhile
             session = int((file.parent / "stat").read_text().rpartition(")")[2].split()[3])
             if session == sessions.server_pid:
-                peak += int(re.findall(r"VmHWM:\s+(\d+) kB", file.read_text())[0]) * 1024
+                high = re.search(r"VmHWM:\s+(\d+) kB", file.read_text())
+                peak += int(high[1]) * 1024 if high else 0  # a process that just ended has none
     return peak
 
 

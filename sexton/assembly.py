@@ -43,9 +43,7 @@ class Engine:
         self.leases, self.marks = LeaseStore(db, at_once=terms.rounds_at_once), MarkStore(db, self.controls)
         vaults = ProvenVaults(lookup, terms.deployment, terms.endpoint_url, knows_round=registry.knows_round)
         pacer = SharedPacer(PaceStore(db), lookup, terms.endpoint_url)
-        self.sweeper = Sweeper(
-            self.marks, vaults, terms.requests_at_once, pacer, beside=terms.beside, most_keys=terms.keys_a_request
-        )
+        self.sweeper = Sweeper(self.marks, vaults, terms.requests_at_once, pacer, most_keys=terms.keys_a_request)
         self._owner = owner = owners(db)
         kept_in = {"deployment": terms.deployment, "endpoint_url": terms.endpoint_url, "audit_url": terms.audit_url}
         self.audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)

@@ -6,9 +6,7 @@ Nothing is installed in production; ``reached`` is then one comparison.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-OF_REGISTERING = frozenset({"protection.added", "protection.parted", "protection.sealed"})
-"""Those that a registration comes by; all others are of rounds and owners."""
-NAMES = OF_REGISTERING | frozenset(
+OF_ROUNDS = frozenset(
     {
         "lease.acquired",
         "round.opened",
@@ -32,6 +30,10 @@ NAMES = OF_REGISTERING | frozenset(
         "hold.written",
     }
 )
+"""Those of rounds and owners."""
+OF_REGISTERING = frozenset({"protection.added", "protection.parted", "protection.sealed"})
+OF_WAL = frozenset({"wal.floor", "wal.deleted", "wal.seen"})
+NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL
 
 _hook: Callable[[str], None] | None = None
 

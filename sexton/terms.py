@@ -20,8 +20,6 @@ class Terms:
     rounds_at_once: int = 16
     requests_at_once: int = 32
     keys_a_request: int = PAGE_KEYS
-    beside: bool = True
-    """Whether a sweep has a thread of its own, beside whoever claims."""
     listings_at_once: int = 40
     audit_url: str = ""
     audit_retention_days: int = 400

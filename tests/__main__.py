@@ -37,6 +37,7 @@ LONGEST_FIRST = (
         "fault/live",
         "fault/incidents",
         "workflows",
+        "contract/wal",
         "contract/storage",
     ),
     *("contract/api", "unit", "lint", "activities", "replay"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Double, Integer, LargeBinary, MetaData, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
@@ -70,6 +70,13 @@ class Tables:
     call: Table
     check_run: Table
     finding: Table
+    wal_topic: Table
+    wal_region: Table
+    wal_pin: Table
+    wal_purge: Table
+    wal_node: Table
+    wal_log: Table
+    wal_entry: Table
 
     def all(self) -> list[Table]:
         """Return the tables in order of their names in this class."""
@@ -216,4 +223,34 @@ def build(dialect: str) -> Tables:
             **{"proven_at": instant, "confirmed_at": instant, "said_by": text, "detail": text},
             **{"proven_in": number, "mark": text},
         ),
+        wal_topic=table(
+            "wal_topic",
+            **{"name_": text, "kafka_id": text, "enabled": Boolean(), "mode": text, "floor": number},
+            **{"log_start": number, "log_end": number, "quarantined": text, "generation": number},
+            **{"map_digest": text},
+            **{"mapped_at": instant, "emptied_at": instant, "entry_bytes": Double(), "blocked": Json, "seq": number},
+        ),
+        wal_region=table(
+            "wal_region",
+            **{"topic_": text, "region_": text, "epoch": number, "first": number, "keep_from": number},
+            **{"marks": number, "waits": number, "waits_marks": number, "source": text, "state": text},
+            **{"reported_at": instant, "node": text, "releases_at": instant, "until": number},
+        ),
+        wal_pin=table(
+            "wal_pin",
+            **{"id_": text, "topic": text, "region": text, "start": number, "opened_at": instant},
+            **{"expires_at": instant},
+        ),
+        wal_purge=table(
+            "wal_purge",
+            **{"id_": serial, "topic": text, "kafka_id": text, "floor": number, "at": instant, "log_end": number},
+            **{"holders": Json, "done_at": instant, "log_start": number, "freed": number},
+        ),
+        wal_node=table("wal_node", name_=text, url=text, seen_at=instant),
+        wal_log=table(
+            "wal_log",
+            **{"name_": text, "id": text, "partitions": number, "compacted": Boolean(), "log_start": number},
+            **{"log_end": number},
+        ),
+        wal_entry=table("wal_entry", topic_=text, id_=number, payload=LargeBinary()),
     )

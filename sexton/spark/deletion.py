@@ -6,6 +6,7 @@ stores outcomes page by page and tells the audit. So whoever repeats a part repe
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from sexton.marks.model import Hand
 from sexton.message import Message
 from sexton.recycle.concluding import tell_audit
 from sexton.recycle.holding import Holding
+from sexton.recycle.steps import LAP_FILES
 from sexton.spark.places import Where
 from sexton.storage.model import PAGE_KEYS
 from sexton.terms import Terms
@@ -72,16 +74,18 @@ class Deletion:
 
 def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
     """Delete one part. What stops it is told: a failed job would say it in a trace, and end its other parts."""
-    engine, hand = _engine(order.work), order.hand
+    engine, hand = engine_of(order.work), order.hand
     holding = Holding(engine.leases, engine.controls, hand.lease, _alive, order.shut)
     for vault, reason in order.faults.items():
         holding.fault(vault, reason)
     try:
         with engine.sweeper.begin(hand, holding, after) as sweep:
             sweep.claimed(to)
+            # The audit of a lap is told while the next one is deleted.
+            for first, last in pairwise((*range(after, to, LAP_FILES), to) if order.work.audits else ()):
+                sweep.wait_for(last)
+                tell_audit(engine.audit, holding, engine.marks.outcomes_between(hand, first, last))
             sweep.finish()
-        if order.work.audits:
-            tell_audit(engine.audit, holding, engine.marks.outcomes_between(hand, after, to))
         # With a fault something was not tried here, or not told: whoever settles tells all of it.
         return PartTold(faults=holding.faults, audited=order.work.audits and not holding.faults)
     except (SextonError, *AWAY) as e:
@@ -92,7 +96,7 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
 
 
 @cache
-def _engine(work: Work) -> Engine:
+def engine_of(work: Work) -> Engine:
     """Return the engine of this process: what it has learned of the stores' pace outlives a task."""
     terms = Terms(
         deployment=work.where.deployment,
@@ -101,7 +105,6 @@ def _engine(work: Work) -> Engine:
         # All requests of a task together carry one page: so much is repeated where a process is killed.
         requests_at_once=work.requests,
         keys_a_request=max(1, PAGE_KEYS // work.requests),
-        beside=False,
         audit_url=work.audit_url,
     )
     return Engine(work.where.database(connections=1), terms)

@@ -47,14 +47,17 @@ def differing(objects: DataFrame, exact: DataFrame) -> list[int] | None:
 
 @contextmanager
 def narrowed(objects: DataFrame, exact: DataFrame) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """Give only what lies in buckets that differ, kept by Spark while the context lasts."""
+    """Give only what lies in buckets that differ, kept by Spark while the context lasts.
+
+    That is little: it is joined by hash. Where everything is joined it is sorted: no part has to fit into memory.
+    """
     buckets = differing(objects, exact)
     if buckets is None:
         yield objects, exact
         return
     kept = [_within(side, buckets).persist() for side in (objects, exact)]
     try:
-        yield kept[0], kept[1]
+        yield kept[0], kept[1].hint("shuffle_hash")
     finally:
         for side in kept:
             side.unpersist()
@@ -92,7 +95,7 @@ def forward(objects: DataFrame, exact: DataFrame, whole: Sequence[str]) -> DataF
         "vault", "name", "key", f.col("bytes").alias("expected"), "record"
     )
     there = objects.select("vault", "name", f.col("key").alias("its"), f.col("bytes").alias("size"), "etag")
-    joined = live.hint("shuffle_hash").join(there, ["vault", "name"], "left")
+    joined = live.join(there, ["vault", "name"], "left")
     lost = f.col("its").isNull()
     other = (f.col("its") == f.col("key")) & (f.col("size") != f.col("expected"))
     return joined.where(lost | other).select(

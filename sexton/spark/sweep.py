@@ -23,10 +23,12 @@ from sexton.spark.places import check_reachable
 from sexton.spark.session import Sessions, SparkFailed, interrupt, tagged
 from sexton.storage.model import PAGE_KEYS
 
-LEAST_FILES, JOB_FILES = 10_000, 50_000
-"""Files of a job, while more are claimed. A task costs 0.1 s of CPU before its first request, so it has some seconds of
-work; and what is claimed while two jobs are under way is another one."""
-LAP_FILES = JOB_FILES
+LEAST_FILES, JOB_FILES = 10_000, 100_000
+"""Files of a job, while more are claimed. Between two tasks a core sends nothing for half a second, so jobs grow; and
+what is claimed while two are under way is another one."""
+GROWS = 3
+"""What is sent behind another job is so many times what was sent before."""
+LAP_FILES = 50_000
 RANGE_OBJECTS = 250_000
 JOBS_AT_ONCE = 2
 """Jobs of one batch under way: where the first has fewer tasks left than there are cores, the next one fills them."""
@@ -85,7 +87,7 @@ class SparkSweep:
     def claimed(self, to: int) -> None:
         self._hear()
         self._claimed_to = to
-        self._send(LEAST_FILES)
+        self._send(min(JOB_FILES, max(LEAST_FILES, GROWS * self._sent_to)) if self._jobs else LEAST_FILES)
 
     def wait_for(self, to: int) -> None:
         while not self.tried(to):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from sexton.crashpoints import NAMES, OF_REGISTERING
+from sexton.crashpoints import OF_ROUNDS
 from sexton.db import schema
 from sexton.db.schema import init as schema_init
 from sexton.marks import remove, resolve
@@ -28,8 +28,8 @@ from tests.rig import DEPLOYMENT
 MEMORY = Path("/dev/shm")
 """Where fsync costs nothing; what a power cut does is not asked here."""
 OF_OWNER = ("commit.deleted", "undrop.guarded", "undrop.checked", "hold.guarded", "hold.written")
-OF_ROUND = sorted(NAMES.difference(OF_OWNER) - OF_REGISTERING)
-OPEN = sorted(NAMES - INSIDE - OF_REGISTERING)
+OF_ROUND = sorted(OF_ROUNDS.difference(OF_OWNER))
+OPEN = sorted(OF_ROUNDS - INSIDE)
 
 
 FATES = (

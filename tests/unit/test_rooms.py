@@ -54,6 +54,7 @@ SQL = (
     ),
     *("sexton/holds.py", "sexton/access/calls.py", "sexton/protection/rows.py"),
     *("sexton/protection/lifetimes.py", "sexton/protection/covering.py", "sexton/protection/under_way.py"),
+    *(f"sexton/wal/{n}.py" for n in ("rows", "floors", "maps", "heartbeats", "replays", "embedded")),
     "sexton/catalog/*.py",
 )
 PURE = (
@@ -72,8 +73,8 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "psycopg": SQL,
     "pyspark": ("sexton/spark/*.py",),
     "grpc": ("sexton/spark/*.py",),
-    "confluent_kafka": (),
-    "httpx": ("sexton/client/*.py",),
+    "confluent_kafka": ("sexton/wal/kafka.py",),
+    "httpx": ("sexton/client/*.py", "sexton/wal/nodes.py"),
     "tenacity": ("sexton/client/*.py",),
     "fastapi": ("sexton/api/*.py",),
     "starlette": ("sexton/api/*.py",),

@@ -66,16 +66,23 @@ def executors() -> list[int]:
 def watched(shop: Owned) -> Iterator[list[int]]:
     """Watch the connections of others than us to the database; the most there were at a time is the first number."""
     most, over = [0], threading.Event()
-    count = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sexton' AND datname = current_database()"
-    )
+    pool = shop.db.engine.pool
+    there = text("SELECT pid FROM pg_stat_activity WHERE application_name = 'sexton' AND datname = current_database()")
+
+    def ours() -> int:
+        return int(pool.checkedin() + pool.checkedout())  # type: ignore[attr-defined]
 
     def watch() -> None:
+        before: set[int] = set()
         while not over.is_set():
             with shop.db.read() as c:
-                ours = shop.db.engine.pool.checkedin() + shop.db.engine.pool.checkedout()  # type: ignore[attr-defined]
-                most[0] = max(most[0], int(c.execute(count).scalar_one()) - ours)
-            time.sleep(0.02)
+                mine = ours()
+                now = set(c.execute(there).scalars())
+                mine = max(mine, ours())  # one of ours may have come meanwhile
+                # One that is being closed is there for a moment longer: of several at once only those that last count.
+                most[0] = max(most[0], len(now & before) - mine, min(1, len(now) - mine))
+            before = now
+            time.sleep(0.01)
 
     watching = threading.Thread(target=watch)
     watching.start()

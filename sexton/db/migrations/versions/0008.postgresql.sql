@@ -1,0 +1,89 @@
+-- Sexton 0008 on PostgreSQL: Kafka topics, the regions that share them, and what was purged.
+
+-- floor: the first entry that we never deleted; it only rises. log_start, log_end: as observed last.
+CREATE TABLE sexton.wal_topic (
+    name text COLLATE "C" PRIMARY KEY,
+    kafka_id text NOT NULL DEFAULT '',
+    enabled boolean NOT NULL DEFAULT false,
+    mode text NOT NULL DEFAULT 'delete' CHECK (mode IN ('delete', 'logical')),
+    floor bigint CHECK (floor > 0),
+    log_start bigint,
+    log_end bigint,
+    quarantined text NOT NULL DEFAULT '',
+    generation bigint,
+    map_digest text NOT NULL DEFAULT '',
+    mapped_at timestamptz,
+    emptied_at timestamptz,
+    entry_bytes double precision NOT NULL DEFAULT 0,
+    blocked jsonb NOT NULL DEFAULT '{}',
+    seq bigint NOT NULL DEFAULT 0
+);
+
+-- keep_from: the first entry that the region needs; null: nobody has said yet. waits: reported above the known end.
+-- marks: how much its manifest knew when it reported. GONE: it holds nothing, and may come back with an old manifest.
+CREATE TABLE sexton.wal_region (
+    topic text COLLATE "C" NOT NULL REFERENCES sexton.wal_topic ON DELETE CASCADE,
+    region text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL DEFAULT 0,
+    first bigint NOT NULL DEFAULT 0,
+    keep_from bigint CHECK (keep_from >= 0),
+    marks bigint NOT NULL DEFAULT 0,
+    waits bigint,
+    waits_marks bigint,
+    source text NOT NULL CHECK (source IN ('map', 'flushed', 'idle', 'opened', 'reset')),
+    state text NOT NULL CHECK (state IN ('MAPPED', 'MOVED', 'DROPPED', 'GONE')),
+    reported_at timestamptz,
+    node text NOT NULL DEFAULT '',
+    releases_at timestamptz,
+    until bigint,
+    PRIMARY KEY (topic, region)
+);
+
+-- Regions that are being opened: each reads from start on.
+CREATE TABLE sexton.wal_pin (
+    id text COLLATE "C" PRIMARY KEY,
+    topic text COLLATE "C" NOT NULL REFERENCES sexton.wal_topic ON DELETE CASCADE,
+    region text COLLATE "C" NOT NULL,
+    start bigint NOT NULL,
+    opened_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+CREATE INDEX wal_pin_of ON sexton.wal_pin (topic);
+
+-- One row for each floor. holders: who needed what, the lowest first. done_at: when Kafka was seen to have followed.
+CREATE TABLE sexton.wal_purge (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    topic text COLLATE "C" NOT NULL,
+    kafka_id text NOT NULL,
+    floor bigint NOT NULL,
+    at timestamptz NOT NULL,
+    log_end bigint NOT NULL,
+    holders jsonb NOT NULL,
+    done_at timestamptz,
+    log_start bigint,
+    freed bigint,
+    UNIQUE (topic, kafka_id, floor)
+);
+
+-- Nodes that report: where each is asked to flush.
+CREATE TABLE sexton.wal_node (
+    name text COLLATE "C" PRIMARY KEY,
+    url text NOT NULL,
+    seen_at timestamptz NOT NULL
+);
+
+-- The embedded log, for one machine: what Kafka is elsewhere.
+CREATE TABLE sexton.wal_log (
+    name text COLLATE "C" PRIMARY KEY,
+    id text NOT NULL,
+    partitions bigint NOT NULL DEFAULT 1,
+    compacted boolean NOT NULL DEFAULT false,
+    log_start bigint NOT NULL DEFAULT 0,
+    log_end bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE sexton.wal_entry (
+    topic text COLLATE "C" NOT NULL REFERENCES sexton.wal_log ON DELETE CASCADE,
+    id bigint NOT NULL,
+    payload bytea NOT NULL,
+    PRIMARY KEY (topic, id)
+);

@@ -1,0 +1,89 @@
+-- Sexton 0008 on SQLite: Kafka topics, the regions that share them, and what was purged.
+
+-- floor: the first entry that we never deleted; it only rises. log_start, log_end: as observed last.
+CREATE TABLE sexton_wal_topic (
+    name text PRIMARY KEY NOT NULL,
+    kafka_id text NOT NULL DEFAULT '',
+    enabled boolean NOT NULL DEFAULT false,
+    mode text NOT NULL DEFAULT 'delete' CHECK (mode IN ('delete', 'logical')),
+    floor integer CHECK (floor > 0),
+    log_start integer,
+    log_end integer,
+    quarantined text NOT NULL DEFAULT '',
+    generation integer,
+    map_digest text NOT NULL DEFAULT '',
+    mapped_at integer,
+    emptied_at integer,
+    entry_bytes real NOT NULL DEFAULT 0,
+    blocked text NOT NULL DEFAULT '{}',
+    seq integer NOT NULL DEFAULT 0
+);
+
+-- keep_from: the first entry that the region needs; null: nobody has said yet. waits: reported above the known end.
+-- marks: how much its manifest knew when it reported. GONE: it holds nothing, and may come back with an old manifest.
+CREATE TABLE sexton_wal_region (
+    topic text NOT NULL REFERENCES sexton_wal_topic ON DELETE CASCADE,
+    region text NOT NULL,
+    epoch integer NOT NULL DEFAULT 0,
+    first integer NOT NULL DEFAULT 0,
+    keep_from integer CHECK (keep_from >= 0),
+    marks integer NOT NULL DEFAULT 0,
+    waits integer,
+    waits_marks integer,
+    source text NOT NULL CHECK (source IN ('map', 'flushed', 'idle', 'opened', 'reset')),
+    state text NOT NULL CHECK (state IN ('MAPPED', 'MOVED', 'DROPPED', 'GONE')),
+    reported_at integer,
+    node text NOT NULL DEFAULT '',
+    releases_at integer,
+    until integer,
+    PRIMARY KEY (topic, region)
+);
+
+-- Regions that are being opened: each reads from start on.
+CREATE TABLE sexton_wal_pin (
+    id text PRIMARY KEY NOT NULL,
+    topic text NOT NULL REFERENCES sexton_wal_topic ON DELETE CASCADE,
+    region text NOT NULL,
+    start integer NOT NULL,
+    opened_at integer NOT NULL,
+    expires_at integer NOT NULL
+);
+CREATE INDEX sexton_wal_pin_of ON sexton_wal_pin (topic);
+
+-- One row for each floor. holders: who needed what, the lowest first. done_at: when Kafka was seen to have followed.
+CREATE TABLE sexton_wal_purge (
+    id integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+    topic text NOT NULL,
+    kafka_id text NOT NULL,
+    floor integer NOT NULL,
+    at integer NOT NULL,
+    log_end integer NOT NULL,
+    holders text NOT NULL,
+    done_at integer,
+    log_start integer,
+    freed integer,
+    UNIQUE (topic, kafka_id, floor)
+);
+
+-- Nodes that report: where each is asked to flush.
+CREATE TABLE sexton_wal_node (
+    name text PRIMARY KEY NOT NULL,
+    url text NOT NULL,
+    seen_at integer NOT NULL
+);
+
+-- The embedded log, for one machine: what Kafka is elsewhere.
+CREATE TABLE sexton_wal_log (
+    name text PRIMARY KEY NOT NULL,
+    id text NOT NULL,
+    partitions integer NOT NULL DEFAULT 1,
+    compacted boolean NOT NULL DEFAULT false,
+    log_start integer NOT NULL DEFAULT 0,
+    log_end integer NOT NULL DEFAULT 0
+);
+CREATE TABLE sexton_wal_entry (
+    topic text NOT NULL REFERENCES sexton_wal_log ON DELETE CASCADE,
+    id integer NOT NULL,
+    payload blob NOT NULL,
+    PRIMARY KEY (topic, id)
+);

@@ -1,0 +1,239 @@
+"""Floors: the one transaction that decides how far topics may be purged, and what was seen after it was done.
+
+Deleting below a persisted floor does no harm, whoever does it, whenever and however often: nothing else is locked.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, func, select, update
+
+from sexton.crashpoints import reached
+from sexton.db.engine import Database
+from sexton.db.rows import in_list
+from sexton.wal import policy
+from sexton.wal.model import Before, Block, Candidate, Facts, Mode, Pin, Region, State, Terms, Topic, Verdict, Why
+from sexton.wal.port import LogFault
+from sexton.wal.rows import deciding, pins, regions, topics, upsert
+
+NAMED_HOLDERS = 100
+"""Of the regions and what they needed so many are written down with a purge, the lowest first."""
+_NONE_WAITS: dict[str, Any] = {"keep_from": bindparam("keep_from"), "marks": bindparam("marks")}
+_NONE_WAITS |= {"waits": None, "waits_marks": None}
+Answers = Mapping[str, Facts | LogFault]
+
+
+class _State(NamedTuple):
+    """One topic, as a decision sees it."""
+
+    topic: Topic
+    its: Facts | LogFault
+    regions: Sequence[Region]
+    pins: Sequence[Pin]
+
+
+class FloorStore:
+    """Decides about topics."""
+
+    def __init__(self, db: Database, terms: Terms) -> None:
+        self._db, self._terms = db, terms
+
+    def before(self, names: Sequence[str]) -> Before:
+        """Return what must be known before the log is asked; see ``Before``."""
+        r = self._db.t.wal_region
+        of = in_list(self._db, r.c.topic, names)
+        each = select(r.c.topic, func.max(r.c.keep_from).label("most")).where(of, r.c.keep_from.is_not(None))
+        moved: dict[str, tuple[str, ...]] = {}
+        with self._db.read() as c:
+            there = topics(self._db, c, names)
+            safe = {name: max(its.floor or 0, its.log_end or 0) for name, its in there.items()}
+            for row in c.execute(each.group_by(r.c.topic)):
+                safe[row.topic] = max(row.most, safe.get(row.topic, 0))
+            for row in c.execute(select(r).where(of, r.c.state == State.MOVED, r.c.until.is_(None))):
+                moved[row.topic] = (*moved.get(row.topic, ()), row.region)
+        maps = {name: its.generation for name, its in there.items() if its.generation is not None}
+        return Before(safe=safe, generation=maps, moved=moved)
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
+        """Return those that are known."""
+        with self._db.read() as c:
+            return topics(self._db, c, names)
+
+    def behind(self, names: Sequence[str]) -> Sequence[Candidate]:
+        """Return the regions that should flush, who frees most first, by the ends that were seen last."""
+        node = self._db.t.wal_node
+        with self._db.read() as c:
+            now, there, of = self._db.now(c), topics(self._db, c, names), regions(self._db, c, names)
+            urls: dict[str, str] = {row.name: row.url for row in c.execute(select(node.c.name, node.c.url))}
+        found = [
+            its.model_copy(update={"url": urls.get(its.node, "")})
+            for topic in there.values()
+            if topic.enabled and not topic.quarantined and topic.log_end is not None
+            for its in policy.candidates(topic, topic.log_end, of[topic.name], now, self._terms)
+        ]
+        return sorted(found, key=lambda its: (-its.bytes, -its.entries, its.topic, its.region))
+
+    def judge(self, answers: Answers, before: Before) -> Mapping[str, Verdict]:
+        """Say how far each topic may be purged; what was seen is stored, no floor is raised."""
+        return self._decide(answers, before, raises=False)
+
+    def raise_floors(self, answers: Answers, before: Before) -> Mapping[str, Verdict]:
+        """Persist how far each topic may be purged, where that rises: from then on all below it may be deleted.
+
+        Args:
+            answers: what the log said of each, asked after ``before`` was read.
+            before: as ``before`` returned it.
+        """
+        return self._decide(answers, before, raises=True)
+
+    def seen(self, answers: Answers) -> None:
+        """Store where topics begin now, after something was deleted, and conclude the purges that this shows done."""
+        facts = {name: its for name, its in answers.items() if isinstance(its, Facts)}
+        t, purge = self._db.t.wal_topic, self._db.t.wal_purge
+        with deciding(self._db, *sorted(facts)) as c:
+            now = self._db.now(c)
+            known = topics(self._db, c, facts)
+            # Of another topic, which the next decision quarantines, and of one that is, nothing is stored.
+            there = {n: its for n, its in known.items() if facts[n].id == its.kafka_id and not its.quarantined}
+            seen = [{"of": name, **_ends(its, facts[name])} for name, its in there.items()]
+            if seen:
+                c.execute(update(t).where(t.c.name == bindparam("of")), seen)
+            open_ = and_(in_list(self._db, purge.c.topic, there), purge.c.done_at.is_(None))
+            done: dict[str, dict[str, Any]] = {}
+            rows = []
+            for row in c.execute(select(purge).where(open_).order_by(purge.c.floor)):
+                topic, its = there[row.topic], facts[row.topic]
+                # In logical mode Kafka deletes when it likes: the floor is all there is to see.
+                reach = its.start + policy.SLACK if topic.mode is Mode.DELETE else topic.floor or 0
+                if row.kafka_id == its.id and row.floor <= reach:
+                    done[row.topic] = {"of": row.id, "done_at": now, "log_start": its.start, "freed": 0}
+                    rows.append(done[row.topic])
+            for name, last in done.items():  # what went at once is told once, with the highest
+                last["freed"] = max(0, facts[name].start - (there[name].log_start or 0))
+            if rows:
+                c.execute(update(purge).where(purge.c.id == bindparam("of")), rows)
+        reached("wal.seen")
+
+    def _decide(self, answers: Answers, before: Before, *, raises: bool) -> Mapping[str, Verdict]:
+        names = sorted(answers)
+        verdicts: dict[str, Verdict] = {}
+        with deciding(self._db, *names) as c:
+            now = self._db.now(c)
+            there = topics(self._db, c, names)
+            sound = _sound(there, answers, before)
+            of = regions(self._db, c, names, lock=True)
+            self._accept(c, sound, of)
+            self._note_ends(c, there, sound, before)
+            of, pinned = regions(self._db, c, names), pins(self._db, c, names)
+            rows: list[dict[str, Any]] = []
+            floors: list[dict[str, Any]] = []
+            for name, topic in there.items():
+                holding = [its for its in of[name] if its.state is not State.GONE]
+                now_empty = self._emptied(c, topic, holding, now) if name in sound else topic
+                state = _State(now_empty, answers[name], holding, pinned[name])
+                verdicts[name] = verdict = self._verdict(state, now, before.safe.get(name, 0))
+                rows.append(_row(state, verdict, now))
+                if raises and policy.rises(topic.floor, verdict.keep_from):
+                    rows[-1]["floor"] = verdict.keep_from
+                    floors.append(_purge(state, verdict, now))
+            if rows:
+                t = self._db.t.wal_topic
+                c.execute(update(t).where(t.c.name == bindparam("of")), rows)
+            if floors:
+                self._note(c, floors)
+        reached("wal.floor")
+        return verdicts
+
+    def _verdict(self, state: _State, now: int, safe: int) -> Verdict:
+        topic, its = state.topic, state.its
+        if isinstance(its, LogFault):
+            return Verdict(blocked=(Block(why=Why.FAULT, said=str(its)),), quarantine=topic.quarantined)
+        return policy.verdict(topic, its, state.regions, state.pins, now, self._terms, safe)
+
+    def _accept(self, c: Connection, sound: Mapping[str, Facts], of: Mapping[str, Sequence[Region]]) -> None:
+        """Let what was reported above the end that we knew count as far as the end is known now."""
+        r = self._db.t.wal_region
+        good = [
+            {"of": name, "its": its.region, "keep_from": max(its.keep_from or 0, its.waits), "marks": marks}
+            for name, facts in sound.items()
+            for its in of[name]
+            if its.waits is not None and its.waits <= facts.end
+            for marks in [max(its.marks, its.waits_marks or 0)]
+        ]
+        if good:
+            that = and_(r.c.topic == bindparam("of"), r.c.region == bindparam("its"))
+            c.execute(update(r).where(that).values(**_NONE_WAITS), good)
+
+    def _note_ends(self, c: Connection, there: Mapping[str, Topic], sound: Mapping[str, Facts], before: Before) -> None:
+        """Note where topics ended that regions had moved away from: they need nothing from there on.
+
+        By the map that was known before the log was asked: one that came back since, and left again, has newer entries.
+        """
+        r = self._db.t.wal_region
+        for topic, moved in before.moved.items():
+            if topic in sound and there[topic].generation == before.generation.get(topic):
+                its = and_(r.c.topic == topic, in_list(self._db, r.c.region, moved), r.c.until.is_(None))
+                c.execute(update(r).where(its, r.c.state == State.MOVED).values(until=sound[topic].end))
+
+    def _emptied(self, c: Connection, topic: Topic, of: list[Region], now: int) -> Topic:
+        """Let the regions go that hold nothing any more; when the last one went, its time is noted."""
+        gone = [r for r in of if not policy.holds(r, now)]
+        if not gone:
+            return topic
+        t = self._db.t.wal_region
+        its = and_(t.c.topic == topic.name, in_list(self._db, t.c.region, (r.region for r in gone)))
+        c.execute(update(t).where(its).values(state=State.GONE, releases_at=None, until=None))
+        of[:] = [r for r in of if r not in gone]
+        if of:
+            return topic
+        name = self._db.t.wal_topic.c.name
+        c.execute(update(self._db.t.wal_topic).where(name == topic.name).values(emptied_at=now))
+        return topic.model_copy(update={"emptied_at": now})
+
+    def _note(self, c: Connection, floors: list[dict[str, Any]]) -> None:
+        """Write down which floors are raised; a floor has one row, whoever raised it."""
+        c.execute(upsert(self._db, self._db.t.wal_purge).on_conflict_do_nothing(), floors)
+
+
+def _sound(there: Mapping[str, Topic], answers: Answers, before: Before) -> dict[str, Facts]:
+    """Return what was said of topics that are those we know: of another, or one that was cut, nothing counts."""
+    found = {}
+    for name, its in answers.items():
+        topic = there.get(name)
+        if topic is None or topic.quarantined or not isinstance(its, Facts):
+            continue
+        if not policy.strange(topic, its, before.safe.get(name, 0)):
+            found[name] = its
+    return found
+
+
+def _row(state: _State, verdict: Verdict, now: int) -> dict[str, Any]:
+    """Return what becomes of a topic's row; ``of`` names it."""
+    topic, its = state.topic, state.its
+    blocked = {str(b.why): topic.blocked.get(b.why, now) for b in verdict.blocked}
+    row: dict[str, Any] = {"of": topic.name, "blocked": blocked, "quarantined": verdict.quarantine}
+    row |= {name: getattr(topic, name) for name in ("kafka_id", "log_start", "log_end", "floor")}
+    if isinstance(its, Facts) and not verdict.quarantine:
+        row |= {"kafka_id": its.id, **_ends(topic, its)}
+    return row
+
+
+def _ends(topic: Topic, its: Facts) -> dict[str, int]:
+    """Return where a topic begins and ends; an answer that is older than what we know takes nothing back."""
+    return {"log_start": max(its.start, topic.log_start or 0), "log_end": max(its.end, topic.log_end or 0)}
+
+
+def _purge(state: _State, verdict: Verdict, now: int) -> dict[str, Any]:
+    """Return the row of a floor: when, and because of whom no further."""
+    its = state.its
+    assert isinstance(its, Facts)
+    needs = [(r.keep_from, f"region {r.region}") for r in state.regions if r.keep_from is not None]
+    needs += [(p.start, f"replay {p.id} of region {p.region}") for p in state.pins]
+    return {
+        "topic": state.topic.name,
+        "kafka_id": its.id,
+        "floor": verdict.keep_from,
+        "at": now,
+        "log_end": its.end,
+        "holders": {who: needed for needed, who in sorted(needs)[:NAMED_HOLDERS]},
+    }

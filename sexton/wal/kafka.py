@@ -1,0 +1,131 @@
+"""A log that is Apache Kafka's, through librdkafka's admin client.
+
+Errors of one partition are values there and are not retried: whoever purges asks anew what is there, and tries again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+
+from sexton.wal.model import Facts
+from sexton.wal.port import LogFault
+
+PARTITION = 0
+REQUEST_SECONDS, OPERATION_SECONDS = 20.0, 10.0
+PASSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also what a broker says that has not heard of a new topic yet
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+    }
+)
+"""Errors that pass by themselves; a DeleteRecords that ended with one may have taken effect."""
+WANTED = {
+    "cleanup.policy": ("delete", "compaction and DeleteRecords exclude each other"),
+    "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
+}
+SANE_SEGMENTS = range(1 << 20, (1 << 31) - 1)
+"""Bytes of a segment: only whole ones, and never the active one, are freed on disk."""
+
+
+class KafkaLog:
+    """Implements ``wal.port.Log``."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """``settings``: librdkafka's names, ``bootstrap.servers`` among them. Connects when it is first asked."""
+        self._admin = AdminClient({"client.id": "sexton", **settings})
+
+    def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
+        ids = self._ids(topics)
+        there = {name: its for name, its in ids.items() if not isinstance(its, LogFault)}
+        at = {name: TopicPartition(name, PARTITION) for name in there}
+        # The start first: a purge or retention between the two only makes it older, never newer than the end.
+        starts, ends = self._offsets(at, OffsetSpec.earliest()), self._offsets(at, OffsetSpec.latest())
+        again = self._ids(there)
+        found: dict[str, Facts | LogFault] = {}
+        for name, its in ids.items():
+            answers = [its, again.get(name, its), starts.get(name, 0), ends.get(name, 0)]
+            fault = next((answer for answer in answers if isinstance(answer, LogFault)), None)
+            if fault is None and answers[0] != answers[1]:
+                fault = LogFault(name, "UNKNOWN_TOPIC_ID", "it was made anew while it was asked", passes=True)
+            if fault is None:
+                (id_, partitions), _, start, end = answers  # type: ignore[misc]
+                found[name] = Facts(id=id_, partitions=partitions, start=start, end=end)
+            else:
+                found[name] = fault
+        return found
+
+    def _ids(self, topics: Iterable[str]) -> Mapping[str, tuple[str, int] | LogFault]:
+        """Return the id and the number of partitions of each topic."""
+        names = list(topics)
+        if not names:
+            return {}
+        told: dict[str, tuple[str, int] | LogFault] = {}
+        for name, future in self._asked(self._admin.describe_topics, TopicCollection(names), names).items():
+            its = _result(name, future)
+            told[name] = its if isinstance(its, LogFault) else (str(its.topic_id), len(its.partitions))
+        return told
+
+    def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
+        for topic, offset in offsets.items():
+            if offset <= 0:  # -1 is "the end" to Kafka, and would wipe the topic
+                raise ValueError(f"topic {topic}: offset {offset} is not above 0")
+        if not offsets:
+            return {}
+        parts = [TopicPartition(topic, PARTITION, offset) for topic, offset in offsets.items()]
+        futures = self._asked(self._admin.delete_records, parts, offsets, operation_timeout=OPERATION_SECONDS)
+        told: dict[str, int | LogFault] = {}
+        for name, future in futures.items():
+            its = _result(name, future)
+            told[name] = its if isinstance(its, LogFault) else int(its.low_watermark)
+        return told
+
+    def check(self, topic: str) -> Sequence[str]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        its = _result(topic, self._admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource])
+        if isinstance(its, LogFault):
+            return [str(its)]
+        said = [f"{k} is {its[k].value}, not {v}: {why}" for k, (v, why) in WANTED.items() if its[k].value != v]
+        size = int(its["segment.bytes"].value)
+        if size not in SANE_SEGMENTS:
+            said.append(f"segment.bytes is {size:,}: only whole segments are freed")
+        return said
+
+    def _offsets(self, at: Mapping[str, TopicPartition], spec: OffsetSpec) -> Mapping[str, int | LogFault]:
+        if not at:
+            return {}
+        futures = self._asked(self._admin.list_offsets, dict.fromkeys(at.values(), spec), at)
+        told: dict[str, int | LogFault] = {}
+        for name, future in futures.items():
+            its = _result(name, future)
+            told[name] = its if isinstance(its, LogFault) else int(its.offset)
+        return told
+
+    def _asked(self, call: Any, what: Any, topics: Any, **more: Any) -> dict[str, "Future[Any] | Exception"]:
+        """Return a future for each topic; where the call itself fails that is its answer for all of them."""
+        try:
+            futures = call(what, request_timeout=REQUEST_SECONDS, **more)
+        except (KafkaException, ValueError) as e:
+            return dict.fromkeys(topics, e)
+        return {key if isinstance(key, str) else key.topic: future for key, future in futures.items()}
+
+
+def _result(topic: str, asked: "Future[Any] | Exception") -> Any:
+    """Return what a future brings, or the fault that it ended with."""
+    try:
+        if isinstance(asked, Exception):
+            raise asked
+        return asked.result()
+    except KafkaException as e:
+        error = e.args[0]
+        return LogFault(topic, error.name(), error.str(), passes=error.code() in PASSING or error.retriable())
+    except ValueError as e:  # a name that is no topic's
+        return LogFault(topic, "INVALID_TOPIC", str(e), passes=False)

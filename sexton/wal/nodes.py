@@ -1,0 +1,31 @@
+"""Nodes over HTTP: ``POST {node}/v1/regions/flush``. A node answers that it will, not that it has."""
+
+from collections.abc import Sequence
+
+import httpx
+
+from sexton.wal.model import Candidate
+from sexton.wal.port import NodeSilent
+
+SECONDS = 10.0
+
+
+class HttpFlushClient:
+    """Implements ``wal.port.FlushClient``."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        # A redirect would carry the request to where no node has said it is.
+        self._http = httpx.Client(timeout=seconds, follow_redirects=False, trust_env=False)
+
+    def flush(self, url: str, regions: Sequence[Candidate]) -> None:
+        wanted = [{"topic": its.topic, "region": its.region} for its in regions]
+        try:
+            answer = self._http.post(f"{url.rstrip('/')}/v1/regions/flush", json={"regions": wanted})
+        except (httpx.HTTPError, httpx.InvalidURL) as e:
+            raise NodeSilent(f"{url} does not answer: {e or type(e).__name__}") from e
+        if not answer.is_success:
+            raise NodeSilent(f"{url} answers {answer.status_code}")
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._http.close()

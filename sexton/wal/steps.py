@@ -1,0 +1,82 @@
+"""The steps of a purge: persist how far topics may be purged, tell the log, look what came of it.
+
+Each may be repeated, by anyone and at any time: no step goes above a persisted floor.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from sexton.crashpoints import reached
+from sexton.wal import policy
+from sexton.wal.model import Facts, Mode, Purged, Topic, Verdict
+from sexton.wal.port import Floors, Log, LogFault
+
+FRESH_SECONDS = 5.0
+"""A topic that somebody made anew has the same name: its id was seen no longer ago than this before anything goes."""
+
+
+class Purger:
+    """Purges topics, a hundred or one at a time."""
+
+    def __init__(self, log: Log, floors: Floors, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._floors, self._clock = log, floors, clock
+
+    def look(self, names: Sequence[str]) -> Mapping[str, Verdict]:
+        """Say how far each topic may be purged; nothing is deleted, and no floor raised."""
+        before = self._floors.before(names)
+        return self._floors.judge(self._log.facts(names), before)
+
+    def purge(self, names: Sequence[str]) -> Mapping[str, Purged]:
+        """Raise the floors of topics, delete what lies below, and see what came of it. Unknown topics are left out."""
+        before = self._floors.before(names)
+        asked_at = self._clock()
+        answers = self._log.facts(names)
+        verdicts = self._floors.raise_floors(answers, before)
+        topics = self._floors.topics(names)
+        faults = self._delete(topics, answers, asked_at)
+        reached("wal.deleted")
+        after = self._log.facts(sorted(topics))
+        self._floors.seen(after)
+        return {
+            name: _purged(topic, verdicts[name], answers[name], after[name], faults)
+            for name, topic in topics.items()
+            if name in verdicts  # else somebody made it known just now
+        }
+
+    def _delete(
+        self, topics: Mapping[str, Topic], answers: Mapping[str, Facts | LogFault], asked_at: float
+    ) -> Mapping[str, LogFault]:
+        """Tell the log, where there is something to delete; return what it refused."""
+        may = [n for n, t in topics.items() if t.enabled and not t.quarantined and t.mode is Mode.DELETE]
+        if self._clock() - asked_at > FRESH_SECONDS:
+            asked_at = self._clock()
+            answers = self._log.facts(may)
+            if self._clock() - asked_at > FRESH_SECONDS:
+                return {name: LogFault(name, "SLOW", "it takes long to answer", passes=True) for name in may}
+        offsets: dict[str, int] = {}
+        for name in may:
+            its, topic = answers[name], topics[name]
+            if isinstance(its, Facts) and its.id == topic.kafka_id:
+                offset = policy.delete_before(topic.floor, its)
+                if offset is not None:
+                    offsets[name] = offset
+        told = self._log.delete_before(offsets)
+        return {name: its for name, its in told.items() if isinstance(its, LogFault)}
+
+
+def _purged(
+    topic: Topic, verdict: Verdict, before: Facts | LogFault, after: Facts | LogFault, faults: Mapping[str, LogFault]
+) -> Purged:
+    starts = [its.start if isinstance(its, Facts) else None for its in (before, after)]
+    freed = starts[1] - starts[0] if starts[0] is not None and starts[1] is not None else 0
+    # What the log did not answer it may have done: what counts is where the topic begins now.
+    fault = faults.get(topic.name) if starts[1] is None or starts[1] < (topic.floor or 0) - policy.SLACK else None
+    return Purged(
+        topic=topic.name,
+        floor=topic.floor,
+        log_start=starts[1],
+        freed=max(0, freed),
+        verdict=verdict,
+        fault=str(fault or ""),
+        passes=fault is not None and fault.passes,
+    )

@@ -1,0 +1,52 @@
+"""A log of each kind, and the stores over one database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.db import schema
+from sexton.db.engine import Database
+from tests.contract.wal.field import Field
+from tests.contract.wal.logs import Embedded, Place, Real
+from tests.rig import DEPLOYMENT
+from tests.servers import kafka as kafka_server
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_server.Kafka]:
+    """Apache Kafka, one node. Skips where Maven cannot resolve it, which is tried now."""
+    try:
+        kafka_server.jars()
+    except kafka_server.NoKafka as e:
+        pytest.skip(str(e))
+    with kafka_server.kafka(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def db(clean_url: str) -> Iterator[Database]:
+    """A clean database, on SQLite and on PostgreSQL in turn."""
+    schema.init(clean_url, DEPLOYMENT)
+    database = Database.open(clean_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture(params=["embedded", "kafka"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A log: the embedded one in SQLite, and Kafka."""
+    if request.param == "kafka":
+        yield Real(request.getfixturevalue("kafka").address)
+        return
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    schema.init(url, DEPLOYMENT)
+    database = Database.open(url)
+    yield Embedded(database)
+    database.close()
+
+
+@pytest.fixture
+def field(db: Database, place: Place) -> Field:
+    """The stores over a database, and a log."""
+    return Field(db, place)

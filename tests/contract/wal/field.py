@@ -1,0 +1,81 @@
+"""The stores of topics over one database, a log, and what a test does with them in one line."""
+
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.wal.floors import FloorStore
+from sexton.wal.heartbeats import HeartbeatStore
+from sexton.wal.maps import MapStore
+from sexton.wal.model import (
+    Dropped,
+    Heard,
+    MapOrder,
+    Mapped,
+    Mode,
+    OpenOrder,
+    Pin,
+    Purged,
+    Report,
+    Stream,
+    Terms,
+    Topic,
+)
+from sexton.wal.replays import ReplayStore
+from sexton.wal.steps import Purger
+from sexton.wal.store import WalStore
+from tests.contract.wal.logs import Place
+
+DAY = 86_400
+TERMS = Terms(idle_grace_seconds=DAY, map_stale_seconds=2 * DAY, pin_ttl_seconds=300, pin_max_seconds=1_000)
+
+
+class Field:
+    """One deployment's topics."""
+
+    def __init__(self, db: Database, place: Place) -> None:
+        self.db, self.place = db, place
+        self.store, self.floors, self.maps = WalStore(db), FloorStore(db, TERMS), MapStore(db)
+        self.heartbeats, self.replays = HeartbeatStore(db), ReplayStore(db, TERMS)
+        self.purger = Purger(place.log, self.floors)
+        self._generation = 0
+
+    def topic(self, entries: int = 0, *, mode: Mode = Mode.DELETE, **more: bool) -> str:
+        """Make a topic that is enabled, with so many entries."""
+        name = self.place.topic(**more)  # type: ignore[arg-type]
+        if entries:
+            self.place.append(name, entries)
+        self.store.enable(name, mode)
+        return name
+
+    def map(
+        self, topic: str, *regions: str | Mapped, moved: tuple[str, ...] = (), dropped: tuple[Dropped, ...] = ()
+    ) -> Topic:
+        """Send the owner's map; a region that is named alone tells no checkpoint."""
+        self._generation += 1
+        its = tuple(r if isinstance(r, Mapped) else Mapped(region=r) for r in regions)
+        order = MapOrder(topic=topic, generation=self._generation, regions=its, moved=moved, dropped=dropped)
+        return self.maps.put(order)
+
+    def flushed(
+        self, topic: str, region: str, last: int | None, idle: int | None = None, *, epoch: int = 0, leader: bool = True
+    ) -> Heard:
+        """Let a region's node report."""
+        streams = (Stream(flushed=last, idle=idle),)
+        report = Report(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
+        return self.heartbeats.hear("node-1", [report])
+
+    def purge(self, topic: str) -> Purged:
+        """Purge a topic once."""
+        return self.purger.purge([topic])[topic]
+
+    def open(self, topic: str, region: str, flushed: int | None, epoch: int = 1) -> Pin:
+        """Open a region."""
+        return self.replays.open(OpenOrder(topic=topic, region=region, epoch=epoch, flushed=(flushed,)))
+
+    def wait(self, seconds: int) -> None:
+        """Move the database's clock."""
+        schema.move_clock(self.db, seconds)
+
+    def start(self, topic: str) -> int:
+        """Return the first entry that is there."""
+        found = self.place.log.facts([topic])[topic]
+        return found.start  # type: ignore[union-attr]

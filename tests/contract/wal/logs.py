@@ -1,0 +1,130 @@
+"""Logs as writers and readers use them, the same for Kafka and for the embedded one."""
+
+import time
+from collections.abc import Sequence
+from itertools import count
+from typing import Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sexton.db.engine import Database
+from sexton.wal.embedded import EmbeddedLog, OutOfRange
+from sexton.wal.kafka import KafkaLog
+from sexton.wal.model import Facts
+from sexton.wal.port import Log
+
+_numbers = count()
+SECONDS = 20.0
+
+
+class Gone(Exception):
+    """What is to be read is not there any more, or not yet."""
+
+
+class Place(Protocol):
+    """A log with its other side: what nodes do with it."""
+
+    log: Log
+
+    def topic(self, *, partitions: int = 1, compacted: bool = False) -> str: ...
+    def recreate(self, topic: str) -> None: ...
+    def append(self, topic: str, number: int) -> int:
+        """Append so many entries, acknowledged by all; return the id of the first."""
+        ...
+
+    def read(self, topic: str, at: int) -> Sequence[int]:
+        """Return the ids of some entries from one on; ``Gone`` where it is out of range."""
+        ...
+
+
+class Embedded:
+    """In Sexton's database."""
+
+    def __init__(self, db: Database) -> None:
+        self.log = self._log = EmbeddedLog(db)
+
+    def topic(self, *, partitions: int = 1, compacted: bool = False) -> str:
+        name = f"wal-{next(_numbers)}"
+        self._log.create(name, partitions=partitions, compacted=compacted)
+        return name
+
+    def recreate(self, topic: str) -> None:
+        self._log.create(topic)
+
+    def append(self, topic: str, number: int) -> int:
+        return self._log.append(topic, [b"entry"] * number)
+
+    def read(self, topic: str, at: int) -> Sequence[int]:
+        try:
+            return [id_ for id_, _ in self._log.read(topic, at)]
+        except OutOfRange as e:
+            raise Gone from e
+
+
+class Real:
+    """Apache Kafka."""
+
+    def __init__(self, address: str) -> None:
+        self.settings = {"bootstrap.servers": address}
+        self.log = KafkaLog(self.settings)
+        self._admin = AdminClient(self.settings)
+        self._producer = Producer({**self.settings, "acks": "all", "linger.ms": 0})
+
+    def topic(self, *, partitions: int = 1, compacted: bool = False) -> str:
+        name = f"wal-{next(_numbers)}"
+        self._create(name, partitions, {"cleanup.policy": "compact"} if compacted else {})
+        return name
+
+    def recreate(self, topic: str) -> None:
+        self._admin.delete_topics([topic])[topic].result()
+        self._create(topic, 1, {})
+
+    def append(self, topic: str, number: int) -> int:
+        first: list[int] = []
+
+        def told(error: KafkaError | None, message: object) -> None:
+            assert error is None, error
+            first.append(message.offset())  # type: ignore[attr-defined]
+
+        for _ in range(number):
+            self._producer.produce(topic, b"entry", key=b"key", partition=0, on_delivery=told)
+        assert self._producer.flush(SECONDS) == 0
+        return min(first)
+
+    def read(self, topic: str, at: int) -> Sequence[int]:
+        settings = {**self.settings, "group.id": "nobody", "enable.auto.commit": False, "auto.offset.reset": "error"}
+        consumer = Consumer({**settings, "enable.partition.eof": True, "fetch.wait.max.ms": 100})
+        consumer.assign([TopicPartition(topic, 0, at)])
+        found: list[int] = []
+        until = time.monotonic() + SECONDS
+        try:
+            while time.monotonic() < until:
+                message = consumer.poll(1.0)
+                if message is None:
+                    continue
+                if (error := message.error()) is None:
+                    found.append(int(message.offset()))  # type: ignore[arg-type]
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    return found
+                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                    raise Gone
+                else:
+                    raise KafkaException(error)
+        finally:
+            consumer.close()
+        raise AssertionError(f"{topic} was not read to its end within {SECONDS:.0f} s")
+
+    def _create(self, name: str, partitions: int, config: dict[str, str]) -> None:
+        until = time.monotonic() + SECONDS
+        while True:
+            try:
+                self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
+                break
+            except KafkaException as e:  # the one of that name is still being deleted
+                if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+        while not isinstance(self.log.facts([name])[name], Facts):
+            assert time.monotonic() < until, self.log.facts([name])[name]
+            time.sleep(0.02)

@@ -1,0 +1,69 @@
+"""Reports, maps and decisions about the same topics at once, on PostgreSQL: nobody waits in a circle."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream
+from sexton.wal.steps import Purger
+from tests.contract.wal.field import Field
+from tests.contract.wal.logs import Embedded
+from tests.rig import DEPLOYMENT
+
+SECONDS, REGIONS = 2.0, 200
+TOPICS = ("wal-x", "wal-y")
+
+
+@pytest.fixture
+def field(postgres_url: str) -> Iterator[Field]:
+    schema.init(postgres_url, DEPLOYMENT)
+    db = Database.open(postgres_url)
+    yield Field(db, Embedded(db))
+    db.close()
+
+
+def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
+    log = field.place.log
+    names = [f"r{n:03}" for n in range(REGIONS)]
+    for topic in TOPICS:
+        log.create(topic)  # type: ignore[attr-defined]
+        log.append(topic, [b"entry"] * 1_000)  # type: ignore[attr-defined]
+        field.store.enable(topic, Mode.DELETE)
+        field.map(topic, *(Mapped(region=name, first=0) for name in names))
+    over = time.monotonic() + SECONDS
+    rounds: dict[str, int] = {}
+
+    def again(what: str, do: Callable[[int], object]) -> None:
+        n = 0
+        while time.monotonic() < over:
+            do(n)
+            n += 1
+        rounds[what] = n
+
+    def hear(order: list[str], n: int) -> None:
+        reports = [
+            Report(topic=t, region=r, epoch=0, streams=(Stream(flushed=min(n, 1_200)),)) for t in TOPICS for r in order
+        ]
+        field.heartbeats.hear("node", reports)
+
+    def remap(n: int) -> None:
+        its = tuple(Mapped(region=name) for name in names[::-1])
+        field.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=its))
+
+    work: dict[str, Callable[[int], object]] = {
+        "heartbeats": lambda n: hear(names, n),
+        "heartbeats, the other way": lambda n: hear(names[::-1], n),
+        "purges": lambda _: Purger(log, field.floors).purge(TOPICS),
+        "purges, the other way": lambda _: Purger(log, field.floors).purge(TOPICS[::-1]),
+        "maps": remap,
+    }
+    with ThreadPoolExecutor(len(work)) as pool:
+        for done in [pool.submit(again, what, do) for what, do in work.items()]:
+            done.result()
+
+    assert all(rounds[what] > 1 for what in work), rounds
+    assert {field.store.topic(topic).quarantined for topic in TOPICS} == {""}

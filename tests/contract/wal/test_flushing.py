@@ -1,0 +1,126 @@
+"""Asking nodes to flush what holds topics back: real HTTP, real time."""
+
+import pytest
+
+from sexton.embedded.ports import free_port
+from sexton.wal import flushing
+from sexton.wal.floors import FloorStore
+from sexton.wal.flushing import Flusher
+from sexton.wal.model import Flushed, Report, Stream
+from sexton.wal.nodes import HttpFlushClient
+from tests.contract.wal.field import TERMS, Field
+from tests.contract.wal.node import Asked, node
+
+LAG = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "POLL_SECONDS", 0.02)
+
+
+def report(field: Field, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
+    streams = (Stream(flushed=last),)
+    field.heartbeats.hear(node, [Report(topic=topic, region=region, epoch=0, streams=streams)], url)
+
+
+def flush(field: Field, *topics: str, seconds: float = 10.0) -> Flushed:
+    floors = FloorStore(field.db, TERMS.model_copy(update={"flush_entries": LAG}))
+    client = HttpFlushClient(1.0)
+    try:
+        return Flusher(floors, client, seconds, field.purger.look).flush(topics, lambda: None)
+    finally:
+        client.close()
+
+
+def lagging(field: Field, lags: dict[str, int]) -> str:
+    """Make a topic whose regions lag by so many entries, and nobody has said yet where its nodes are."""
+    topic = field.topic(3_000)
+    field.map(topic, *lags)
+    field.purge(topic)
+    for region, lag in lags.items():
+        report(field, topic, region, 3_000 - lag - 1, node=f"node-{region}")
+    return topic
+
+
+def test_w19_only_who_lags_by_more_than_the_threshold_is_asked_and_waited_for(field: Field) -> None:
+    topic = lagging(field, {"r1": LAG - 1, "r2": LAG, "r3": LAG + 1})
+    asked: list[Asked] = []
+
+    def flushes(regions: Asked) -> int:
+        asked.append(regions)
+        report(field, topic, "r3", 2_999, node="node-r3")
+        return 202
+
+    with node(flushes) as url:
+        for region, lag in (("r1", LAG - 1), ("r2", LAG), ("r3", LAG + 1)):
+            report(field, topic, region, 3_000 - lag - 1, node=f"node-{region}", url=url)
+        told = flush(field, topic)
+
+    assert asked == [[(topic, "r3")]]
+    assert told == Flushed(asked=1, flushed=1)
+    assert field.purge(topic).floor == 3_000 - LAG
+
+
+def test_w20_a_node_that_is_down_holds_what_is_its_own_and_is_named(field: Field) -> None:
+    topic = lagging(field, {"r1": 2_900, "r2": 2_500})
+    down = f"http://127.0.0.1:{free_port()}"
+
+    def flushes(regions: Asked) -> int:
+        report(field, topic, "r1", 2_999, node="node-r1")
+        return 202
+
+    with node(flushes) as url:
+        report(field, topic, "r1", 99, node="node-r1", url=url)
+        report(field, topic, "r2", 499, node="node-r2", url=down)
+        told = flush(field, topic)
+
+    assert (told.asked, told.flushed, told.late) == (1, 1, ())
+    assert list(told.silent) == ["node-r2"]
+    assert down in told.silent["node-r2"]
+    assert field.purge(topic).floor == 500
+
+
+def test_a_node_that_says_it_will_and_does_not_is_waited_for_and_named(field: Field) -> None:
+    topic = lagging(field, {"r1": 2_900})
+
+    with node(lambda _: 202) as url:
+        report(field, topic, "r1", 99, node="node-r1", url=url)
+        told = flush(field, topic, seconds=0.1)
+
+    assert told == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
+
+
+@pytest.mark.parametrize("status", [302, 404, 503])
+def test_a_node_that_refuses_is_named(field: Field, status: int) -> None:
+    topic = lagging(field, {"r1": 2_900})
+
+    with node(lambda _: status) as url:
+        report(field, topic, "r1", 99, node="node-r1", url=url)
+        told = flush(field, topic)
+
+    assert (told.asked, told.silent) == (0, {"node-r1": f"{url} answers {status}"})
+
+
+def test_a_node_that_never_said_where_it_is_is_named(field: Field) -> None:
+    topic = lagging(field, {"r1": 2_900})
+
+    told = flush(field, topic)
+
+    assert "never said" in told.silent["node-r1"]
+
+
+def test_what_is_flushed_above_the_end_that_was_known_counts(field: Field) -> None:
+    topic = lagging(field, {"r1": 2_900})
+
+    def flushes(regions: Asked) -> int:
+        last = field.place.append(topic, 10) + 9
+        report(field, topic, "r1", last, node="node-r1")
+        return 202
+
+    with node(flushes) as url:
+        report(field, topic, "r1", 99, node="node-r1", url=url)
+        told = flush(field, topic)
+
+    assert told == Flushed(asked=1, flushed=1)
+    assert field.purge(topic).floor == 3_010

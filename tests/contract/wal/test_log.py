@@ -1,0 +1,136 @@
+"""What purging asks of a log, of Apache Kafka and of the embedded one alike."""
+
+import pytest
+
+from sexton.wal.model import Facts
+from sexton.wal.port import LogFault
+from tests.contract.wal.logs import Gone, Place
+
+
+def facts(place: Place, topic: str) -> Facts:
+    found = place.log.facts([topic])[topic]
+    assert isinstance(found, Facts), found
+    return found
+
+
+def test_a_topic_says_what_it_is_and_what_there_is_of_it(place: Place) -> None:
+    topic = place.topic()
+    new = facts(place, topic)
+
+    assert place.append(topic, 250) == 0
+
+    assert (new.start, new.end, new.partitions) == (0, 0, 1)
+    assert (facts(place, topic).start, facts(place, topic).end) == (0, 250)
+    assert facts(place, topic).id == new.id != ""
+
+
+def test_what_lies_below_an_offset_goes_and_nothing_else(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 250)
+
+    assert place.log.delete_before({topic: 100}) == {topic: 100}
+
+    assert facts(place, topic).start == 100
+    assert place.read(topic, 100) == list(range(100, 250))
+    with pytest.raises(Gone):
+        place.read(topic, 99)
+
+
+def test_deleting_again_or_less_changes_nothing(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 250)
+    place.log.delete_before({topic: 100})
+
+    assert place.log.delete_before({topic: 100}) == {topic: 100}
+    assert place.log.delete_before({topic: 7}) == {topic: 100}
+
+
+def test_everything_up_to_the_end_may_go_and_the_next_id_goes_on(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 10)
+
+    assert place.log.delete_before({topic: 10}) == {topic: 10}
+
+    assert place.append(topic, 1) == 10
+    assert place.read(topic, 10) == [10]
+
+
+@pytest.mark.parametrize("offset", [-1, 0, -1001])
+def test_an_offset_that_means_something_else_to_kafka_deletes_nothing(place: Place, offset: int) -> None:
+    topic, other = place.topic(), place.topic()
+    place.append(topic, 10)
+    place.append(other, 10)
+
+    with pytest.raises(ValueError, match=f"offset {offset} is not above 0"):
+        place.log.delete_before({other: 5, topic: offset})
+
+    assert place.read(topic, 0) == place.read(other, 0) == list(range(10))
+
+
+def test_an_offset_above_the_end_is_refused_and_other_topics_go_on(place: Place) -> None:
+    topic, other = place.topic(), place.topic()
+    place.append(topic, 10)
+    place.append(other, 10)
+
+    told = place.log.delete_before({topic: 11, other: 5})
+
+    fault = told[topic]
+    assert isinstance(fault, LogFault)
+    assert (fault.reason, fault.passes) == ("OFFSET_OUT_OF_RANGE", False)
+    assert told[other] == 5
+    assert place.read(topic, 0) == list(range(10))
+
+
+def test_w22_a_compacted_topic_is_refused_alone(place: Place) -> None:
+    topic, other = place.topic(compacted=True), place.topic()
+    place.append(other, 10)
+    if facts(place, topic).end == 0:
+        _fill(place, topic)
+
+    told = place.log.delete_before({topic: 1, other: 5})
+
+    fault = told[topic]
+    assert isinstance(fault, LogFault)
+    assert (fault.reason, fault.passes) == ("POLICY_VIOLATION", False)
+    assert told[other] == 5
+    assert "compact" in " ".join(place.log.check(topic))
+    assert list(place.log.check(other)) == []
+
+
+def test_a_topic_that_is_not_there_is_named_and_others_are_told(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 3)
+
+    told = place.log.facts(["wal-none", topic])
+    deleted = place.log.delete_before({"wal-none": 1, topic: 1})
+
+    assert isinstance(told["wal-none"], LogFault)
+    assert isinstance(told[topic], Facts)
+    fault = deleted["wal-none"]
+    assert isinstance(fault, LogFault)
+    assert "wal-none" in str(fault)
+    assert deleted[topic] == 1
+
+
+def test_a_topic_made_anew_has_another_id(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 3)
+    before = facts(place, topic)
+
+    place.recreate(topic)
+
+    assert facts(place, topic).id != before.id
+    assert facts(place, topic).end == 0
+
+
+def test_partitions_are_counted(place: Place) -> None:
+    assert facts(place, place.topic(partitions=2)).partitions == 2
+
+
+def test_nothing_asked_nothing_told(place: Place) -> None:
+    assert place.log.facts([]) == {}
+    assert place.log.delete_before({}) == {}
+
+
+def _fill(place: Place, topic: str) -> None:
+    place.append(topic, 3)

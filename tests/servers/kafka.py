@@ -1,0 +1,143 @@
+"""Apache Kafka for tests: KRaft nodes of one process each, from Kafka's own Maven artifacts."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from sexton.embedded.child import Child
+from sexton.embedded.ports import free_port, is_open
+
+POM = Path(__file__).with_name("kafka-pom.xml")
+CLUSTER_ID = "c2V4dG9uLXRlc3RzLWtyZQ"
+JVM = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+START_SECONDS, FETCH_SECONDS = 60.0, 300.0
+LOGGING = """
+<Configuration><Appenders><Console name="out"><PatternLayout pattern="%d %p %c{1} %m%n"/></Console></Appenders>
+<Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers></Configuration>
+"""
+
+
+class NoKafka(Exception):
+    """Maven could not resolve Kafka's artifacts; says what it said."""
+
+
+def jars() -> Path:
+    """Return the folder of Kafka and all it needs; raises ``NoKafka`` where Maven cannot resolve it, tried now."""
+    place = Path(sys.prefix) / ".kafka" / str(POM.stat().st_mtime_ns)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / "lock").open("w") as lock:  # several parts of the tests may ask at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.is_dir():
+            fresh = Path(tempfile.mkdtemp(dir=place.parent))
+            _fetch(fresh)
+            fresh.replace(place)
+    return place
+
+
+def _fetch(into: Path) -> None:
+    if shutil.which("mvn") is None:
+        raise NoKafka("there is no Maven (Debian: maven)")
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={into}"]
+    try:
+        ran = subprocess.run(
+            ["mvn", "-q", "-B", "-f", str(POM), *goal], capture_output=True, text=True, timeout=FETCH_SECONDS
+        )
+    except subprocess.TimeoutExpired as e:
+        raise NoKafka(f"Maven did not resolve Kafka within {FETCH_SECONDS:.0f} s") from e
+    if ran.returncode or not any(into.glob("kafka_*.jar")):
+        raise NoKafka(f"Maven cannot resolve Kafka: {(ran.stdout + ran.stderr).strip()[-400:]}")
+
+
+class Broker:
+    """One node, broker and controller in one."""
+
+    def __init__(self, home: Path, number: int, ports: Sequence[tuple[int, int]], **settings: str) -> None:
+        """``ports``: of each node of the cluster, for clients and for controllers."""
+        self.home, self.number = home / f"kafka{number}", number
+        self.port, control = ports[number]
+        self.home.mkdir(parents=True)
+        voters = ",".join(f"{n}@127.0.0.1:{c}" for n, (_, c) in enumerate(ports))
+        copies = str(len(ports))
+        given = {
+            "process.roles": "broker,controller",
+            "node.id": str(number),
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{control}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.home / "data"),
+            "offsets.topic.replication.factor": copies,
+            "offsets.topic.num.partitions": "1",
+            "default.replication.factor": copies,
+            "min.insync.replicas": str(len(ports) // 2 + 1),
+            "transaction.state.log.replication.factor": copies,
+            "group.initial.rebalance.delay.ms": "0",
+            "auto.create.topics.enable": "false",
+            "num.network.threads": "2",
+            "num.io.threads": "4",
+            "broker.heartbeat.interval.ms": "500",
+            "broker.session.timeout.ms": "3000",
+            **settings,
+        }
+        props = self.home / "server.properties"
+        props.write_text("".join(f"{k}={v}\n" for k, v in given.items()))
+        (self.home / "log4j2.xml").write_text(LOGGING)
+        self._env = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")}
+        self._java = ["java", *JVM, f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}", "-cp", f"{jars()}/*"]
+        self._props = str(props)
+        self.child = Child(f"kafka{number}", [*self._java, "kafka.Kafka", self._props], home, self._env)
+
+    def format(self) -> None:
+        tool = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._props]
+        ran = subprocess.run(tool, capture_output=True, text=True, env=self._env)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    def start(self) -> None:
+        self.child.start(lambda: is_open(self.port), START_SECONDS)
+
+
+class Kafka:
+    """A cluster of so many nodes."""
+
+    def __init__(self, home: Path, nodes: int = 1, **settings: str) -> None:
+        ports = [(free_port(), free_port()) for _ in range(nodes)]
+        self.brokers = [Broker(home, n, ports, **settings) for n in range(nodes)]
+        self.address = ",".join(f"127.0.0.1:{b.port}" for b in self.brokers)
+
+    def start(self) -> None:
+        """Start it, and return when it answers as a whole."""
+        for broker in self.brokers:
+            broker.format()
+            broker.child.start(lambda: True, START_SECONDS)
+        for broker in self.brokers:
+            while not is_open(broker.port):
+                broker.child.check()
+                time.sleep(0.05)
+        admin, until = AdminClient({"bootstrap.servers": self.address}), time.monotonic() + START_SECONDS
+        while len(admin.list_topics(timeout=START_SECONDS).brokers) < len(self.brokers):
+            assert time.monotonic() < until, "Kafka's nodes do not find each other"
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        for broker in self.brokers:
+            broker.child.kill()  # nothing of it is wanted afterwards, and a clean stop takes seconds
+
+
+@contextmanager
+def kafka(home: Path, nodes: int = 1, **settings: str) -> Iterator[Kafka]:
+    """Run one."""
+    running = Kafka(home, nodes, **settings)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
