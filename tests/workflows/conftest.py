@@ -58,6 +58,15 @@ class Served:
             await asyncio.sleep(0.05)
         raise AssertionError("no round waits")
 
+    async def gives_back(self, instance: str) -> str:
+        """Wait as `waits` does, and until the lease is free: it is freed after the row was written."""
+        why = await self.waits(instance)
+        for _ in range(int(PATIENCE_SECONDS / 0.05)):
+            if not self.rig.count("lease", instance=instance, state="BUSY"):
+                return why
+            await asyncio.sleep(0.05)
+        raise AssertionError("the lease is never given back")
+
 
 def fill(rig: Rig, root: Path, shop: str, marks: int, kind: str = "dropped") -> None:
     """Make so many due marks of one file each."""

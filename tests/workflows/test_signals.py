@@ -80,7 +80,7 @@ async def test_a_paused_round_holds_no_lease_and_deletes_nothing_until_it_is_res
         await handle.signal("pause")
         await handle.signal("pause")
         paused = await served.until(handle, lambda p: p.doing == "PAUSED")
-        await served.waits(shop)
+        await served.gives_back(shop)
         left = listing(root)
         await asyncio.sleep(1)
         still = listing(root)
@@ -124,7 +124,7 @@ async def test_retry_breaks_a_backoff_in_which_no_lease_is_held(served: Served, 
     with installed(failing(broken)):
         handle = await served.start(shop)
         waiting = await served.until(handle, lambda p: p.doing == "BACKING_OFF")
-        await served.waits(shop)
+        await served.gives_back(shop)
         busy = served.rig.count("lease", instance=shop, state="BUSY")
         broken.clear()
         await handle.signal("retry")
