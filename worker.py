@@ -39,7 +39,8 @@ LOOK_SECONDS = 1.0
 async def build(client: Client, settings: Settings, db: Database) -> Worker:
     """Return a control worker: workflows and their activities, wired to this database and its vaults."""
     deployment, policy = settings.require_deployment(), settings.policy()
-    engine, at_once = Engine(db, settings.terms()), options.activities_at_once(settings.recycle.recycle_concurrency)
+    engine, pages = Engine(db, settings.terms()), settings.wal.auto_purge_parallelism
+    at_once = options.activities_at_once(settings.recycle.recycle_concurrency, pages)
     interval, flying = settings.recycle.recycle_interval_seconds, engine.sweeper.in_flight
     server.start(settings.metrics, db, engine.controls, policy, interval, flying)
     knows = not await attributes.missing(client)
@@ -60,6 +61,7 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
             ),
             activities.CheckActivities(engine.checker, engine.direct, deployment),
             activities.SparkActivities(partial(spark_queue, client, settings)),
+            activities.WalActivities(engine.wal.rounds),
         ),
         activity_executor=ThreadPoolExecutor(at_once, thread_name_prefix="activity"),
         max_concurrent_activities=at_once,

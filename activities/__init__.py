@@ -7,12 +7,17 @@ from activities.check import CheckActivities
 from activities.recycle import RecycleActivities
 from activities.spark import SparkActivities
 from activities.tick import TickActivities
+from activities.wal import WalActivities
 
-__all__ = ["CheckActivities", "RecycleActivities", "SparkActivities", "TickActivities", "build"]
+__all__ = ["CheckActivities", "RecycleActivities", "SparkActivities", "TickActivities", "WalActivities", "build"]
 
 
 def build(
-    recycle: RecycleActivities, tick: TickActivities, check: CheckActivities, spark: SparkActivities
+    recycle: RecycleActivities,
+    tick: TickActivities,
+    check: CheckActivities,
+    spark: SparkActivities,
+    wal: WalActivities,
 ) -> Sequence[Callable[..., Any]]:
     """Return the activities to register."""
     return [
@@ -31,4 +36,9 @@ def build(
         check.look_again,
         check.conclude_check,
         spark.find_spark,
+        wal.due_topics,
+        wal.purge_page,
+        wal.prepare_purge,
+        wal.flush_regions,
+        wal.purge_topic,
     ]

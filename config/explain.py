@@ -1,6 +1,7 @@
 """Settings in words: each with where its value comes from, and each problem as a sentence that says what to do."""
 
 import difflib
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
@@ -10,6 +11,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from config.sources import Layer, layers, masked
+
+_SECRET = re.compile(r"password|passwd|secret|jaas|\.pem$|token\.|\.token$|credential|ssl\.key$", re.IGNORECASE)
+"""Keys of other programs' settings whose values nobody is shown."""
 
 
 class Explained(NamedTuple):
@@ -53,8 +57,13 @@ def sentence(problem: ErrorDetails, found: list[Layer], known: Collection[str]) 
         what = f"is above its ceiling of {bounds['le']}; set {bounds['le']} or less."
     else:
         what = f"is refused: {problem['msg'].removeprefix('Value error, ')}."
-    shown = "" if isinstance(problem["input"], dict) else f" = {masked(str(problem['input']))}"
+    shown = "" if isinstance(problem["input"], dict) else f" = {_shown(key, problem['input'])}"
     return f"{key}{shown} ({where}) {what}"
+
+
+def _shown(key: str, value: Any) -> str:
+    """Return a value without what is secret in it: all of it, where the key says so."""
+    return "***" if value and _SECRET.search(key) else masked(str(value))
 
 
 def _walk(model: BaseModel, path: str, found: list[Layer]) -> Iterator[Explained]:
@@ -64,17 +73,23 @@ def _walk(model: BaseModel, path: str, found: list[Layer]) -> Iterator[Explained
             yield from _walk(value, f"{key}.", found)
         elif isinstance(value, dict):
             for kind, own in value.items():
-                yield from _walk(own, f"{key}.{kind}.", found)
+                if isinstance(own, BaseModel):
+                    yield from _walk(own, f"{key}.{kind}.", found)
+                else:
+                    name = f"{key}.{kind}"
+                    yield Explained(name, _shown(name, own), _source(name, found), "", "")
         else:
             unit: Any = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
-            yield Explained(key, masked(str(value)), _source(key, found), str(unit), _bound(field))
+            yield Explained(key, _shown(key, value), _source(key, found), str(unit), _bound(field))
 
 
 def _source(key: str, found: list[Layer]) -> str:
     """Return the strongest place that sets the key, or for a section any key in it."""
+    head, dot, own = key.partition("kafka.")  # a variable's name has no dots
+    also = f"{head}{dot}{own.replace('.', '_')}"
     for layer in found:
         for name, source in layer.sources.items():
-            if name == key or name.startswith(f"{key}."):
+            if name in (key, also) or name.startswith(f"{key}."):
                 return source
     return "default"
 

@@ -53,6 +53,17 @@ def _windows(texts: list[str]) -> list[str]:
     return texts
 
 
+def _librdkafka(given: Any) -> Any:
+    """Take numbers and truth values as well, and the names of variables, which cannot have dots: those win."""
+    if not isinstance(given, dict):
+        return given
+    words = {
+        k: str(v).lower() if isinstance(v, bool) else str(v) if isinstance(v, int) else v for k, v in given.items()
+    }
+    plain = {k: v for k, v in words.items() if "_" not in k}
+    return plain | {k.replace("_", "."): v for k, v in words.items() if "_" in k}
+
+
 Web = Annotated[str, AfterValidator(_web)]
 Names = Annotated[list[str], _parts(",")]
 Windows = Annotated[list[str], _parts(";"), AfterValidator(_windows)]
@@ -141,6 +152,26 @@ class Spark(_Section):
     spark_broadcast_max_bytes: Annotated[int, Field(ge=0, json_schema_extra={"unit": "bytes"})] = 8_388_608
     scratch: str = ""
     conf: dict[str, str] = Field(default_factory=dict)
+
+
+class Wal(_Section):
+    """Kafka topics that regions of a database share: how far they are purged, and when."""
+
+    kafka: Annotated[dict[str, str], BeforeValidator(_librdkafka)] = Field(default_factory=dict)
+    auto_purge_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = (
+        1_800
+    )
+    auto_purge_parallelism: Annotated[int, Field(ge=1, le=100, json_schema_extra={"unit": "pages"})] = 10
+    purge_trigger_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 10_000_000
+    purge_trigger_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 1_073_741_824
+    flush: Annotated[str, Field(pattern="^(http|off)$")] = "http"
+    flush_timeout_seconds: Annotated[int, Field(ge=1, le=3_600, json_schema_extra={"unit": "seconds"})] = 600
+    trigger_flush_entries: Annotated[int, Field(ge=1, json_schema_extra={"unit": "entries"})] = 1_000_000
+    trigger_flush_bytes: Annotated[int, Field(ge=1, json_schema_extra={"unit": "bytes"})] = 536_870_912
+    topic_idle_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
+    map_stale_seconds: Annotated[int, _seconds(60)] = 86_400
+    replay_pin_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 300
+    replay_pin_max_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
 
 
 class Api(_Section):

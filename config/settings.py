@@ -22,6 +22,7 @@ from config.sections import (
     Recycle,
     Spark,
     Temporal,
+    Wal,
     check_database,
     check_deployment,
 )
@@ -33,6 +34,7 @@ from sexton.protection.model import Terms as ProtectionTerms
 from sexton.recycle.model import Policy
 from sexton.recycle.policy import CATALOG, policy
 from sexton.terms import Terms
+from sexton.wal.model import Terms as WalTerms
 
 __all__ = [
     "ENGINE_KINDS",
@@ -51,6 +53,7 @@ __all__ = [
     "SettingsError",
     "Spark",
     "Temporal",
+    "Wal",
     "explain",
     "home",
     "load",
@@ -79,6 +82,7 @@ class Settings(BaseSettings):
     protection: Protection = Protection()
     check: Check = Check()
     spark: Spark = Spark()
+    wal: Wal = Wal()
     api: Api = Api()
     prices: Prices = Prices()
     metrics: Metrics = Metrics()
@@ -168,6 +172,7 @@ class Settings(BaseSettings):
             audit_retention_days=self.audit.audit_retention_days,
             protection=self.protections(),
             check=self.checks(),
+            wal=self.wal_terms(),
         )
 
     def protections(self) -> ProtectionTerms:
@@ -191,6 +196,25 @@ class Settings(BaseSettings):
             heavy_objects=self.spark.spark_threshold_objects,
         )
 
+    def wal_terms(self) -> WalTerms:
+        """What purges of topics run with."""
+        w = self.wal
+        return WalTerms(
+            flush_entries=w.trigger_flush_entries,
+            flush_bytes=w.trigger_flush_bytes,
+            idle_grace_seconds=w.topic_idle_grace_seconds,
+            map_stale_seconds=w.map_stale_seconds,
+            pin_ttl_seconds=min(w.replay_pin_ttl_seconds, w.replay_pin_max_seconds),
+            pin_max_seconds=w.replay_pin_max_seconds,
+            interval_seconds=w.auto_purge_interval_seconds,
+            purge_entries=w.purge_trigger_entries,
+            purge_bytes=w.purge_trigger_bytes,
+            flush_timeout_seconds=w.flush_timeout_seconds,
+            flushes=w.flush == "http",
+            at_once=w.auto_purge_parallelism,
+            kafka=w.kafka,
+        )
+
     def controls(self) -> tuple[Control, ...]:
         """The lists and windows that the settings add to those in the database."""
         r = self.recycle
@@ -211,7 +235,21 @@ def load(**given: str) -> Settings:
     try:
         return Settings(**top.values)
     except ValidationError as e:
-        sections = (Settings, Temporal, S3, Recycle, Audit, Protection, Check, Spark, Api, Prices, Metrics, OwnKind)
+        sections = (
+            Settings,
+            Temporal,
+            S3,
+            Recycle,
+            Audit,
+            Protection,
+            Check,
+            Spark,
+            Wal,
+            Api,
+            Prices,
+            Metrics,
+            OwnKind,
+        )
         known = {name for section in sections for name in section.model_fields}
         raise SettingsError(" ".join(sentence(p, [top, *layers()], known) for p in e.errors())) from None
 

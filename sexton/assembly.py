@@ -30,6 +30,7 @@ from sexton.recycle.turns import TurnStore
 from sexton.registry.store import Registry
 from sexton.storage.vaults import ProvenVaults
 from sexton.terms import Terms
+from sexton.wal.wal import Wal
 
 
 class Engine:
@@ -52,6 +53,7 @@ class Engine:
         self.checker = checker(db, self.runs, self.live, vaults, terms.check, owner.live_objects)
         self.check_turns = CheckTurns(db, terms.check.interval_seconds, enabled=terms.check.enabled)
         self.direct = Direct(vaults, self.live, self.runs)
+        self.wal = Wal(db, terms.wal)
         self.rounds = RoundStore(
             db, self.leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
         )

@@ -32,6 +32,7 @@ from sexton.recycle.turns import TurnStore
 from sexton.recycle.why import story
 from sexton.registry.store import Registry
 from sexton.storage.vaults import ProvenVaults
+from sexton.wal.wal import Wal
 
 LATELY = 5
 """Rounds from which the rate of deleting is taken."""
@@ -88,6 +89,11 @@ class Desk:
         vaults = ProvenVaults(self.registry.vault, deployment, endpoint)
         kept_in = {"deployment": deployment, "endpoint_url": endpoint, "audit_url": self.settings.audit.audit_url}
         return AuditReader(self.db, Places(vaults, self.registry.vaults, **kept_in))
+
+    @cached_property
+    def wal(self) -> Wal:
+        """Kafka topics that regions share."""
+        return Wal(self.db, self.settings.wal_terms())
 
     def status(self) -> Overview:
         """Return every instance: what runs, waits, is due, is kept."""

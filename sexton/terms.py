@@ -7,6 +7,7 @@ from sexton.check.model import Terms as CheckTerms
 from sexton.control.model import Control
 from sexton.protection.model import Terms as ProtectionTerms
 from sexton.storage.model import PAGE_KEYS
+from sexton.wal.model import Terms as WalTerms
 
 
 @dataclass(frozen=True)
@@ -25,3 +26,4 @@ class Terms:
     audit_retention_days: int = 400
     protection: ProtectionTerms = field(default_factory=ProtectionTerms)
     check: CheckTerms = field(default_factory=CheckTerms)
+    wal: WalTerms = field(default_factory=WalTerms)

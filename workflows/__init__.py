@@ -1,7 +1,9 @@
 """Workflows: plumbing only. ``ALL`` is what a control worker serves."""
 
 from workflows.check import CheckInstance
+from workflows.purge import PurgeWal
+from workflows.purges import PurgeWalRound
 from workflows.recycle import RecycleInstance
 from workflows.tick import RecycleTick
 
-ALL = [RecycleInstance, RecycleTick, CheckInstance]
+ALL = [RecycleInstance, RecycleTick, CheckInstance, PurgeWal, PurgeWalRound]

@@ -8,6 +8,12 @@ TICK = "recycle-tick"
 """Workflow type that starts due rounds."""
 CHECK = "check-instance"
 """Workflow type of a check."""
+PURGE_WAL = "purge-wal"
+"""Workflow type of the purge of one topic."""
+PURGE_WAL_ROUND = "purge-wal-round"
+"""Workflow type that purges the topics that are due."""
+PURGE_FAILED = "PurgeFailed"
+"""Error type of a purge that the log refused."""
 ROUND_FAILED = "RoundFailed"
 """Error type of a round that did not finish; its first detail is the round's number, its report is stored."""
 LEASE_LOST = "LeaseLost"
@@ -34,6 +40,16 @@ def tick(deployment: str) -> str:
 def check(deployment: str, instance: str) -> str:
     """Return the workflow id of an instance's checks: one at a time, however it was started."""
     return f"{deployment}/check/{instance}"
+
+
+def purge_wal(deployment: str, topic: str) -> str:
+    """Return the workflow id of a topic's purges by hand: one at a time."""
+    return f"{deployment}/purge-wal/{topic}"
+
+
+def purge_wal_round(deployment: str) -> str:
+    """Return the id of the schedule that purges the topics that are due, and of its workflows."""
+    return f"{deployment}/purge-wal-round"
 
 
 def spark_queue(deployment: str) -> str:

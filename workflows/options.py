@@ -60,6 +60,23 @@ COMPARE: dict[str, Any] = BATCH_DELETE | {
 }
 """A comparison of all objects with all records; it heartbeats all the time."""
 
+WAL_PAGE: dict[str, Any] = {
+    "start_to_close_timeout": timedelta(minutes=10),
+    "schedule_to_close_timeout": timedelta(minutes=30),
+    "heartbeat_timeout": HEARTBEAT,
+    "retry_policy": RetryPolicy(
+        initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10), maximum_attempts=5
+    ),
+    "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+}
+"""A few requests to a log for up to a hundred topics; what a topic's log refuses is an answer."""
+
+WAL_FLUSH: dict[str, Any] = WAL_PAGE | {
+    "start_to_close_timeout": timedelta(hours=2),
+    "schedule_to_close_timeout": timedelta(hours=6),
+}
+"""The same, with regions that are waited for: up to an hour by the settings."""
+
 SPARK_WAIT = timedelta(seconds=60)
 """After this long without a Spark worker that takes it, work goes another way."""
 
@@ -83,6 +100,6 @@ def backoff(tries: int) -> float:
     return FIRST_BACKOFF_SECONDS * float(2 ** (tries - 1))
 
 
-def activities_at_once(rounds: int) -> int:
-    """Return the activities one worker should take at once, where so many rounds may run."""
-    return min(MOST_RANGES, RANGES_AT_ONCE * rounds) + SHORT_ACTIVITIES
+def activities_at_once(rounds: int, pages: int = 0) -> int:
+    """Return the activities one worker should take at once, where so many rounds and pages of topics may run."""
+    return min(MOST_RANGES, RANGES_AT_ONCE * rounds) + pages + SHORT_ACTIVITIES

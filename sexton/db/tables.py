@@ -227,7 +227,7 @@ def build(dialect: str) -> Tables:
             "wal_topic",
             **{"name_": text, "kafka_id": text, "enabled": Boolean(), "mode": text, "floor": number},
             **{"log_start": number, "log_end": number, "quarantined": text, "generation": number},
-            **{"map_digest": text},
+            **{"map_digest": text, "weighed_at": instant, "looked_at": instant, "fault": text, "freed": number},
             **{"mapped_at": instant, "emptied_at": instant, "entry_bytes": Double(), "blocked": Json, "seq": number},
         ),
         wal_region=table(
@@ -239,7 +239,7 @@ def build(dialect: str) -> Tables:
         wal_pin=table(
             "wal_pin",
             **{"id_": text, "topic": text, "region": text, "start": number, "opened_at": instant},
-            **{"expires_at": instant},
+            **{"expires_at": instant, "node": text, "kafka_id": text, "log_end": number},
         ),
         wal_purge=table(
             "wal_purge",

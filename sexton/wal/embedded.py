@@ -3,13 +3,16 @@
 import uuid
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
 from sexton.errors import SextonError
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
+
+WEIGHED = 100
+"""So many of a topic's newest entries are looked at for their size."""
 
 
 class OutOfRange(SextonError):
@@ -69,6 +72,16 @@ class EmbeddedLog:
             if offset <= 0:
                 raise ValueError(f"topic {topic}: offset {offset} is not above 0")
         return {topic: self._delete(topic, offset) for topic, offset in offsets.items()}
+
+    def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
+        e, found = self._db.t.wal_entry, dict[str, float]()
+        with self._db.read() as c:
+            for name, its in topics.items():
+                newest = select(func.length(e.c.payload).label("size")).where(e.c.topic == name)
+                some = newest.where(e.c.id >= its.end - WEIGHED).limit(WEIGHED).subquery()
+                size = c.execute(select(func.avg(some.c.size))).scalar_one()
+                found |= {} if size is None else {name: float(size)}
+        return found
 
     def check(self, topic: str) -> Sequence[str]:
         t = self._db.t.wal_log

@@ -16,6 +16,7 @@ from sexton.wal.model import Before, Block, Candidate, Facts, Mode, Pin, Region,
 from sexton.wal.port import LogFault
 from sexton.wal.rows import deciding, pins, regions, topics, upsert
 
+MOST_SAID = 500
 NAMED_HOLDERS = 100
 """Of the regions and what they needed so many are written down with a purge, the lowest first."""
 _NONE_WAITS: dict[str, Any] = {"keep_from": bindparam("keep_from"), "marks": bindparam("marks")}
@@ -86,8 +87,11 @@ class FloorStore:
         """
         return self._decide(answers, before, raises=True)
 
-    def seen(self, answers: Answers) -> None:
-        """Store where topics begin now, after something was deleted, and conclude the purges that this shows done."""
+    def seen(self, answers: Answers, faults: Mapping[str, LogFault] | None = None) -> None:
+        """Store where topics begin now, after something was deleted, and conclude the purges that this shows done.
+
+        ``faults``: of deleting; a topic with one that passes has its next turn at once.
+        """
         facts = {name: its for name, its in answers.items() if isinstance(its, Facts)}
         t, purge = self._db.t.wal_topic, self._db.t.wal_purge
         with deciding(self._db, *sorted(facts)) as c:
@@ -98,6 +102,7 @@ class FloorStore:
             seen = [{"of": name, **_ends(its, facts[name])} for name, its in there.items()]
             if seen:
                 c.execute(update(t).where(t.c.name == bindparam("of")), seen)
+            self._note_faults(c, faults or {})
             open_ = and_(in_list(self._db, purge.c.topic, there), purge.c.done_at.is_(None))
             done: dict[str, dict[str, Any]] = {}
             rows = []
@@ -112,7 +117,20 @@ class FloorStore:
                 last["freed"] = max(0, facts[name].start - (there[name].log_start or 0))
             if rows:
                 c.execute(update(purge).where(purge.c.id == bindparam("of")), rows)
+                went = [{"of": name, "more": last["freed"]} for name, last in done.items()]
+                c.execute(
+                    update(t).where(t.c.name == bindparam("of")).values(freed=t.c.freed + bindparam("more")), went
+                )
         reached("wal.seen")
+
+    def weighed(self, sizes: Mapping[str, float]) -> None:
+        """Store the bytes of an entry of topics; 0: it was looked, and is not known."""
+        t = self._db.t.wal_topic
+        rows = [{"of": name, "size": size} for name, size in sorted(sizes.items())]
+        with self._db.write() as c:
+            stored = update(t).where(t.c.name == bindparam("of"))
+            if rows:
+                c.execute(stored.values(entry_bytes=bindparam("size"), weighed_at=self._db.now(c)), rows)
 
     def _decide(self, answers: Answers, before: Before, *, raises: bool) -> Mapping[str, Verdict]:
         names = sorted(answers)
@@ -133,8 +151,11 @@ class FloorStore:
                 state = _State(now_empty, answers[name], holding, pinned[name])
                 verdicts[name] = verdict = self._verdict(state, now, before.safe.get(name, 0))
                 rows.append(_row(state, verdict, now))
+                if raises:
+                    rows[-1] |= _turn(answers[name], now)
                 if raises and policy.rises(topic.floor, verdict.keep_from):
                     rows[-1]["floor"] = verdict.keep_from
+                    verdicts[name] = verdict.model_copy(update={"rose": True})
                     floors.append(_purge(state, verdict, now))
             if rows:
                 t = self._db.t.wal_topic
@@ -190,6 +211,15 @@ class FloorStore:
         c.execute(update(self._db.t.wal_topic).where(name == topic.name).values(emptied_at=now))
         return topic.model_copy(update={"emptied_at": now})
 
+    def _note_faults(self, c: Connection, faults: Mapping[str, LogFault]) -> None:
+        t = self._db.t.wal_topic
+        if faults:
+            rows = [{"of": name, "said": str(its)[:MOST_SAID]} for name, its in faults.items()]
+            c.execute(update(t).where(t.c.name == bindparam("of")).values(fault=bindparam("said")), rows)
+        again = [name for name, its in faults.items() if its.passes]
+        if again:
+            c.execute(update(t).where(in_list(self._db, t.c.name, again)).values(looked_at=None))
+
     def _note(self, c: Connection, floors: list[dict[str, Any]]) -> None:
         """Write down which floors are raised; a floor has one row, whoever raised it."""
         c.execute(upsert(self._db, self._db.t.wal_purge).on_conflict_do_nothing(), floors)
@@ -216,6 +246,13 @@ def _row(state: _State, verdict: Verdict, now: int) -> dict[str, Any]:
     if isinstance(its, Facts) and not verdict.quarantine:
         row |= {"kafka_id": its.id, **_ends(topic, its)}
     return row
+
+
+def _turn(its: Facts | LogFault, now: int) -> dict[str, Any]:
+    """Return what a look at a topic leaves of itself: one that found nobody is made again soon."""
+    if isinstance(its, LogFault):
+        return {"fault": str(its)[:MOST_SAID], "looked_at": None if its.passes else now}
+    return {"fault": "", "looked_at": now}
 
 
 def _ends(topic: Topic, its: Facts) -> dict[str, int]:

@@ -3,16 +3,18 @@
 Errors of one partition are values there and are not retried: whoever purges asks anew what is there, and tries again.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
 
+log = logging.getLogger(__name__)
 PARTITION = 0
 REQUEST_SECONDS, OPERATION_SECONDS = 20.0, 10.0
 PASSING = frozenset(
@@ -32,6 +34,9 @@ WANTED = {
     "cleanup.policy": ("delete", "compaction and DeleteRecords exclude each other"),
     "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
 }
+WEIGHED, WEIGH_SECONDS = 20, 3.0
+"""So many of a topic's newest entries are read for their size, and for so long those of a page of topics."""
+WEIGHS = {"enable.auto.commit": "false", "auto.offset.reset": "latest"}
 SANE_SEGMENTS = range(1 << 20, (1 << 31) - 1)
 """Bytes of a segment: only whole ones, and never the active one, are freed on disk."""
 
@@ -41,7 +46,8 @@ class KafkaLog:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """``settings``: librdkafka's names, ``bootstrap.servers`` among them. Connects when it is first asked."""
-        self._admin = AdminClient({"client.id": "sexton", **settings})
+        self._settings: dict[str, str | int | float | bool] = {"client.id": "sexton", **settings}
+        self._admin = AdminClient(self._settings)
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
         ids = self._ids(topics)
@@ -87,6 +93,21 @@ class KafkaLog:
             its = _result(name, future)
             told[name] = its if isinstance(its, LogFault) else int(its.low_watermark)
         return told
+
+    def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
+        # Kafka's admin client here does not tell sizes on disk; a reader without a group commits nothing.
+        reader = Consumer({**self._settings, "group.id": "sexton-weighs", **WEIGHS})
+        found: dict[str, list[int]] = {}
+        try:
+            reader.assign([TopicPartition(n, PARTITION, max(f.start, f.end - WEIGHED)) for n, f in topics.items()])
+            for entry in reader.consume(WEIGHED * len(topics), WEIGH_SECONDS) if topics else ():
+                if entry.error() is None:
+                    found.setdefault(str(entry.topic()), []).append(len(entry.key() or b"") + len(entry.value() or b""))
+        except KafkaException as e:
+            log.warning("the sizes of entries are not known: %s", e)
+        finally:
+            reader.close()
+        return {name: sum(sizes) / len(sizes) for name, sizes in found.items()}
 
     def check(self, topic: str) -> Sequence[str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)

@@ -39,7 +39,7 @@ class MapStore:
             if topic.generation is not None and order.generation < topic.generation:
                 said = f"{order.generation} is older than {topic.generation}, which is known"
                 raise OldMap(f"topic {order.topic}: map {said}")
-            again = topic.generation == order.generation
+            again = topic.generation == order.generation and topic.map_digest != ""  # else it is to be told anew
             if again and digest != topic.map_digest:
                 raise OldMap(f"topic {order.topic}: map {order.generation} was another one before; number it anew")
             values: dict[str, Any] = {"generation": order.generation, "mapped_at": now, "map_digest": digest}

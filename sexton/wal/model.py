@@ -90,6 +90,14 @@ class Topic(Message):
     """Since when no region is mapped."""
     entry_bytes: float = 0.0
     """Of an entry, on average; 0: not known."""
+    weighed_at: int | None = None
+    """When that was looked at."""
+    looked_at: int | None = None
+    """When a purge last decided about it and nothing passing came in between; None: its turn is at once."""
+    fault: str = ""
+    """What the log refused when it was purged last."""
+    freed: int = 0
+    """Entries, ever."""
     blocked: dict[Why, int] = Field(default_factory=dict)
     """Why it was not purged when it was looked at last, each with since when."""
 
@@ -144,6 +152,12 @@ class Pin(Message):
     topic: str
     region: str
     start: int
+    node: str = ""
+    """Who opened it."""
+    kafka_id: str = ""
+    """Of the topic as it was known then; empty: never seen. Whoever reads looks whether it is still that one."""
+    log_end: int = 0
+    """Its end as it was known then."""
     opened_at: int = 0
     expires_at: int = 0
 
@@ -157,6 +171,17 @@ class Terms(Message):
     map_stale_seconds: int = DAY
     pin_ttl_seconds: int = 300
     pin_max_seconds: int = DAY
+    interval_seconds: int = 1_800
+    """From one look at a topic to the next."""
+    purge_entries: int = 10_000_000
+    purge_bytes: int = 2**30
+    """A topic of which so much could be purged is looked at before its time."""
+    flush_timeout_seconds: int = 600
+    flushes: bool = True
+    at_once: int = 10
+    """Pages of topics that are purged at a time."""
+    kafka: dict[str, str] = Field(default_factory=dict)
+    """librdkafka's settings; without any the embedded log is purged."""
 
 
 class Missing(Message):
@@ -184,6 +209,8 @@ class Verdict(Message):
     """The lowest that anybody needs; None where it is not known, or the topic is blocked."""
     holders: tuple[str, ...] = ()
     """Who needs it: regions and pins."""
+    rose: bool = False
+    """Whether the floor was raised to it just now."""
     blocked: tuple[Block, ...] = ()
     quarantine: str = ""
     losses: tuple[Missing, ...] = ()

@@ -103,7 +103,10 @@ def _blocked(topic: Topic, facts: Facts, now: int, terms: Terms) -> Iterator[Blo
         said = f"it has {facts.partitions} partitions; an entry id means something in one alone"
         yield Block(why=Why.PARTITIONS, said=said)
     if topic.mapped_at is None:
-        yield Block(why=Why.NO_REGIONS, said="no regions are known: the owner has never sent its map")
+        if topic.generation is None:
+            yield Block(why=Why.NO_REGIONS, said="no regions are known: the owner has never sent its map")
+        else:
+            yield Block(why=Why.MAP_STALE, said="the owner's map is from before a reset; it must be sent again")
     elif now - topic.mapped_at > terms.map_stale_seconds * 1000:
         yield Block(why=Why.MAP_STALE, said=f"the owner's map is {(now - topic.mapped_at) // 1000:,} s old")
 

@@ -68,6 +68,9 @@ class ReplayStore:
                 topic=order.topic,
                 region=order.region,
                 start=start,
+                node=order.node,
+                kafka_id=topic.kafka_id,
+                log_end=topic.log_end or 0,
                 opened_at=now,
                 expires_at=now + self._terms.pin_ttl_seconds * 1000,
             )
@@ -75,13 +78,19 @@ class ReplayStore:
             c.execute(insert(t).values(**pin.model_dump()))
             return pin
 
+    def find(self, id_: str) -> Pin:
+        """Return a pin, whether its time is over or not. Raises ``PinEnded`` where it was released."""
+        t = self._db.t.wal_pin
+        with self._db.read() as c:
+            row = c.execute(select(t).where(t.c.id == id_)).first()
+        if row is None:
+            raise PinEnded(f"replay {id_} has ended; open the region again")
+        return Pin(**row._mapping)
+
     def renew(self, id_: str) -> Pin:
         """Keep a pin for as long again, up to its greatest age. Raises ``PinEnded``."""
         t, ended = self._db.t.wal_pin, f"replay {id_} has ended; open the region again"
-        with self._db.read() as c:
-            topic = c.execute(select(t.c.topic).where(t.c.id == id_)).scalar_one_or_none()
-        if topic is None:
-            raise PinEnded(ended)
+        topic = self.find(id_).topic
         # Else a purge could count it as ended in the moment in which it is renewed.
         with deciding(self._db, topic) as c:
             now = self._db.now(c)

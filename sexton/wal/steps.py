@@ -36,12 +36,20 @@ class Purger:
         faults = self._delete(topics, answers, asked_at)
         reached("wal.deleted")
         after = self._log.facts(sorted(topics))
-        self._floors.seen(after)
+        # What the log did not answer it may have done: what counts is where the topic begins now.
+        left = {name: its for name, its in faults.items() if not _done(topics[name], after[name])}
+        self._floors.seen(after, left)
         return {
-            name: _purged(topic, verdicts[name], answers[name], after[name], faults)
+            name: _purged(topic, verdicts[name], answers[name], after[name], left.get(name))
             for name, topic in topics.items()
             if name in verdicts  # else somebody made it known just now
         }
+
+    def weigh(self, names: Sequence[str]) -> None:
+        """Have the sizes of entries looked at, of topics where that was long ago: an estimate, once a day."""
+        found = self._log.facts(names)
+        there = {n: its for n, its in found.items() if isinstance(its, Facts) and its.end > its.start}
+        self._floors.weighed(dict.fromkeys(names, 0.0) | dict(self._log.weigh(there)))
 
     def _delete(
         self, topics: Mapping[str, Topic], answers: Mapping[str, Facts | LogFault], asked_at: float
@@ -64,13 +72,16 @@ class Purger:
         return {name: its for name, its in told.items() if isinstance(its, LogFault)}
 
 
+def _done(topic: Topic, after: Facts | LogFault) -> bool:
+    return isinstance(after, Facts) and after.start >= (topic.floor or 0) - policy.SLACK
+
+
 def _purged(
-    topic: Topic, verdict: Verdict, before: Facts | LogFault, after: Facts | LogFault, faults: Mapping[str, LogFault]
+    topic: Topic, verdict: Verdict, before: Facts | LogFault, after: Facts | LogFault, fault: LogFault | None
 ) -> Purged:
     starts = [its.start if isinstance(its, Facts) else None for its in (before, after)]
     freed = starts[1] - starts[0] if starts[0] is not None and starts[1] is not None else 0
-    # What the log did not answer it may have done: what counts is where the topic begins now.
-    fault = faults.get(topic.name) if starts[1] is None or starts[1] < (topic.floor or 0) - policy.SLACK else None
+    fault = fault or (before if isinstance(before, LogFault) else None)
     return Purged(
         topic=topic.name,
         floor=topic.floor,

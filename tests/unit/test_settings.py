@@ -206,3 +206,35 @@ def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/audit/of/ours", "file:///var/audit", "/var/audit", ""])
 def test_an_audit_may_be_elsewhere(url: str) -> None:
     assert load(**{"audit.audit_url": url}).audit.audit_url == url
+
+
+def test_settings_of_kafka_come_from_the_file_and_secrets_from_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "sexton.toml"
+    file.write_text('[wal.kafka]\n"bootstrap.servers" = "k:9092"\n"socket.timeout.ms" = 500\n"sasl.password" = "old"\n')
+    monkeypatch.setenv("SEXTON_CONFIG", str(file))
+    monkeypatch.setenv("SEXTON_WAL__KAFKA__SASL_PASSWORD", "hush-hush")
+
+    kafka = load().wal.kafka
+    told = {row.key: row for row in explain()}
+
+    assert kafka == {"bootstrap.servers": "k:9092", "socket.timeout.ms": "500", "sasl.password": "hush-hush"}
+    assert told["wal.kafka.bootstrap.servers"].value == "k:9092"
+    assert told["wal.kafka.sasl.password"].value == "***"
+    assert "SASL_PASSWORD" in told["wal.kafka.sasl.password"].source
+    assert "hush-hush" not in str(told)
+
+
+def test_a_setting_of_kafka_that_is_no_text_is_refused_and_no_secret_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "sexton.toml"
+    file.write_text('[wal.kafka]\n"sasl.password" = ["hush-hush"]\n')
+    monkeypatch.setenv("SEXTON_CONFIG", str(file))
+
+    with pytest.raises(SettingsError) as refused:
+        load()
+
+    assert "sasl.password" in str(refused.value)
+    assert "hush-hush" not in str(refused.value)

@@ -108,7 +108,9 @@ def test_whoever_copies_is_stopped_before_the_end_when_nobody_answers(rig: Rig, 
     client = Sexton(server.url, server.token("sync:copy"), patience_seconds=1)
     with (  # noqa: PT012
         pytest.raises(ProtectionLost, match="could not be renewed in time"),
-        client.protect("shop", "copy:1", owner="ada", objects=[A], ttl_seconds=2 * SHORT, on_lost=lost),
+        client.protect(
+            "shop", "copy:1", owner="ada", objects=[A], ttl_seconds=15, on_lost=lost
+        ),  # a tenth of it: time to stop
     ):
         server.__exit__()
         for _ in range(1_000):

@@ -39,7 +39,7 @@ def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
 
     def again(what: str, do: Callable[[int], object]) -> None:
         n = 0
-        while time.monotonic() < over:
+        while n < 2 or time.monotonic() < over:  # twice on the slowest machine
             do(n)
             n += 1
         rounds[what] = n

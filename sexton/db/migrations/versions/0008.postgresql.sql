@@ -1,6 +1,7 @@
 -- Sexton 0008 on PostgreSQL: Kafka topics, the regions that share them, and what was purged.
 
 -- floor: the first entry that we never deleted; it only rises. log_start, log_end: as observed last.
+-- looked_at: when a purge last decided about it. fault: what the log refused then. freed: entries, ever.
 CREATE TABLE sexton.wal_topic (
     name text COLLATE "C" PRIMARY KEY,
     kafka_id text NOT NULL DEFAULT '',
@@ -15,6 +16,10 @@ CREATE TABLE sexton.wal_topic (
     mapped_at timestamptz,
     emptied_at timestamptz,
     entry_bytes double precision NOT NULL DEFAULT 0,
+    weighed_at timestamptz,
+    looked_at timestamptz,
+    fault text NOT NULL DEFAULT '',
+    freed bigint NOT NULL DEFAULT 0,
     blocked jsonb NOT NULL DEFAULT '{}',
     seq bigint NOT NULL DEFAULT 0
 );
@@ -39,12 +44,15 @@ CREATE TABLE sexton.wal_region (
     PRIMARY KEY (topic, region)
 );
 
--- Regions that are being opened: each reads from start on.
+-- Regions that are being opened: each reads from start on. kafka_id, log_end: of the topic as it was known then.
 CREATE TABLE sexton.wal_pin (
     id text COLLATE "C" PRIMARY KEY,
     topic text COLLATE "C" NOT NULL REFERENCES sexton.wal_topic ON DELETE CASCADE,
     region text COLLATE "C" NOT NULL,
     start bigint NOT NULL,
+    node text NOT NULL,
+    kafka_id text NOT NULL,
+    log_end bigint NOT NULL,
     opened_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL
 );

@@ -1,6 +1,7 @@
 -- Sexton 0008 on SQLite: Kafka topics, the regions that share them, and what was purged.
 
 -- floor: the first entry that we never deleted; it only rises. log_start, log_end: as observed last.
+-- looked_at: when a purge last decided about it. fault: what the log refused then. freed: entries, ever.
 CREATE TABLE sexton_wal_topic (
     name text PRIMARY KEY NOT NULL,
     kafka_id text NOT NULL DEFAULT '',
@@ -15,6 +16,10 @@ CREATE TABLE sexton_wal_topic (
     mapped_at integer,
     emptied_at integer,
     entry_bytes real NOT NULL DEFAULT 0,
+    weighed_at integer,
+    looked_at integer,
+    fault text NOT NULL DEFAULT '',
+    freed integer NOT NULL DEFAULT 0,
     blocked text NOT NULL DEFAULT '{}',
     seq integer NOT NULL DEFAULT 0
 );
@@ -39,12 +44,15 @@ CREATE TABLE sexton_wal_region (
     PRIMARY KEY (topic, region)
 );
 
--- Regions that are being opened: each reads from start on.
+-- Regions that are being opened: each reads from start on. kafka_id, log_end: of the topic as it was known then.
 CREATE TABLE sexton_wal_pin (
     id text PRIMARY KEY NOT NULL,
     topic text NOT NULL REFERENCES sexton_wal_topic ON DELETE CASCADE,
     region text NOT NULL,
     start integer NOT NULL,
+    node text NOT NULL,
+    kafka_id text NOT NULL,
+    log_end integer NOT NULL,
     opened_at integer NOT NULL,
     expires_at integer NOT NULL
 );

@@ -1,0 +1,53 @@
+"""Purging topics of a write-ahead log, as activities. Every one may be repeated: none goes above a persisted floor."""
+
+from temporalio import activity
+
+from activities.heart import Heart
+from activities.refusals import refusals
+from sexton.wal.model import Flushed, Purged
+from sexton.wal.port import UnknownTopic
+from sexton.wal.rounds import Rounds
+from sexton.wal.runs import Looked, Page, PageReport, Pages
+
+SILENCE_SECONDS = 300.0
+"""A page asks the log a few times, each for at most some twenty seconds a call, and lists its regions."""
+
+
+class WalActivities:
+    """One instance per worker process."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def due_topics(self) -> Pages:
+        """Return the topics that are due, as pages."""
+        with refusals(), Heart():
+            return self._rounds.pages()
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def purge_page(self, page: Page) -> PageReport:
+        """Purge a page of topics: purge, flush, purge again."""
+        with refusals(), Heart(SILENCE_SECONDS) as heart:
+            return self._rounds.page(page, heart.beat)
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def prepare_purge(self, topic: str) -> Looked:
+        """Look how far a topic may be purged, and who should flush before."""
+        with refusals(), Heart(SILENCE_SECONDS):
+            return self._rounds.look(topic)
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def flush_regions(self, topic: str) -> Flushed:
+        """Ask the regions that hold a topic back to flush, and wait for them."""
+        with refusals(), Heart(SILENCE_SECONDS) as heart:
+            return self._rounds.flush(topic, heart.beat)
+
+    @activity.defn(no_thread_cancel_exception=True)
+    def purge_topic(self, topic: str) -> Purged:
+        """Persist how far a topic may be purged, have the log delete what lies below, and record what came of it."""
+        with refusals(), Heart(SILENCE_SECONDS):
+            purged = self._rounds.purge(topic)
+            if purged is None:
+                raise UnknownTopic(topic)
+            return purged

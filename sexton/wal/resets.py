@@ -1,0 +1,94 @@
+"""What an operator may say of topics when the world has changed behind them, in the deciding transaction.
+
+Who said it and why is in the record of calls (``sexton calls``).
+"""
+
+from typing import Any
+
+from sqlalchemy import select, update
+
+from sexton.db.engine import Database
+from sexton.errors import BadInput
+from sexton.wal.model import Region, Source, State, Topic
+from sexton.wal.port import UnknownRegion
+from sexton.wal.rows import deciding, known
+
+
+class ResetStore:
+    """Resets."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def region(self, topic: str, region: str, to: int | None = None) -> Region:
+        """Say that a region needs nothing below an entry, whatever is lost: it opens there, and is no LOSS any more.
+
+        Args:
+            topic: where the region is mapped.
+            region: which.
+            to: the first entry that it needs; None: the first that is there.
+
+        Raises:
+            UnknownTopic, UnknownRegion: nobody has mapped it there.
+            BadInput: there is no such entry.
+        """
+        db, r = self._db, self._db.t.wal_region
+        with deciding(db, topic) as c:
+            its = known(db, c, topic)
+            of = (r.c.topic == topic) & (r.c.region == region)
+            row = c.execute(select(r).where(of).with_for_update()).first()
+            if row is None or row.state == State.GONE:
+                raise UnknownRegion(topic, region)
+            first, end = max(its.floor or 0, its.log_start or 0), its.log_end or 0
+            at = first if to is None else to
+            if not first <= at <= end:
+                raise BadInput(f"{at} is not in topic {topic}: it has {first} to {end}, as seen last")
+            # Nothing that it told before says more than the operator, whatever its manifest knows.
+            values = {"keep_from": at, "marks": 0, "source": Source.RESET, "waits": None, "waits_marks": None}
+            c.execute(update(r).where(of).values(first=at, **values))
+            return Region(**{**row._mapping, **values, "first": at})
+
+    def topic(self, name: str) -> Topic:
+        """Forget what is known of a topic, as of one that was made anew; it ends a quarantine. It stays enabled.
+
+        Nothing of it is purged until its owner has mapped it again and all of its regions have told anew: in epochs
+        above those that are known, so that nothing counts that is on its way from before.
+
+        Raises:
+            UnknownTopic: nobody has told of it.
+        """
+        db, t, r, pin = self._db, self._db.t.wal_topic, self._db.t.wal_region, self._db.t.wal_pin
+        anew: dict[str, Any] = {
+            "kafka_id": "",
+            "floor": None,
+            "log_start": None,
+            "log_end": None,
+            "quarantined": "",
+            "blocked": {},
+        }
+        anew |= {"map_digest": "", "mapped_at": None, "emptied_at": None, "looked_at": None, "fault": ""}
+        with deciding(db, name) as c:
+            known(db, c, name)
+            c.execute(update(t).where(t.c.name == name).values(**anew))
+            gone: dict[str, Any] = {
+                "state": State.GONE,
+                "keep_from": None,
+                "first": 0,
+                "marks": 0,
+                "waits": None,
+                "waits_marks": None,
+            }
+            gone |= {"source": Source.RESET, "releases_at": None, "until": None, "epoch": r.c.epoch + 1}
+            c.execute(update(r).where(r.c.topic == name).values(**gone))
+            c.execute(pin.delete().where(pin.c.topic == name))
+            return known(db, c, name)
+
+    def restored(self) -> int:
+        """Trust no map: this database was restored from a copy. Nothing is purged before each owner has sent its own.
+
+        Returns how many topics wait for one.
+        """
+        t = self._db.t.wal_topic
+        with self._db.write() as c:
+            c.execute(update(t).values(seq=t.c.seq + 1, map_digest="", mapped_at=None))
+            return len(c.execute(select(t.c.name).where(t.c.enabled)).all())

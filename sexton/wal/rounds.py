@@ -1,0 +1,87 @@
+"""What a scheduled round does with a page of topics: purge, ask those that hold topics back to flush, purge again."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from sexton.wal.flushing import Flusher
+from sexton.wal.model import Flushed, Purged
+from sexton.wal.port import Floors
+from sexton.wal.runs import MOST_SAID, Looked, Page, PageReport, Pages
+from sexton.wal.steps import Purger
+
+
+class Turns(Protocol):
+    """Whose turn it is: ``wal.turns.WalTurns``."""
+
+    def pages(self) -> Pages: ...
+    def names(self, page: Page) -> Sequence[str]: ...
+    def unweighed(self, page: Page) -> Sequence[str]: ...
+    def forget(self) -> None: ...
+
+
+class Rounds:
+    """The work of rounds, and the steps of a purge of one topic."""
+
+    def __init__(self, turns: Turns, floors: Floors, purger: Purger, flusher: Flusher | None, at_once: int) -> None:
+        """``flusher``: None where nobody is asked to flush. ``at_once``: pages at a time."""
+        self._turns, self._floors, self._purger, self._flusher = turns, floors, purger, flusher
+        self._at_once = at_once
+
+    def pages(self) -> Pages:
+        """Return what is due."""
+        self._turns.forget()
+        return self._turns.pages().model_copy(update={"at_once": self._at_once})
+
+    def page(self, page: Page, beat: Callable[[], None]) -> PageReport:
+        """Purge a page of topics. May be repeated: what was done is not done again."""
+        names = self._turns.names(page)
+        purged = dict(self._purger.purge(names))
+        beat()
+        if new := self._turns.unweighed(page):
+            self._purger.weigh(new)
+            beat()
+        flushed = Flushed()
+        held = sorted({its.topic for its in self._floors.behind(names)}) if self._flusher is not None else []
+        if held and self._flusher is not None:
+            flushed = self._flusher.flush(held, beat)
+            again = self._purger.purge(held) if flushed.flushed else {}
+            purged |= {name: _both(purged[name], its) for name, its in again.items() if name in purged}
+        return _report(purged, flushed)
+
+    def look(self, topic: str) -> Looked:
+        """Look at one topic, and whether regions should flush before it is purged."""
+        self._purger.look([topic])
+        behind = len(self._floors.behind([topic]))
+        return Looked(behind=behind, flushes=self._flusher is not None)
+
+    def flush(self, topic: str, beat: Callable[[], None]) -> Flushed:
+        """Ask the regions that hold one topic back, and wait."""
+        return self._flusher.flush([topic], beat) if self._flusher is not None else Flushed()
+
+    def purge(self, topic: str) -> Purged | None:
+        """Purge one topic; None where nobody has told of it."""
+        return self._purger.purge([topic]).get(topic)
+
+
+def _both(first: Purged, second: Purged) -> Purged:
+    """Return what came of two purges of one topic, as the second one left it."""
+    rose = first.verdict.rose or second.verdict.rose
+    verdict = second.verdict.model_copy(update={"rose": rose})
+    return second.model_copy(update={"freed": first.freed + second.freed, "verdict": verdict})
+
+
+def _report(purged: Mapping[str, Purged], flushed: Flushed) -> PageReport:
+    every = list(purged.values())
+    faults = [its.fault for its in every if its.fault]
+    return PageReport(
+        topics=len(every),
+        raised=sum(its.verdict.rose for its in every),
+        freed=sum(its.freed for its in every),
+        blocked=sum(bool(its.verdict.blocked) and not its.fault for its in every),
+        quarantined=sum(bool(its.verdict.quarantine) for its in every),
+        losses=sum(len(its.verdict.losses) for its in every),
+        faults=len(faults),
+        asked=flushed.asked,
+        flushed=flushed.flushed,
+        said=tuple([*faults, *(f"{node}: {why}" for node, why in flushed.silent.items())][:MOST_SAID]),
+    )

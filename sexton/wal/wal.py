@@ -1,0 +1,68 @@
+"""Topics put together over one database and one log: as workers, the API and the commands use them."""
+
+import importlib.util
+import logging
+from functools import cached_property
+
+from sexton.db.engine import Database
+from sexton.errors import SextonError
+from sexton.wal.embedded import EmbeddedLog
+from sexton.wal.floors import FloorStore
+from sexton.wal.flushing import Flusher
+from sexton.wal.heartbeats import HeartbeatStore
+from sexton.wal.maps import MapStore
+from sexton.wal.model import Terms
+from sexton.wal.port import Log
+from sexton.wal.replays import ReplayStore
+from sexton.wal.resets import ResetStore
+from sexton.wal.rounds import Rounds
+from sexton.wal.steps import Purger
+from sexton.wal.store import WalStore
+from sexton.wal.turns import WalTurns
+
+log = logging.getLogger(__name__)
+
+
+class Wal:
+    """What there is to ask and to do. Nothing connects before it is used."""
+
+    def __init__(self, db: Database, terms: Terms) -> None:
+        self._db, self._terms = db, terms
+        self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db), HeartbeatStore(db)
+        self.replays, self.resets = ReplayStore(db, terms), ResetStore(db)
+        self.floors, self.turns = FloorStore(db, terms), WalTurns(db, terms)
+
+    @cached_property
+    def log(self) -> Log:
+        """The log: Kafka where the settings name one, else the one in our own database.
+
+        Raises:
+            SextonError: a part is not installed.
+        """
+        if not self._terms.kafka:
+            return EmbeddedLog(self._db)
+        if importlib.util.find_spec("confluent_kafka") is None:
+            raise SextonError("wal.kafka is set, and confluent-kafka is not installed: pip install 'sexton[kafka]'")
+        from sexton.wal.kafka import KafkaLog
+
+        return KafkaLog(self._terms.kafka)
+
+    @cached_property
+    def purger(self) -> Purger:
+        """Who purges."""
+        return Purger(self.log, self.floors)
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """The work of workflows."""
+        return Rounds(self.turns, self.floors, self.purger, self._flusher(), self._terms.at_once)
+
+    def _flusher(self) -> Flusher | None:
+        if not self._terms.flushes:
+            return None
+        if importlib.util.find_spec("httpx") is None:
+            log.warning("nobody is asked to flush: httpx is not installed (pip install 'sexton[kafka]')")
+            return None
+        from sexton.wal.nodes import HttpFlushClient
+
+        return Flusher(self.floors, HttpFlushClient(), self._terms.flush_timeout_seconds, self.purger.look)

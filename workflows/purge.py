@@ -1,0 +1,132 @@
+"""The purge of one topic: prepare, have regions flush, persist how far it may go, delete below, record.
+
+(GreptimeDB RFC, "remote WAL purge".) No lock is held: whoever purges beside it goes no further than a persisted floor.
+"""
+
+import asyncio
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.wal import WalActivities
+    from sexton.wal.model import Flushed, Purged
+    from sexton.wal.runs import Looked, Outcome, PurgeProgress, PurgeReport, PurgeRequest, outcome
+    from workflows import ids
+    from workflows.controls import Controls, Told
+    from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
+    from workflows.words import words
+
+
+@workflow.defn(name=ids.PURGE_WAL)
+class PurgeWal(Controls):
+    """Purge one topic, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._topic, self._doing, self._error = "", "BEGINNING", ""
+        self._looked: Looked | None = None
+        self._flushed: Flushed | None = None
+        self._now = False
+        self._tries, self._backoff = 0, 0.0
+
+    @workflow.signal
+    def purge_now(self) -> None:
+        """Wait for no flush any more: purge what may go now."""
+        self._now = True
+
+    @workflow.query
+    def progress(self) -> PurgeProgress:
+        """Return what it does now."""
+        return PurgeProgress(
+            topic=self._topic,
+            doing=self._doing,
+            behind=self._looked.behind if self._looked else 0,
+            flushed=self._flushed or Flushed(),
+            tries=self._tries,
+            error=self._error,
+            backoff_seconds=self._backoff,
+        )
+
+    @workflow.run
+    async def run(self, request: PurgeRequest) -> PurgeReport:
+        """Purge; a topic that is blocked is reported as such, and only what the log refuses fails."""
+        self._topic = request.topic
+        while True:
+            if self._pause:
+                self._say("PAUSED")
+                await self.while_paused()
+            if self._cancel:
+                return self._end(PurgeReport(topic=self._topic, outcome=Outcome.CANCELLED))
+            try:
+                purged = await self.unless_told(self._work())
+            except Told:
+                continue
+            except ActivityError as e:
+                self._error = words(e)
+                if isinstance(e.cause, ApplicationError) and e.cause.non_retryable:
+                    raise
+            else:
+                if not (purged.fault and purged.passes):
+                    return self._end(PurgeReport(topic=self._topic, outcome=outcome(purged), purged=purged))
+                self._error = purged.fault
+            self._tries += 1
+            if self._tries >= MAX_TRIES:
+                return self._end(PurgeReport(topic=self._topic, outcome=Outcome.FAILED))
+            self._backoff, kicks = backoff(self._tries), self._kicks
+            self._say("BACKING OFF")
+            await self.back_off(self._backoff, kicks)
+            self._backoff = 0.0
+
+    async def _work(self) -> Purged:
+        if self._looked is None:
+            self._say("PREPARING")
+            self._looked = await workflow.execute_activity_method(
+                WalActivities.prepare_purge, self._topic, **WAL_PAGE, summary="who holds it, and who should flush"
+            )
+        if self._looked.behind and self._looked.flushes and self._flushed is None and not self._now:
+            self._say("FLUSHING")
+            await self._flush()
+        self._say("PURGING")
+        return await workflow.execute_activity_method(
+            WalActivities.purge_topic, self._topic, **WAL_PAGE, summary="persist the floor, delete below, record"
+        )
+
+    async def _flush(self) -> None:
+        """Wait for flushes, until somebody says that it has been long enough. Without them less goes; nothing fails."""
+        flushing = workflow.start_activity_method(
+            WalActivities.flush_regions, self._topic, **WAL_FLUSH, summary="ask regions to flush, and wait"
+        )
+        try:
+            await workflow.wait_condition(lambda: self._now or flushing.done())
+        except asyncio.CancelledError:  # its own waiting is not the flush's
+            flushing.cancel()
+            await workflow.wait([flushing])
+            raise
+        if not flushing.done():
+            flushing.cancel()
+        try:
+            self._flushed = await flushing
+        except ActivityError as e:
+            if not self._now:
+                self._error = words(e)
+            self._flushed = Flushed()
+
+    def _end(self, report: PurgeReport) -> PurgeReport:
+        report = report.model_copy(update={"flushed": self._flushed or Flushed(), "error": self._error})
+        if report.purged is not None and not report.purged.fault:
+            report = report.model_copy(update={"error": ""})
+        self._say(report.outcome)
+        if report.outcome is Outcome.FAILED:
+            why = report.purged.fault if report.purged else report.error
+            raise ApplicationError(why or report.error, type=ids.PURGE_FAILED, non_retryable=True)
+        return report
+
+    def _say(self, doing: str) -> None:
+        self._doing = doing
+        lines = [f"**{doing}** {self._topic}"]
+        if self._looked is not None:
+            lines.append(f"regions that should flush: {self._looked.behind}")
+        if self._error:
+            lines.append(f"error: {self._error}")
+        workflow.set_current_details("\n".join(lines))
