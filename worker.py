@@ -57,7 +57,7 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 heavy_objects=settings.spark.spark_threshold_objects,
             ),
             activities.TickActivities(
-                engine.turns, lambda: schedules.nudge(client, deployment), engine.check_turns.due
+                engine.turns, lambda: schedules.nudge(client, deployment), engine.check_turns.due, engine.wal.turns.due
             ),
             activities.CheckActivities(engine.checker, engine.direct, deployment),
             activities.SparkActivities(partial(spark_queue, client, settings)),

@@ -17,17 +17,26 @@ class TickActivities:
         turns: Turns,
         nudge: Callable[[], Awaitable[None]],
         checks: Callable[[], tuple[str, ...]] = lambda: (),
+        topics: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``nudge`` lets the schedule tick now, unless it is paused. ``checks``: instances whose check is due."""
+        """Ask nobody yet.
+
+        Args:
+            turns: whose turn is when.
+            nudge: lets the schedule tick now, unless it is paused.
+            checks: instances whose check is due.
+            topics: whether topics are due to be purged.
+        """
         self._turns = turns
         self._checks = checks
+        self._topics = topics
         self._nudge = nudge
 
     @activity.defn
     def due_instances(self) -> Due:
         """Return the instances whose rounds should start now, and how many may."""
         with refusals():
-            return self._turns.due().model_copy(update={"checks": self._checks()})
+            return self._turns.due().model_copy(update={"checks": self._checks(), "topics": self._topics()})
 
     @activity.defn
     async def nudge(self) -> None:

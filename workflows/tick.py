@@ -1,4 +1,4 @@
-"""Start rounds and checks that are due, as many as there are slots, and end.
+"""Start rounds, checks and purges that are due, as many as there are slots, and end.
 
 Fixed ids: what runs is not started twice.
 """
@@ -12,9 +12,11 @@ with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
     from sexton.check.model import CheckRequest
     from sexton.recycle.model import Due, RecycleRequest, TickRequest
+    from sexton.wal.runs import RoundRequest
     from workflows import ids
     from workflows.check import CheckInstance
     from workflows.options import CATALOG_READ
+    from workflows.purges import PurgeWalRound
     from workflows.recycle import RecycleInstance
 
 
@@ -36,10 +38,13 @@ class RecycleTick:
         for name in due.checks:
             check = CheckRequest(instance=name, by=ids.SCHEDULED)
             await _start(CheckInstance.run, check, ids.check(request.deployment, name), f"check {name}")
-        return Due(instances=tuple(started), checks=due.checks)
+        if due.topics:
+            purge = RoundRequest(deployment=request.deployment)
+            await _start(PurgeWalRound.run, purge, ids.purge_wal_round(request.deployment), "purge topics")
+        return Due(instances=tuple(started), checks=due.checks, topics=due.topics)
 
 
-async def _start(run: Any, wanted: RecycleRequest | CheckRequest, id_: str, what: str) -> bool:
+async def _start(run: Any, wanted: RecycleRequest | CheckRequest | RoundRequest, id_: str, what: str) -> bool:
     """Start a workflow that outlives this one; tell whether it was not there already."""
     try:
         await workflow.start_child_workflow(

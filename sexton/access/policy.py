@@ -75,19 +75,26 @@ def valid(token: Token | None, stored: str, given: Presented, now: int) -> Token
     return token
 
 
-def check(scope_: Scope, needs: Grant, job: str | None = None) -> None:
+def check(scope_: Scope, needs: Grant, job: str | None = None, node: str | None = None) -> None:
     """Raise ``Forbidden`` unless the scope allows what needs a grant.
 
     Args:
         scope_: of the token.
         needs: ``read``, ``operate`` or ``admin``.
         job: whose protection it is about, if it is: the job's own token does too.
+        node: which node says it, if one does: its own token does too.
     """
     if scope_.grant in _LADDER and _LADDER.index(scope_.grant) >= _LADDER.index(needs):
         return
     if scope_.grant is Grant.SYNC and job is not None and runs(scope_.of, job):
         return
-    what = needs if job is None else f"{needs}, or the job's own (sync:{job.partition(':')[0]})"
+    if scope_.grant is Grant.NODE and node is not None and scope_.of == node:
+        return
+    what = str(needs)
+    if job is not None:
+        what += f", or the job's own (sync:{job.partition(':')[0]})"
+    if node is not None:
+        what += f", or the node's own (node:{node or 'ID'})"
     raise Forbidden(f"this needs a token of scope {what}; this one has {scope_}")
 
 

@@ -10,6 +10,7 @@ from sexton.protection.model import CHUNK_ITEMS
 from sexton.recycle.estimate import Estimate
 from sexton.recycle.model import Plan
 from sexton.recycle.shown import Story
+from sexton.wal.model import Topic
 
 MAX_BODY_BYTES = 1 << 20
 MAX_ITEMS_BYTES = 16 << 20
@@ -110,6 +111,85 @@ class Watermark(Body):
     """How far the owner has come, in numbers of its own."""
 
     value: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+
+
+TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+"""As Kafka names topics."""
+Region = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
+Entry = Annotated[int, Field(strict=True, ge=0, le=2**63 - 2)]
+"""An entry's id; or an epoch, a generation."""
+MOST_REGIONS = 50_000
+
+
+class MappedRegion(Body):
+    """A region that appends to the topic. ``first``: the topic's end before its first append."""
+
+    region: Region
+    epoch: Entry = 0
+    first: Entry | None = None
+
+
+class DroppedRegion(Body):
+    """A region that was dropped, and for how long from now that can be undone."""
+
+    region: Region
+    undrop_seconds: Annotated[int, Field(strict=True, ge=0, le=315_360_000)] = 0
+
+
+class RegionMap(Body):
+    """All regions of a topic. ``moved``: they append elsewhere now, the last append here answered."""
+
+    generation: Entry
+    regions: Annotated[tuple[MappedRegion, ...], Field(max_length=MOST_REGIONS)] = ()
+    moved: Annotated[tuple[Region, ...], Field(max_length=MOST_REGIONS)] = ()
+    dropped: Annotated[tuple[DroppedRegion, ...], Field(max_length=MOST_REGIONS)] = ()
+
+
+class StreamReport(Body):
+    """How far a stream is flushed, and its idle mark: both inclusive; what is no id is ignored, not refused."""
+
+    flushed: Annotated[int, Field(ge=0)] | None = None
+    idle: Annotated[int, Field(ge=0)] | None = None
+
+
+class RegionReport(Body):
+    """What a region's leader says of it in one topic."""
+
+    topic: Annotated[str, Field(pattern=TOPIC)]
+    region: Region
+    epoch: Annotated[int, Field(ge=0)]
+    streams: Annotated[tuple[StreamReport, ...], Field(min_length=1, max_length=16)]
+    leader: bool = True
+
+
+class Heartbeat(Body):
+    """What a node says of its regions. ``url``: where it takes ``POST /v1/regions/flush``."""
+
+    url: Annotated[str, Field(max_length=500, pattern=r"^$|^https?://[^\s/]+\S*$")] = ""
+    reports: Annotated[tuple[RegionReport, ...], FailFast(), Field(max_length=MOST_REGIONS)] = ()
+
+
+class Replay(Body):
+    """A region that is to be opened. ``flushed``: of each stream the last entry that its manifest names."""
+
+    region: Region
+    epoch: Entry
+    flushed: Annotated[tuple[Entry | None, ...], Field(min_length=1, max_length=16)] = (None,)
+    node: Annotated[str, Field(max_length=128, pattern=PRINTABLE)] = ""
+
+
+class Purging(Message):
+    """A purge that was asked for."""
+
+    topic: str
+    workflow: str
+    run: str
+
+
+class Topics(BaseModel):
+    """Topics, in the order of their names."""
+
+    topics: tuple[Topic, ...]
 
 
 class Health(Message):

@@ -34,9 +34,14 @@ class Caller:
         call = Call(who=self.token.name, source=self.source, action=action, instance=instance)
         return CallStore(at.db).recorded(call.model_copy(update={"subject": subject, "reason": reason}), keeps=keeps)
 
-    def needs(self, grant: Grant, job: str | None = None) -> None:
+    def needs(self, grant: Grant, job: str | None = None, node: str | None = None) -> None:
         """Raise ``Forbidden`` unless the token allows it; see ``access.policy.check``."""
-        policy.check(self.token.scope, grant, job)
+        policy.check(self.token.scope, grant, job, node)
+
+    @property
+    def node(self) -> str:
+        """The node whose token it is; empty: another's."""
+        return self.token.scope.of if self.token.scope.grant is Grant.NODE else ""
 
 
 def caller(request: Request) -> Caller:

@@ -13,9 +13,13 @@ from sexton.errors import BadInput
 OPEN = frozenset({"/healthz"})
 
 
-def _may_ever(token: Token, method: str) -> None:
+OF_NODES = ("/v1/nodes/", "/v1/topics/")
+
+
+def _may_ever(token: Token, method: str, path: str) -> None:
     """Refuse what a token can never do before a body is read for it; the routes ask what exactly it may."""
-    if token.scope.grant is Grant.NODE or (token.scope.grant is Grant.READ and method not in ("GET", "HEAD")):
+    elsewhere = token.scope.grant is Grant.NODE and not path.startswith(OF_NODES)
+    if elsewhere or (token.scope.grant is Grant.READ and method not in ("GET", "HEAD")):
         raise Forbidden(f"a token of scope {token.scope} is not for this")
 
 
@@ -32,7 +36,7 @@ class Door:
                 if "\0" in scope["path"] or b"%00" in scope["query_string"]:
                     raise BadInput("a NUL is part of no name")
                 token = await run_in_threadpool(self._tokens.authenticate, given)
-                _may_ever(token, scope["method"])
+                _may_ever(token, scope["method"], scope["path"])
             except REFUSALS as e:
                 await answer(e, f"{scope['method']} {scope['path']}")(scope, receive, send)
                 return

@@ -21,6 +21,8 @@ from sexton.guard import UnknownInstance
 from sexton.protection.errors import Exists, MaxCount, NotFound, SoftDeleted
 from sexton.recycle.port import PlanRefused, RoundEnded
 from sexton.storage.port import UnknownVault, VaultFault
+from sexton.temporal.purges import AlreadyPurging
+from sexton.wal.port import OldEpoch, OldMap, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +37,19 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownCheck, 404),
     (UnknownInstance, 404),
     (UnknownVault, 404),
+    (UnknownTopic, 404),
+    (UnknownRegion, 404),
     (Exists, 409),
     (SoftDeleted, 409),
     (PlanRefused, 409),
     (RoundEnded, 409),
     (NotEnabled, 409),
     (Halted, 409),
+    (OldMap, 409),
+    (OldEpoch, 409),
+    (ReplayRefused, 409),
+    (AlreadyPurging, 409),
+    (PinEnded, 410),
     (MaxCount, 429),
     (VaultFault, 503),
     (BadInput, 422),

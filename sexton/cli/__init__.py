@@ -33,6 +33,8 @@ from sexton.cli import (
     undelete,
     up,
     vault,
+    wal,
+    wal_purge,
     why,
 )
 from sexton.cli.context import WrongUsage
@@ -77,6 +79,10 @@ app.add_typer(hold.app, name="hold")
 app.add_typer(control.lists, name="lists")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(protection.app, name="protection")
+wal.app.command("purge")(wal_purge.purge)
+for _told in (wal_purge.now, wal_purge.cancel, wal_purge.pause, wal_purge.resume, wal_purge.retry):
+    wal.app.command(_told.__name__)(_told)
+app.add_typer(wal.app, name="wal")
 app.add_typer(token.app, name="token")
 app.add_typer(contract.app, name="contract")
 app.add_typer(settings.app, name="settings")

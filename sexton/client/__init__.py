@@ -4,9 +4,10 @@
 """
 
 from sexton.client.asynchronous import AsyncSexton
-from sexton.client.errors import ProtectionLost, Refused, Unreachable
+from sexton.client.errors import ProtectionLost, Refused, ReplayLost, Unreachable
+from sexton.client.replaying import Entry
 from sexton.client.sync import Sexton
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
 
-__all__ = ["AsyncSexton", "Filter", "Item", "ProtectionLost", "Refused", "Sexton", "Unreachable"]
+__all__ = ["AsyncSexton", "Entry", "Filter", "Item", "ProtectionLost", "Refused", "ReplayLost", "Sexton", "Unreachable"]

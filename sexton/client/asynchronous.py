@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 from tenacity import AsyncRetrying, RetryError, retry_if_exception
 
-from sexton.api.bodies import Applying, Shown, Stopped, Told
+from sexton.api.bodies import Applying, Heartbeat, Purging, RegionMap, Shown, Stopped, Told
 from sexton.client import calls, retrying
 from sexton.client.calls import Call
 from sexton.client.errors import ProtectionLost, Unreachable
@@ -22,6 +22,7 @@ from sexton.errors import SextonError
 from sexton.protection.errors import NotFound
 from sexton.protection.model import Protection
 from sexton.recycle.shown import Overview
+from sexton.wal.model import Heard, Topic
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -138,6 +139,22 @@ class AsyncSexton:
     async def release(self, instance: str, job: str, reason: str) -> Protection:
         """End a protection at once."""
         return await self.send(calls.release(instance, job, reason))
+
+    async def topic(self, name: str) -> Topic:
+        """Return a topic as Sexton knows it."""
+        return await self.send(calls.topic(name))
+
+    async def map_regions(self, topic: str, map_: RegionMap) -> Topic:
+        """Say which regions a topic has. To replay one, use the synchronous client in a thread: consumers block."""
+        return await self.send(calls.regions(topic, map_))
+
+    async def heartbeat(self, node: str, beat: Heartbeat) -> Heard:
+        """Say how far the regions of a node have flushed."""
+        return await self.send(calls.heartbeat(node, beat))
+
+    async def purge(self, topic: str) -> Purging:
+        """Start the purge of a topic; does not wait for it."""
+        return await self.send(calls.purge(topic))
 
     def protect(self, instance: str, job: str, **what: Unpack[What]) -> "AsyncProtecting":
         """Return a block in which what is named stays; arguments as of ``Wanted``."""

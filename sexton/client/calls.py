@@ -12,6 +12,7 @@ from sexton.api import bodies
 from sexton.client.errors import Unreachable, refusal
 from sexton.protection.model import CHUNK_ITEMS, Protection, Sealed
 from sexton.recycle.shown import Overview
+from sexton.wal.model import Heard, Pin, Topic
 
 T = TypeVar("T")
 CHUNK_BYTES = 8 << 20
@@ -160,3 +161,42 @@ def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[bodies.I
 
 def _items(names: dict[str, Sequence[str]] | dict[str, list[str]]) -> bodies.Items:
     return bodies.Items(objects=tuple(names["objects"]), prefixes=tuple(names["prefixes"]))
+
+
+def topic(name: str) -> Call[Topic]:
+    """A topic as Sexton knows it."""
+    return Call("GET", _topic(name), Topic)
+
+
+def regions(name: str, map_: bodies.RegionMap) -> Call[Topic]:
+    """The owner's map of a topic."""
+    return Call("PUT", _topic(name, "regions"), Topic, map_)
+
+
+def heartbeat(node: str, beat: bodies.Heartbeat) -> Call[Heard]:
+    """What a node says of its regions."""
+    return Call("POST", f"/v1/nodes/{quote(node, safe='')}/heartbeat", Heard, beat)
+
+
+def purge(name: str) -> Call[bodies.Purging]:
+    """Start the purge of a topic."""
+    return Call("POST", _topic(name, "purge"), bodies.Purging, repeatable=False)
+
+
+def open_replay(name: str, replay: bodies.Replay) -> Call[Pin]:
+    """Pin what a region must read. Sent twice it pins twice; the pin that nobody knows of ends by itself."""
+    return Call("POST", _topic(name, "replays"), Pin, replay)
+
+
+def renew_replay(name: str, id_: str) -> Call[Pin]:
+    """Keep what is pinned for as long again."""
+    return Call("PATCH", _topic(name, "replays", id_), Pin)
+
+
+def release_replay(name: str, id_: str) -> Call[None]:
+    """End a replay."""
+    return Call("DELETE", _topic(name, "replays", id_), None)
+
+
+def _topic(name: str, *rest: str) -> str:
+    return "/".join(["/v1/topics", quote(name, safe=""), *(quote(r, safe="") for r in rest)])

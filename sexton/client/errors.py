@@ -1,10 +1,13 @@
 """What a client raises. Refusals of protections are ``sexton.protection.errors``, as at the command line."""
 
-from sexton.api.bodies import Problem
-from sexton.errors import SextonError
-from sexton.protection import errors as protections
+from collections.abc import Callable
 
-_TYPED = {
+from sexton.api.bodies import Problem
+from sexton.errors import SextonError, code_of
+from sexton.protection import errors as protections
+from sexton.wal import port as wal
+
+_TYPED: dict[str, Callable[[str], SextonError]] = {
     kind.name: kind
     for kind in (
         protections.GcIsRunning,
@@ -14,7 +17,7 @@ _TYPED = {
         protections.SoftDeleted,
         protections.Invalid,
     )
-}
+} | {code_of(kind("")): kind for kind in (wal.OldMap, wal.OldEpoch, wal.ReplayRefused, wal.PinEnded)}
 
 
 class Unreachable(SextonError):
@@ -29,6 +32,10 @@ class Refused(SextonError):
     def __init__(self, detail: str, code: str, status: int) -> None:
         super().__init__(detail)
         self.code, self.status = code, status
+
+
+class ReplayLost(SextonError):
+    """A replay may have holes: what it reads could not be kept, is not there, or is another topic's. Open it again."""
 
 
 class ProtectionLost(SextonError):

@@ -24,7 +24,7 @@ SHORTEST_SECONDS = 0.2
 class Renewals:
     """One protection that is being renewed."""
 
-    ttl_seconds: int
+    ttl_seconds: float
     renewed_at: float
     _failed: str = field(default="", init=False)
 

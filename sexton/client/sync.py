@@ -1,23 +1,26 @@
 """The synchronous client."""
 
 import os
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 from tenacity import RetryError, Retrying, retry_if_exception
 
-from sexton.api.bodies import Applying, Shown, Stopped, Told
+from sexton.api.bodies import Applying, Heartbeat, Purging, RegionMap, Replay, Shown, Stopped, Told
 from sexton.client import calls, retrying
 from sexton.client.calls import Call
 from sexton.client.errors import Unreachable
 from sexton.client.protecting import OnLost, Protecting
 from sexton.client.registering import Wanted, What
 from sexton.client.renewing import DEFAULT_TTL_SECONDS
+from sexton.client.replaying import Replaying, Source
 from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
 from sexton.errors import BadInput
 from sexton.protection.model import Protection
 from sexton.recycle.shown import Overview
+from sexton.wal.model import Heard, Topic
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 30.0
@@ -152,6 +155,57 @@ class Sexton:
     def release(self, instance: str, job: str, reason: str) -> Protection:
         """End a protection at once."""
         return self.send(calls.release(instance, job, reason))
+
+    def topic(self, name: str) -> Topic:
+        """Return a topic as Sexton knows it."""
+        return self.send(calls.topic(name))
+
+    def map_regions(self, topic: str, map_: RegionMap) -> Topic:
+        """Say which regions a topic has, all of them: before the first append of each."""
+        return self.send(calls.regions(topic, map_))
+
+    def heartbeat(self, node: str, beat: Heartbeat) -> Heard:
+        """Say how far the regions of a node have flushed."""
+        return self.send(calls.heartbeat(node, beat))
+
+    def purge(self, topic: str) -> Purging:
+        """Start the purge of a topic; does not wait for it."""
+        return self.send(calls.purge(topic))
+
+    def replay(
+        self,
+        topic: str,
+        region: str,
+        *,
+        epoch: int,
+        flushed: Sequence[int | None] = (None,),
+        node: str = "",
+        kafka: Mapping[str, str] | None = None,
+        source: Source | None = None,
+    ) -> Replaying:
+        """Return a block that pins and reads what a region needs of its topic; see ``Replaying``.
+
+        Args:
+            topic: where its entries are.
+            region: which is opened, by whoever enters the block.
+            epoch: of its new leader; newer than any before.
+            flushed: of each stream the last entry that the manifest names, None: no file.
+            node: who opens it; by default whose token it is.
+            kafka: librdkafka's settings.
+            source: what reads instead of Kafka.
+
+        Raises:
+            BadInput: neither ``kafka`` nor ``source`` is given.
+            ReplayRefused, OldEpoch, Refused: on entering, as the API refuses.
+            ReplayLost: on entering, while it reads, or at its end: an entry is not there.
+        """
+        if source is None:
+            if not kafka:
+                raise BadInput("a replay needs kafka={'bootstrap.servers': …}, or a source of its own")
+            from sexton.client.kafka import KafkaSource
+
+            source = KafkaSource(topic, kafka)
+        return Replaying(self, topic, source, Replay(region=region, epoch=epoch, flushed=tuple(flushed), node=node))
 
     def protect(
         self,

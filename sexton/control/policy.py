@@ -83,11 +83,23 @@ def halts(controls: Sequence[Control], now: int) -> Callable[[str], Halt | None]
     return lambda instance: _halt(of, instance, opens_at(windows, now) if closed else None)
 
 
+def stopped(controls: Iterable[Control]) -> Halt | None:
+    """Return why nothing at all may go now, or None: for what belongs to no instance."""
+    of = {c.name: c for c in controls if c.kind is Kind.STOP}
+    return _stopped(of, ALL, "everything", "--all")
+
+
+def _stopped(stops: Mapping[str, Control], name: str, what: str, start: str) -> Halt | None:
+    if (stop := stops.get(name)) is None:
+        return None
+    why = f"{what} is stopped by {stop.set_by or 'somebody'}: {stop.reason or 'no reason given'}"
+    return Halt(by=Kind.STOP, why=why, todo=f"to go on: sexton start {start}", since=stop.since)
+
+
 def _halt(of: Mapping[Kind, Mapping[str, Control]], instance: str, closed_until: int | None) -> Halt | None:
     for name, what, start in ((ALL, "everything", "--all"), (instance, instance, instance)):
-        if (stop := of[Kind.STOP].get(name)) is not None:
-            why = f"{what} is stopped by {stop.set_by or 'somebody'}: {stop.reason or 'no reason given'}"
-            return Halt(by=Kind.STOP, why=why, todo=f"to go on: sexton start {start}", since=stop.since)
+        if (stop := _stopped(of[Kind.STOP], name, what, start)) is not None:
+            return stop
     if (listed := of[Kind.BLACKLIST].get(instance)) is not None:
         return Halt(
             by=Kind.BLACKLIST,

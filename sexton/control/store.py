@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.control.model import ALL, Control, Halt, Kind
-from sexton.control.policy import halt, parse_window, vault_whitelist
+from sexton.control.policy import halt, parse_window, stopped, vault_whitelist
 from sexton.control.port import Halted, NotEnabled
 from sexton.db.engine import Database
 from sexton.errors import BadInput
@@ -62,6 +62,10 @@ class ControlStore:
     def halt(self, c: Connection, instance: str) -> Halt | None:
         """Return why the instance must not be worked on now, as a transaction sees it."""
         return halt(self.all_in(c), instance, self._db.now(c))
+
+    def stopped(self, c: Connection) -> Halt | None:
+        """Return why nothing at all may go, what belongs to no instance included, as a transaction sees it."""
+        return stopped(self.all_in(c))
 
     def admit(self, instance: str) -> frozenset[str]:
         """Return the vault whitelist (empty: every vault); a round may begin, if only to observe.

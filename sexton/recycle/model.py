@@ -366,3 +366,5 @@ class Due(Message):
     slots: int = 0
     checks: tuple[str, ...] = ()
     """Instances whose check should start."""
+    topics: bool = False
+    """Whether topics are due to be purged."""

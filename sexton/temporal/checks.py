@@ -4,19 +4,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
-from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
-from temporalio.exceptions import CancelledError as TemporalCancelled
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest
 from sexton.errors import SextonError
-from sexton.temporal.client import connect, taken
+from sexton.temporal.client import connect
+from sexton.temporal.waiting import Words, ended
 from workflows import ids
-
-PATIENCE_SECONDS = 5.0
-"""After this long without an end whoever waits hears whether any worker is there."""
 
 
 async def start(client: Client, settings: Settings, request: CheckRequest) -> WorkflowHandle[Any, CheckReport]:
@@ -65,22 +62,6 @@ async def cancel_check(client: Client, settings: Settings, instance: str) -> Non
 
 async def _run(settings: Settings, request: CheckRequest, tell: Callable[[str], None]) -> CheckReport:
     handle = await start(await connect(settings), settings, request)
-    waiting = asyncio.ensure_future(handle.result())
-    try:
-        await asyncio.wait({waiting}, timeout=PATIENCE_SECONDS)
-        if not waiting.done() and not await taken(handle):
-            tell("no worker has taken the check yet; see doctor, or start one: python -m worker")
-        return await waiting
-    except WorkflowFailureError as e:
-        cause: BaseException | None = e.cause
-        if isinstance(cause, TemporalCancelled):
-            raise SextonError(f"the check of {request.instance} was cancelled") from e
-        if isinstance(cause, ActivityError):
-            cause = cause.cause
-        raise SextonError(str(getattr(cause, "message", cause) or e)) from e
-    except RPCError as e:
-        raise SextonError(f"lost Temporal ({e.message}); the check goes on when it is back") from e
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        end = f"sexton check cancel {request.instance}"
-        tell(f"the check goes on without us; see: sexton check list; to end it: {end}")
-        raise
+    name = request.instance
+    words = Words(f"the check of {name}", "sexton check list", f"sexton check cancel {name}")
+    return await ended(handle, words, tell)

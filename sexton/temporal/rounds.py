@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from temporalio.client import Client, WorkflowHandle
@@ -11,7 +12,9 @@ from temporalio.service import RPCError
 from config.settings import Settings
 from sexton.errors import SextonError
 from sexton.recycle.model import RecycleRequest, RoundReport
+from sexton.temporal import purges
 from sexton.temporal.client import connect
+from sexton.wal.runs import PurgeRequest
 from workflows import ids
 
 PATIENCE_SECONDS = 5.0
@@ -25,6 +28,9 @@ class TemporalAway(SextonError):
     """Temporal does not answer, or refuses."""
 
     passes = True
+
+
+How = Callable[[Client], Coroutine[Any, Any, WorkflowHandle[Any, Any]]]
 
 
 class Begun(NamedTuple):
@@ -58,7 +64,7 @@ async def start(client: Client, settings: Settings, request: RecycleRequest) -> 
 
 
 class Rounds:
-    """Starts rounds from threads, over one connection that is made when it is first needed."""
+    """Starts rounds and purges from threads, over one connection that is made when it is first needed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -68,19 +74,26 @@ class Rounds:
 
     def start(self, request: RecycleRequest) -> Begun:
         """Start a round. Raises as ``rounds.start`` does."""
-        return asyncio.run_coroutine_threadsafe(self._in_time(request), self._loop).result()
+        return self._begun(lambda client: start(client, self._settings, request), "whether the round began")
 
-    async def _in_time(self, request: RecycleRequest) -> Begun:
+    def purge(self, request: PurgeRequest) -> Begun:
+        """Start the purge of a topic. Raises as ``purges.start`` does."""
+        return self._begun(lambda client: purges.start(client, self._settings, request), "whether it began")
+
+    def _begun(self, how: How, unsure: str) -> Begun:
+        return asyncio.run_coroutine_threadsafe(self._in_time(how, unsure), self._loop).result()
+
+    async def _in_time(self, how: How, unsure: str) -> Begun:
         try:
-            return await asyncio.wait_for(self._start(request), PATIENCE_SECONDS)
+            return await asyncio.wait_for(self._start(how), PATIENCE_SECONDS)
         except TimeoutError as e:
-            raise TemporalAway("Temporal does not answer; whether the round began: sexton status") from e
+            raise TemporalAway(f"Temporal does not answer; {unsure}: sexton status") from e
 
-    async def _start(self, request: RecycleRequest) -> Begun:
+    async def _start(self, how: How) -> Begun:
         if self._client is None:
             try:
                 self._client = await connect(self._settings)
             except SextonError as e:
                 raise TemporalAway(str(e)) from e
-        handle = await start(self._client, self._settings, request)
+        handle = await how(self._client)
         return Begun(handle.id, handle.result_run_id or "")

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, func, select, update
 
+from sexton.control.model import Halt
+from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
@@ -37,7 +39,12 @@ class FloorStore:
     """Decides about topics."""
 
     def __init__(self, db: Database, terms: Terms) -> None:
-        self._db, self._terms = db, terms
+        self._db, self._terms, self._controls = db, terms, ControlStore(db)
+
+    def stopped(self) -> Halt | None:
+        """Return why nothing at all may go now."""
+        with self._db.read() as c:
+            return self._controls.stopped(c)
 
     def before(self, names: Sequence[str]) -> Before:
         """Return what must be known before the log is asked; see ``Before``."""
@@ -143,13 +150,15 @@ class FloorStore:
             self._accept(c, sound, of)
             self._note_ends(c, there, sound, before)
             of, pinned = regions(self._db, c, names), pins(self._db, c, names)
+            halt = self._controls.stopped(c)
             rows: list[dict[str, Any]] = []
             floors: list[dict[str, Any]] = []
             for name, topic in there.items():
                 holding = [its for its in of[name] if its.state is not State.GONE]
                 now_empty = self._emptied(c, topic, holding, now) if name in sound else topic
                 state = _State(now_empty, answers[name], holding, pinned[name])
-                verdicts[name] = verdict = self._verdict(state, now, before.safe.get(name, 0))
+                verdict = self._verdict(state, now, before.safe.get(name, 0))
+                verdicts[name] = verdict = _halted(verdict, halt)
                 rows.append(_row(state, verdict, now))
                 if raises:
                     rows[-1] |= _turn(answers[name], now)
@@ -235,6 +244,14 @@ def _sound(there: Mapping[str, Topic], answers: Answers, before: Before) -> dict
         if not policy.strange(topic, its, before.safe.get(name, 0)):
             found[name] = its
     return found
+
+
+def _halted(verdict: Verdict, halt: Halt | None) -> Verdict:
+    """Return the verdict as a stop of everything leaves it: what was found out stays, nothing may go."""
+    if halt is None:
+        return verdict
+    blocked = (*verdict.blocked, Block(why=Why.STOPPED, said=str(halt)))
+    return verdict.model_copy(update={"blocked": blocked, "keep_from": None, "holders": ()})
 
 
 def _row(state: _State, verdict: Verdict, now: int) -> dict[str, Any]:

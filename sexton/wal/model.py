@@ -55,6 +55,8 @@ class Why(StrEnum):
     NO_REGIONS = "no regions known"
     MAP_STALE = "map stale"
     SILENT = "no report"
+    STOPPED = "stopped"
+    """An operator has stopped everything (``sexton stop --all``)."""
     FAULT = "log fault"
     """The log refuses, or does not answer."""
 
@@ -160,6 +162,8 @@ class Pin(Message):
     """Its end as it was known then."""
     opened_at: int = 0
     expires_at: int = 0
+    lasts_ms: int = 0
+    """For how long from the answer: clocks differ."""
 
 
 class Terms(Message):

@@ -75,24 +75,24 @@ class ReplayStore:
                 expires_at=now + self._terms.pin_ttl_seconds * 1000,
             )
             c.execute(delete(t).where(t.c.topic == order.topic, t.c.expires_at <= now))
-            c.execute(insert(t).values(**pin.model_dump()))
-            return pin
+            c.execute(insert(t).values(**pin.model_dump(exclude={"lasts_ms"})))
+            return pin.model_copy(update={"lasts_ms": pin.expires_at - now})
 
-    def find(self, id_: str) -> Pin:
-        """Return a pin, whether its time is over or not. Raises ``PinEnded`` where it was released."""
+    def find(self, id_: str) -> Pin | None:
+        """Return a pin, whether its time is over or not; None where it was released."""
         t = self._db.t.wal_pin
         with self._db.read() as c:
             row = c.execute(select(t).where(t.c.id == id_)).first()
-        if row is None:
-            raise PinEnded(f"replay {id_} has ended; open the region again")
-        return Pin(**row._mapping)
+        return None if row is None else Pin(**row._mapping)
 
     def renew(self, id_: str) -> Pin:
         """Keep a pin for as long again, up to its greatest age. Raises ``PinEnded``."""
         t, ended = self._db.t.wal_pin, f"replay {id_} has ended; open the region again"
-        topic = self.find(id_).topic
+        found = self.find(id_)
+        if found is None:
+            raise PinEnded(ended)
         # Else a purge could count it as ended in the moment in which it is renewed.
-        with deciding(self._db, topic) as c:
+        with deciding(self._db, found.topic) as c:
             now = self._db.now(c)
             row = c.execute(select(t).where(t.c.id == id_, t.c.expires_at > now)).first()
             if row is None:
@@ -102,7 +102,7 @@ class ReplayStore:
             if until <= now:
                 raise PinEnded(f"replay {id_} has lasted for {self._terms.pin_max_seconds:,} s, and may not any longer")
             c.execute(update(t).where(t.c.id == id_).values(expires_at=until))
-            return pin.model_copy(update={"expires_at": until})
+            return pin.model_copy(update={"expires_at": until, "lasts_ms": until - now})
 
     def release(self, id_: str) -> None:
         """End a pin; repeatable."""

@@ -1,10 +1,11 @@
 """Topics, as rows: what is known, and whether each is purged at all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import and_, func, select, update
 
 from sexton.db.engine import Database
+from sexton.db.rows import in_list
 from sexton.wal.model import Mode, Purge, Region, State, Topic
 from sexton.wal.rows import deciding, known, make, regions, topics
 
@@ -38,6 +39,15 @@ class WalStore:
         with self._db.read() as c:
             here = [its for its in regions(self._db, c, [name])[name] if its.state is not State.GONE]
             return sorted(here, key=lambda r: (-1 if r.keep_from is None else r.keep_from, r.region))
+
+    def lost(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Return how many regions of each topic need what is gone: LOSS. Those without any are left out."""
+        t, r = self._db.t.wal_topic, self._db.t.wal_region
+        holding = r.c.state.in_([State.MAPPED, State.MOVED, State.DROPPED])
+        of = and_(in_list(self._db, r.c.topic, names), t.c.name == r.c.topic, holding, r.c.keep_from < t.c.log_start)
+        with self._db.read() as c:
+            found = c.execute(select(r.c.topic, func.count().label("n")).where(of).group_by(r.c.topic))
+            return {row.topic: row.n for row in found}
 
     def enable(self, name: str, mode: Mode) -> Topic:
         """Let a topic be purged from now on; repeatable. A topic may be enabled before it has a map."""

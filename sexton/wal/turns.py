@@ -34,6 +34,14 @@ class WalTurns:
         cut = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
         return Pages(pages=tuple(Page(first=p[0], last=p[-1], began=began) for p in cut), topics=len(names), more=more)
 
+    def due(self) -> bool:
+        """Tell whether there is any: asked with each tick."""
+        t = self._db.t.wal_topic
+        with self._db.read() as c:
+            if c.execute(select(t.c.name).where(t.c.enabled).limit(1)).first() is None:
+                return False
+            return c.execute(select(t.c.name).where(self._due(self._db.now(c))).limit(1)).first() is not None
+
     def names(self, page: Page) -> Sequence[str]:
         """Return the topics of a page: the same again, also when some of them were looked at since."""
         with self._db.read() as c:

@@ -54,7 +54,7 @@ SQL = (
     ),
     *("sexton/holds.py", "sexton/access/calls.py", "sexton/protection/rows.py"),
     *("sexton/protection/lifetimes.py", "sexton/protection/covering.py", "sexton/protection/under_way.py"),
-    *(f"sexton/wal/{n}.py" for n in ("rows", "floors", "maps", "heartbeats", "replays", "embedded")),
+    *(f"sexton/wal/{n}.py" for n in ("rows", "floors", "maps", "heartbeats", "replays", "resets", "turns", "embedded")),
     "sexton/catalog/*.py",
 )
 PURE = (
@@ -73,7 +73,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "psycopg": SQL,
     "pyspark": ("sexton/spark/*.py",),
     "grpc": ("sexton/spark/*.py",),
-    "confluent_kafka": ("sexton/wal/kafka.py",),
+    "confluent_kafka": ("sexton/client/kafka.py", "sexton/wal/kafka.py"),
     "httpx": ("sexton/client/*.py", "sexton/wal/nodes.py"),
     "tenacity": ("sexton/client/*.py",),
     "fastapi": ("sexton/api/*.py",),
@@ -95,6 +95,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
 
 VALUES = (
     *("sexton.errors", "sexton.message", "sexton.recycle.keepers", "sexton.recycle.ledger", "sexton.catalog.layout"),
+    "sexton.wal.runs",
     *(
         "sexton.access.errors",
         "sexton.protection.errors",
@@ -119,7 +120,7 @@ ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     ),
     "activities": (
         ("activities/*.py",),
-        ("temporalio.activity", "temporalio.exceptions", "activities.*", "sexton.*.steps", *PORTS),
+        ("temporalio.activity", "temporalio.exceptions", "activities.*", "sexton.*.steps", "sexton.wal.rounds", *PORTS),
     ),
     "workflows": (
         ("workflows/*.py",),

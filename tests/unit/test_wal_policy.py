@@ -24,7 +24,9 @@ def judged(
 
 
 def test_w01_a_topic_without_a_map_is_blocked_and_so_is_one_that_never_had_a_region() -> None:
-    assert "no regions are known" in judged(ON.model_copy(update={"mapped_at": None})).blocked[0].said
+    assert (
+        "no regions are known" in judged(ON.model_copy(update={"mapped_at": None, "generation": None})).blocked[0].said
+    )
     assert "no regions are known" in judged().blocked[0].said
 
 

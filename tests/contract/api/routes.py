@@ -11,6 +11,7 @@ class Route(NamedTuple):
     needs: str
     body: object = None
     of_job: bool = False
+    of_node: bool = False
 
     @property
     def name(self) -> str:
@@ -18,6 +19,7 @@ class Route(NamedTuple):
 
 
 I = "/v1/instances/shop"  # noqa: E741
+PIN = "0123456789abcdef0123456789abcdef"
 REASON = {"reason": "the test"}
 ROUTES = (
     Route("GET", "/metrics", "read"),
@@ -45,4 +47,12 @@ ROUTES = (
     Route("PATCH", f"{I}/protections/copy:1", "operate", {}, True),
     Route("POST", f"{I}/protections/copy:1/finish", "operate", None, True),
     Route("POST", f"{I}/protections/copy:1/release", "admin", REASON, True),
+    Route("GET", "/v1/topics", "read"),
+    Route("GET", "/v1/topics/orders", "read"),
+    Route("PUT", "/v1/topics/orders/regions", "operate", {"generation": 1, "regions": [{"region": "r1", "first": 0}]}),
+    Route("POST", "/v1/topics/orders/purge", "operate"),
+    Route("POST", "/v1/nodes/n7/heartbeat", "operate", {"reports": []}, of_node=True),
+    Route("POST", "/v1/topics/orders/replays", "operate", {"region": "r1", "epoch": 1, "node": "n7"}, of_node=True),
+    Route("PATCH", f"/v1/topics/orders/replays/{PIN}", "operate", of_node=True),
+    Route("DELETE", f"/v1/topics/orders/replays/{PIN}", "operate", of_node=True),
 )

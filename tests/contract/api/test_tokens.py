@@ -8,8 +8,9 @@ import pytest
 from sexton.access import policy
 from sexton.access.calls import CallStore
 from sexton.access.model import Call
+from sexton.wal.rows import make
 from tests.contract.api.conftest import Ask
-from tests.contract.api.routes import ROUTES, Route
+from tests.contract.api.routes import PIN, ROUTES, Route
 from tests.rig import Rig
 from tests.servers.api import Api
 
@@ -17,7 +18,12 @@ LADDER = ("read", "operate", "admin")
 
 
 @pytest.fixture
-def http(api: Api) -> Iterator[httpx.Client]:
+def http(api: Api, rig: Rig) -> Iterator[httpx.Client]:
+    pin = {"id": PIN, "topic": "orders", "region": "r1", "start": 0, "node": "n7", "kafka_id": "", "log_end": 0}
+    with rig.db.write() as c:
+        make(rig.db, c, "orders")
+        now = rig.db.now(c)
+        c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 60_000))
     with httpx.Client(base_url=api.url) as http:
         yield http
 
@@ -43,7 +49,10 @@ def test_the_table_has_every_route(api: Api) -> None:
             m,
             p.replace("/plans/1", "/plans/{plan}")
             .replace("/checks/1", "/checks/{check}")
-            .replace("/chunks/0", "/chunks/{number}"),
+            .replace("/chunks/0", "/chunks/{number}")
+            .replace("/topics/orders", "/topics/{topic}")
+            .replace("/nodes/n7", "/nodes/{node}")
+            .replace(f"/replays/{PIN}", "/replays/{replay}"),
         )
         for m, p in plain
     }
@@ -86,12 +95,16 @@ def test_a_token_of_another_scope_is_refused(http: httpx.Client, api: Api) -> No
 
 
 def test_what_the_scope_allows_is_let_in(http: httpx.Client, api: Api) -> None:
-    tokens = {scope: f"Bearer {api.token(scope)}" for scope in (*LADDER, "sync:copy")}
+    tokens = {scope: f"Bearer {api.token(scope)}" for scope in (*LADDER, "sync:copy", "node:n7")}
 
     answers = {
         (r.name, scope): send(http, r, tokens[scope])
         for r in ROUTES
-        for scope in (*LADDER[LADDER.index(r.needs) :], *(["sync:copy"] if r.of_job else []))
+        for scope in (
+            *LADDER[LADDER.index(r.needs) :],
+            *(["sync:copy"] if r.of_job else []),
+            *(["node:n7"] if r.of_node else []),
+        )
     }
 
     assert {asked for asked, a in answers.items() if a.status_code in (401, 403, 405, 500)} == set()

@@ -1,0 +1,319 @@
+"""Purges of topics in a real Temporal server, on the embedded log, with a node that answers over HTTP."""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from config.settings import Settings
+from sexton.control.model import ALL, Kind
+from sexton.recycle.model import Due, TickRequest
+from sexton.wal.embedded import EmbeddedLog
+from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream, Topic
+from sexton.wal.port import LogFault
+from sexton.wal.runs import Outcome, PageReport, PurgeProgress, PurgeReport, PurgeRequest, RoundRequest
+from sexton.wal.wal import Wal
+from tests.contract.wal.node import Asked, node
+from tests.rig import DEPLOYMENT, Rig
+from tests.workflows.conftest import PATIENCE_SECONDS, Served
+from workflows import ids
+
+LAG = 50
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+
+
+@pytest.fixture
+def settings(rig: Rig) -> Settings:
+    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    small = {"trigger_flush_entries": LAG, "flush_timeout_seconds": 60, "purge_trigger_entries": 300}
+    return usual.model_copy(update={"wal": usual.wal.model_copy(update=small)})
+
+
+class Topics:
+    """Topics of one rig."""
+
+    def __init__(self, served: Served, settings: Settings) -> None:
+        self.served, self.rig = served, served.rig
+        self.log, self.wal = EmbeddedLog(self.rig.db), Wal(self.rig.db, settings.wal_terms())
+
+    def make(self, entries: int, *regions: str, name: str = "") -> str:
+        """Make an enabled topic with regions that need all of it."""
+        name = name or f"wal-{uuid.uuid4().hex[:8]}"
+        self.log.create(name)
+        mapped = tuple(Mapped(region=r, first=0) for r in regions)
+        self.wal.maps.put(MapOrder(topic=name, generation=1, regions=mapped))
+        self.log.append(name, [b"entry"] * entries)
+        self.wal.store.enable(name, Mode.DELETE)
+        return name
+
+    def flushed(self, topic: str, region: str, last: int, url: str = "") -> None:
+        report = Report(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
+        self.wal.heartbeats.hear("n1", [report], url)
+
+    def topic(self, name: str) -> Topic:
+        return self.wal.store.topic(name)
+
+    async def start(self, topic: str) -> WorkflowHandle[Any, PurgeReport]:
+        return await self.served.client.start_workflow(
+            ids.PURGE_WAL,
+            PurgeRequest(topic=topic, requested_by="test"),
+            id=ids.purge_wal(DEPLOYMENT, topic),
+            task_queue=ids.control_queue(DEPLOYMENT),
+            result_type=PurgeReport,
+        )
+
+    async def round(self) -> tuple[PageReport, WorkflowHandle[Any, PageReport]]:
+        handle = await self.served.client.start_workflow(
+            ids.PURGE_WAL_ROUND,
+            RoundRequest(deployment=DEPLOYMENT),
+            id=f"{ids.purge_wal_round(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}",
+            task_queue=ids.control_queue(DEPLOYMENT),
+            result_type=PageReport,
+        )
+        return await handle.result(), handle
+
+    async def until(self, handle: WorkflowHandle[Any, PurgeReport], doing: str) -> PurgeProgress:
+        for _ in range(int(PATIENCE_SECONDS / 0.05)):
+            found = await handle.query("progress", result_type=PurgeProgress)
+            if found.doing == doing:
+                return found
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"never {doing}; the last was {found}")
+
+
+@pytest.fixture
+def topics(served: Served, settings: Settings) -> Topics:
+    return Topics(served, settings)
+
+
+class Node:
+    """A node whose regions flush all they have, when they are let."""
+
+    def __init__(self, topics: Topics, flushed: Sequence[str]) -> None:
+        self._topics, self._flushes, self.asked = topics, flushed, list[tuple[str, str]]()
+        self.heard = threading.Event()
+
+    def __call__(self, asked: Asked) -> int:
+        self.asked += asked
+        for topic, region in asked:
+            if region in self._flushes:
+                self._topics.flushed(topic, region, (self._topics.topic(topic).log_end or 0) - 1)
+        self.heard.set()
+        return 202
+
+
+async def test_regions_that_hold_a_topic_flush_and_then_it_is_purged(topics: Topics) -> None:
+    name = topics.make(200, "r1", "r2")
+    asked = Node(topics, ["r1"])
+    with node(asked) as url:
+        topics.flushed(name, "r1", 9, url)
+        topics.flushed(name, "r2", 180, url)
+        topics.wal.purger.look([name])  # both are above the end that was known
+        handle = await topics.start(name)
+        report = await handle.result()
+
+    assert asked.asked == [(name, "r1")]
+    assert (report.outcome, report.flushed.asked, report.flushed.flushed) == (Outcome.PURGED, 1, 1)
+    assert (topics.topic(name).floor, topics.topic(name).log_start, topics.topic(name).freed) == (181, 180, 180)
+
+
+async def test_w14_a_second_purge_of_a_topic_is_refused_while_one_runs(topics: Topics) -> None:
+    name = topics.make(200, "r1")
+    asked = Node(topics, [])
+    with node(asked) as url:
+        topics.flushed(name, "r1", 9, url)
+        topics.wal.purger.look([name])
+        first = await topics.start(name)
+        await topics.until(first, "FLUSHING")
+        with pytest.raises(WorkflowAlreadyStartedError):
+            await topics.start(name)
+        await first.signal("purge_now")
+        report = await first.result()
+
+    assert (report.outcome, topics.topic(name).floor) == (Outcome.PURGED, 10)
+
+
+async def test_nobody_waits_for_flushes_once_purge_now_was_said(topics: Topics) -> None:
+    name = topics.make(200, "r1")
+    asked = Node(topics, [])
+    with node(asked) as url:
+        topics.flushed(name, "r1", 9, url)
+        topics.wal.purger.look([name])
+        handle = await topics.start(name)
+        await asyncio.to_thread(asked.heard.wait, 20)
+        await handle.signal("purge_now")
+        report = await asyncio.wait_for(handle.result(), 20)
+
+    assert (report.outcome, report.error) == (Outcome.PURGED, "")
+    assert topics.topic(name).log_start == 9
+
+
+async def test_a_paused_purge_deletes_nothing_until_it_is_resumed_and_can_be_cancelled(topics: Topics) -> None:
+    name, other = topics.make(200, "r1"), topics.make(200, "r1")
+    asked = Node(topics, [])
+    with node(asked) as url:
+        for its in (name, other):
+            topics.flushed(its, "r1", 9, url)
+        topics.wal.purger.look([name, other])
+        handles = [await topics.start(its) for its in (name, other)]
+        for handle in handles:
+            await topics.until(handle, "FLUSHING")
+            await handle.signal("pause")
+            await topics.until(handle, "PAUSED")
+        floors = [topics.topic(its).floor for its in (name, other)]
+        await handles[0].signal("purge_now")
+        await handles[0].signal("resume")
+        await handles[1].signal("cancel")
+        reports = [await handle.result() for handle in handles]
+
+    assert floors == [None, None]
+    assert [r.outcome for r in reports] == [Outcome.PURGED, Outcome.CANCELLED]
+    assert [topics.topic(its).floor for its in (name, other)] == [10, None]
+
+
+async def test_what_passes_is_tried_again_at_once_when_retry_is_said(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topics.make(20, "r1")
+    topics.flushed(name, "r1", 9)
+    broken = threading.Event()
+    broken.set()
+    whole = EmbeddedLog.delete_before
+
+    def delete(self: EmbeddedLog, offsets: dict[str, int]) -> Any:
+        if broken.is_set():
+            return {t: LogFault(t, "REQUEST_TIMED_OUT", "the test's", passes=True) for t in offsets}
+        return whole(self, offsets)
+
+    monkeypatch.setattr(EmbeddedLog, "delete_before", delete)
+    topics.wal.purger.look([name])
+    handle = await topics.start(name)
+    waiting = await topics.until(handle, "BACKING OFF")
+    known = topics.topic(name)
+    broken.clear()
+    await handle.signal("retry")
+    report = await asyncio.wait_for(handle.result(), 8)
+
+    assert ("REQUEST_TIMED_OUT" in waiting.error, waiting.tries) == (True, 1)
+    assert ("REQUEST_TIMED_OUT" in known.fault, known.floor, known.log_start) == (True, 10, 0)
+    assert (report.outcome, report.error) == (Outcome.PURGED, "")
+    assert (topics.topic(name).fault, topics.topic(name).log_start) == ("", 9)
+
+
+async def test_what_a_log_refuses_fails_the_purge_with_its_words(topics: Topics) -> None:
+    name = topics.make(20, "r1")
+    with topics.rig.db.write() as c:
+        c.execute(topics.rig.db.t.wal_log.update().values(compacted=True))
+    topics.flushed(name, "r1", 9)
+    topics.wal.purger.look([name])
+    with pytest.raises(WorkflowFailureError) as failed:
+        await (await topics.start(name)).result()
+
+    assert "POLICY_VIOLATION" in str(failed.value.cause)
+    assert "POLICY_VIOLATION" in topics.topic(name).fault
+
+
+async def test_a_topic_that_is_blocked_is_no_failure_and_nobody_knows_an_unknown_one(topics: Topics) -> None:
+    silent = topics.make(20, "r1")
+    topics.wal.maps.put(MapOrder(topic=silent, generation=2, regions=(Mapped(region="r1"), Mapped(region="r2"))))
+    report = await (await topics.start(silent)).result()
+    with pytest.raises(WorkflowFailureError) as failed:
+        await (await topics.start("wal-none")).result()
+
+    assert report.outcome == Outcome.BLOCKED
+    assert report.purged is not None
+    assert "region r2" in report.purged.verdict.blocked[0].said
+    assert "unknown topic wal-none" in str(failed.value.cause.cause)  # type: ignore[union-attr]
+
+
+async def test_a_round_purges_what_is_due_and_leaves_the_rest_alone(topics: Topics) -> None:
+    names = [topics.make(20, "r1") for _ in range(3)]
+    for name in names:
+        topics.flushed(name, "r1", 9)
+    off = names.pop()
+    topics.wal.store.disable(off)
+    first, _ = await topics.round()
+    again, _ = await topics.round()
+    for name in names:
+        topics.flushed(name, "r1", 14)
+    early, _ = await topics.round()
+    topics.rig.later(1_801)
+    late, _ = await topics.round()
+
+    assert (first.topics, first.raised, first.freed) == (2, 2, 18)
+    assert (again, early) == (PageReport(), PageReport())
+    assert (late.topics, late.raised, late.freed) == (2, 2, 10)
+    assert topics.topic(off).floor is None
+
+
+async def test_a_topic_of_which_much_can_go_is_due_before_its_time(topics: Topics) -> None:
+    name, small = topics.make(20, "r1"), topics.make(20, "r1")
+    await topics.round()
+    for its in (name, small):
+        topics.log.append(its, [b"entry"] * 400)
+        topics.wal.purger.look([its])
+    topics.flushed(name, "r1", 350)
+    topics.flushed(small, "r1", 200)
+    due = topics.wal.turns.due()
+    report, _ = await topics.round()
+
+    assert due
+    assert (report.topics, topics.topic(name).floor, topics.topic(small).floor) == (1, 351, None)
+
+
+async def test_a_round_has_regions_flushed_and_names_the_node_that_does_not_answer(topics: Topics) -> None:
+    held, stuck = topics.make(200, "r1"), topics.make(200, "r9")
+    asked = Node(topics, ["r1"])
+    with node(asked) as url:
+        topics.flushed(held, "r1", 9, url)
+        gone = Report(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
+        topics.wal.heartbeats.hear("n2", [gone], "http://127.0.0.1:9")
+        topics.wal.purger.look([held, stuck])
+        report, _ = await topics.round()
+
+    assert asked.asked == [(held, "r1")]
+    assert (report.asked, report.flushed) == (1, 1)
+    assert [s.partition(":")[0] for s in report.said] == ["n2"]
+    assert (topics.topic(held).floor, topics.topic(stuck).floor) == (200, 20)
+
+
+async def test_a_stop_of_everything_stops_purges_and_those_that_wait_for_a_log_too(topics: Topics) -> None:
+    name = topics.make(20, "r1")
+    topics.flushed(name, "r1", 9)
+    topics.rig.controls.put(Kind.STOP, ALL, "a test", "the tester")
+    report, _ = await topics.round()
+    blocked = topics.topic(name)
+    topics.rig.controls.remove(Kind.STOP, ALL)
+    topics.rig.later(1_801)
+    after, _ = await topics.round()
+
+    assert (report.blocked, report.freed, blocked.floor, list(blocked.blocked)) == (1, 0, None, ["stopped"])
+    assert (after.raised, topics.topic(name).log_start) == (1, 9)
+
+
+async def test_the_tick_starts_a_round_of_purges_where_a_topic_is_due(topics: Topics) -> None:
+    name = topics.make(20, "r1")
+    topics.flushed(name, "r1", 9)
+    client = topics.served.client
+    due: Due = await client.execute_workflow(
+        ids.TICK,
+        TickRequest(deployment=DEPLOYMENT),
+        id=f"{ids.tick(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}",
+        task_queue=ids.control_queue(DEPLOYMENT),
+        result_type=Due,
+    )
+    await client.get_workflow_handle(ids.purge_wal_round(DEPLOYMENT)).result()
+
+    assert due.topics
+    assert topics.topic(name).floor == 10
+    assert not topics.wal.turns.due()
