@@ -52,10 +52,10 @@ class Controls:
         try:
             await workflow.wait_condition(lambda: task.done() or self._cancel or self._pause)
         except asyncio.CancelledError:  # not finally: a workflow that leaves a worker's cache must do nothing more
-            await _end(task)
+            await end(task)
             raise
         told = not task.done()  # a pause may be taken back before the page has ended
-        await _end(task)
+        await end(task)
         try:
             return task.result()
         except (asyncio.CancelledError, ActivityError) as e:
@@ -78,7 +78,7 @@ class Controls:
         await workflow.wait_condition(lambda: not self._pause or self._cancel)
 
 
-async def _end(task: "asyncio.Task[Any]") -> None:
+async def end(task: "asyncio.Task[Any]") -> None:
     """Cancel a task that still runs, and wait until it has ended."""
     if not task.done():
         task.cancel()

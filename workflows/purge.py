@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.wal.model import Flushed, Purged
     from sexton.wal.runs import Looked, Outcome, PurgeProgress, PurgeReport, PurgeRequest, outcome
     from workflows import ids
-    from workflows.controls import Controls, Told
+    from workflows.controls import Controls, Told, end
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
     from workflows.words import words
 
@@ -100,8 +100,7 @@ class PurgeWal(Controls):
         try:
             await workflow.wait_condition(lambda: self._now or flushing.done())
         except asyncio.CancelledError:  # its own waiting is not the flush's
-            flushing.cancel()
-            await workflow.wait([flushing])
+            await end(flushing)
             raise
         if not flushing.done():
             flushing.cancel()

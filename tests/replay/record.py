@@ -1,4 +1,4 @@
-"""Record a history for the replay test: `python -m tests.replay.record`.
+"""Record histories for the replay test: `python -m tests.replay.record rounds purges`, or one of them.
 
 Run it when a workflow's behaviour changes on purpose, under a new name: the old histories stay, they must replay too.
 """
@@ -7,8 +7,10 @@ import asyncio
 import datetime as dt
 import json
 import re
+import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import worker
@@ -19,9 +21,11 @@ from sexton.crashpoints import installed
 from sexton.errors import BadInput
 from sexton.recycle.model import TickRequest
 from sexton.temporal import attributes
+from tests.contract.wal.node import node
 from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer, start_local
 from tests.workflows.conftest import Served
+from tests.workflows.test_purge import Topics
 from workflows import ids, options
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -90,7 +94,47 @@ async def record(scratch: Path) -> dict[str, str]:
             await checking.result()
             found["check-instance-nobody_polls"] = await checking.fetch_history()
     await environment.shutdown()
-    # Who recorded it, and where, is nobody's business.
+    return _texts(found)
+
+
+async def record_purges(scratch: Path) -> dict[str, str]:
+    """Return histories by file name: a purge that waits, is paused, and purges; a round; the tick that started one."""
+    rig = Rig(f"sqlite:///{scratch / 'sexton.db'}").instance()
+    environment = await start_local()
+    client = await DevServer(environment).connect()
+    usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    settings = usual.model_copy(update={"wal": usual.wal.model_copy(update={"trigger_flush_entries": 50})})
+    topics = Topics(Served(rig, client), settings)
+    name = topics.make(200, "r1", name="orders-wal")
+    async with await worker.build(client, settings, rig.db):
+        with node(lambda _: 202) as url:
+            topics.flushed(name, "r1", 9, url)
+            topics.wal.purger.look([name])
+            handle = await topics.start(name)
+            await topics.until(handle, "FLUSHING")
+            for signal, then in (("pause", "PAUSED"), ("resume", "FLUSHING")):
+                await handle.signal(signal)
+                await topics.until(handle, then)
+            await handle.signal("purge_now")
+            await handle.result()
+        found: dict[str, Any] = {"purge-wal-told": await handle.fetch_history()}
+        topics.flushed(name, "r1", 180)
+        rig.later(1_801)
+        request = TickRequest(deployment=DEPLOYMENT)
+        ticked = await client.start_workflow(
+            ids.TICK, request, id=ids.tick(DEPLOYMENT), task_queue=ids.control_queue(DEPLOYMENT)
+        )
+        await ticked.result()
+        round_ = client.get_workflow_handle(ids.purge_wal_round(DEPLOYMENT))
+        await round_.result()
+        found["recycle-tick-topics"] = await ticked.fetch_history()
+        found["purge-wal-round-scheduled"] = await round_.fetch_history()
+    await environment.shutdown()
+    return _texts(found)
+
+
+def _texts(found: dict[str, Any]) -> dict[str, str]:
+    """Return histories as they are kept: who recorded them, and where, is nobody's business."""
     texts = {name: json.dumps(history.to_json_dict(), indent=1) for name, history in found.items()}
     texts = {name: re.sub(r'("identity": )"[^"]*"', r'\1"recorder"', text) for name, text in texts.items()}
     return {name: re.sub(r'("stackTrace": )"(?:[^"\\]|\\.)*"', r'\1""', text) for name, text in texts.items()}
@@ -98,7 +142,8 @@ async def record(scratch: Path) -> dict[str, str]:
 
 if __name__ == "__main__":
     HISTORIES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        recorded = asyncio.run(record(Path(scratch)))
-    for name, text in recorded.items():
-        (HISTORIES / f"{name}.json").write_text(text + "\n")
+    for what in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as scratch:
+            recorded = asyncio.run({"rounds": record, "purges": record_purges}[what](Path(scratch)))
+        for name, text in recorded.items():
+            (HISTORIES / f"{name}.json").write_text(text + "\n")
