@@ -25,6 +25,7 @@ from sexton.db import schema
 from sexton.db.engine import Database
 from sexton.errors import SextonError
 from sexton.metrics import server
+from sexton.metrics.store import FigureStore
 from sexton.temporal import attributes, schedules
 from sexton.temporal.client import connect, run, spark_queue
 from workflows import ALL, ids, options, sandbox
@@ -41,8 +42,8 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     deployment, policy = settings.require_deployment(), settings.policy()
     engine, pages = Engine(db, settings.terms()), settings.wal.auto_purge_parallelism
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency, pages)
-    interval, flying = settings.recycle.recycle_interval_seconds, engine.sweeper.in_flight
-    server.start(settings.metrics, db, engine.controls, policy, interval, flying)
+    intervals = settings.recycle.recycle_interval_seconds, settings.wal.auto_purge_interval_seconds
+    server.start(settings.metrics, FigureStore(db, engine.controls, policy, *intervals), engine.sweeper.in_flight)
     knows = not await attributes.missing(client)
     return Worker(
         client,

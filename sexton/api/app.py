@@ -33,8 +33,8 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.desk = desk = Desk(settings, db)
     app.state.rounds = Rounds(settings)
     app.state.metrics = registry = CollectorRegistry()
-    interval = settings.recycle.recycle_interval_seconds
-    read = FigureStore(db, desk.controls, settings.policy(), interval).read
+    intervals = settings.recycle.recycle_interval_seconds, settings.wal.auto_purge_interval_seconds
+    read = FigureStore(db, desk.controls, settings.policy(), *intervals).read
     ProcessCollector(registry=registry)
     registry.register(FigureCollector(read, {}, stats=False, worker=False))
     for routes in (health.routes, control.routes, plans.routes, protections.routes, checks.routes, wal.routes):

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from sexton.cli.doctor_temporal import examine_temporal
+from sexton.cli.doctor_wal import examine_wal
 from sexton.cli.doctor_work import examine_work
 from sexton.cli.findings import Finding, show_findings
 from sexton.errors import SextonError
@@ -26,7 +27,7 @@ DISK_FLOOR_GIB = 1.0
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
     """Check everything this process depends on.
 
-    Settings, database, S3, disk, Temporal, workers, schedule, vaults and halts; each fault with what to do.
+    Settings, database, S3, disk, Temporal, workers, schedule, vaults, halts and topics; each fault with what to do.
 
     Example: sexton doctor
     """
@@ -59,6 +60,7 @@ def examine() -> Iterator[Finding]:
     yield _metrics(settings)
     if database.state != "FAIL" and settings.deployment:
         yield from examine_work(settings)
+        yield from examine_wal(settings)
 
 
 def _deployment(settings: "Settings") -> Finding:

@@ -227,8 +227,9 @@ def build(dialect: str) -> Tables:
             "wal_topic",
             **{"name_": text, "kafka_id": text, "enabled": Boolean(), "mode": text, "floor": number},
             **{"log_start": number, "log_end": number, "quarantined": text, "generation": number},
-            **{"map_digest": text, "weighed_at": instant, "looked_at": instant, "fault": text, "freed": number},
-            **{"mapped_at": instant, "emptied_at": instant, "entry_bytes": Double(), "blocked": Json, "seq": number},
+            **{"map_digest": text, "mapped_at": instant, "emptied_at": instant, "entry_bytes": Double()},
+            **{"weighed_at": instant, "looked_at": instant, "ok_at": instant, "fault": text, "freed": number},
+            **{"blocked": Json, "seq": number},
         ),
         wal_region=table(
             "wal_region",
@@ -238,8 +239,8 @@ def build(dialect: str) -> Tables:
         ),
         wal_pin=table(
             "wal_pin",
-            **{"id_": text, "topic": text, "region": text, "start": number, "opened_at": instant},
-            **{"expires_at": instant, "node": text, "kafka_id": text, "log_end": number},
+            **{"id_": text, "topic": text, "region": text, "start": number, "node": text, "kafka_id": text},
+            **{"log_end": number, "opened_at": instant, "expires_at": instant},
         ),
         wal_purge=table(
             "wal_purge",

@@ -47,6 +47,31 @@ class InstanceFigures(Message):
     last: RoundReport | None = None
 
 
+class WalFigures(Message):
+    """All topics together. Instants are ms since 1970; ages begin there."""
+
+    topics: int = 0
+    """Those that are enabled; so are all that the others count."""
+    blocked: dict[str, int] = Field(default_factory=dict)
+    """Why → topics; as ``wal.model.Why`` but for NOT_ENABLED."""
+    blocked_since: int | None = None
+    """Of the one that was blocked first; by a stop is none of them."""
+    quarantined: int = 0
+    faulty: int = 0
+    """Those whose log refused something, or did not answer, when they were purged last."""
+    lost_regions: int = 0
+    """Regions that need what is gone."""
+    ok_since: int | None = None
+    """Of the topic for which it is longest that it was purged without a fault."""
+    entries: int = 0
+    """Kept in the log, by what was seen last."""
+    bytes: int = 0
+    freed: int = 0
+    """Entries, ever."""
+    replays: int = 0
+    oldest_replay: int | None = None
+
+
 class Figures(Message):
     """Everything one look at the database gives. ``unreadable`` counts stored reports that could not be understood."""
 
@@ -59,6 +84,8 @@ class Figures(Message):
     unreadable: int = 0
     instances: tuple[InstanceFigures, ...] = ()
     paces: tuple[PlaceFigures, ...] = ()
+    wal: WalFigures = WalFigures()
+    wal_interval_seconds: int = 0
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
     """(instance, name, label) → value, as ``recycle.counters`` names them."""
 

@@ -5,23 +5,17 @@ from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
-from sexton.control.store import ControlStore
-from sexton.db.engine import Database
 from sexton.metrics.collector import FigureCollector
 from sexton.metrics.port import Wanted
 from sexton.metrics.seed import InFlight
 from sexton.metrics.store import FigureStore
-from sexton.recycle.model import Policy
 
 log = logging.getLogger(__name__)
 
 
-def start(
-    wanted: Wanted, db: Database, controls: ControlStore, policy: Policy, interval_seconds: int, in_flight: InFlight
-) -> WSGIServer | None:
+def start(wanted: Wanted, figures: FigureStore, in_flight: InFlight) -> WSGIServer | None:
     """Serve a worker's metrics as its settings want it; ``in_flight`` is that of its ``Sweeper``."""
-    read = FigureStore(db, controls, policy, interval_seconds).read
-    return serve(wanted.listen, FigureCollector(read, in_flight, stats=wanted.enable_recycler_stats_metrics))
+    return serve(wanted.listen, FigureCollector(figures.read, in_flight, stats=wanted.enable_recycler_stats_metrics))
 
 
 def serve(listen: str, collector: FigureCollector) -> WSGIServer | None:

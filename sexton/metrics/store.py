@@ -19,6 +19,7 @@ from sexton.db.engine import AWAY, Database, first_line
 from sexton.errors import SextonError
 from sexton.lease.store import busy
 from sexton.metrics.model import Figures, InstanceFigures
+from sexton.metrics.topics import figures as wal_figures
 from sexton.pace.store import PaceStore
 from sexton.protection.model import State
 from sexton.recycle import policy as rules
@@ -39,12 +40,19 @@ class FiguresUnread(SextonError):
 class FigureStore:
     """Figures as the tables have them."""
 
-    def __init__(self, db: Database, controls: ControlStore, policy: Policy, interval_seconds: int) -> None:
-        """``policy`` and ``interval_seconds`` (from one turn to the next) are those of this process."""
+    def __init__(
+        self,
+        db: Database,
+        controls: ControlStore,
+        policy: Policy,
+        interval_seconds: int,
+        wal_interval_seconds: int = 1_800,
+    ) -> None:
+        """``policy`` and the intervals, from one turn to the next, are those of this process."""
         self._db = db
         self._controls = controls
         self._policy = policy
-        self._interval = interval_seconds
+        self._interval, self._wal_interval = interval_seconds, wal_interval_seconds
 
     def read(self) -> Figures:
         """Return the figures of this moment.
@@ -105,6 +113,8 @@ class FigureStore:
             unreadable=sum(report is None for report in last.values()),
             instances=instances,
             paces=tuple(PaceStore(self._db).figures()),
+            wal=wal_figures(self._db, c, now),
+            wal_interval_seconds=self._wal_interval,
             counters=dict(read_counters(self._db, c)),
         )
 

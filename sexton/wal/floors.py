@@ -106,10 +106,14 @@ class FloorStore:
             known = topics(self._db, c, facts)
             # Of another topic, which the next decision quarantines, and of one that is, nothing is stored.
             there = {n: its for n, its in known.items() if facts[n].id == its.kafka_id and not its.quarantined}
-            seen = [{"of": name, **_ends(its, facts[name])} for name, its in there.items()]
+            faulty = faults or {}
+            seen = [
+                {"of": name, "ok_at": its.ok_at if name in faulty else now, **_ends(its, facts[name])}
+                for name, its in there.items()
+            ]
             if seen:
                 c.execute(update(t).where(t.c.name == bindparam("of")), seen)
-            self._note_faults(c, faults or {})
+            self._note_faults(c, faulty)
             open_ = and_(in_list(self._db, purge.c.topic, there), purge.c.done_at.is_(None))
             done: dict[str, dict[str, Any]] = {}
             rows = []

@@ -112,9 +112,16 @@ class KafkaLog:
     def check(self, topic: str) -> Sequence[str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         its = _result(topic, self._admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource])
-        if isinstance(its, LogFault):
-            return [str(its)]
+        there = _result(topic, self._asked(self._admin.describe_topics, TopicCollection([topic]), [topic])[topic])
+        for answer in (its, there):
+            if isinstance(answer, LogFault):
+                return [str(answer)]
         said = [f"{k} is {its[k].value}, not {v}: {why}" for k, (v, why) in WANTED.items() if its[k].value != v]
+        if len(there.partitions) != 1:
+            said.append(f"it has {len(there.partitions)} partitions; an entry id means something in one alone")
+        copies = len(there.partitions[0].replicas)
+        if copies > 1 and int(its["min.insync.replicas"].value) < 2:
+            said.append(f"min.insync.replicas is 1 of {copies}: what one broker acknowledged with acks=all may be lost")
         size = int(its["segment.bytes"].value)
         if size not in SANE_SEGMENTS:
             said.append(f"segment.bytes is {size:,}: only whole segments are freed")

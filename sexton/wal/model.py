@@ -96,6 +96,8 @@ class Topic(Message):
     """When that was looked at."""
     looked_at: int | None = None
     """When a purge last decided about it and nothing passing came in between; None: its turn is at once."""
+    ok_at: int | None = None
+    """When it was last enabled, or looked at for a purge without a fault of the log."""
     fault: str = ""
     """What the log refused when it was purged last."""
     freed: int = 0

@@ -56,7 +56,8 @@ NULLABLE = {
     "call": set[str](),
     "check_run": {"ended_at", "evidence", "lacks", "progress", "standing"},
     "finding": {"expected", "size", "proven_at", "confirmed_at", "proven_in"},
-    "wal_topic": {"floor", "log_start", "log_end", "generation", "mapped_at", "emptied_at", "weighed_at", "looked_at"},
+    "wal_topic": {"floor", "log_start", "log_end", "generation", "mapped_at", "emptied_at", "weighed_at"}
+    | {"looked_at", "ok_at"},
     "wal_region": {"keep_from", "waits", "waits_marks", "reported_at", "releases_at", "until"},
     "wal_pin": set[str](),
     "wal_purge": {"done_at", "log_start", "freed"},

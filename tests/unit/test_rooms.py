@@ -55,6 +55,7 @@ SQL = (
     *("sexton/holds.py", "sexton/access/calls.py", "sexton/protection/rows.py"),
     *("sexton/protection/lifetimes.py", "sexton/protection/covering.py", "sexton/protection/under_way.py"),
     *(f"sexton/wal/{n}.py" for n in ("rows", "floors", "maps", "heartbeats", "replays", "resets", "turns", "embedded")),
+    "sexton/metrics/topics.py",
     "sexton/catalog/*.py",
 )
 PURE = (

@@ -1,7 +1,8 @@
 -- Sexton 0008 on SQLite: Kafka topics, the regions that share them, and what was purged.
 
 -- floor: the first entry that we never deleted; it only rises. log_start, log_end: as observed last.
--- looked_at: when a purge last decided about it. fault: what the log refused then. freed: entries, ever.
+-- looked_at: when a purge last decided about it. ok_at: when it was last enabled, or purged without a fault.
+-- fault: what the log refused then. freed: entries, ever.
 CREATE TABLE sexton_wal_topic (
     name text PRIMARY KEY NOT NULL,
     kafka_id text NOT NULL DEFAULT '',
@@ -18,6 +19,7 @@ CREATE TABLE sexton_wal_topic (
     entry_bytes real NOT NULL DEFAULT 0,
     weighed_at integer,
     looked_at integer,
+    ok_at integer,
     fault text NOT NULL DEFAULT '',
     freed integer NOT NULL DEFAULT 0,
     blocked text NOT NULL DEFAULT '{}',

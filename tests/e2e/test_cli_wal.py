@@ -1,0 +1,159 @@
+"""`sexton wal` as an operator types it; what needs Temporal has a real one, and a worker."""
+
+import json
+
+import pytest
+
+from sexton.access.calls import CallStore
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.wal.embedded import EmbeddedLog
+from sexton.wal.heartbeats import HeartbeatStore
+from sexton.wal.maps import MapStore
+from sexton.wal.model import MapOrder, Mapped, Report, Stream
+from sexton.wal.store import WalStore
+from tests.e2e.conftest import Run
+
+TOPIC = "orders-wal"
+
+
+@pytest.fixture
+def topic(shop: Database) -> EmbeddedLog:
+    """A topic of 300 entries, not enabled; region r1 has flushed up to 99, r2 up to 249, both told."""
+    log = EmbeddedLog(shop)
+    log.create(TOPIC)
+    log.append(TOPIC, [b"x" * 40] * 300)
+    regions = tuple(Mapped(region=r, first=0) for r in ("r1", "r2"))
+    MapStore(shop).put(MapOrder(topic=TOPIC, generation=1, regions=regions))
+    flushed(shop, "r1", 99)
+    flushed(shop, "r2", 249)
+    return log
+
+
+def start(log: EmbeddedLog) -> int:
+    """Return the first entry that is there."""
+    return log.facts([TOPIC])[TOPIC].start  # type: ignore[union-attr]
+
+
+def flushed(db: Database, region: str, last: int) -> None:
+    report = Report(topic=TOPIC, region=region, epoch=0, streams=(Stream(flushed=last),))
+    HeartbeatStore(db).hear("n1", [report])
+
+
+def test_a_topic_is_enabled_explained_and_disabled_without_temporal(
+    offline: Run, shop: Database, topic: EmbeddedLog
+) -> None:
+    off = offline("wal", "explain", TOPIC)
+    enabled = offline("wal", "enable", TOPIC)
+    people, told = offline("wal", "explain", TOPIC), json.loads(offline("wal", "explain", TOPIC, "--json").stdout)
+    dry = offline("wal", "purge", TOPIC, "--dry-run")
+    listed = json.loads(offline("wal", "list", "--json").stdout)
+    disabled = offline("wal", "disable", TOPIC)
+
+    assert "blocked since" in off.stdout
+    assert f"sexton wal enable {TOPIC}" in off.stdout
+    assert (enabled.returncode, "is purged from now on" in enabled.stdout) == (0, True)
+    assert "a purge frees 99 entries, up to 99; held by region r1" in people.stdout
+    assert dry.stdout == people.stdout
+    assert [(line["region"]["region"], line["entries"]) for line in told["lines"]] == [("r1", 200), ("r2", 50)]
+    assert [(t["name"], t["enabled"], t["floor"], t["lost_regions"]) for t in listed] == [(TOPIC, True, None, 0)]
+    assert (disabled.returncode, WalStore(shop).topic(TOPIC).enabled, start(topic)) == (0, False, 0)
+    assert [c.action for c in CallStore(shop).last(2)] == ["wal disable", "wal enable"]
+
+
+def test_a_purge_by_hand_says_what_went_and_who_holds_the_rest(
+    online: Run, shop: Database, topic: EmbeddedLog, worker: None
+) -> None:
+    online("wal", "enable", TOPIC)
+    purged = online("wal", "purge", TOPIC)
+    again = json.loads(online("wal", "purge", TOPIC, "--json").stdout)
+    rows = json.loads(online("wal", "purges", TOPIC, "--json").stdout)
+    shown = [online("wal", word, *more) for word, *more in (("purges", TOPIC), ("list",))]
+
+    assert (purged.returncode, purged.stderr) == (0, "")
+    assert "PURGED; last_purged_entry_id 99, 99 entries freed" in purged.stdout
+    assert "held by region r1" in purged.stdout
+    assert (again["outcome"], start(topic)) == ("NOTHING", 99)
+    assert [(r["floor"], r["freed"], r["holders"]["region r1"]) for r in rows] == [(100, 99, 100)]
+    assert "region r1 from 100" in shown[0].stdout
+    assert "201" in shown[1].stdout
+
+
+def test_what_blocks_a_purge_is_its_answer_and_exit_code(online: Run, topic: EmbeddedLog, worker: None) -> None:
+    refused = online("wal", "purge", TOPIC)
+    idle = online("wal", "cancel", TOPIC)
+
+    assert (refused.returncode, "BLOCKED" in refused.stdout, "not enabled" in refused.stdout) == (1, True, True)
+    assert (idle.returncode, "no purge of topic orders-wal by hand is running" in idle.stderr) == (1, True)
+
+
+def test_a_lost_region_and_a_topic_made_anew_are_reset_with_a_reason(
+    offline: Run, shop: Database, topic: EmbeddedLog
+) -> None:
+    offline("wal", "enable", TOPIC)
+    offline("wal", "explain", TOPIC)
+    topic.delete_before({TOPIC: 150})
+    lost = offline("wal", "explain", TOPIC)
+    asked = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test")
+    region = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test", "--yes")
+    after = offline("wal", "explain", TOPIC)
+    topic.create(TOPIC)
+    strange = offline("wal", "explain", TOPIC)
+    listed = offline("wal", "list")
+    anew = offline("wal", "reset", TOPIC, "--reason", "made anew for the test", "--yes")
+    waits = offline("wal", "explain", TOPIC)
+
+    assert "LOSS: region r1 needs entries 100..149" in lost.stdout
+    assert (asked.returncode, "not done" in asked.stderr) == (1, True)
+    assert (region.returncode, "needs topic orders-wal from entry 150 on" in region.stdout) == (0, True)
+    assert "LOSS" not in after.stdout
+    assert "QUARANTINED" in strange.stdout
+    assert "QUARANTINED" in listed.stdout
+    assert (anew.returncode, "must be sent again" in waits.stdout) == (0, True)
+    assert [(c.action, c.subject, c.reason) for c in reversed(CallStore(shop).last(2))] == [
+        ("wal reset", f"{TOPIC}/r1", "a test"),
+        ("wal reset", TOPIC, "made anew for the test"),
+    ]
+
+
+def test_after_a_restore_every_topic_waits_for_its_map(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
+    offline("wal", "enable", TOPIC)
+    restored = offline("wal", "restored", "--reason", "from last night")
+
+    assert "1 enabled topic wait" in restored.stdout
+    assert "must be sent again" in offline("wal", "explain", TOPIC).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["explain", "none"], "unknown topic none; see: sexton wal list", 1),
+        (["purge", "none"], "unknown topic none; see: sexton wal list", 1),
+        (["disable", "none"], "unknown topic none", 1),
+        (["reset", TOPIC, "--reason", " "], "say why", 64),
+        (["reset", TOPIC, "--reason", "x", "--to", "5"], "--region", 64),
+        (["reset", TOPIC, "--region", "r9", "--reason", "x", "--yes"], "region r9 is not mapped", 1),
+        (["reset", TOPIC, "--region", "r1", "--to", "999", "--reason", "x", "--yes"], "is not in topic", 1),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    offline: Run, shop: Database, topic: EmbeddedLog, words: list[str], said: str, code: int
+) -> None:
+    done = offline("wal", *words)
+
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_doctor_names_topics_that_are_not_as_they_must_be(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
+    none = offline("doctor", "--json")
+    offline("wal", "enable", TOPIC)
+    with shop.write() as c:
+        c.execute(shop.t.wal_log.update().values(compacted=True))
+    schema.move_clock(shop, 2 * 86_400)
+    offline("wal", "explain", TOPIC)
+    found = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+
+    assert "topics" not in {f["about"] for f in json.loads(none.stdout)}
+    assert "compacted" in found["topics"]["detail"]
+    assert (found["purges"]["state"], "map stale" in found["purges"]["detail"]) == ("WARN", True)
