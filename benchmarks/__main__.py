@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks import chart, deletes, drop, due, heavy, listing, paced, protect, reconcile, results
+from benchmarks import chart, deletes, drop, due, heavy, listing, paced, protect, reconcile, results, topics
 from benchmarks.results import Result
 from benchmarks.scratch import stoppable
 from benchmarks.store import KEYS_A_MARK
@@ -16,9 +16,10 @@ from sexton.errors import SextonError
 
 OBJECTS, PAIRS, SECONDS = 100_000, 7, 180.0
 QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0
+QUICK_TOPICS = 200
 QUICK_PROTECT = 50_000
 QUICK_DUE, QUICK_DROP = (10_000, 100_000), (1_000, 10_000)
-ALL = ("delete", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "pace")
+ALL = ("delete", "heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics", "pace")
 
 
 def main() -> int:
@@ -38,7 +39,7 @@ def main() -> int:
         parser.error(f"--objects: {objects} is no multiple of {KEYS_A_MARK}")
     full = {
         **dict.fromkeys(("delete", "overhead"), objects >= OBJECTS and pairs >= PAIRS),
-        **dict.fromkeys(("heavy", "scale", "due", "drop", "protect", "list", "reconcile"), not given.quick),
+        **dict.fromkeys(("heavy", "scale", "due", "drop", "protect", "list", "reconcile", "topics"), not given.quick),
         "pace": seconds >= SECONDS,
     }
     run: dict[str, Callable[[], Result]] = {
@@ -55,6 +56,7 @@ def main() -> int:
         "protect": lambda: protect.run(QUICK_PROTECT, QUICK_PAIRS, QUICK_OBJECTS) if given.quick else protect.run(),
         "list": lambda: listing.run(QUICK_OBJECTS, QUICK_PAIRS) if given.quick else listing.run(),
         "reconcile": lambda: reconcile.run(QUICK_DUE[1], QUICK_PAIRS) if given.quick else reconcile.run(),
+        "topics": lambda: topics.run(QUICK_TOPICS, QUICK_PAIRS) if given.quick else topics.run(),
         "pace": lambda: paced.run(seconds),
     }
     missed = False

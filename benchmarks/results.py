@@ -27,6 +27,7 @@ PACKAGES = (
     "psycopg",
     "pyarrow",
     "temporalio",
+    "confluent-kafka",
 )
 TABLE = re.compile(r"(?<=<!-- results -->\n).*(?=<!-- end of results -->)", re.DOTALL)
 

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from sexton.client.errors import ReplayLost
 from sexton.client.replaying import Entry
-from sexton.wal.kafka import PARTITION, KafkaLog
+from sexton.wal.kafka import PARTITION, QUIET, KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
 
@@ -31,7 +31,7 @@ class KafkaSource:
         """``settings``: librdkafka's names, ``bootstrap.servers`` among them."""
         self._topic = topic
         self._log = KafkaLog(settings)
-        self._consumer = Consumer({"client.id": "sexton-replay", **settings, **CLOSED})
+        self._consumer = Consumer({**QUIET, "client.id": "sexton-replay", **settings, **CLOSED})
 
     def facts(self) -> Facts:
         found = self._log.facts([self._topic])[self._topic]

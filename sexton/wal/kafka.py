@@ -34,6 +34,8 @@ WANTED = {
     "cleanup.policy": ("delete", "compaction and DeleteRecords exclude each other"),
     "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
 }
+QUIET = {"log_level": "4"}
+"""librdkafka tells of each connection that is closed, past Python's logging; from warnings on it is worth it."""
 WEIGHED, WEIGH_SECONDS = 20, 3.0
 """So many of a topic's newest entries are read for their size, and for so long those of a page of topics."""
 WEIGHS = {"enable.auto.commit": "false", "auto.offset.reset": "latest"}
@@ -46,7 +48,7 @@ class KafkaLog:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """``settings``: librdkafka's names, ``bootstrap.servers`` among them. Connects when it is first asked."""
-        self._settings: dict[str, str | int | float | bool] = {"client.id": "sexton", **settings}
+        self._settings: dict[str, str | int | float | bool] = {**QUIET, "client.id": "sexton", **settings}
         self._admin = AdminClient(self._settings)
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:

@@ -1,0 +1,175 @@
+"""What purging topics costs: heartbeats, DeleteRecords against a call for each topic, and a whole round.
+
+Goals: a heartbeat of 5,000 regions in 3 statements and 300 ms on SQLite; the DeleteRecords phase 5 times as fast as one
+call for each topic in the same run; a round of 1,000 topics with 50 regions each in 60 s and 200 events of history.
+"""
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from sqlalchemy import event
+
+import worker
+from benchmarks.results import Figure, Result, at_least, at_most
+from config.settings import Settings
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.wal.model import Heard, MapOrder, Mapped, Mode, Report, Stream
+from sexton.wal.runs import PageReport, RoundRequest
+from sexton.wal.turns import PAGE_TOPICS
+from sexton.wal.wal import Wal
+from tests.servers.kafka import Kafka
+from tests.servers.temporal import DevServer, start_local
+from workflows import ids
+
+DEPLOYMENT = "test-topics"
+TOPICS, REGIONS, NODE_REGIONS, ENTRIES, PAIRS, BEATS = 1_000, 50, 5_000, 100, 5, 7
+STATEMENTS, BEAT_MS, AT_ONCE, ROUND_SECONDS, EVENTS = 3, 300.0, 5.0, 60.0, 200
+
+
+def run(topics: int = TOPICS, pairs: int = PAIRS) -> Result:
+    """Measure."""
+    home = Path(tempfile.mkdtemp(prefix="bench-topics-"))
+    kafka = Kafka(home)
+    try:
+        kafka.start()
+        names = [f"bench-{n:04}" for n in range(topics)]
+        _fill(kafka.address, names)
+        url = f"sqlite:///{home / 'sexton.db'}"
+        schema.init(url, DEPLOYMENT)
+        db = Database.open(url)
+        usual = Settings(deployment=DEPLOYMENT, database_url=url)
+        wanted = {"kafka": {"bootstrap.servers": kafka.address}, "flush": "off"}
+        settings = usual.model_copy(update={"wal": usual.wal.model_copy(update=wanted)})
+        wal = Wal(db, settings.wal_terms())
+        _map(wal, names)
+        statements, beats = _beats(db, wal, names)
+        ratios = _deletes(wal, names, pairs)
+        seconds, events, report = asyncio.run(_round(db, wal, names, settings))
+        db.close()
+    finally:
+        kafka.stop()
+        shutil.rmtree(home, ignore_errors=True)
+    if (report.topics, report.raised, report.faults) != (topics, topics, 0):
+        raise AssertionError(f"the round was not whole: {report}")
+    figures = [
+        at_most(f"a heartbeat of {NODE_REGIONS:,} regions: statements", statements, STATEMENTS, "statements", 0),
+        at_most("the same: time on SQLite, median", median(beats), BEAT_MS, "ms", 0),
+        at_least("DeleteRecords: a call for 100 topics against one for each, median", median(ratios), AT_ONCE),
+        at_most(f"a round of {topics:,} topics x {REGIONS} regions", seconds, ROUND_SECONDS, "s", 1),
+        at_most("the same: events in its history", events, EVENTS, "events", 0),
+        Figure("the same: entries freed", f"{report.freed:,}"),
+    ]
+    sizes = {"topics": f"{topics:,}", "regions each": REGIONS, "database": "SQLite", "log": "Kafka, one node"}
+    return Result("topics", sizes, figures, {"beats_ms": beats, "ratios": ratios, "round_s": seconds, "events": events})
+
+
+def _fill(address: str, names: Sequence[str]) -> None:
+    """Make the topics, with so many entries each."""
+    admin = AdminClient({"bootstrap.servers": address})
+    for first in range(0, len(names), 100):
+        some = [NewTopic(name, 1, 1) for name in names[first : first + 100]]
+        for future in admin.create_topics(some).values():
+            future.result()
+    producer = Producer({"bootstrap.servers": address, "acks": "all", "queue.buffering.max.messages": 1_000_000})
+    for name in names:
+        for _ in range(ENTRIES):
+            producer.produce(name, b"an entry of a region", partition=0)
+        producer.poll(0)
+    if producer.flush(120):
+        raise AssertionError("Kafka did not take the entries")
+
+
+def _map(wal: Wal, names: Sequence[str]) -> None:
+    for name in names:
+        regions = tuple(Mapped(region=f"{name}-{n}", first=0) for n in range(REGIONS))
+        wal.maps.put(MapOrder(topic=name, generation=1, regions=regions))
+        wal.store.enable(name, Mode.DELETE)
+    for first in range(0, len(names), PAGE_TOPICS):
+        wal.purger.look(names[first : first + PAGE_TOPICS])
+
+
+@contextmanager
+def _heard(db: Database) -> Iterator[list[str]]:
+    """Collect what is sent to the database meanwhile, beginning and end of transactions left out."""
+    said: list[str] = []
+
+    def hear(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if not statement.startswith(("BEGIN", "COMMIT")):
+            said.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", hear)
+    try:
+        yield said
+    finally:
+        event.remove(db.engine, "before_cursor_execute", hear)
+
+
+def _beat(wal: Wal, names: Sequence[str], last: int) -> Heard:
+    """Let one node report for all of its regions."""
+    its = ((name, f"{name}-{n}") for name in names for n in range(REGIONS))
+    told = [Report(topic=t, region=r, epoch=0, streams=(Stream(flushed=last),)) for t, r in its]
+    return wal.heartbeats.hear("node", told)
+
+
+def _beats(db: Database, wal: Wal, names: Sequence[str]) -> tuple[int, list[float]]:
+    """Return the statements of a heartbeat, and the milliseconds that some took."""
+    mine, took, statements = names[: NODE_REGIONS // REGIONS], [], 0
+    for n in range(BEATS):
+        with _heard(db) as said:
+            began = time.perf_counter()
+            answer = _beat(wal, mine, n)
+            took.append((time.perf_counter() - began) * 1000)
+        if answer.taken != len(mine) * REGIONS:
+            raise AssertionError(f"not all was heard: {answer}")
+        statements = len(said)
+    return statements, took
+
+
+def _deletes(wal: Wal, names: Sequence[str], pairs: int) -> list[float]:
+    """Return how many times as long a call for each topic takes as one for a hundred, over the same work."""
+    pages = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
+    ratios = []
+    for pair in range(pairs):
+        offset = 1 + 2 * pair
+        began = time.perf_counter()
+        for page in pages:
+            wal.log.delete_before(dict.fromkeys(page, offset))
+        together = time.perf_counter() - began
+        began = time.perf_counter()
+        for name in names:
+            wal.log.delete_before({name: offset + 1})
+        ratios.append((time.perf_counter() - began) / together)
+    return ratios
+
+
+async def _round(db: Database, wal: Wal, names: Sequence[str], settings: Settings) -> tuple[float, int, PageReport]:
+    """Return the seconds of a round over all topics, the events of its history, and its report."""
+    for first in range(0, len(names), NODE_REGIONS // REGIONS):
+        _beat(wal, names[first : first + NODE_REGIONS // REGIONS], ENTRIES - 10)
+    environment = await start_local()
+    try:
+        client = await DevServer(environment).connect()
+        async with await worker.build(client, settings, db):
+            began = time.perf_counter()
+            handle = await client.start_workflow(
+                ids.PURGE_WAL_ROUND,
+                RoundRequest(deployment=DEPLOYMENT),
+                id=ids.purge_wal_round(DEPLOYMENT),
+                task_queue=ids.control_queue(DEPLOYMENT),
+                result_type=PageReport,
+            )
+            report = await handle.result()
+            seconds = time.perf_counter() - began
+        return seconds, len((await handle.fetch_history()).events), report
+    finally:
+        await environment.shutdown()
