@@ -18,6 +18,8 @@ from sexton.db.engine import Database
 from sexton.holds import Hold, HoldStore
 from sexton.marks.policy import Unplaced, places
 from sexton.marks.store import MarkStore
+from sexton.metrics.model import WalFigures
+from sexton.metrics.topics import figures
 from sexton.protection.model import Item
 from sexton.protection.registrar import Registrar
 from sexton.protection.store import ProtectionStore
@@ -94,6 +96,11 @@ class Desk:
     def wal(self) -> Wal:
         """Kafka topics that regions share."""
         return Wal(self.db, self.settings.wal_terms())
+
+    def topics(self) -> WalFigures:
+        """Return the topics that are purged, in numbers."""
+        with self.db.read() as c:
+            return figures(self.db, c, self.db.now(c))
 
     def status(self) -> Overview:
         """Return every instance: what runs, waits, is due, is kept."""

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from sexton.cli.context import Json, opened
-from sexton.cli.output import brief, counts, dump, show, size, stamp, when
+from sexton.cli.output import brief, counts, dump, many, show, size, stamp, when
 
 FINE = ("normal", "NOT_LISTED")
 """A vault's status that is no fault."""
 
 if TYPE_CHECKING:
+    from sexton.metrics.model import WalFigures
     from sexton.recycle.shown import InstanceStatus, Running
 
 
@@ -24,10 +25,11 @@ def status(as_json: Json = False) -> None:
     from sexton.desk import Desk
 
     with opened() as (settings, db):
-        found = Desk(settings, db).status()
+        desk = Desk(settings, db)
+        found, topics = desk.status(), desk.topics()
         ui = settings.temporal.ui_url
     if as_json:
-        dump(found.model_dump(mode="json"))
+        dump(found.model_dump(mode="json") | {"topics": topics.model_dump(mode="json")})
         return
     if not found.instances:
         typer.echo("no instance is registered; begin with: sexton instance add NAME")
@@ -35,8 +37,19 @@ def status(as_json: Json = False) -> None:
         typer.echo(f"{found.slots_used} of {found.slots} slots for rounds are in use\n")
     for i in found.instances:
         _one(i)
+    if topics.topics:
+        _topics(topics)
     if ui:
         typer.echo(f"Temporal UI: {ui}")
+
+
+def _topics(found: "WalFigures") -> None:
+    kept = [f"{n} {why}" for why, n in found.blocked.items() if n]
+    bad = [f"{n} {what}" for n, what in ((found.quarantined, "QUARANTINED"), (found.faulty, "with a fault")) if n]
+    bad += [f"LOSS in {many(found.lost_regions, 'region')}"] if found.lost_regions else []
+    entries = f"{found.entries:,} entries kept, about {size(found.bytes)}"
+    blocked = ", ".join(bad + kept) or "none is blocked"
+    typer.echo(f"topics: {found.topics} purged, {entries}; {blocked}; see: sexton wal list\n")
 
 
 def _one(i: "InstanceStatus") -> None:

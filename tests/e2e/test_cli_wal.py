@@ -48,6 +48,7 @@ def test_a_topic_is_enabled_explained_and_disabled_without_temporal(
     people, told = offline("wal", "explain", TOPIC), json.loads(offline("wal", "explain", TOPIC, "--json").stdout)
     dry = offline("wal", "purge", TOPIC, "--dry-run")
     listed = json.loads(offline("wal", "list", "--json").stdout)
+    status = offline("status")
     disabled = offline("wal", "disable", TOPIC)
 
     assert "blocked since" in off.stdout
@@ -55,6 +56,7 @@ def test_a_topic_is_enabled_explained_and_disabled_without_temporal(
     assert (enabled.returncode, "is purged from now on" in enabled.stdout) == (0, True)
     assert "a purge frees 99 entries, up to 99; held by region r1" in people.stdout
     assert dry.stdout == people.stdout
+    assert "topics: 1 purged, 300 entries kept" in status.stdout
     assert [(line["region"]["region"], line["entries"]) for line in told["lines"]] == [("r1", 200), ("r2", 50)]
     assert [(t["name"], t["enabled"], t["floor"], t["lost_regions"]) for t in listed] == [(TOPIC, True, None, 0)]
     assert (disabled.returncode, WalStore(shop).topic(TOPIC).enabled, start(topic)) == (0, False, 0)
