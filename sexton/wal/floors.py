@@ -134,14 +134,14 @@ class FloorStore:
                 )
         reached("wal.seen")
 
-    def weighed(self, sizes: Mapping[str, float]) -> None:
-        """Store the bytes of an entry of topics; 0: it was looked, and is not known."""
+    def weighed(self, names: Sequence[str], sizes: Mapping[str, float]) -> None:
+        """Note that these topics were looked at, and store the bytes of an entry where they are known now."""
         t = self._db.t.wal_topic
         rows = [{"of": name, "size": size} for name, size in sorted(sizes.items())]
         with self._db.write() as c:
-            stored = update(t).where(t.c.name == bindparam("of"))
+            c.execute(update(t).where(in_list(self._db, t.c.name, names)).values(weighed_at=self._db.now(c)))
             if rows:
-                c.execute(stored.values(entry_bytes=bindparam("size"), weighed_at=self._db.now(c)), rows)
+                c.execute(update(t).where(t.c.name == bindparam("of")).values(entry_bytes=bindparam("size")), rows)
 
     def _decide(self, answers: Answers, before: Before, *, raises: bool) -> Mapping[str, Verdict]:
         names = sorted(answers)

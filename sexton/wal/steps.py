@@ -49,7 +49,7 @@ class Purger:
         """Have the sizes of entries looked at, of topics where that was long ago: an estimate, once a day."""
         found = self._log.facts(names)
         there = {n: its for n, its in found.items() if isinstance(its, Facts) and its.end > its.start}
-        self._floors.weighed(dict.fromkeys(names, 0.0) | dict(self._log.weigh(there)))
+        self._floors.weighed(names, self._log.weigh(there))
 
     def _delete(
         self, topics: Mapping[str, Topic], answers: Mapping[str, Facts | LogFault], asked_at: float

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import and_, case, func, select, update
+from sqlalchemy import and_, case, func, literal, select, update
 
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
@@ -54,7 +54,7 @@ class WalStore:
         t = self._db.t.wal_topic
         with self._db.write() as c:
             make(self._db, c, name)
-            ok_at = case((t.c.enabled, t.c.ok_at), else_=self._db.now(c))
+            ok_at = case((t.c.enabled, t.c.ok_at), else_=literal(self._db.now(c), t.c.ok_at.type))
             c.execute(update(t).where(t.c.name == name).values(enabled=True, mode=mode, ok_at=ok_at))
             return known(self._db, c, name)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, case, delete, func, or_, select
 
 from sexton.db.engine import Database
 from sexton.wal.model import State, Terms
@@ -61,12 +61,6 @@ class WalTurns:
             now = self._db.now(c)
             c.execute(delete(purge).where(purge.c.at <= now - KEPT_MS))
             c.execute(delete(pin).where(pin.c.expires_at <= now))
-
-    def reclaimable(self, c: Connection, name: str) -> int:
-        """Return how many entries a purge of the topic could free by what regions have told; replays may keep some."""
-        t, (needs, entries) = self._db.t.wal_topic, self._reclaimable()
-        found = c.execute(select(entries).select_from(t.join(needs, needs.c.topic == t.c.name)).where(t.c.name == name))
-        return max(0, found.scalar_one_or_none() or 0)
 
     def _of(self, page: Page) -> Select[str]:
         t = self._db.t.wal_topic

@@ -4,7 +4,7 @@ import pytest
 
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
-from tests.contract.wal.logs import Gone, Place
+from tests.contract.wal.logs import Embedded, Gone, Place
 
 
 def facts(place: Place, topic: str) -> Facts:
@@ -134,3 +134,14 @@ def test_nothing_asked_nothing_told(place: Place) -> None:
 
 def _fill(place: Place, topic: str) -> None:
     place.append(topic, 3)
+
+
+def test_the_size_of_an_entry_is_known_from_some_of_the_newest(place: Place) -> None:
+    topic, empty = place.topic(), place.topic()
+    place.append(topic, 30)
+    there = {name: facts(place, name) for name in (topic, empty)}
+
+    found = place.log.weigh(there)
+
+    assert found == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
+    assert place.log.weigh({}) == {}
