@@ -36,7 +36,7 @@ def apply() -> None:
 
     done, added, warning = ask_temporal(settings, applied)
     typer.echo(f"schedule {settings.require_deployment()}: {done}; each instance has a round every {every} s,")
-    typer.echo(f"and every {tick} s a tick looks for instances that are due")
+    typer.echo(f"and every {tick} s a tick looks for instances and topics that are due")
     if added:
         typer.echo(f"search attributes registered: {', '.join(added)}; workers use them after their next start")
     if warning:

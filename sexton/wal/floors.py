@@ -116,16 +116,18 @@ class FloorStore:
             self._note_faults(c, faulty)
             open_ = and_(in_list(self._db, purge.c.topic, there), purge.c.done_at.is_(None))
             done: dict[str, dict[str, Any]] = {}
+            began: dict[str, int] = {}
             rows = []
             for row in c.execute(select(purge).where(open_).order_by(purge.c.floor)):
                 topic, its = there[row.topic], facts[row.topic]
+                began.setdefault(row.topic, row.log_start)
                 # In logical mode Kafka deletes when it likes: the floor is all there is to see.
                 reach = its.start + policy.SLACK if topic.mode is Mode.DELETE else topic.floor or 0
                 if row.kafka_id == its.id and row.floor <= reach:
                     done[row.topic] = {"of": row.id, "done_at": now, "log_start": its.start, "freed": 0}
                     rows.append(done[row.topic])
             for name, last in done.items():  # what went at once is told once, with the highest
-                last["freed"] = max(0, facts[name].start - (there[name].log_start or 0))
+                last["freed"] = max(0, facts[name].start - began[name])
             if rows:
                 c.execute(update(purge).where(purge.c.id == bindparam("of")), rows)
                 went = [{"of": name, "more": last["freed"]} for name, last in done.items()]
@@ -293,5 +295,6 @@ def _purge(state: _State, verdict: Verdict, now: int) -> dict[str, Any]:
         "floor": verdict.keep_from,
         "at": now,
         "log_end": its.end,
+        "log_start": its.start,  # until it is done: what went is counted from there, whoever looked in between
         "holders": {who: needed for needed, who in sorted(needs)[:NAMED_HOLDERS]},
     }

@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.crashpoints import NAMES
+from sexton.crashpoints import OF_ROUNDS
 from tests.fault.live.scene import until
 from tests.fault.live.stage import Stage, at_once
 from tests.rig import Rig, listing, put
 
 POINTS = sorted(
-    name
-    for name in NAMES
-    if name.split(".")[0] not in ("undrop", "commit", "hold", "protection") and name != "owner.fenced"
+    name for name in OF_ROUNDS if name.split(".")[0] not in ("undrop", "commit", "hold") and name != "owner.fenced"
 )
 """Those of a round; the others are in the contract. Nobody fences here: the owner's own commit does."""
 TELLING = {"claim.guarded", "claim.written", "resolve.stored", "files.deleted", "outcomes.recorded", "round.closed"}

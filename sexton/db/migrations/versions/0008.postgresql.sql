@@ -60,7 +60,8 @@ CREATE TABLE sexton.wal_pin (
 );
 CREATE INDEX wal_pin_of ON sexton.wal_pin (topic);
 
--- One row for each floor. holders: who needed what, the lowest first. done_at: when Kafka was seen to have followed.
+-- One row for each floor. holders: who needed what, the lowest first. done_at: when Kafka was seen to have followed;
+-- log_start: as it was when the floor was raised, then as it was seen to have followed. freed: entries between the two.
 CREATE TABLE sexton.wal_purge (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     topic text COLLATE "C" NOT NULL,

@@ -60,7 +60,8 @@ CREATE TABLE sexton_wal_pin (
 );
 CREATE INDEX sexton_wal_pin_of ON sexton_wal_pin (topic);
 
--- One row for each floor. holders: who needed what, the lowest first. done_at: when Kafka was seen to have followed.
+-- One row for each floor. holders: who needed what, the lowest first. done_at: when Kafka was seen to have followed;
+-- log_start: as it was when the floor was raised, then as it was seen to have followed. freed: entries between the two.
 CREATE TABLE sexton_wal_purge (
     id integer PRIMARY KEY AUTOINCREMENT NOT NULL,
     topic text NOT NULL,

@@ -1,0 +1,81 @@
+"""A worker process is gone at every point of a purge of a topic; a healthy one finishes, and loses no entry."""
+
+import asyncio
+
+import pytest
+
+from sexton.crashpoints import OF_WAL
+from sexton.wal.embedded import EmbeddedLog
+from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream, Terms
+from sexton.wal.runs import Outcome, PageReport, PurgeReport, PurgeRequest, RoundRequest
+from sexton.wal.store import WalStore
+from sexton.wal.wal import Wal
+from tests.fault.live.scene import Scene, until
+from tests.fault.live.stage import Stage, at_once
+from tests.rig import DEPLOYMENT
+from workflows import ids
+
+TOPICS = ("orders", "users")
+ENTRIES, FLUSHED = 200, 119
+
+
+def _fill(scene: Scene) -> EmbeddedLog:
+    """Make topics of which a region needs what is above FLUSHED."""
+    db = scene.rig.db
+    log, wal = EmbeddedLog(db), Wal(db, Terms())
+    for name in TOPICS:
+        log.create(name)
+        wal.maps.put(MapOrder(topic=name, generation=1, regions=(Mapped(region="r1", first=0),)))
+        log.append(name, [b"entry %d" % n for n in range(ENTRIES)])
+        wal.store.enable(name, Mode.DELETE)
+        report = Report(topic=name, region="r1", epoch=0, streams=(Stream(flushed=FLUSHED),))
+        wal.heartbeats.hear("n1", [report])
+    return log
+
+
+async def _purge(scene: Scene, topic: str) -> PurgeReport:
+    return await scene.client.execute_workflow(
+        ids.PURGE_WAL,
+        PurgeRequest(topic=topic, requested_by="test"),
+        id=ids.purge_wal(DEPLOYMENT, topic),
+        task_queue=ids.control_queue(DEPLOYMENT),
+        result_type=PurgeReport,
+    )
+
+
+async def _round(scene: Scene) -> PageReport:
+    return await scene.client.execute_workflow(
+        ids.PURGE_WAL_ROUND,
+        RoundRequest(deployment=DEPLOYMENT),
+        id=ids.purge_wal_round(DEPLOYMENT),
+        task_queue=ids.control_queue(DEPLOYMENT),
+        result_type=PageReport,
+    )
+
+
+@pytest.mark.parametrize("point", sorted(OF_WAL))
+@pytest.mark.parametrize("how", ["one", "round"])
+@at_once(20)
+async def test_a_purge_whose_worker_is_killed_ends_and_deletes_nothing_that_is_needed(
+    stage: Stage, how: str, point: str
+) -> None:
+    async with stage.scene(cold=False) as scene:
+        log = _fill(scene)
+        dying = await scene.worker("dying", dies_at=point)
+
+        ending = asyncio.ensure_future(_purge(scene, "orders") if how == "one" else _round(scene))
+        await until(f"the worker dies at {point}", lambda: dying.exit_code() is not None)
+        async with await scene.worker_here():
+            report = await asyncio.wait_for(ending, 150)
+
+        purged = TOPICS if how == "round" else TOPICS[:1]
+        store = WalStore(scene.rig.db)
+        assert dying.exit_code() == -9
+        if isinstance(report, PurgeReport):
+            assert report.outcome in (Outcome.PURGED, Outcome.NOTHING)
+        else:
+            assert (report.topics, report.faults) == (2, 0)
+        for name in purged:
+            assert [id_ for id_, _ in log.read(name, FLUSHED)] == list(range(FLUSHED, ENTRIES))
+            assert [(p.floor, p.log_start, p.freed) for p in store.purges(name)] == [(FLUSHED + 1, FLUSHED, FLUSHED)]
+            assert store.topic(name).freed == FLUSHED
