@@ -4,7 +4,7 @@ Deleting below a persisted floor does no harm, whoever does it, whenever and how
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, func, select, update
 
@@ -13,26 +13,13 @@ from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
-from sexton.wal import policy
-from sexton.wal.model import Before, Block, Candidate, Facts, Mode, Pin, Region, State, Terms, Topic, Verdict, Why
+from sexton.wal import decided, policy
+from sexton.wal.model import Before, Block, Candidate, Facts, Mode, Region, State, Terms, Topic, Verdict, Why
 from sexton.wal.port import LogFault
 from sexton.wal.rows import deciding, pins, regions, topics, upsert
 
-MOST_SAID = 500
-NAMED_HOLDERS = 100
-"""Of the regions and what they needed so many are written down with a purge, the lowest first."""
 _NONE_WAITS: dict[str, Any] = {"keep_from": bindparam("keep_from"), "marks": bindparam("marks")}
 _NONE_WAITS |= {"waits": None, "waits_marks": None}
-Answers = Mapping[str, Facts | LogFault]
-
-
-class _State(NamedTuple):
-    """One topic, as a decision sees it."""
-
-    topic: Topic
-    its: Facts | LogFault
-    regions: Sequence[Region]
-    pins: Sequence[Pin]
 
 
 class FloorStore:
@@ -81,11 +68,11 @@ class FloorStore:
         ]
         return sorted(found, key=lambda its: (-its.bytes, -its.entries, its.topic, its.region))
 
-    def judge(self, answers: Answers, before: Before) -> Mapping[str, Verdict]:
+    def judge(self, answers: decided.Answers, before: Before) -> Mapping[str, Verdict]:
         """Say how far each topic may be purged; what was seen is stored, no floor is raised."""
         return self._decide(answers, before, raises=False)
 
-    def raise_floors(self, answers: Answers, before: Before) -> Mapping[str, Verdict]:
+    def raise_floors(self, answers: decided.Answers, before: Before) -> Mapping[str, Verdict]:
         """Persist how far each topic may be purged, where that rises: from then on all below it may be deleted.
 
         Args:
@@ -94,7 +81,7 @@ class FloorStore:
         """
         return self._decide(answers, before, raises=True)
 
-    def seen(self, answers: Answers, faults: Mapping[str, LogFault] | None = None) -> None:
+    def seen(self, answers: decided.Answers, faults: Mapping[str, LogFault] | None = None) -> None:
         """Store where topics begin now, after something was deleted, and conclude the purges that this shows done.
 
         ``faults``: of deleting; a topic with one that passes has its next turn at once.
@@ -108,7 +95,7 @@ class FloorStore:
             there = {n: its for n, its in known.items() if facts[n].id == its.kafka_id and not its.quarantined}
             faulty = faults or {}
             seen = [
-                {"of": name, "ok_at": its.ok_at if name in faulty else now, **_ends(its, facts[name])}
+                {"of": name, "ok_at": its.ok_at if name in faulty else now, **decided.ends(its, facts[name])}
                 for name, its in there.items()
             ]
             if seen:
@@ -145,13 +132,13 @@ class FloorStore:
             if rows:
                 c.execute(update(t).where(t.c.name == bindparam("of")).values(entry_bytes=bindparam("size")), rows)
 
-    def _decide(self, answers: Answers, before: Before, *, raises: bool) -> Mapping[str, Verdict]:
+    def _decide(self, answers: decided.Answers, before: Before, *, raises: bool) -> Mapping[str, Verdict]:
         names = sorted(answers)
         verdicts: dict[str, Verdict] = {}
         with deciding(self._db, *names) as c:
             now = self._db.now(c)
             there = topics(self._db, c, names)
-            sound = _sound(there, answers, before)
+            sound = decided.sound(there, answers, before)
             of = regions(self._db, c, names, lock=True)
             self._accept(c, sound, of)
             self._note_ends(c, there, sound, before)
@@ -162,16 +149,16 @@ class FloorStore:
             for name, topic in there.items():
                 holding = [its for its in of[name] if its.state is not State.GONE]
                 now_empty = self._emptied(c, topic, holding, now) if name in sound else topic
-                state = _State(now_empty, answers[name], holding, pinned[name])
+                state = decided.Seen(now_empty, answers[name], holding, pinned[name])
                 verdict = self._verdict(state, now, before.safe.get(name, 0))
-                verdicts[name] = verdict = _halted(verdict, halt)
-                rows.append(_row(state, verdict, now))
+                verdicts[name] = verdict = decided.halted(verdict, halt)
+                rows.append(decided.topic_row(state, verdict, now))
                 if raises:
-                    rows[-1] |= _turn(answers[name], now)
+                    rows[-1] |= decided.turn(answers[name], now)
                 if raises and policy.rises(topic.floor, verdict.keep_from):
                     rows[-1]["floor"] = verdict.keep_from
                     verdicts[name] = verdict.model_copy(update={"rose": True})
-                    floors.append(_purge(state, verdict, now))
+                    floors.append(decided.purge_row(state, verdict, now))
             if rows:
                 t = self._db.t.wal_topic
                 c.execute(update(t).where(t.c.name == bindparam("of")), rows)
@@ -180,7 +167,7 @@ class FloorStore:
         reached("wal.floor")
         return verdicts
 
-    def _verdict(self, state: _State, now: int, safe: int) -> Verdict:
+    def _verdict(self, state: decided.Seen, now: int, safe: int) -> Verdict:
         topic, its = state.topic, state.its
         if isinstance(its, LogFault):
             return Verdict(blocked=(Block(why=Why.FAULT, said=str(its)),), quarantine=topic.quarantined)
@@ -229,7 +216,7 @@ class FloorStore:
     def _note_faults(self, c: Connection, faults: Mapping[str, LogFault]) -> None:
         t = self._db.t.wal_topic
         if faults:
-            rows = [{"of": name, "said": str(its)[:MOST_SAID]} for name, its in faults.items()]
+            rows = [{"of": name, "said": str(its)[: decided.MOST_SAID]} for name, its in faults.items()]
             c.execute(update(t).where(t.c.name == bindparam("of")).values(fault=bindparam("said")), rows)
         again = [name for name, its in faults.items() if its.passes]
         if again:
@@ -238,63 +225,3 @@ class FloorStore:
     def _note(self, c: Connection, floors: list[dict[str, Any]]) -> None:
         """Write down which floors are raised; a floor has one row, whoever raised it."""
         c.execute(upsert(self._db, self._db.t.wal_purge).on_conflict_do_nothing(), floors)
-
-
-def _sound(there: Mapping[str, Topic], answers: Answers, before: Before) -> dict[str, Facts]:
-    """Return what was said of topics that are those we know: of another, or one that was cut, nothing counts."""
-    found = {}
-    for name, its in answers.items():
-        topic = there.get(name)
-        if topic is None or topic.quarantined or not isinstance(its, Facts):
-            continue
-        if not policy.strange(topic, its, before.safe.get(name, 0)):
-            found[name] = its
-    return found
-
-
-def _halted(verdict: Verdict, halt: Halt | None) -> Verdict:
-    """Return the verdict as a stop of everything leaves it: what was found out stays, nothing may go."""
-    if halt is None:
-        return verdict
-    blocked = (*verdict.blocked, Block(why=Why.STOPPED, said=str(halt)))
-    return verdict.model_copy(update={"blocked": blocked, "keep_from": None, "holders": ()})
-
-
-def _row(state: _State, verdict: Verdict, now: int) -> dict[str, Any]:
-    """Return what becomes of a topic's row; ``of`` names it."""
-    topic, its = state.topic, state.its
-    blocked = {str(b.why): topic.blocked.get(b.why, now) for b in verdict.blocked}
-    row: dict[str, Any] = {"of": topic.name, "blocked": blocked, "quarantined": verdict.quarantine}
-    row |= {name: getattr(topic, name) for name in ("kafka_id", "log_start", "log_end", "floor")}
-    if isinstance(its, Facts) and not verdict.quarantine:
-        row |= {"kafka_id": its.id, **_ends(topic, its)}
-    return row
-
-
-def _turn(its: Facts | LogFault, now: int) -> dict[str, Any]:
-    """Return what a look at a topic leaves of itself: one that found nobody is made again soon."""
-    if isinstance(its, LogFault):
-        return {"fault": str(its)[:MOST_SAID], "looked_at": None if its.passes else now}
-    return {"fault": "", "looked_at": now}
-
-
-def _ends(topic: Topic, its: Facts) -> dict[str, int]:
-    """Return where a topic begins and ends; an answer that is older than what we know takes nothing back."""
-    return {"log_start": max(its.start, topic.log_start or 0), "log_end": max(its.end, topic.log_end or 0)}
-
-
-def _purge(state: _State, verdict: Verdict, now: int) -> dict[str, Any]:
-    """Return the row of a floor: when, and because of whom no further."""
-    its = state.its
-    assert isinstance(its, Facts)
-    needs = [(r.keep_from, f"region {r.region}") for r in state.regions if r.keep_from is not None]
-    needs += [(p.start, f"replay {p.id} of region {p.region}") for p in state.pins]
-    return {
-        "topic": state.topic.name,
-        "kafka_id": its.id,
-        "floor": verdict.keep_from,
-        "at": now,
-        "log_end": its.end,
-        "log_start": its.start,  # until it is done: what went is counted from there, whoever looked in between
-        "holders": {who: needed for needed, who in sorted(needs)[:NAMED_HOLDERS]},
-    }

@@ -62,6 +62,7 @@ PURE = (
     *("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py", "sexton/terms.py"),
     *(f"sexton/recycle/{n}.py" for n in ("estimate", "keepers", "ledger", "limits", "shown")),
     *("sexton/catalog/layout.py", "sexton/protection/filter.py", "sexton/storage/identity.py"),
+    *("sexton/wal/decided.py", "sexton/wal/runs.py"),
 )
 ENTRANCES = ("sexton/cli/*.py", "sexton/api/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py", "sexton/desk.py")
 
