@@ -6,6 +6,7 @@ Errors of one partition are values there and are not retried: whoever purges ask
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -21,6 +22,7 @@ PASSING = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,  # also what a broker says that has not heard of a new topic yet
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet how far the others have followed
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
@@ -30,6 +32,8 @@ PASSING = frozenset(
     }
 )
 """Errors that pass by themselves; a DeleteRecords that ended with one may have taken effect."""
+CACHING = {"metadata.max.age.ms": "1000"}
+"""Else who led a topic is believed for 15 minutes, and of a leader that died nothing is heard all that time."""
 WANTED = {
     "cleanup.policy": ("delete", "compaction and DeleteRecords exclude each other"),
     "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
@@ -48,7 +52,7 @@ class KafkaLog:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """``settings``: librdkafka's names, ``bootstrap.servers`` among them. Connects when it is first asked."""
-        self._settings: dict[str, str | int | float | bool] = {**QUIET, "client.id": "sexton", **settings}
+        self._settings: dict[str, str | int | float | bool] = {**QUIET, **CACHING, "client.id": "sexton", **settings}
         self._admin = AdminClient(self._settings)
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
@@ -65,11 +69,19 @@ class KafkaLog:
             if fault is None and answers[0] != answers[1]:
                 fault = LogFault(name, "UNKNOWN_TOPIC_ID", "it was made anew while it was asked", passes=True)
             if fault is None:
-                (id_, partitions), _, start, end = answers  # type: ignore[misc]
-                found[name] = Facts(id=id_, partitions=partitions, start=start, end=end)
+                (id_, partitions), _, start, end = answers
+                led = {"start": start.offset, "end": end.offset, "leader": end.leader_epoch}
+                found[name] = Facts(id=id_, partitions=partitions, **led)
             else:
                 found[name] = fault
+        if any(isinstance(its, LogFault) and its.reason == "_TIMED_OUT" for its in found.values()):
+            self._look_around()
         return found
+
+    def _look_around(self) -> None:
+        """See which brokers there are now: else one that died goes on to be asked, as nothing else looks."""
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=REQUEST_SECONDS)
 
     def _ids(self, topics: Iterable[str]) -> Mapping[str, tuple[str, int] | LogFault]:
         """Return the id and the number of partitions of each topic."""
@@ -129,14 +141,18 @@ class KafkaLog:
             said.append(f"segment.bytes is {size:,}: only whole segments are freed")
         return said
 
-    def _offsets(self, at: Mapping[str, TopicPartition], spec: OffsetSpec) -> Mapping[str, int | LogFault]:
+    def _offsets(self, at: Mapping[str, TopicPartition], spec: OffsetSpec) -> Mapping[str, Any]:
+        """Return offsets with the epochs of their leaders, or faults."""
         if not at:
             return {}
         futures = self._asked(self._admin.list_offsets, dict.fromkeys(at.values(), spec), at)
-        told: dict[str, int | LogFault] = {}
+        told: dict[str, Any] = {}
         for name, future in futures.items():
             its = _result(name, future)
-            told[name] = its if isinstance(its, LogFault) else int(its.offset)
+            # -1001 and no error: its leader was not reached.
+            if not isinstance(its, LogFault) and its.offset < 0:
+                its = LogFault(name, "_TIMED_OUT", "its leader does not answer", passes=True)
+            told[name] = its
         return told
 
     def _asked(self, call: Any, what: Any, topics: Any, **more: Any) -> dict[str, "Future[Any] | Exception"]:

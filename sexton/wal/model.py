@@ -68,6 +68,8 @@ class Facts(Message):
     partitions: int = 1
     start: int = 0
     end: int = 0
+    leader: int | None = None
+    """Which leader told the end, counted from the first; None: the log has none."""
 
 
 class Topic(Message):
