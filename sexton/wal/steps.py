@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sexton.crashpoints import reached
 from sexton.wal import policy
-from sexton.wal.model import Facts, Mode, Purged, Topic, Verdict
+from sexton.wal.model import Before, Facts, Mode, Purged, Topic, Verdict
 from sexton.wal.port import Floors, Log, LogFault
 
 FRESH_SECONDS = 5.0
 """A topic that somebody made anew has the same name: its id was seen no longer ago than this before anything goes."""
+
+STALE_SECONDS = 1.0
+"""After so long a leader that was away for a while knows that another one leads."""
 
 
 class Purger:
@@ -24,13 +27,13 @@ class Purger:
     def look(self, names: Sequence[str]) -> Mapping[str, Verdict]:
         """Say how far each topic may be purged; nothing is deleted, and no floor raised."""
         before = self._floors.before(names)
-        return self._floors.judge(self._log.facts(names), before)
+        return self._floors.judge(self._ask(names, before), before)
 
     def purge(self, names: Sequence[str]) -> Mapping[str, Purged]:
         """Raise the floors of topics, delete what lies below, and see what came of it. Unknown topics are left out."""
         before = self._floors.before(names)
         asked_at = self._clock()
-        answers = self._log.facts(names)
+        answers = self._ask(names, before)
         verdicts = self._floors.raise_floors(answers, before)
         topics = self._floors.topics(names)
         faults = self._delete(topics, answers, asked_at)
@@ -50,6 +53,22 @@ class Purger:
         found = self._log.facts(names)
         there = {n: its for n, its in found.items() if isinstance(its, Facts) and its.end > its.start}
         self._floors.weighed(names, self._log.weigh(there))
+
+    def _ask(self, names: Sequence[str], before: Before) -> Mapping[str, Facts | LogFault]:
+        """Ask the log; where an end is below what is safe, ask again whether a newer leader says otherwise.
+
+        A leader that was away answers what it knew before, until it hears that it leads no more. What the same leader
+        said stands, whatever it says later: an end that moved back soon moves on, over other entries.
+        """
+        answers = dict(self._log.facts(names))
+        led = {n: its.leader for n, its in answers.items() if isinstance(its, Facts) and its.leader is not None}
+        low = [name for name in led if answers[name].end < before.safe.get(name, 0)]  # type: ignore[union-attr]
+        if low:
+            time.sleep(STALE_SECONDS)
+            for name, its in self._log.facts(low).items():
+                if isinstance(its, Facts) and its.leader is not None and its.leader > led[name]:
+                    answers[name] = its
+        return answers
 
     def _delete(
         self, topics: Mapping[str, Topic], answers: Mapping[str, Facts | LogFault], asked_at: float
