@@ -9,6 +9,7 @@ import pytest
 
 from sexton.db import schema
 from tests.rig import DEPLOYMENT
+from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
@@ -89,6 +90,15 @@ def clean_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'sexton.db'}"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    """Where Apache Kafka is. Skips where Maven cannot resolve it, which is tried now."""
+    try:
+        return kafka_server.jars()
+    except kafka_server.NoKafka as e:
+        pytest.skip(str(e))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,7 @@ class Broker:
         self._env = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")}
         self._java = ["java", *JVM, f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}", "-cp", f"{jars()}/*"]
         self._props = str(props)
+        self.frozen = False
         self.child = Child(f"kafka{number}", [*self._java, "kafka.Kafka", self._props], home, self._env)
 
     def format(self) -> None:
@@ -102,7 +104,27 @@ class Broker:
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
     def start(self) -> None:
+        """Start it, or start it again on what it has written."""
         self.child.start(lambda: is_open(self.port), START_SECONDS)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is dead."""
+        self.child.kill()
+
+    def freeze(self) -> None:
+        """Let it do nothing, and keep its connections: a long pause of its machine."""
+        assert self.child.pid is not None
+        os.kill(self.child.pid, signal.SIGSTOP)
+        self.frozen = True
+
+    def thaw(self) -> None:
+        assert self.child.pid is not None
+        os.kill(self.child.pid, signal.SIGCONT)
+        self.frozen = False
+
+    @property
+    def answers(self) -> bool:
+        return self.child.exit_code() is None and not self.frozen
 
 
 class Kafka:

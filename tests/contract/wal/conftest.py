@@ -14,12 +14,8 @@ from tests.servers import kafka as kafka_server
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_server.Kafka]:
-    """Apache Kafka, one node. Skips where Maven cannot resolve it, which is tried now."""
-    try:
-        kafka_server.jars()
-    except kafka_server.NoKafka as e:
-        pytest.skip(str(e))
+def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_server.Kafka]:
+    """Apache Kafka, one node."""
     with kafka_server.kafka(tmp_path_factory.mktemp("kafka")) as running:
         yield running
 

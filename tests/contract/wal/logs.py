@@ -65,16 +65,20 @@ class Embedded:
 class Real:
     """Apache Kafka."""
 
-    def __init__(self, address: str) -> None:
-        self.settings = {"bootstrap.servers": address}
-        self.log = KafkaLog(self.settings)
+    def __init__(self, address: str, copies: int = 1, **producing: str) -> None:
+        """``copies``: of each topic; ``producing``: librdkafka's settings of who writes."""
+        self.settings, self._copies = {"bootstrap.servers": address}, copies
+        self.log: Log = KafkaLog(self.settings)
         self._admin = AdminClient(self.settings)
-        self._producer = Producer({**self.settings, "acks": "all", "linger.ms": 0})
+        self._producer = Producer({**self.settings, "acks": "all", "linger.ms": 0, **producing})
 
     def topic(self, *, partitions: int = 1, compacted: bool = False) -> str:
         name = f"wal-{next(_numbers)}"
         self._create(name, partitions, {"cleanup.policy": "compact"} if compacted else {})
         return name
+
+    def make(self, name: str) -> None:
+        self._create(name, 1, {})
 
     def recreate(self, topic: str) -> None:
         self._admin.delete_topics([topic])[topic].result()
@@ -119,7 +123,7 @@ class Real:
         until = time.monotonic() + SECONDS
         while True:
             try:
-                self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
+                self._admin.create_topics([NewTopic(name, partitions, self._copies, config=config)])[name].result()
                 break
             except KafkaException as e:  # the one of that name is still being deleted
                 if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > until:

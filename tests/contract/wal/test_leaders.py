@@ -1,0 +1,244 @@
+"""The leader of a topic's partition changes before, during and after a purge: of three nodes, one at a time is away.
+
+What a purge cannot do then it can when it is repeated. Nothing that is needed goes, whoever leads afterwards.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sexton.crashpoints import OF_WAL, installed
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.wal import kafka
+from sexton.wal.kafka import KafkaLog
+from sexton.wal.model import Facts, Purged, Why
+from sexton.wal.policy import SLACK
+from sexton.wal.port import LogFault
+from sexton.wal.steps import Purger
+from tests.contract.wal.cluster import Cluster, until
+from tests.contract.wal.field import Field
+from tests.contract.wal.logs import Real
+from tests.rig import DEPLOYMENT
+from tests.servers import kafka as kafka_server
+
+# Who writes must not wait a minute for a leader that is frozen, nor write twice what it repeats.
+PRODUCING = {"socket.timeout.ms": "3000", "enable.idempotence": "true"}
+ENTRIES, FLOOR = 250, 100
+SECONDS = 40.0
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with kafka_server.kafka(tmp_path_factory.mktemp("three"), nodes=3) as running:
+        yield Cluster(running)
+
+
+class Watched(KafkaLog):
+    """Knows what it ever refused."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__(settings)
+        self.faults: list[LogFault] = []
+
+    def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
+        return self._noted(super().facts(topics))
+
+    def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
+        return self._noted(super().delete_before(offsets))
+
+    def _noted(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.faults += [its for its in told.values() if isinstance(its, LogFault)]
+        return told
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was asked for the leader that died waits for its answer all that time."""
+    monkeypatch.setattr(kafka, "REQUEST_SECONDS", 4.0)
+    monkeypatch.setattr(kafka, "OPERATION_SECONDS", 3.0)
+
+
+@pytest.fixture
+def log(cluster: Cluster) -> Watched:
+    return Watched({"bootstrap.servers": cluster.address})
+
+
+@pytest.fixture
+def field(cluster: Cluster, log: Watched, tmp_path: Path) -> Iterator[Field]:
+    schema.init(url := f"sqlite:///{tmp_path / 'sexton.db'}", DEPLOYMENT)
+    db = Database.open(url)
+    place = Real(cluster.address, copies=3, **PRODUCING)
+    place.log = log
+    yield Field(db, place)
+    db.close()
+
+
+@pytest.fixture
+def topic(field: Field) -> str:
+    """250 entries, of which the last 150 are needed; nothing is purged yet."""
+    name = field.topic(ENTRIES)
+    field.map(name, "r1")
+    field.purge(name)
+    field.flushed(name, "r1", FLOOR - 1)
+    return name
+
+
+@pytest.fixture(autouse=True)
+def _mended(cluster: Cluster, topic: str) -> Iterator[None]:
+    """Whoever is away during a test is there for the next one."""
+    yield
+    cluster.mend(topic)
+
+
+def purged(field: Field, topic: str, first: Purged | None = None) -> Purged:
+    """Repeat a purge until it is done; on the way the floor only rises, and the topic never begins above it."""
+    over, floor, done = time.monotonic() + SECONDS, 0, first or field.purge(topic)
+    while True:
+        now = done.floor or 0
+        assert floor <= now <= FLOOR
+        assert (done.log_start or 0) <= max(0, now - SLACK)
+        assert not done.verdict.quarantine
+        if done.log_start == FLOOR - SLACK:
+            return done
+        # Else somebody did not answer, or the new leader has not heard of what the old one deleted.
+        assert {b.why for b in done.verdict.blocked} <= {Why.FAULT}, done
+        assert not done.fault or done.passes, done
+        assert time.monotonic() < over, done
+        floor, done = now, field.purge(topic)
+
+
+def all_is_there(field: Field, topic: str, ids: Sequence[int]) -> None:
+    """Read what was acknowledged as anybody would; a new leader may serve the last of it a moment later."""
+    found: list[int] = []
+
+    def whole() -> bool:
+        found[:] = field.place.read(topic, ids[0])
+        return len(found) >= len(ids)
+
+    until(f"{topic} is readable to its end", whole)
+    assert found == list(ids)
+
+
+def test_a_leader_that_died_before_the_purge_is_no_hindrance(
+    cluster: Cluster, field: Field, log: Watched, topic: str
+) -> None:
+    cluster.leader(topic).kill()
+
+    done = purged(field, topic)
+
+    assert field.place.append(topic, 10) == ENTRIES
+    assert (done.floor, done.log_start) == (100, 99)
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert [f for f in log.faults if not f.passes] == []
+
+
+@pytest.mark.parametrize(
+    "point", [pytest.param(p, marks=() if p == "wal.floor" else pytest.mark.soak) for p in sorted(OF_WAL)]
+)
+def test_a_leader_that_dies_between_two_steps_changes_nothing(
+    cluster: Cluster, field: Field, log: Watched, topic: str, point: str
+) -> None:
+    dying = cluster.leader(topic)
+
+    def kill(reached: str) -> None:
+        if reached == point and dying.child.exit_code() is None:
+            dying.kill()
+
+    with installed(kill):
+        done = purged(field, topic)
+
+    cluster.has_left(topic, dying)
+    assert field.place.append(topic, 10) == ENTRIES
+    assert (done.floor, purged(field, topic).log_start) == (100, 99)
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert [f for f in log.faults if not f.passes] == []
+
+
+def test_a_leader_that_dies_while_a_follower_has_yet_to_delete_loses_nothing(
+    cluster: Cluster, field: Field, log: Watched, topic: str
+) -> None:
+    leader, slow = cluster.leader(topic), cluster.follower(topic)
+    slow.freeze()  # no DeleteRecords is answered until it has followed
+    with ThreadPoolExecutor(1) as pool:
+        purging = pool.submit(field.purge, topic)
+        time.sleep(1.0)
+        assert not purging.done()
+        leader.kill()
+        slow.thaw()
+        first = purging.result()
+
+    done = purged(field, topic, first)
+
+    assert field.place.append(topic, 10) == ENTRIES
+    assert (done.floor, purged(field, topic).log_start) == (100, 99)
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert [f for f in log.faults if not f.passes] == []
+
+
+def test_a_leader_that_comes_back_and_leads_again_begins_where_it_was_purged(
+    cluster: Cluster, field: Field, log: Watched, topic: str
+) -> None:
+    first = cluster.leader(topic)
+    purged(field, topic)
+    first.kill()
+    assert field.place.append(topic, 10) == ENTRIES
+    cluster.mend(topic)
+
+    assert cluster.elect_first(topic) is first is cluster.leader(topic)
+
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert field.start(topic) == 99
+    assert [f for f in log.faults if not f.passes] == []
+
+
+def test_an_end_that_a_new_leader_does_not_know_yet_is_a_fault_that_passes(
+    cluster: Cluster, field: Field, log: Watched, topic: str
+) -> None:
+    first = cluster.leader(topic)
+    first.freeze()
+    cluster.has_left(topic, first)
+    first.thaw()
+    cluster.mend(topic)
+    now = cluster.leader(topic)
+    slow = next(b for b in cluster.brokers if b not in (first, now))
+    slow.freeze()
+    with ThreadPoolExecutor(1) as pool:
+        # One has it, one has not: until the frozen one is given up, nobody knows where the topic ends.
+        appended = pool.submit(field.place.append, topic, 10)
+        time.sleep(0.5)
+        cluster.elect_first(topic)
+
+        done = purged(field, topic)
+
+        slow.thaw()
+        assert appended.result() == ENTRIES
+    assert done.floor == 100
+    assert "OFFSET_NOT_AVAILABLE" in {f.reason for f in log.faults}
+    assert [f for f in log.faults if not f.passes] == []
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+
+
+def test_a_leader_that_was_away_and_does_not_know_it_stops_no_topic(cluster: Cluster, field: Field, topic: str) -> None:
+    others = [KafkaLog({"bootstrap.servers": cluster.address}) for _ in range(4)]
+    for its in others:
+        its.facts([topic])
+    old = cluster.leader(topic)
+    old.freeze()
+    cluster.has_left(topic, old)
+    field.place.append(topic, 100)
+    purged(field, topic)
+
+    with ThreadPoolExecutor(len(others)) as pool:
+        purging = [pool.submit(Purger(its, field.floors).purge, [topic]) for its in others]
+        time.sleep(1.0)
+        old.thaw()
+        done = [p.result()[topic] for p in purging]
+
+    assert [d.verdict.quarantine for d in done] == [""] * len(others)
+    assert field.store.topic(topic).floor == 100
+    all_is_there(field, topic, range(99, ENTRIES + 100))
