@@ -1,0 +1,163 @@
+"""Kafka, who purges and a region's node are killed during purges: what was acknowledged is readable or in a file."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from sexton.crashpoints import OF_WAL
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.wal.maps import MapStore
+from sexton.wal.model import MapOrder, Mapped, Mode
+from sexton.wal.store import WalStore
+from tests.contract.wal.logs import Real
+from tests.fault.wal_region import REGION, ids, read
+from tests.rig import DEPLOYMENT
+from tests.servers import kafka as kafka_server
+from tests.servers.forked import Forked
+
+SECONDS = 30.0
+AGAIN = [1, pytest.param(10, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
+
+
+@pytest.fixture(scope="module")
+def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_server.Kafka]:
+    """One node, which is killed and started again on what it has written."""
+    with kafka_server.kafka(tmp_path_factory.mktemp("killed")) as running:
+        yield running
+
+
+class Deployment:
+    """One topic, its region's node and who purges it; each lives until it is killed."""
+
+    def __init__(self, home: Path, kafka: kafka_server.Kafka) -> None:
+        self.home, self.kafka, self.url = home, kafka, f"sqlite:///{home / 'sexton.db'}"
+        schema.init(self.url, DEPLOYMENT)
+        self.db = Database.open(self.url)
+        self.store, place = WalStore(self.db), Real(kafka.address)
+        self.topic = place.topic()
+        self.store.enable(self.topic, Mode.DELETE)
+        its = (Mapped(region=REGION, first=0),)
+        MapStore(self.db).put(MapOrder(topic=self.topic, generation=1, regions=its))
+        self._place, self._lives, self._living = place, 0, set[Forked]()
+
+    def node(self) -> Forked:
+        """Let the region's node live (again), and return when it writes."""
+        wrote = len(self.acknowledged)
+        arguments = [str(self.home), self.kafka.address, self.url, self.topic]
+        return self._live("tests.fault.wal_region", arguments, lambda: len(self.acknowledged) > wrote)
+
+    def purging(self, point: str = "") -> Forked:
+        """Let somebody purge, until killed."""
+        return self._live("tests.fault.wal_purging", [self.kafka.address, self.url, self.topic, point], lambda: True)
+
+    @property
+    def acknowledged(self) -> set[int]:
+        return ids(self.home / "ledger")
+
+    @property
+    def floor(self) -> int:
+        return self.store.topic(self.topic).floor or 0
+
+    def start(self) -> int:
+        return self._place.log.facts([self.topic])[self.topic].start  # type: ignore[union-attr]
+
+    def rises(self, by: int = 100) -> None:
+        """Wait until the floor has risen."""
+        above = self.floor + by
+        self.until(f"the floor is above {above}", lambda: self.floor > above)
+
+    def until(self, what: str, happened: Callable[[], object]) -> None:
+        over = time.monotonic() + SECONDS
+        while not happened():
+            dead = [f"{p.name}: {p.tail(5)}" for p in self._living if p.exit_code() not in (None, -9)]
+            assert not dead, dead
+            assert time.monotonic() < over, f"{what}: not within {SECONDS:.0f} s"
+            time.sleep(0.02)
+
+    def check(self) -> None:
+        """Look for every acknowledged entry, with the eyes of somebody who knows nothing of Sexton."""
+        acknowledged = self.acknowledged
+        found: dict[int, bytes] = {}
+        while not found:
+            start = self.start()
+            assert start <= max(0, self.floor - 1)
+            with suppress(KafkaException):  # somebody still purges: the topic begins later now
+                found = read(self.kafka.address, self.topic, start, max(acknowledged) + 1)
+        assert not acknowledged - found.keys() - ids(self.home / "flushed")
+        assert not ids(self.home / "lost")
+        assert self.store.topic(self.topic).quarantined == ""
+
+    def stop(self) -> None:
+        for process in self._living:
+            process.kill()
+        self.db.close()
+
+    def _live(self, module: str, arguments: list[str], ready: Callable[[], bool]) -> Forked:
+        self._lives += 1
+        process = Forked(f"{module}-{self._lives}", module, arguments, self.home, {})
+        self._living.add(process)
+        process.start(ready, SECONDS)
+        return process
+
+
+@pytest.fixture
+def deployment(kafka: kafka_server.Kafka, tmp_path: Path) -> Iterator[Deployment]:
+    its = Deployment(tmp_path, kafka)
+    yield its
+    its.stop()
+
+
+@pytest.mark.parametrize("times", AGAIN)
+def test_a_broker_killed_during_purges_loses_nothing_and_is_purged_again(
+    deployment: Deployment, kafka: kafka_server.Kafka, times: int
+) -> None:
+    deployment.node()
+    deployment.purging()
+    for _ in range(times):
+        deployment.rises()
+        floor = deployment.floor
+        kafka.brokers[0].kill()
+        kafka.brokers[0].start()  # its log start may have moved back: the checkpoint of it is written once a minute
+        assert deployment.floor >= floor
+        deployment.rises()
+
+    deployment.until("Kafka follows the floor", lambda: deployment.start() >= floor - 1)
+    deployment.check()
+
+
+@pytest.mark.parametrize("point", ["", *sorted(OF_WAL)])
+@pytest.mark.parametrize("times", AGAIN)
+def test_who_purges_is_killed_and_the_next_one_finishes(deployment: Deployment, point: str, times: int) -> None:
+    deployment.node()
+    for _ in range(times):
+        dying = deployment.purging(point)
+        if not point:
+            deployment.rises()
+            dying.kill()
+        dead = dying.exit_code
+        deployment.until(f"it dies at {point}", lambda: dead() is not None)  # noqa: B023
+    floor = deployment.floor
+    deployment.purging()
+
+    deployment.until("Kafka follows the floor", lambda: deployment.start() >= floor - 1)
+    deployment.rises()
+    deployment.check()
+
+
+@pytest.mark.parametrize("times", [4, pytest.param(40, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
+def test_a_node_killed_during_purges_finds_all_it_had_acknowledged(deployment: Deployment, times: int) -> None:
+    deployment.purging()
+    for n in range(times):
+        node = deployment.node()
+        deployment.rises(30 + 7 * n % 20)  # at another place of its life each time
+        node.kill()
+        deployment.check()
+    deployment.node()
+
+    assert len((deployment.home / "opened").read_text().splitlines()) == times + 1
+    deployment.check()

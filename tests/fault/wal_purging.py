@@ -1,0 +1,36 @@
+"""Who purges, a process: ``python -m tests.fault.wal_purging ADDRESS DATABASE TOPIC [POINT]``, to be killed.
+
+With a crash point it kills itself there, when a purge that raised the floor comes by.
+"""
+
+import os
+import signal
+import sys
+
+from sexton.crashpoints import installed
+from sexton.db.engine import Database
+from sexton.wal.floors import FloorStore
+from sexton.wal.kafka import KafkaLog
+from sexton.wal.model import Terms
+from sexton.wal.steps import Purger
+from sexton.wal.store import WalStore
+
+
+def main(address: str, database: str, topic: str, point: str = "") -> None:
+    db = Database.open(database)
+    store = WalStore(db)
+    floor = store.topic(topic).floor or 0
+
+    def die(reached: str) -> None:
+        if reached == point and (store.topic(topic).floor or 0) > floor:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    purger = Purger(KafkaLog({"bootstrap.servers": address}), FloorStore(db, Terms()))
+    with installed(die):
+        while True:
+            done = purger.purge([topic])[topic]
+            print(done.floor, done.log_start, done.fault, done.verdict.quarantine, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

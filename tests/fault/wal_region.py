@@ -1,0 +1,129 @@
+"""A region's node, a process: ``python -m tests.fault.wal_region HOME ADDRESS DATABASE TOPIC``, to be killed.
+
+It opens its region, reads what is in no file, and from then on writes, flushes and reports until somebody kills it.
+Outside it, in ``HOME/ledger``, is written down what was acknowledged to whom it serves: on disk before anybody is told.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from sexton.db.engine import Database
+from sexton.wal.heartbeats import HeartbeatStore
+from sexton.wal.kafka import KafkaLog
+from sexton.wal.model import Facts, OpenOrder, Report, Stream, Terms
+from sexton.wal.replays import ReplayStore
+from sexton.wal.store import WalStore
+
+REGION = "r1"
+FLUSH_AT, PAUSE_SECONDS = 20, 0.002
+SECONDS = 30.0
+
+
+def on_disk(file: Path, text: str) -> None:
+    """Append to a file, and return when it is on disk."""
+    with file.open("a") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def ids(file: Path) -> set[int]:
+    """Return the ids that a file holds; of a line that its writer died over there is nothing."""
+    lines = file.read_text().splitlines(keepends=True) if file.is_file() else []
+    return {int(line) for line in lines if line.endswith("\n")}
+
+
+def read(address: str, topic: str, at: int, end: int) -> dict[int, bytes]:
+    """Read a topic from one entry to an end, as anybody would; nothing before the first may be missing."""
+    settings = {"bootstrap.servers": address, "group.id": "nobody", "enable.auto.commit": False, "log_level": "2"}
+    consumer = Consumer({**settings, "auto.offset.reset": "error", "fetch.wait.max.ms": 50})
+    consumer.assign([TopicPartition(topic, 0, at)])
+    found: dict[int, bytes] = {}
+    until = time.monotonic() + SECONDS
+    try:
+        while at + len(found) < end:
+            assert time.monotonic() < until, f"{topic} was not read from {at} to {end}: {len(found)}"
+            message = consumer.poll(0.5)
+            if message is None:
+                continue
+            if (error := message.error()) is not None:
+                raise KafkaException(error)
+            found[int(message.offset() or 0)] = bytes(message.value() or b"")
+    finally:
+        consumer.close()
+    assert list(found) == list(range(at, end))
+    return found
+
+
+class Node:
+    """One life of a region's node."""
+
+    def __init__(self, home: Path, address: str, database: str, topic: str) -> None:
+        self.home, self.address, self.topic = home, address, topic
+        self.db = Database.open(database)
+        self.log, self.heartbeats = KafkaLog({"bootstrap.servers": address}), HeartbeatStore(self.db)
+        self.files = home / "flushed"
+        self.memory: set[int] = set()
+        self.failed: list[KafkaError] = []
+        self.flushed = max(ids(self.files), default=None)
+        settings = {"bootstrap.servers": address, "acks": "all", "enable.idempotence": True, "linger.ms": 0}
+        self.producer = Producer({**settings, "log_level": "2"})
+
+    def open(self) -> None:
+        """Read from the pin on what is in no file."""
+        region = next(r for r in WalStore(self.db).regions(self.topic) if r.region == REGION)
+        self.epoch = region.epoch + 1
+        replays = ReplayStore(self.db, Terms())
+        order = OpenOrder(topic=self.topic, region=REGION, epoch=self.epoch, flushed=(self.flushed,), node="n")
+        pin = replays.open(order)
+        on_disk(self.home / "opened", f"{pin.start}\n")
+        self.memory = set(read(self.address, self.topic, pin.start, self.end()))
+        # Whoever served them before: all that was acknowledged is in a file, or was just read.
+        lost = ids(self.home / "ledger") - ids(self.files) - self.memory
+        if lost:
+            on_disk(self.home / "lost", "".join(f"{id_}\n" for id_ in sorted(lost)))
+        replays.release(pin.id)
+
+    def end(self) -> int:
+        """Return the topic's end, asked until it is told."""
+        until = time.monotonic() + SECONDS
+        while not isinstance(its := self.log.facts([self.topic])[self.topic], Facts):
+            assert time.monotonic() < until, its
+        return its.end
+
+    def write(self) -> None:
+        """Append one entry; it is in memory and in the ledger when all have it."""
+
+        def told(error: KafkaError | None, message: object) -> None:
+            if error is None:
+                id_ = int(message.offset())  # type: ignore[attr-defined]
+                self.memory.add(id_)
+                on_disk(self.home / "ledger", f"{id_}\n")
+
+        self.producer.produce(self.topic, b"entry", partition=0, on_delivery=told)
+        self.producer.flush(SECONDS)
+
+    def flush(self) -> None:
+        """Put what is in memory on disk, and report it; what dies on the way has reported less than it has."""
+        on_disk(self.files, "".join(f"{id_}\n" for id_ in sorted(self.memory)))
+        self.flushed, self.memory = max(self.memory), set()
+        streams = (Stream(flushed=self.flushed),)
+        self.heartbeats.hear("n", [Report(topic=self.topic, region=REGION, epoch=self.epoch, streams=streams)])
+
+
+def main(home: str, address: str, database: str, topic: str) -> None:
+    node = Node(Path(home), address, database, topic)
+    node.open()
+    while True:
+        node.write()
+        if len(node.memory) >= FLUSH_AT:
+            node.flush()
+        time.sleep(PAUSE_SECONDS)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
