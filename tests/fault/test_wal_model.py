@@ -13,7 +13,7 @@ import pytest
 
 from sexton.crashpoints import OF_WAL
 from sexton.db import schema
-from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, World
+from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, Entries, World
 from tests.rig import DEPLOYMENT
 
 STEPS = 100
@@ -65,10 +65,10 @@ def another(world: World, chance: random.Random) -> None:
         do()
 
 
-def play(url: str, seed: int, number: int) -> None:
-    """Play a history to its end; what fails tells all of it."""
+def play(url: str, seed: int, number: int, log: Entries | None = None) -> None:
+    """Play a history to its end, over the embedded log or another; what fails tells all of it."""
     chance, told = random.Random(seed), []
-    world = World(url)
+    world = World(url, log)
     try:
         for _ in range(number):
             may = list(steps(world, chance))

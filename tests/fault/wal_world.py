@@ -5,6 +5,7 @@ The truth is what was acknowledged and what is in files; everything else is aske
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sexton.crashpoints import installed
 from sexton.db import schema
@@ -14,7 +15,7 @@ from sexton.wal.floors import FloorStore
 from sexton.wal.heartbeats import HeartbeatStore
 from sexton.wal.maps import MapStore
 from sexton.wal.model import Dropped, Facts, MapOrder, Mapped, Mode, OpenOrder, Pin, Report, Stream, Terms
-from sexton.wal.port import LogFault, OldEpoch, PinEnded, ReplayRefused, UnknownRegion
+from sexton.wal.port import Log, LogFault, OldEpoch, PinEnded, ReplayRefused, UnknownRegion
 from sexton.wal.replays import ReplayStore
 from sexton.wal.steps import Purger
 from sexton.wal.store import WalStore
@@ -50,10 +51,18 @@ class Region:
     late: list[Report] = field(default_factory=list)
 
 
+class Entries(Log, Protocol):
+    """A log with its other side."""
+
+    def create(self, topic: str) -> None: ...
+    def append(self, topic: str, payloads: Sequence[bytes]) -> int: ...
+    def read(self, topic: str, at: int, limit: int) -> Sequence[tuple[int, bytes]]: ...
+
+
 class Meanwhile:
     """The log, and what happens right after it was asked for the first time."""
 
-    def __init__(self, log: EmbeddedLog, do: Callable[[], None] | None) -> None:
+    def __init__(self, log: Entries, do: Callable[[], None] | None) -> None:
         self._log, self._do = log, do
         self.delete_before, self.check = log.delete_before, log.check
 
@@ -68,9 +77,9 @@ class Meanwhile:
 class World:
     """Two topics and their regions."""
 
-    def __init__(self, url: str, names: tuple[str, ...] = ("r1", "r2", "r3")) -> None:
+    def __init__(self, url: str, log: Entries | None = None, names: tuple[str, ...] = ("r1", "r2", "r3")) -> None:
         self.db = Database.open(url)
-        self.log = EmbeddedLog(self.db)
+        self.log: Entries = log or EmbeddedLog(self.db)
         self.floors, self.maps = FloorStore(self.db, TERMS), MapStore(self.db)
         self.heartbeats, self.replays = HeartbeatStore(self.db), ReplayStore(self.db, TERMS)
         self.store = WalStore(self.db)
