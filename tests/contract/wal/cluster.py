@@ -70,7 +70,10 @@ class Cluster:
                 if time.monotonic() > over:
                     raise
 
+    @property
+    def awake(self) -> str:
+        """The addresses of those that answer; a client may go on to ask one that is frozen for a minute."""
+        return ",".join(f"127.0.0.1:{b.port}" for b in self.brokers if b.answers)
+
     def _admin(self) -> AdminClient:
-        """One that knows only who answers: else it would go on to ask one that is frozen."""
-        awake = ",".join(f"127.0.0.1:{b.port}" for b in self.brokers if b.answers)
-        return AdminClient({"bootstrap.servers": awake, "log_level": "2", "socket.timeout.ms": "3000"})
+        return AdminClient({"bootstrap.servers": self.awake, "log_level": "2", "socket.timeout.ms": "3000"})

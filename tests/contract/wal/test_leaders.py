@@ -196,33 +196,6 @@ def test_a_leader_that_comes_back_and_leads_again_begins_where_it_was_purged(
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_an_end_that_a_new_leader_does_not_know_yet_is_a_fault_that_passes(
-    cluster: Cluster, field: Field, log: Watched, topic: str
-) -> None:
-    first = cluster.leader(topic)
-    first.freeze()
-    cluster.has_left(topic, first)
-    first.thaw()
-    cluster.mend(topic)
-    now = cluster.leader(topic)
-    slow = next(b for b in cluster.brokers if b not in (first, now))
-    slow.freeze()
-    with ThreadPoolExecutor(1) as pool:
-        # One has it, one has not: until the frozen one is given up, nobody knows where the topic ends.
-        appended = pool.submit(field.place.append, topic, 10)
-        time.sleep(0.5)
-        cluster.elect_first(topic)
-
-        done = purged(field, topic)
-
-        slow.thaw()
-        assert appended.result() == ENTRIES
-    assert done.floor == 100
-    assert "OFFSET_NOT_AVAILABLE" in {f.reason for f in log.faults}
-    assert [f for f in log.faults if not f.passes] == []
-    all_is_there(field, topic, range(99, ENTRIES + 10))
-
-
 def test_a_leader_that_was_away_and_does_not_know_it_stops_no_topic(cluster: Cluster, field: Field, topic: str) -> None:
     others = [KafkaLog({"bootstrap.servers": cluster.address}) for _ in range(4)]
     for its in others:
@@ -231,6 +204,7 @@ def test_a_leader_that_was_away_and_does_not_know_it_stops_no_topic(cluster: Clu
     old.freeze()
     cluster.has_left(topic, old)
     field.place.append(topic, 100)
+    field.purger = Purger(KafkaLog({"bootstrap.servers": cluster.awake}), field.floors)
     purged(field, topic)
 
     with ThreadPoolExecutor(len(others)) as pool:
