@@ -1,6 +1,7 @@
 """Apache Kafka for tests: KRaft nodes of one process each, from Kafka's own Maven artifacts."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import signal
@@ -33,7 +34,7 @@ class NoKafka(Exception):
 
 def jars() -> Path:
     """Return the folder of Kafka and all it needs; raises ``NoKafka`` where Maven cannot resolve it, tried now."""
-    place = Path(sys.prefix) / ".kafka" / str(POM.stat().st_mtime_ns)
+    place = Path(sys.prefix) / ".kafka" / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / "lock").open("w") as lock:  # several parts of the tests may ask at once
         fcntl.flock(lock, fcntl.LOCK_EX)
