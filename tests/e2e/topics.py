@@ -1,0 +1,85 @@
+"""Two topics, a node of minidb that appends to them, and Sexton, which purges them over its real API."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from examples.minidb.maps import Maps
+from examples.minidb.node import Node
+from examples.minidb.regions import Rows
+from sexton.client import Facts, Sexton
+from sexton.wal.embedded import EmbeddedLog
+from sexton.wal.model import Mode, Terms
+from sexton.wal.port import LogFault
+from sexton.wal.wal import Wal
+from tests.rig import Rig
+from tests.servers.api import Api
+
+A, B = "wal-a", "wal-b"
+
+
+class Watched(EmbeddedLog):
+    """The log, and what happens where nobody looks: before it says what there is, after it has appended."""
+
+    before_facts: Callable[[], object] | None = None
+    appended: Callable[[], object] | None = None
+
+    def append(self, topic: str, payloads: Sequence[bytes]) -> int:
+        first, do, self.appended = super().append(topic, payloads), self.appended, None
+        if do is not None:
+            do()
+        return first
+
+    def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
+        do, self.before_facts = self.before_facts, None
+        if do is not None:
+            do()
+        return super().facts(topics)
+
+
+class Field:
+    """Two topics, a node, and Sexton, which purges."""
+
+    def __init__(self, rig: Rig, api: Api, directory: Path) -> None:
+        self.log, self.wal = Watched(rig.db), Wal(rig.db, Terms(flush_entries=10))
+        for topic in (A, B):
+            self.log.create(topic)
+            self.wal.store.enable(topic, Mode.DELETE)
+        self.owner, self.client = Sexton(api.url, api.token("operate")), Sexton(api.url, api.token("node:n1"))
+        self.maps, self.directory = Maps(self.owner, self.log, directory / "maps.json"), directory
+        self.node = Node("n1", self.client, self.log, self.maps, directory)
+        self.acknowledged: dict[str, Rows] = {}
+
+    def append(self, region: str, count: int = 1, topic: str = A) -> int:
+        """Append rows; return the last one's entry."""
+        rows = [f"{region} {n}" for n in range(count)]
+        last = self.node.append(region, *rows)
+        its = {(topic, last - count + 1 + n): row for n, row in enumerate(rows)}
+        self.acknowledged[region] = self.acknowledged.get(region, {}) | its
+        return last
+
+    def purge(self, topic: str = A) -> int:
+        """Let the node say how far it is, and purge; return the floor."""
+        self.node.beat()
+        self.wal.purger.look([topic])  # Sexton did not know how far the topic goes
+        self.node.beat()
+        return self.wal.purger.purge([topic])[topic].floor or 0
+
+    def reopen(self, *regions: str, epoch: int = 2) -> None:
+        """Crash, and open again."""
+        self.node.crash()
+        for region in regions:
+            self.node.open(region, epoch)
+
+    def whole(self, *regions: str) -> bool:
+        """Tell whether regions have exactly what was acknowledged."""
+        return all(self.node.rows(r) == self.acknowledged.get(r, {}) for r in regions)
+
+    def there(self, topic: str = A) -> list[int]:
+        """Return the entries that a plain reader finds."""
+        found = self.log.facts([topic])[topic]
+        assert isinstance(found, Facts)
+        return [id_ for id_, _ in self.log.read(topic, found.start)]
+
+    def names(self, topic: str) -> list[str]:
+        """Return the regions that hold a topic."""
+        return [r.region for r in self.wal.store.regions(topic)]
