@@ -9,7 +9,7 @@ import sys
 import time
 from types import FrameType
 
-from examples.demo import ONE_PAGE_AT_ONCE
+from examples.demo import FOR_WORKERS, SMALL_LAG
 from examples.demo.console import Console, DemoFailed
 
 STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -44,7 +44,7 @@ def main() -> int:
         console.say(f"starting the stack; data and logs stay in {stack.home}")
         stack.start(lambda line: console.say(f"  {line}"))
         began = time.monotonic()
-        stack.launch_worker(settings=ONE_PAGE_AT_ONCE)
+        stack.launch_worker(settings=FOR_WORKERS)
         # While it starts.
         from examples.demo.rounds import unschedule
         from examples.demo.story import Story
@@ -53,7 +53,7 @@ def main() -> int:
             console.say("  removed the schedule of an earlier `sexton up`; the next one makes it again")
         stack.await_worker()
         console.say(f"  worker    ready in {time.monotonic() - began:.1f} s")
-        console.connect(stack.home, stack.environment())
+        console.connect(stack.home, stack.environment() | SMALL_LAG)
         Story(console, stack, options.files).tell()
         told = True
         if not options.exit:

@@ -3,11 +3,12 @@
 import time
 from contextlib import ExitStack
 
-from examples.demo import ONE_PAGE_AT_ONCE, evidence
+from examples.demo import FOR_WORKERS, evidence
 from examples.demo.console import Console
 from examples.demo.copying import Copying
 from examples.demo.killing import SECOND, SHARE, Killing
 from examples.demo.listing import Key, listing, only, told, without
+from examples.demo.topic import Shrinking
 from examples.demo.world import World
 from sexton.embedded.stack import Stack
 
@@ -55,7 +56,7 @@ class Story:
         self.make_garbage()
         self.undrop()
         # It starts while the story goes on; the round waits for it.
-        self.stack.launch_worker(SECOND, ONE_PAGE_AT_ONCE)
+        self.stack.launch_worker(SECOND, FOR_WORKERS)
         before = self.wait_four_days()
         self.hold_invoices()
         copying = self.copy_exports()
@@ -64,6 +65,7 @@ class Story:
         self.read_back()
         self.end_copying(copying)
         last = self.look_once_more(after)
+        self.shrink_topic()
         self.last_screen(before, last)
 
     def register(self) -> None:
@@ -238,6 +240,16 @@ class Story:
         self.world.garbage[LATE_UPLOAD] = {late}
         self.console.say("  the late file is gone, and so are the marks of the crashed load, and table exports")
         return last
+
+    def shrink_topic(self) -> None:
+        """Regions on a write-ahead log: what all of them have flushed goes from the log, and nothing else."""
+        self.console.beat("Four regions of minidb share one topic of a write-ahead log: one lags and holds it for all")
+        with Shrinking(self.console, self.world, self.stack.home / "regions") as topic:
+            topic.fill()
+            topic.explain()
+            topic.purge()
+            self.console.beat("kill -9 the node: what its regions had only in memory they read from the topic again")
+            topic.crash()
 
     def last_screen(self, before: dict[Key, int], last: dict[Key, int]) -> None:
         """Deleted, kept, why; expected against listed; where to look next."""

@@ -79,11 +79,10 @@ class Node:
         return self._open(region).append(*rows)
 
     def flush(self, *regions: str) -> None:
-        """Bring what regions have in memory into files, and say so to Sexton. One that is not open has nothing."""
+        """Bring what regions have in memory into files; the next heartbeat says so. One that is closed has nothing."""
         for name in regions:
             if (its := self._regions.get(name)) is not None:
                 its.flush()
-        self.beat()
 
     def beat(self) -> None:
         """Say how far each region is in each of its topics. A real node does so every few seconds."""

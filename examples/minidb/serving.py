@@ -28,11 +28,12 @@ def serving(node: Node) -> Iterator[str]:
                 self.send_error(404 if self.path != PATH else 413)
                 return
             wanted = sorted({its["region"] for its in json.loads(self.rfile.read(size))["regions"]})
-            # "I will", not "I have": a flush takes its time. That it is done the next heartbeat says.
+            # "I will", not "I have": a flush takes its time. That it is done a heartbeat says.
             self.send_response(202)
             self.send_header("Content-Length", "0")
             self.end_headers()
             node.flush(*wanted)  # in the thread of this request, which is answered
+            node.beat()  # now: somebody waits for it
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
