@@ -1,6 +1,6 @@
 """A topic shrinks: regions of minidb append to one log, and what all of them have flushed is purged from it.
 
-What must be there is counted from what minidb acknowledged and flushed; what is there is read from the log by plain SQL.
+What must be there is counted from what minidb acknowledged and flushed; what is there is read by plain SQL.
 """
 
 import sqlite3
