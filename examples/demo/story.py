@@ -248,7 +248,7 @@ class Story:
             topic.fill()
             topic.explain()
             topic.purge()
-            self.console.beat("kill -9 the node: what its regions had only in memory they read from the topic again")
+            self.console.beat("The node crashes: what its regions had only in memory they read from the topic again")
             topic.crash()
 
     def last_screen(self, before: dict[Key, int], last: dict[Key, int]) -> None:

@@ -1,6 +1,6 @@
 """A topic shrinks: regions of minidb append to one log, and what all of them have flushed is purged from it.
 
-What must be there is counted from what minidb acknowledged and flushed; what is there is read by plain SQL.
+What must be there is counted from what minidb acknowledged and flushed; what is there, plain SQL reads from the log.
 """
 
 import sqlite3
@@ -72,8 +72,7 @@ class Shrinking:
                 self._flush(*BUSY)
         self._node.beat()
         self._console.same("entries appended", set(self._ids()), set(self._in_log()))
-        rows = ", ".join(f"{region} {len(self._acknowledged[region]):,}" for region in REGIONS)
-        self._console.say(f"  {len(self._ids()):,} entries: {rows}; {LAGGING} has never flushed")
+        self._console.say(f"  {len(self._ids()):,} entries: {self._counts()}; {LAGGING} has never flushed")
 
     def explain(self) -> None:
         """Purges are off until somebody turns them on; who holds a topic everybody can see."""
@@ -111,11 +110,8 @@ class Shrinking:
             self._node.open(region, epoch=2)
         for region, rows in self._acknowledged.items():
             self._console.same(f"rows of region {region}, after the crash", rows, self._node.rows(region))
-        self._console.say(
-            f"  {lost:,} rows were only in memory; they are back, read from the {len(self._in_log())} entries"
-        )
-        rows = ", ".join(f"{region} {len(self._acknowledged[region]):,}" for region in REGIONS)
-        self._console.say(f"  every row that was ever acknowledged is there: {rows}")
+        self._console.say(f"  {lost:,} rows were only in memory; they are back, out of {len(self._in_log()):,} entries")
+        self._console.say(f"  every row that was ever acknowledged is there: {self._counts()}")
 
     def _append(self) -> None:
         for region in REGIONS:
@@ -131,6 +127,9 @@ class Shrinking:
     def _ids(self, *regions: str) -> list[int]:
         """Return the entries that were acknowledged, of some regions or of all."""
         return [id_ for region in regions or REGIONS for _, id_ in self._acknowledged[region]]
+
+    def _counts(self) -> str:
+        return ", ".join(f"{region} {len(rows):,}" for region, rows in self._acknowledged.items())
 
     def _in_log(self) -> list[int]:
         """Read the log without Sexton."""

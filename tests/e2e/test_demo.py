@@ -22,3 +22,4 @@ def test_every_number_of_the_demo_agrees(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-2_000:]
     assert "every number agrees" in done.stdout
     assert "held by protection copy:demo-1" in done.stdout
+    assert "region audit was asked to flush" in done.stdout
