@@ -20,10 +20,10 @@ class WalActivities:
         self._rounds = rounds
 
     @activity.defn(no_thread_cancel_exception=True)
-    def due_topics(self) -> Pages:
-        """Return the topics that are due, as pages."""
+    def due_topics(self, after: str = "") -> Pages:
+        """Return the topics that are due, as pages, of those whose names come after one."""
         with refusals(), Heart():
-            return self._rounds.pages()
+            return self._rounds.pages(after)
 
     @activity.defn(no_thread_cancel_exception=True)
     def purge_page(self, page: Page) -> PageReport:

@@ -16,6 +16,12 @@ _SECRET = re.compile(r"password|passwd|secret|jaas|\.pem$|token\.|\.token$|crede
 """Keys of other programs' settings whose values nobody is shown."""
 
 
+_PLAIN = re.compile(
+    r"(servers|protocol|mechanisms?|username|location|\.(ms|id|bytes|level|version|algorithm|enabled?))$"
+)
+"""Keys of Kafka's settings whose values say nothing."""
+
+
 class Explained(NamedTuple):
     """One setting as `sexton settings show` prints it; passwords are masked."""
 
@@ -63,7 +69,8 @@ def sentence(problem: ErrorDetails, found: list[Layer], known: Collection[str]) 
 
 def _shown(key: str, value: Any) -> str:
     """Return a value without what is secret in it: all of it, where the key says so."""
-    return "***" if value and _SECRET.search(key) else masked(str(value))
+    hidden = _SECRET.search(key) or (".kafka." in key and not _PLAIN.search(key))  # a misspelt secret too
+    return "***" if value and hidden else masked(str(value))
 
 
 def _walk(model: BaseModel, path: str, found: list[Layer]) -> Iterator[Explained]:

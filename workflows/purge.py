@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.wal.model import Flushed, Purged
     from sexton.wal.runs import Looked, Outcome, PurgeProgress, PurgeReport, PurgeRequest, outcome
     from workflows import ids
-    from workflows.controls import Controls, Told, end
+    from workflows.controls import Controls, Told, end, stop_if_cancelled
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
     from workflows.words import words
 
@@ -84,9 +84,11 @@ class PurgeWal(Controls):
             self._looked = await workflow.execute_activity_method(
                 WalActivities.prepare_purge, self._topic, **WAL_PAGE, summary="who holds it, and who should flush"
             )
+            stop_if_cancelled()
         if self._looked.behind and self._looked.flushes and self._flushed is None and not self._now:
             self._say("FLUSHING")
             await self._flush()
+            stop_if_cancelled()
         self._say("PURGING")
         return await workflow.execute_activity_method(
             WalActivities.purge_topic, self._topic, **WAL_PAGE, summary="persist the floor, delete below, record"

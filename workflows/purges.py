@@ -3,7 +3,7 @@
 import asyncio
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
@@ -35,7 +35,7 @@ class PurgeWalRound(Controls):
         """Purge; return what came of it, in numbers."""
         self._report = request.done
         due: Pages = await workflow.execute_activity_method(
-            WalActivities.due_topics, **CATALOG_WRITE, summary="topics that are due"
+            WalActivities.due_topics, request.after, **CATALOG_WRITE, summary="topics that are due"
         )
         self._left, self._all = list(due.pages), len(due.pages)
         while self._left and not self._cancel:
@@ -48,8 +48,10 @@ class PurgeWalRound(Controls):
                 await self.unless_told(self._work(due.at_once))
             except Told:
                 continue
+        await self.while_paused()
         if due.more and not self._cancel:
-            workflow.continue_as_new(request.model_copy(update={"done": self._report}))
+            after = due.pages[-1].last
+            workflow.continue_as_new(request.model_copy(update={"done": self._report, "after": after}))
         self._say("CANCELLED" if self._cancel else "ENDED")
         return self._report
 
@@ -68,7 +70,7 @@ class PurgeWalRound(Controls):
                     WalActivities.purge_page, page, **WAL_FLUSH, summary=f"{page.first} to {page.last}"
                 )
             except ActivityError as e:
-                if self._cancel or self._pause:
+                if is_cancelled_exception(e):  # by a signal, also one that was taken back since
                     raise
                 told = PageReport(faults=1, said=(words(e),))
         self._left.remove(page)

@@ -80,7 +80,7 @@ app.add_typer(control.lists, name="lists")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(protection.app, name="protection")
 wal.app.command("purge")(wal_purge.purge)
-for _told in (wal_purge.now, wal_purge.cancel, wal_purge.pause, wal_purge.resume, wal_purge.retry):
+for _told in (wal_purge.progress, wal_purge.now, wal_purge.cancel, wal_purge.pause, wal_purge.resume, wal_purge.retry):
     wal.app.command(_told.__name__)(_told)
 app.add_typer(wal.app, name="wal")
 app.add_typer(token.app, name="token")

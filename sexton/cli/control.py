@@ -68,6 +68,8 @@ def stop(
         controls(settings, db).put(Kind.STOP, name, reason)
     what, start = ("every instance", "--all") if everything else (name, name)
     typer.echo(f"{what} is stopped, {WITHIN}: nothing more is claimed or deleted")
+    if everything:
+        typer.echo("topics are not purged either")
     typer.echo(f"what is claimed stays claimed, and is finished after: sexton start {start}")
 
 

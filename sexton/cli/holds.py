@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sexton.registry.store import Instance
 
 EVERY = "(all)"
+MOST_TOPICS = 1_000
 
 
 class Keeper(Message):
@@ -48,8 +49,8 @@ def holds(
         registry = Registry(db)
         chosen = registry.instances() if instance is None else [registry.instance(instance)]
         found = [k for i in chosen for k in _keepers(settings, db, i)]
-    if instance is None:
-        found = _once(found)
+        if instance is None:
+            found = [*_once(found), *_topics(db)]
     if as_json:
         dump([k.model_dump(mode="json") for k in found])
         return
@@ -61,6 +62,18 @@ def holds(
 def _story(k: Keeper) -> str:
     why = ": ".join(t for t in (k.by and f"by {k.by}", brief(k.why)) if t)
     return "; ".join(t for t in (why, k.way_out) if t)
+
+
+def _topics(db: "Database") -> Iterator[Keeper]:
+    """Yield topics that are not purged now, and by what."""
+    from sexton.wal.store import WalStore
+
+    for topic in WalStore(db).topics("", MOST_TOPICS, enabled=True):
+        named = {"instance": "(topics)", "what": f"topic {topic.name}", "way_out": f"sexton wal explain {topic.name}"}
+        if topic.quarantined:
+            yield Keeper(held_by="quarantine", why=topic.quarantined, **named)
+        for why, since in topic.blocked.items():
+            yield Keeper(held_by=why, since=since, **named)
 
 
 def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:

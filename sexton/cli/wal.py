@@ -70,6 +70,7 @@ def enable(
     Example: sexton wal enable orders-wal
     """
     from sexton.desk import Desk
+    from sexton.errors import BadInput
     from sexton.wal.model import Mode
     from sexton.wal.port import LogFault
 
@@ -78,13 +79,13 @@ def enable(
         told = wal.log.facts(topics)
         for name in topics:
             its = told[name]
-            if isinstance(its, LogFault) and not its.passes:
-                raise its
+            if isinstance(its, LogFault):
+                raise its  # also one that passes: a name that was mistyped would be on the list for ever
+            if its.partitions != 1 or name.startswith("__"):
+                raise BadInput(f"topic {name} is none of a write-ahead log: it has {many(its.partitions, 'partition')}")
             with recorded(db, "wal enable", "", name):
                 wal.store.enable(name, Mode.LOGICAL if logical else Mode.DELETE)
             typer.echo(f"topic {name} is purged from now on{', by its floor alone' if logical else ''}")
-            if isinstance(its, LogFault):
-                typer.echo(f"  warning: {its}", err=True)
     typer.echo(f"see: sexton wal explain {topics[0]}")
 
 

@@ -46,8 +46,23 @@ def purge(
         dump(report.model_dump(mode="json"))
     else:
         _show(its, report)
-    if report.outcome not in (Outcome.PURGED, Outcome.NOTHING):
+    lost = report.purged is not None and report.purged.verdict.lost > 0
+    if lost or report.outcome not in (Outcome.PURGED, Outcome.NOTHING):
         raise typer.Exit(1)
+
+
+def progress(topic: Name) -> None:
+    """Print what the running purge of a topic does.
+
+    Example: sexton wal progress orders-wal
+    """
+    from sexton.temporal import purges
+    from sexton.wal.store import WalStore
+
+    with opened() as (settings, db):
+        WalStore(db).topic(topic)
+        found = ask_temporal(settings, lambda client: purges.progress(client, settings, topic))
+    typer.echo(f"topic {topic}: {purges.said(found)}")
 
 
 def now(topic: Name) -> None:
@@ -117,7 +132,10 @@ def _show(topic: "Topic", report: "PurgeReport") -> None:
         typer.echo(f"  node {node} was not asked: {why}")
     if purged is not None:
         if purged.verdict.quarantine:
-            typer.echo(f"  quarantined: {purged.verdict.quarantine}")
+            typer.echo(f"  quarantined: {purged.verdict.quarantine}; see: sexton wal explain {topic.name}")
+        if purged.verdict.lost:
+            regions = many(purged.verdict.lost, "region")
+            typer.echo(f"  LOSS: {regions} lack entries that are gone; see: sexton wal explain {topic.name}")
         for block in purged.verdict.blocked:
             typer.echo(f"  blocked: {block.said}")
         if purged.verdict.holders:

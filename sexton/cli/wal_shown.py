@@ -19,13 +19,20 @@ def last_purged(topic: "Topic") -> str:
 def show_explained(found: "Explained") -> None:
     """Print what a purge would do, and because of whom no more."""
     topic, verdict = found.topic, found.verdict
-    typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {_there(topic)}")
+    faulty = any(block.why == "log fault" for block in verdict.blocked)
+    there = _there(topic, seen=not faulty)
+    typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {there}")
     if verdict.quarantine:
         typer.echo(f"QUARANTINED: {verdict.quarantine}")
         typer.echo(f"  nothing of it is purged; when it is understood: sexton wal reset {topic.name} --reason …")
     for block in verdict.blocked:
         since = topic.blocked.get(block.why)
         typer.echo(f"blocked{f' since {when(since)}' if since is not None else ''}: {block.said}")
+    if verdict.lost:
+        ours = topic.floor is not None and topic.floor > min(its.last for its in verdict.losses)
+        other = f"; Sexton deleted nothing from {topic.floor or 0} on: the log itself did, or somebody else"
+        who = "" if ours else other
+        typer.echo(f"LOSS in {many(verdict.lost, 'region')}{who}")
     for its in verdict.losses[:10]:
         typer.echo(f"LOSS: region {its.region} needs entries {its}, which are gone; to accept that:")
         typer.echo(f"  sexton wal reset {topic.name} --region {its.region} --reason …")
@@ -33,7 +40,9 @@ def show_explained(found: "Explained") -> None:
         typer.echo(f"the last purge met: {topic.fault}")
     if verdict.keep_from is not None:
         holders = f"; held by {', '.join(verdict.holders[:5])}" if verdict.holders else "; nobody holds it"
-        typer.echo(f"a purge frees {entries(found.frees)}{_about(found.bytes)}, up to {verdict.keep_from - 1}{holders}")
+        much = f"{entries(found.frees)}{_about(found.bytes)}, all before {verdict.keep_from - 1}"
+        frees = much if found.frees else "nothing"
+        typer.echo(f"a purge frees {frees}{holders}")
     if found.behind:
         typer.echo(f"{many(found.behind, 'region')} would be asked to flush before")
     rows = [_row(line) for line in found.lines]
@@ -70,12 +79,13 @@ def _bytes(topic: "Topic") -> str:
     return _size(_weight(topic) or None)
 
 
-def _there(topic: "Topic") -> str:
+def _there(topic: "Topic", *, seen: bool) -> str:
     if topic.log_end is None:
         return "the log was never seen"
     if topic.log_end == (topic.log_start or 0):
         return f"it is empty; the next entry is {topic.log_end}"
-    return f"entries {topic.log_start or 0} to {topic.log_end - 1} are there{_about(_weight(topic))}"
+    are, last = ("are", "") if seen else ("were", ", when it was seen last")
+    return f"entries {topic.log_start or 0} to {topic.log_end - 1} {are} there{_about(_weight(topic))}{last}"
 
 
 def _weight(topic: "Topic") -> int:

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from sexton.client.errors import ReplayLost
 from sexton.client.replaying import Entry
-from sexton.wal.kafka import PARTITION, QUIET, KafkaLog
+from sexton.wal.kafka import PARTITION, QUIET, KafkaLog, made
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
 
@@ -31,7 +31,7 @@ class KafkaSource:
         """``settings``: librdkafka's names, ``bootstrap.servers`` among them."""
         self._topic = topic
         self._log = KafkaLog(settings)
-        self._consumer = Consumer({**QUIET, "client.id": "sexton-replay", **settings, **CLOSED})
+        self._consumer = made(Consumer, {**QUIET, "client.id": "sexton-replay", **settings, **CLOSED})
 
     def facts(self) -> Facts:
         found = self._log.facts([self._topic])[self._topic]
@@ -54,12 +54,14 @@ class KafkaSource:
                     if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                         continue
                     raise ReplayLost(f"topic {self._topic}: {error.name()}: {error.str()}")
-                heard, at = time.monotonic(), int(message.offset() or 0)
+                at = int(message.offset() or 0)
                 if at >= end:
                     return
                 yield Entry(at, message.key(), message.value())
                 if at == end - 1:
                     return
+            if some:  # whoever applies them may take its time
+                heard = time.monotonic()
             if time.monotonic() - heard > SILENCE_SECONDS:
                 raise ReplayLost(f"topic {self._topic}: nothing came for {SILENCE_SECONDS:.0f} s")
 

@@ -57,6 +57,7 @@ class Replaying:
         self._lost: ReplayLost | None = None
         self._renewals = Renewals(1, float("-inf"))
         self._read_to: int | None = None
+        self._id = ""
         self.pin: Pin
         """What is kept; ``pin.start`` is the first entry that is read."""
         self.end: int
@@ -93,6 +94,8 @@ class Replaying:
         self.check()
         if due != self.end:
             raise self._error(f"it ended before entry {due}, and {self.end - 1} was there")
+        if self._bounds() < self.end:  # the id too: what was read may be another topic's
+            raise self._error(f"entry {self.end - 1} was there, and is no more")
         self._read_to = due
 
     def __exit__(
@@ -110,8 +113,10 @@ class Replaying:
     def _bounds(self) -> int:
         """Return the end, of a topic that is the one that was pinned and has what was pinned."""
         facts, pin = self._source.facts(), self.pin
-        if pin.kafka_id and facts.id != pin.kafka_id:
-            raise self._error(f"topic {self._topic} is another one than Sexton knows: {facts.id}, not {pin.kafka_id}")
+        known = self._id or pin.kafka_id
+        if known and facts.id != known:
+            raise self._error(f"topic {self._topic} is another one than was known: {facts.id}, not {known}")
+        self._id = facts.id
         if facts.partitions != 1:
             raise self._error(f"topic {self._topic} has {facts.partitions} partitions")
         if facts.start > pin.start:

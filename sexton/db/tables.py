@@ -234,7 +234,8 @@ def build(dialect: str) -> Tables:
         wal_region=table(
             "wal_region",
             **{"topic_": text, "region_": text, "epoch": number, "first": number, "keep_from": number},
-            **{"marks": number, "waits": number, "waits_marks": number, "source": text, "state": text},
+            **{"marks": number, "flushed": Json, "waits": number, "waits_marks": number, "waits_flushed": Json},
+            **{"source": text, "state": text},
             **{"reported_at": instant, "node": text, "releases_at": instant, "until": number},
         ),
         wal_pin=table(

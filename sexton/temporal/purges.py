@@ -1,10 +1,17 @@
 """Start the purge of a topic that somebody asked for, and tell a running one something."""
 
 import asyncio
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+)
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -12,8 +19,12 @@ from config.settings import Settings
 from sexton.errors import SextonError
 from sexton.temporal.client import connect, pollers
 from sexton.temporal.waiting import Words, ended
-from sexton.wal.runs import PurgeReport, PurgeRequest
+from sexton.wal.runs import PurgeProgress, PurgeReport, PurgeRequest
 from workflows import ids
+
+NONE = "no purge of topic {topic} by hand is running; rounds purge by themselves, see: sexton wal purges {topic}"
+WATCH_SECONDS = 2.0
+QUERY_PATIENCE = dt.timedelta(seconds=2)
 
 
 class AlreadyPurging(SextonError):
@@ -38,7 +49,10 @@ async def start(client: Client, settings: Settings, request: PurgeRequest) -> Wo
             static_summary=f"purge topic {topic}, by hand",
         )
     except WorkflowAlreadyStartedError as e:
-        said = f"topic {topic} is being purged already; not to wait for flushes: sexton wal now {topic}"
+        said = (
+            f"topic {topic} is being purged already: to see how far: sexton wal progress {topic}; where it waits for "
+        )
+        said += "flushes: sexton wal now, where it backs off: sexton wal retry, where it is paused: sexton wal resume"
         raise AlreadyPurging(said) from e
     except RPCError as e:
         raise SextonError(f"Temporal refused the purge: {e.message}") from e
@@ -50,10 +64,54 @@ def run_purge(settings: Settings, request: PurgeRequest, tell: Callable[[str], N
     async def run() -> PurgeReport:
         handle = await start(await connect(settings), settings, request)
         name = request.topic
-        words = Words(f"the purge of topic {name}", f"sexton wal explain {name}", f"sexton wal cancel {name}")
-        return await ended(handle, words, tell)
+        words = Words(f"the purge of topic {name}", f"sexton wal progress {name}", f"sexton wal cancel {name}")
+        watching = asyncio.ensure_future(_watch(handle, tell))
+        try:
+            return await ended(handle, words, tell)
+        finally:
+            watching.cancel()
 
     return asyncio.run(run())
+
+
+async def progress(client: Client, settings: Settings, topic: str) -> PurgeProgress:
+    """Return what the running purge of a topic does; ``SextonError`` where none runs, or no worker answers."""
+    handle = client.get_workflow_handle(ids.purge_wal(settings.require_deployment(), topic))
+    try:
+        if (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
+            raise SextonError(NONE.format(topic=topic))
+        found: PurgeProgress = await handle.query("progress", result_type=PurgeProgress, rpc_timeout=QUERY_PATIENCE)
+        return found
+    except RPCError as e:
+        if e.status is RPCStatusCode.NOT_FOUND:
+            raise SextonError(NONE.format(topic=topic)) from e
+        raise SextonError(f"the purge of topic {topic} does not tell: {e.message}; is a worker there?") from e
+
+
+def said(its: PurgeProgress) -> str:
+    """Return what a purge does, in words for people."""
+    if its.doing == "FLUSHING":
+        return f"{its.behind} regions hold it and are asked to flush; not to wait for them: sexton wal now {its.topic}"
+    if its.doing == "BACKING OFF":
+        again = f"try {its.tries + 1} in {its.backoff_seconds:.0f} s, or now: sexton wal retry {its.topic}"
+        return f"it failed: {its.error}; {again}"
+    if its.doing == "PAUSED":
+        return f"it is paused; to go on: sexton wal resume {its.topic}"
+    return {"PREPARING": "the log is asked", "PURGING": "the log is told to delete"}.get(its.doing, its.doing.lower())
+
+
+async def _watch(handle: WorkflowHandle[Any, PurgeReport], tell: Callable[[str], None]) -> None:
+    """Tell what a purge does whenever that is something else; it never ends by itself."""
+    told = ""
+    while True:
+        await asyncio.sleep(WATCH_SECONDS)
+        try:
+            its = await handle.query("progress", result_type=PurgeProgress, rpc_timeout=QUERY_PATIENCE)
+        except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+            continue
+        if said(its) != told:
+            told = said(its)
+            tell(told)
 
 
 async def signal(client: Client, settings: Settings, topic: str, name: str) -> int:
@@ -66,6 +124,6 @@ async def signal(client: Client, settings: Settings, topic: str, name: str) -> i
         await client.get_workflow_handle(ids.purge_wal(settings.require_deployment(), topic)).signal(name)
     except RPCError as e:
         if e.status is RPCStatusCode.NOT_FOUND:
-            raise SextonError(f"no purge of topic {topic} by hand is running; see: sexton wal list") from e
+            raise SextonError(NONE.format(topic=topic)) from e
         raise
     return await pollers(client, settings)

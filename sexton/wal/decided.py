@@ -47,6 +47,8 @@ def topic_row(state: Seen, verdict: Verdict, now: int) -> dict[str, Any]:
     """Return what becomes of a topic's row; ``of`` names it."""
     topic, its = state.topic, state.its
     blocked = {str(b.why): topic.blocked.get(b.why, now) for b in verdict.blocked}
+    if isinstance(its, LogFault):  # nobody has looked whether the others are over
+        blocked = {str(why): since for why, since in topic.blocked.items()} | blocked
     row: dict[str, Any] = {"of": topic.name, "blocked": blocked, "quarantined": verdict.quarantine}
     row |= {name: getattr(topic, name) for name in ("kafka_id", "log_start", "log_end", "floor")}
     if isinstance(its, Facts) and not verdict.quarantine:

@@ -14,12 +14,11 @@ from sexton.crashpoints import reached
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
 from sexton.wal import decided, policy
-from sexton.wal.model import Before, Block, Candidate, Facts, Mode, Region, State, Terms, Topic, Verdict, Why
+from sexton.wal.model import Before, Block, Candidate, Facts, Mode, Region, Source, State, Terms, Topic, Verdict, Why
 from sexton.wal.port import LogFault
 from sexton.wal.rows import deciding, pins, regions, topics, upsert
 
-_NONE_WAITS: dict[str, Any] = {"keep_from": bindparam("keep_from"), "marks": bindparam("marks")}
-_NONE_WAITS |= {"waits": None, "waits_marks": None}
+_NONE_WAITS = policy.WAITS_NOT | {name: bindparam(name) for name in ("keep_from", "marks", "flushed", "source")}
 
 
 class FloorStore:
@@ -177,11 +176,10 @@ class FloorStore:
         """Let what was reported above the end that we knew count as far as the end is known now."""
         r = self._db.t.wal_region
         good = [
-            {"of": name, "its": its.region, "keep_from": max(its.keep_from or 0, its.waits), "marks": marks}
+            {"of": name, "its": its.region, "keep_from": max(its.keep_from or 0, its.waits), **_newest(its)}
             for name, facts in sound.items()
             for its in of[name]
             if its.waits is not None and its.waits <= facts.end
-            for marks in [max(its.marks, its.waits_marks or 0)]
         ]
         if good:
             that = and_(r.c.topic == bindparam("of"), r.c.region == bindparam("its"))
@@ -225,3 +223,12 @@ class FloorStore:
     def _note(self, c: Connection, floors: list[dict[str, Any]]) -> None:
         """Write down which floors are raised; a floor has one row, whoever raised it."""
         c.execute(upsert(self._db, self._db.t.wal_purge).on_conflict_do_nothing(), floors)
+
+
+def _newest(its: Region) -> dict[str, Any]:
+    """Return what the newest report of a region said of its manifest: one that waited, or one before it."""
+    if its.waits_flushed is not None and (its.waits_marks or 0) >= its.marks:
+        idle = (its.waits or 0) > min(its.waits_flushed, default=0)
+        source = Source.IDLE if idle else Source.FLUSHED
+        return {"marks": its.waits_marks, "flushed": its.waits_flushed, "source": source}
+    return {"marks": its.marks, "flushed": its.flushed, "source": its.source}

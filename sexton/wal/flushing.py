@@ -5,6 +5,7 @@ Nobody waits for a node that does not answer: what it holds stays, and everythin
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from sexton.wal.model import Candidate, Flushed
 from sexton.wal.port import Floors, FlushClient, NodeSilent
@@ -12,6 +13,8 @@ from sexton.wal.port import Floors, FlushClient, NodeSilent
 MOST_REGIONS = 10_000
 """Asked in one go; the others come in the next round, who frees most first."""
 A_REQUEST = 1_000
+AT_ONCE = 16
+"""Nodes that are asked side by side: one that does not answer keeps no other waiting."""
 POLL_SECONDS = 1.0
 NAMED = 10
 
@@ -34,25 +37,22 @@ class Flusher:
 
     def flush(self, names: Sequence[str], beat: Callable[[], None]) -> Flushed:
         """Ask those that hold these topics, each once, and return when they have flushed, or the time is over."""
+        until = time.monotonic() + self._timeout
         wanted = {(its.topic, its.region): its for its in self._floors.behind(names)[:MOST_REGIONS]}
         asked: set[tuple[str, str]] = set()
         silent: dict[str, str] = {}
         by_node: dict[tuple[str, str], list[Candidate]] = {}
         for its in wanted.values():
             by_node.setdefault((its.node, its.url), []).append(its)
-        for (node, url), regions in by_node.items():
-            for start in range(0, len(regions), A_REQUEST):
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="flush") as pool:
+            asking = {pool.submit(self._ask, *to, its, until): (to[0], its) for to, its in by_node.items()}
+            for done in as_completed(asking):
                 beat()
-                some = regions[start : start + A_REQUEST]
-                try:
-                    if not url:
-                        raise NodeSilent(f"node {node or '(none)'} never said where it takes requests")
-                    self._client.flush(url, some)
-                except NodeSilent as e:
-                    silent[node] = str(e)
-                    break
-                asked |= {(its.topic, its.region) for its in some}
-        left = self._wait(names, {key: wanted[key].keep_from for key in asked}, beat)
+                (node, some), (took, why) = asking[done], done.result()
+                asked |= {(one.topic, one.region) for one in some[:took]}
+                if why:
+                    silent[node] = why
+        left = self._wait(names, {key: wanted[key].keep_from for key in asked}, until, beat)
         late = sorted(f"{topic}/{region}" for topic, region in left)
         return Flushed(
             asked=len(asked),
@@ -61,11 +61,23 @@ class Flusher:
             silent=dict(sorted(silent.items())[:NAMED]),
         )
 
+    def _ask(self, node: str, url: str, regions: Sequence[Candidate], until: float) -> tuple[int, str]:
+        """Ask one node; return how many of its regions it was asked for, and why not for the others."""
+        for start in range(0, len(regions), A_REQUEST):
+            try:
+                if not url:
+                    raise NodeSilent(f"node {node or '(none)'} never said where it takes requests")
+                if time.monotonic() >= until:
+                    raise NodeSilent(f"no time was left to ask {url}")
+                self._client.flush(url, regions[start : start + A_REQUEST])
+            except NodeSilent as e:
+                return start, str(e)
+        return len(regions), ""
+
     def _wait(
-        self, names: Sequence[str], from_: dict[tuple[str, str], int], beat: Callable[[], None]
+        self, names: Sequence[str], from_: dict[tuple[str, str], int], until: float, beat: Callable[[], None]
     ) -> set[tuple[str, str]]:
         """Return who has not flushed when the time is over: whose ``keep_from`` is what it was."""
-        until = time.monotonic() + self._timeout
         left = set(from_)
         while left:
             self._look(names)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Text, and_, case, func, select, update
+from sqlalchemy import BigInteger, Connection, Text, and_, case, func, null, or_, select, update
 
 from sexton.db.engine import Database
 from sexton.db.rows import as_rows
@@ -31,29 +31,34 @@ class HeartbeatStore:
         data = []
         for its in reports:
             needs = policy.keep_from(its.streams)
-            if its.leader and needs is not None and policy.believable(its):
+            if its.leader and policy.believable(its):
                 flushed = [s.flushed for s in its.streams]
-                idle = None in flushed or needs - 1 > min(f for f in flushed if f is not None)
+                # With neither mark it says nothing but who leads it, and so whom to ask to flush.
+                idle = None in flushed or (needs or 0) - 1 > min(f for f in flushed if f is not None)
                 data.append(
                     {"topic": its.topic, "region": its.region, "epoch": its.epoch, "needs": needs}
-                    | {"marks": policy.marks(flushed), "source": Source.IDLE if idle else Source.FLUSHED}
+                    | {"flushed": policy.knows(flushed), "marks": sum(policy.knows(flushed))}
+                    | {"source": Source.IDLE if idle else Source.FLUSHED}
                 )
         db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
         number = BigInteger()
-        g = as_rows(db, data, topic=Text(), region=Text(), epoch=number, needs=number, marks=number, source=Text())
+        types = {"topic": Text(), "region": Text(), "source": Text(), "flushed": r.c.flushed.type}
+        g = as_rows(db, data, **types, epoch=number, needs=number, marks=number)
         its_own = and_(r.c.topic == g.c.topic, r.c.region == g.c.region, g.c.epoch == r.c.epoch)
         seen = g.c.needs <= func.coalesce(t.c.log_end, -1)
         newer = and_(seen, g.c.needs > func.coalesce(r.c.keep_from, -1))
-        waits = r.c.waits <= g.c.needs  # false where nothing waits
+        waits = or_(r.c.waits <= g.c.needs, g.c.needs.is_(None))  # false where nothing waits
         heard = (
             update(r)
             .where(its_own, t.c.name == r.c.topic)
             .values(
                 keep_from=case((seen, most(db, r.c.keep_from, g.c.needs)), else_=r.c.keep_from),
                 marks=case((seen, most(db, r.c.marks, g.c.marks)), else_=r.c.marks),
+                flushed=case((and_(seen, g.c.marks >= r.c.marks), g.c.flushed), else_=r.c.flushed),
                 source=case((newer, g.c.source), else_=r.c.source),
                 waits=case((seen, None), (waits, r.c.waits), else_=g.c.needs),
                 waits_marks=case((seen, None), (waits, r.c.waits_marks), else_=g.c.marks),
+                waits_flushed=case((seen, null()), (waits, r.c.waits_flushed), else_=g.c.flushed),
                 node=node,
             )
             .returning(r.c.waits)

@@ -4,18 +4,21 @@ Errors of one partition are values there and are not retried: whoever purges ask
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
+from sexton.errors import BadInput
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 PARTITION = 0
 REQUEST_SECONDS, OPERATION_SECONDS = 20.0, 10.0
 PASSING = frozenset(
@@ -38,8 +41,9 @@ WANTED = {
     "cleanup.policy": ("delete", "compaction and DeleteRecords exclude each other"),
     "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
 }
-QUIET = {"log_level": "4"}
-"""librdkafka tells of each connection that is closed, past Python's logging; from warnings on it is worth it."""
+QUIET = {"log_level": "2"}
+"""librdkafka tells of each connection that fails, past Python's logging, twenty times a second; faults say it once."""
+HINTS = {"POLICY_VIOLATION": "; is its cleanup.policy compact? set it to delete, or run: sexton wal disable {topic}"}
 WEIGHED, WEIGH_SECONDS = 20, 3.0
 """So many of a topic's newest entries are read for their size, and for so long those of a page of topics."""
 WEIGHS = {"enable.auto.commit": "false", "auto.offset.reset": "latest"}
@@ -53,7 +57,7 @@ class KafkaLog:
     def __init__(self, settings: Mapping[str, str]) -> None:
         """``settings``: librdkafka's names, ``bootstrap.servers`` among them. Connects when it is first asked."""
         self._settings: dict[str, str | int | float | bool] = {**QUIET, **CACHING, "client.id": "sexton", **settings}
-        self._admin = AdminClient(self._settings)
+        self._admin = made(AdminClient, self._settings)
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
         ids = self._ids(topics)
@@ -110,7 +114,7 @@ class KafkaLog:
 
     def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
         # Kafka's admin client here does not tell sizes on disk; a reader without a group commits nothing.
-        reader = Consumer({**self._settings, "group.id": "sexton-weighs", **WEIGHS})
+        reader = made(Consumer, {**self._settings, "group.id": "sexton-weighs", **WEIGHS})
         found: dict[str, list[int]] = {}
         try:
             reader.assign([TopicPartition(n, PARTITION, max(f.start, f.end - WEIGHED)) for n, f in topics.items()])
@@ -136,6 +140,11 @@ class KafkaLog:
         copies = len(there.partitions[0].replicas)
         if copies > 1 and int(its["min.insync.replicas"].value) < 2:
             said.append(f"min.insync.replicas is 1 of {copies}: what one broker acknowledged with acks=all may be lost")
+        kept = [f"{k} is {its[k].value}" for k in ("retention.ms", "retention.bytes") if its[k].value != "-1"]
+        if kept:
+            said.append(
+                f"{' and '.join(kept)}: Kafka deletes what a region may still need; set -1, or purge it --logical"
+            )
         size = int(its["segment.bytes"].value)
         if size not in SANE_SEGMENTS:
             said.append(f"segment.bytes is {size:,}: only whole segments are freed")
@@ -172,6 +181,16 @@ def _result(topic: str, asked: "Future[Any] | Exception") -> Any:
         return asked.result()
     except KafkaException as e:
         error = e.args[0]
-        return LogFault(topic, error.name(), error.str(), passes=error.code() in PASSING or error.retriable())
+        hint = HINTS.get(error.name(), "").format(topic=topic)
+        return LogFault(topic, error.name(), error.str() + hint, passes=error.code() in PASSING or error.retriable())
     except ValueError as e:  # a name that is no topic's
         return LogFault(topic, "INVALID_TOPIC", str(e), passes=False)
+
+
+def made(kind: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> T:
+    """Return a client of librdkafka; raises ``BadInput`` where it refuses a setting, without what was set."""
+    try:
+        return kind(dict(settings))
+    except KafkaException as e:
+        told = re.sub(r'value "[^"]*"', "value", e.args[0].str())
+        raise BadInput(f"[wal.kafka] is refused: {told}") from None

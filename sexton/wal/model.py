@@ -118,11 +118,14 @@ class Region(Message):
     """The topic's end when it was mapped here, before its first append: it never needs anything below."""
     keep_from: int | None = None
     """The first entry that it needs; None: nobody has said yet."""
+    flushed: tuple[int, ...] = ()
+    """How much its manifest knew when it reported: of each stream the last flushed entry + 1."""
     marks: int = 0
-    """How much its manifest knew when it reported: the sum over its streams of the last flushed entry + 1."""
+    """Their sum: a leader's manifest only grows, so of its reports the one with the highest sum is the newest."""
     waits: int | None = None
     """A ``keep_from`` that was reported above the topic's end as we know it: it counts when we see an end as high."""
     waits_marks: int | None = None
+    waits_flushed: tuple[int, ...] | None = None
     source: Source = Source.MAP
     state: State = State.MAPPED
     reported_at: int | None = None
@@ -222,6 +225,9 @@ class Verdict(Message):
     blocked: tuple[Block, ...] = ()
     quarantine: str = ""
     losses: tuple[Missing, ...] = ()
+    """Some of them."""
+    lost: int = 0
+    """How many."""
 
 
 class Candidate(Message):

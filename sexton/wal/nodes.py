@@ -20,11 +20,13 @@ class HttpFlushClient:
     def flush(self, url: str, regions: Sequence[Candidate]) -> None:
         wanted = [{"topic": its.topic, "region": its.region} for its in regions]
         try:
-            answer = self._http.post(f"{url.rstrip('/')}/v1/regions/flush", json={"regions": wanted})
+            # Its body says nothing, and may never end.
+            with self._http.stream("POST", f"{url.rstrip('/')}/v1/regions/flush", json={"regions": wanted}) as answer:
+                status, well = answer.status_code, answer.is_success
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise NodeSilent(f"{url} does not answer: {e or type(e).__name__}") from e
-        if not answer.is_success:
-            raise NodeSilent(f"{url} answers {answer.status_code}")
+        if not well:
+            raise NodeSilent(f"{url} answers {status}")
 
     def close(self) -> None:
         """Close its connections."""

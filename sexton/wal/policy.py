@@ -20,6 +20,7 @@ from sexton.wal.model import (
     Pin,
     Region,
     Report,
+    Source,
     State,
     Stream,
     Terms,
@@ -28,6 +29,11 @@ from sexton.wal.model import (
     Why,
 )
 
+NAMED = 100
+"""Holders and losses that a verdict names; it counts them all."""
+WAITS_NOT: dict[str, Any] = {"waits": None, "waits_marks": None, "waits_flushed": None}
+UNTOLD = WAITS_NOT | {"keep_from": None, "until": None}
+"""What becomes of a region when nothing counts that was told of it. What its manifest knew once it must still know."""
 SLACK = 1
 """Records below the floor that stay: what a reader that begins at the floor finds before it proves that it is there."""
 
@@ -43,9 +49,9 @@ def keep_from(streams: Iterable[Stream]) -> int | None:
     return min(known) + 1 if known and len(known) == len(each) else None
 
 
-def marks(flushed: Iterable[int | None]) -> int:
+def knows(flushed: Iterable[int | None]) -> tuple[int, ...]:
     """Return how much a manifest knows, by the last flushed entry of each stream: one that was restored knows less."""
-    return sum(last + 1 for last in flushed if last is not None)
+    return tuple(0 if last is None else last + 1 for last in flushed)
 
 
 def believable(report: Report) -> bool:
@@ -74,14 +80,15 @@ def verdict(
         return Verdict(quarantine=wrong)
     holding = [r for r in regions if holds(r, now)]
     blocked = [*_blocked(topic, facts, now, terms), *_silent(topic, holding, now, terms)]
-    losses = tuple(lost(holding, facts.start))
+    gone = tuple(lost(holding, facts.start))
+    losses = {"losses": gone[:NAMED], "lost": len(gone)}
     if blocked:
-        return Verdict(blocked=tuple(blocked), losses=losses)
+        return Verdict(blocked=tuple(blocked), **losses)
     needs = {f"region {r.region}": r.keep_from for r in holding if r.keep_from is not None}
     needs |= {f"replay {p.id} of region {p.region}": p.start for p in pins}
     lowest = min((facts.end, *needs.values()))
     holders = tuple(sorted(who for who, needed in needs.items() if needed == lowest))
-    return Verdict(keep_from=lowest, holders=holders, losses=losses)
+    return Verdict(keep_from=lowest, holders=holders[:NAMED], **losses)
 
 
 def strange(topic: Topic, facts: Facts, safe: int) -> str:
@@ -174,20 +181,27 @@ def candidates(topic: Topic, end: int, regions: Sequence[Region], now: int, term
     return behind
 
 
-def start(region: Region, flushed: Sequence[int | None]) -> int | None:
+def start(region: Region, flushed: Sequence[int | None], end: int | None = None) -> int | None:
     """Return where a region begins to read; None where nobody knows what it needs.
 
-    What was reported counts only if the manifest knows as much: one that was restored from a backup lacks what was
-    flushed since, and begins where it ends itself (the RFC's ``last_purged_entry_id`` would hide that).
+    What was reported counts only if the manifest knows as much, in each of its streams: one that was restored from a
+    backup lacks what was flushed since, and begins where it ends itself (the RFC's ``last_purged_entry_id`` would hide
+    that). After a reset the manifest says nothing: it may count by a topic that is no more.
 
     Args:
         region: as it is stored.
         flushed: of each stream the last entry that the manifest names.
+        end: of the topic, as it was seen last; a first entry above it was wrong.
     """
-    mine = max(region.first, min(0 if last is None else last + 1 for last in flushed))
+    if region.source is Source.RESET:
+        return region.keep_from
+    its = knows(flushed)
+    mine = max(region.first if end is None or region.first <= end else 0, min(its))
     if region.keep_from is None:
-        return None if all(last is None for last in flushed) else mine
-    return max(mine, region.keep_from) if marks(flushed) >= region.marks else mine
+        return mine if any(its) or region.waits is not None else None
+    told = [t for t in (region.flushed, region.waits_flushed) if t]
+    whole = all(len(t) == len(its) and all(a >= b for a, b in zip(its, t, strict=True)) for t in told)
+    return max(mine, region.keep_from) if whole else mine
 
 
 def missing(topic: Topic, region: str, at: int) -> Missing | None:
@@ -199,30 +213,39 @@ def missing(topic: Topic, region: str, at: int) -> Missing | None:
 def remapped(topic: Topic, there: Mapping[str, Region], order: MapOrder, now: int) -> list[Region]:
     """Return the regions that are new, or not as they were, after the owner's map.
 
+    The first map after a reset, or after the database was restored, is a beginning: of what was told before nothing
+    counts, of regions that were gone neither.
+
     Raises:
         BadInput: a region begins below the floor.
     """
-    changed: list[Region] = []
+    anew = topic.generation is not None and not topic.map_digest
+    gone = () if anew else (State.GONE,)
+    known = {name: its.model_copy(update=UNTOLD) if anew else its for name, its in there.items()}
+    changed = {name: its for name, its in known.items() if anew}
     for its in order.regions:
-        old = there.get(its.region)
-        if old is None or old.state is State.GONE:
-            changed.append(_began(topic, its, old))
+        old = known.get(its.region)
+        if old is None or old.state in gone:
+            # An entry that was told for another topic of that name may be in this one as well.
+            changed[its.region] = _began(topic, its.model_copy(update={"first": None}) if anew else its, old)
             continue
         new: dict[str, Any] = {"state": State.MAPPED, "releases_at": None, "until": None}
         if its.epoch > old.epoch:
-            new |= {"epoch": its.epoch, "waits": None, "waits_marks": None}
-        changed.append(old.model_copy(update=new))
+            new |= {"epoch": its.epoch, **WAITS_NOT}
+        changed[its.region] = old.model_copy(update=new)
     for name in order.moved:
         # Nobody told of it before it moved: until its node reports, all that is there may be its own.
-        old = there.get(name) or Region(topic=topic.name, region=name)
-        if old.state not in (State.MOVED, State.GONE):
-            changed.append(old.model_copy(update={"state": State.MOVED, "releases_at": None, "until": None}))
-    for gone in order.dropped:
-        old = there.get(gone.region) or Region(topic=topic.name, region=gone.region)
-        if old.state is not State.GONE:
-            until = now + gone.undrop_seconds * 1000
-            changed.append(old.model_copy(update={"state": State.DROPPED, "releases_at": until, "until": None}))
-    return [new for new in changed if new != there.get(new.region)]
+        old = known.get(name) or Region(topic=topic.name, region=name)
+        if old.state not in (State.MOVED, *gone):
+            changed[name] = old.model_copy(update={"state": State.MOVED, "releases_at": None, "until": None})
+    for dropped in order.dropped:
+        old = known.get(dropped.region) or Region(topic=topic.name, region=dropped.region)
+        if old.state not in gone:
+            until = now + dropped.undrop_seconds * 1000
+            changed[dropped.region] = old.model_copy(
+                update={"state": State.DROPPED, "releases_at": until, "until": None}
+            )
+    return [new for name, new in changed.items() if new != there.get(name)]
 
 
 def _began(topic: Topic, its: Mapped, old: Region | None) -> Region:
@@ -232,15 +255,14 @@ def _began(topic: Topic, its: Mapped, old: Region | None) -> Region:
             f"region {its.region} cannot begin at {its.first}: topic {topic.name} is purged below {topic.floor}; "
             "read its end again, before the first append"
         )
-    # A first entry above the end that we know may be a newer end, or wrong: what is surely there is kept.
-    first = None if its.first is None else min(its.first, topic.log_end or 0)
+    # A first entry above the end that we know may be a newer end, or wrong: it counts when we see an end as high. Of
+    # a topic that was never looked at whoever reads looks for himself.
+    end = its.first or 0 if topic.log_end is None else topic.log_end
+    first = None if its.first is None else min(its.first, end)
+    counts = its.first is None or its.first <= (topic.log_end or 0)
+    told: dict[str, Any] = {"keep_from": first} if counts else {"waits": its.first, "waits_marks": 0}
     if old is None:
-        return Region(topic=topic.name, region=its.region, epoch=its.epoch, first=first or 0, keep_from=first)
+        return Region(topic=topic.name, region=its.region, epoch=its.epoch, first=first or 0, **told)
     # What it had flushed when it went is remembered: it may come with a manifest that was restored.
-    kept: dict[str, Any] = {
-        "first": old.first,
-        "marks": old.marks,
-        "epoch": max(old.epoch, its.epoch),
-        "keep_from": first,
-    }
-    return Region(topic=topic.name, region=its.region, **kept)
+    kept: dict[str, Any] = {name: getattr(old, name) for name in ("first", "flushed", "marks")}
+    return Region(topic=topic.name, region=its.region, epoch=max(old.epoch, its.epoch), **kept, **told)

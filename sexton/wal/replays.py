@@ -41,28 +41,39 @@ class ReplayStore:
                 raise ReplayRefused(f"region {order.region} is dropped; map it to topic {order.topic} again first")
             if topic.quarantined:
                 raise ReplayRefused(f"topic {order.topic} is quarantined: {topic.quarantined}")
-            start = policy.start(region, order.flushed)
+            start = policy.start(region, order.flushed, topic.log_end)
             if start is None:
+                why = (
+                    "after a reset its manifest says nothing" if region.source is Source.RESET else "it has no manifest"
+                )
                 raise ReplayRefused(
-                    f"nobody knows what region {order.region} needs: it has neither manifest nor report"
+                    f"nobody knows what region {order.region} needs: {why}, and it has not reported; where it shall "
+                    f"begin an operator says: sexton wal reset {order.topic} --region {order.region} --to ENTRY"
                 )
             if gone := policy.missing(topic, order.region, start):
+                ours = "its flushed files are older than what it told"
+                theirs = "the log itself has deleted them, by its retention perhaps: Sexton went no further than "
+                theirs += f"{topic.floor}" if topic.floor else "nothing"
                 raise ReplayRefused(
-                    f"region {order.region} needs entries {gone} of topic {order.topic}, which are purged; "
-                    "its flushed files are older than what it told",
+                    f"region {order.region} needs entries {gone} of topic {order.topic}, which are gone; "
+                    + (ours if start < (topic.floor or 0) else theirs),
                     gone,
                 )
-            values = {"epoch": order.epoch, "node": order.node}
+            values, waits = {"epoch": order.epoch, "node": order.node}, policy.WAITS_NOT
             if region.keep_from is None or start < region.keep_from:
                 if region.keep_from is not None and order.epoch == region.epoch:
                     raise OldEpoch(
                         f"the manifest of region {order.region} knows less than was reported in epoch {order.epoch}; "
                         "open it with a new one, so that what is on its way from the old one is ignored"
                     )
-                # What it reads again is in no file: it is needed until it is flushed.
-                values |= {"keep_from": start, "marks": policy.marks(order.flushed), "source": Source.OPENED}
-            values |= {"waits": None, "waits_marks": None}
-            c.execute(update(r).where(its).values(**values))
+                # What it reads again is in no file: it is needed until it is flushed. One above the end that we know
+                # may be a newer end, or wrong: it counts, as a report, when we see an end as high.
+                knew = policy.knows(order.flushed)
+                if start <= (topic.log_end or 0):
+                    values |= {"keep_from": start, "flushed": knew, "marks": sum(knew), "source": Source.OPENED}
+                else:
+                    waits = {"waits": start, "waits_flushed": knew, "waits_marks": sum(knew)}
+            c.execute(update(r).where(its).values(**values, **waits))
             pin = Pin(
                 id=uuid.uuid4().hex,
                 topic=order.topic,

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from sexton.db.engine import Database
 from sexton.errors import BadInput
 from sexton.wal.model import Region, Source, State, Topic
+from sexton.wal.policy import UNTOLD
 from sexton.wal.port import UnknownRegion
 from sexton.wal.rows import deciding, known
 
@@ -44,15 +45,18 @@ class ResetStore:
             if not first <= at <= end:
                 raise BadInput(f"{at} is not in topic {topic}: it has {first} to {end}, as seen last")
             # Nothing that it told before says more than the operator, whatever its manifest knows.
-            values = {"keep_from": at, "marks": 0, "source": Source.RESET, "waits": None, "waits_marks": None}
-            c.execute(update(r).where(of).values(first=at, **values))
-            return Region(**{**row._mapping, **values, "first": at})
+            # Reports on their way from before are of an epoch that is over.
+            values = UNTOLD | {"keep_from": at, "first": at, "flushed": [], "marks": 0, "source": Source.RESET}
+            values |= {"epoch": row.epoch + 1}
+            c.execute(update(r).where(of).values(**values))
+            return Region(**{**row._mapping, **values})
 
     def topic(self, name: str) -> Topic:
         """Forget what is known of a topic, as of one that was made anew; it ends a quarantine. It stays enabled.
 
         Nothing of it is purged until its owner has mapped it again and all of its regions have told anew: in epochs
-        above those that are known, so that nothing counts that is on its way from before.
+        above those that are known, so that nothing counts that is on its way from before. Their manifests say nothing:
+        they may count by a topic that is no more. A region whose node is gone needs a reset of its own.
 
         Raises:
             UnknownTopic: nobody has told of it.
@@ -69,17 +73,13 @@ class ResetStore:
         anew |= {"map_digest": "", "mapped_at": None, "emptied_at": None, "looked_at": None, "fault": ""}
         with deciding(db, name) as c:
             known(db, c, name)
+            # Whatever went or moved holds until it is told of again: where the topic is the same, it is all there.
+            left = select(r.c.region).where(r.c.topic == name, r.c.state != State.GONE).limit(1)
+            if c.execute(left).first() is None:
+                anew["emptied_at"] = db.now(c)
             c.execute(update(t).where(t.c.name == name).values(**anew))
-            gone: dict[str, Any] = {
-                "state": State.GONE,
-                "keep_from": None,
-                "first": 0,
-                "marks": 0,
-                "waits": None,
-                "waits_marks": None,
-            }
-            gone |= {"source": Source.RESET, "releases_at": None, "until": None, "epoch": r.c.epoch + 1}
-            c.execute(update(r).where(r.c.topic == name).values(**gone))
+            untold = UNTOLD | {"first": 0, "flushed": [], "marks": 0, "source": Source.RESET, "epoch": r.c.epoch + 1}
+            c.execute(update(r).where(r.c.topic == name).values(**untold))
             c.execute(pin.delete().where(pin.c.topic == name))
             return known(db, c, name)
 

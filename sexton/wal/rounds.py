@@ -1,5 +1,6 @@
 """What a scheduled round does with a page of topics: purge, ask those that hold topics back to flush, purge again."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -9,11 +10,13 @@ from sexton.wal.port import Floors
 from sexton.wal.runs import MOST_SAID, Looked, Page, PageReport, Pages
 from sexton.wal.steps import Purger
 
+log = logging.getLogger(__name__)
+
 
 class Turns(Protocol):
     """Whose turn it is: ``wal.turns.WalTurns``."""
 
-    def pages(self) -> Pages: ...
+    def pages(self, after: str) -> Pages: ...
     def names(self, page: Page) -> Sequence[str]: ...
     def unweighed(self, page: Page) -> Sequence[str]: ...
     def forget(self) -> None: ...
@@ -27,10 +30,10 @@ class Rounds:
         self._turns, self._floors, self._purger, self._flusher = turns, floors, purger, flusher
         self._at_once = at_once
 
-    def pages(self) -> Pages:
-        """Return what is due."""
+    def pages(self, after: str) -> Pages:
+        """Return what is due, of the topics whose names come after one."""
         self._turns.forget()
-        return self._turns.pages().model_copy(update={"at_once": self._at_once})
+        return self._turns.pages(after).model_copy(update={"at_once": self._at_once})
 
     def page(self, page: Page, beat: Callable[[], None]) -> PageReport:
         """Purge a page of topics. May be repeated: what was done is not done again."""
@@ -41,17 +44,22 @@ class Rounds:
             self._purger.weigh(new)
             beat()
         flushed = Flushed()
-        held = sorted({its.topic for its in self._floors.behind(names)}) if self._flusher is not None else []
+        # Where something blocks it flushes free nothing.
+        free = [name for name in names if name in purged and not purged[name].verdict.blocked]
+        held = sorted({its.topic for its in self._floors.behind(free)}) if self._flusher is not None else []
         if held and self._flusher is not None:
             flushed = self._flusher.flush(held, beat)
             again = self._purger.purge(held) if flushed.flushed else {}
             purged |= {name: _both(purged[name], its) for name, its in again.items() if name in purged}
+        for its in purged.values():
+            _log(its)
         return _report(purged, flushed)
 
     def look(self, topic: str) -> Looked:
         """Look at one topic, and whether regions should flush before it is purged."""
-        self._purger.look([topic])
-        behind = len(self._floors.behind([topic]))
+        verdict = self._purger.look([topic]).get(topic)
+        blocked = verdict is None or bool(verdict.blocked)
+        behind = 0 if blocked else len(self._floors.behind([topic]))
         return Looked(behind=behind, flushes=self._flusher is not None)
 
     def flush(self, topic: str, beat: Callable[[], None]) -> Flushed:
@@ -60,7 +68,24 @@ class Rounds:
 
     def purge(self, topic: str) -> Purged | None:
         """Purge one topic; None where nobody has told of it."""
-        return self._purger.purge([topic]).get(topic)
+        purged = self._purger.purge([topic]).get(topic)
+        if purged is not None:
+            _log(purged)
+        return purged
+
+
+def _log(its: Purged) -> None:
+    """Say in the worker's log what somebody should know of."""
+    if its.verdict.quarantine:
+        log.error("topic %s is quarantined: %s", its.topic, its.verdict.quarantine)
+    if its.verdict.lost:
+        log.error("topic %s: LOSS: %d regions need what is gone", its.topic, its.verdict.lost)
+    if its.fault:
+        log.warning("%s", its.fault)
+    for block in its.verdict.blocked if not its.fault else ():
+        log.info("topic %s is blocked: %s", its.topic, block.said)
+    if its.verdict.rose or its.freed:
+        log.info("topic %s is purged below %s; %d entries freed", its.topic, its.floor, its.freed)
 
 
 def _both(first: Purged, second: Purged) -> Purged:
@@ -79,7 +104,7 @@ def _report(purged: Mapping[str, Purged], flushed: Flushed) -> PageReport:
         freed=sum(its.freed for its in every),
         blocked=sum(bool(its.verdict.blocked) and not its.fault for its in every),
         quarantined=sum(bool(its.verdict.quarantine) for its in every),
-        losses=sum(len(its.verdict.losses) for its in every),
+        losses=sum(its.verdict.lost for its in every),
         faults=len(faults),
         asked=flushed.asked,
         flushed=flushed.flushed,

@@ -95,9 +95,10 @@ class PageReport(Message):
 
 
 class RoundRequest(Message):
-    """Purge what is due; of a run that goes on for another: what that did."""
+    """Purge what is due; of a run that goes on for another: what that did, and up to which topic it came."""
 
     deployment: str
+    after: str = ""
     done: PageReport = PageReport()
 
 

@@ -74,23 +74,30 @@ class Purger:
         self, topics: Mapping[str, Topic], answers: Mapping[str, Facts | LogFault], asked_at: float
     ) -> Mapping[str, LogFault]:
         """Tell the log, where there is something to delete; return what it refused."""
-        may = [n for n, t in topics.items() if t.enabled and not t.quarantined and t.mode is Mode.DELETE]
+        # One that gave no answer would keep the others waiting as long once more.
+        may = [n for n, t in topics.items() if _may(t) and isinstance(answers[n], Facts)]
         if self._clock() - asked_at > FRESH_SECONDS:
             asked_at = self._clock()
             answers = self._log.facts(may)
             if self._clock() - asked_at > FRESH_SECONDS:
                 return {name: LogFault(name, "SLOW", "it takes long to answer", passes=True) for name in may}
+        # Asked as late as can be: a stop counts within 5 s, and who was disabled or reset meanwhile is left alone.
+        if self._floors.stopped() is not None:
+            return {}
+        topics = self._floors.topics(may)
         offsets: dict[str, int] = {}
         for name in may:
-            its, topic = answers[name], topics[name]
-            if isinstance(its, Facts) and its.id == topic.kafka_id:
+            its, topic = answers[name], topics.get(name)
+            if topic is not None and _may(topic) and isinstance(its, Facts) and its.id == topic.kafka_id:
                 offset = policy.delete_before(topic.floor, its)
                 if offset is not None:
                     offsets[name] = offset
-        if self._floors.stopped() is not None:  # asked as late as can be: a stop counts within 5 s
-            return {}
         told = self._log.delete_before(offsets)
         return {name: its for name, its in told.items() if isinstance(its, LogFault)}
+
+
+def _may(topic: Topic) -> bool:
+    return topic.enabled and not topic.quarantined and topic.mode is Mode.DELETE
 
 
 def _done(topic: Topic, after: Facts | LogFault) -> bool:

@@ -23,13 +23,17 @@ class WalTurns:
     def __init__(self, db: Database, terms: Terms) -> None:
         self._db, self._terms = db, terms
 
-    def pages(self) -> Pages:
-        """Return the topics that are due, in the order of their names: of each page only its first and last one."""
+    def pages(self, after: str = "") -> Pages:
+        """Return the topics that are due, in the order of their names: of each page only its first and last one.
+
+        ``after``: only those whose names come after this one. A round goes once through all of them: one that is due
+        for ever (its log does not answer, something blocks it) keeps no other from its turn.
+        """
         t = self._db.t.wal_topic
         with self._db.read() as c:
             began = self._db.now(c)
-            asked = select(t.c.name).where(self._due(began)).order_by(t.c.name).limit(PAGE_TOPICS * MOST_PAGES + 1)
-            names = list(c.execute(asked).scalars())
+            asked = select(t.c.name).where(t.c.name > after, self._due(began)).order_by(t.c.name)
+            names = list(c.execute(asked.limit(PAGE_TOPICS * MOST_PAGES + 1)).scalars())
         more, names = len(names) > PAGE_TOPICS * MOST_PAGES, names[: PAGE_TOPICS * MOST_PAGES]
         cut = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
         return Pages(pages=tuple(Page(first=p[0], last=p[-1], began=began) for p in cut), topics=len(names), more=more)

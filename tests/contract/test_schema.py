@@ -58,7 +58,7 @@ NULLABLE = {
     "finding": {"expected", "size", "proven_at", "confirmed_at", "proven_in"},
     "wal_topic": {"floor", "log_start", "log_end", "generation", "mapped_at", "emptied_at", "weighed_at"}
     | {"looked_at", "ok_at"},
-    "wal_region": {"keep_from", "waits", "waits_marks", "reported_at", "releases_at", "until"},
+    "wal_region": {"keep_from", "waits", "waits_marks", "waits_flushed", "reported_at", "releases_at", "until"},
     "wal_pin": set[str](),
     "wal_purge": {"done_at", "log_start", "freed"},
     "wal_node": set[str](),

@@ -40,6 +40,15 @@ def flushed(db: Database, region: str, last: int) -> None:
     HeartbeatStore(db).hear("n1", [report])
 
 
+def test_a_topic_that_a_region_holds_from_its_first_entry_frees_nothing(offline: Run, shop: Database) -> None:
+    EmbeddedLog(shop).create(TOPIC)
+    EmbeddedLog(shop).append(TOPIC, [b"x"] * 5)
+    MapStore(shop).put(MapOrder(topic=TOPIC, generation=1, regions=(Mapped(region="r1", first=0),)))
+    offline("wal", "enable", TOPIC)
+
+    assert "a purge frees nothing; held by region r1\n" in offline("wal", "explain", TOPIC).stdout
+
+
 def test_a_topic_is_enabled_explained_and_disabled_without_temporal(
     offline: Run, shop: Database, topic: EmbeddedLog
 ) -> None:
@@ -54,7 +63,7 @@ def test_a_topic_is_enabled_explained_and_disabled_without_temporal(
     assert "blocked since" in off.stdout
     assert f"sexton wal enable {TOPIC}" in off.stdout
     assert (enabled.returncode, "is purged from now on" in enabled.stdout) == (0, True)
-    assert "a purge frees 99 entries, up to 99; held by region r1" in people.stdout
+    assert "a purge frees 99 entries, all before 99; held by region r1" in people.stdout
     assert dry.stdout == people.stdout
     assert "topics: 1 purged, 300 entries kept" in status.stdout
     assert [(line["region"]["region"], line["entries"]) for line in told["lines"]] == [("r1", 200), ("r2", 50)]
@@ -159,3 +168,25 @@ def test_the_doctor_names_topics_that_are_not_as_they_must_be(offline: Run, shop
     assert "topics" not in {f["about"] for f in json.loads(none.stdout)}
     assert "compacted" in found["topics"]["detail"]
     assert (found["purges"]["state"], "map stale" in found["purges"]["detail"]) == ("WARN", True)
+
+
+def test_a_name_that_no_topic_has_is_not_enabled_and_a_stop_is_shown(
+    offline: Run, shop: Database, topic: EmbeddedLog
+) -> None:
+    typo = offline("wal", "enable", "orders-wall")
+    offline("wal", "enable", TOPIC)
+    stopped = offline("stop", "--all", "--reason", "a night")
+    offline("wal", "explain", TOPIC)
+    held = offline("holds")
+
+    assert (typo.returncode, "there is no such topic" in typo.stderr) == (1, True)
+    assert "topics are not purged either" in stopped.stdout
+    assert f"topic {TOPIC}" in held.stdout
+
+
+def test_the_progress_of_a_purge_that_does_not_run_is_refused(
+    online: Run, shop: Database, topic: EmbeddedLog, worker: None
+) -> None:
+    none = online("wal", "progress", TOPIC)
+
+    assert (none.returncode, "by hand is running" in none.stderr) == (1, True)

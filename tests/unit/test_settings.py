@@ -238,3 +238,19 @@ def test_a_setting_of_kafka_that_is_no_text_is_refused_and_no_secret_shown(
 
     assert "sasl.password" in str(refused.value)
     assert "hush-hush" not in str(refused.value)
+
+
+def test_a_misspelt_secret_of_kafka_is_not_shown_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_WAL__KAFKA__SASL_PASWORD", "hush-hush")
+    monkeypatch.setenv("SEXTON_WAL__KAFKA__SOCKET_TIMEOUT_MS", "500")
+
+    told = {row.key: row.value for row in explain()}
+
+    assert (told["wal.kafka.sasl.pasword"], told["wal.kafka.socket.timeout.ms"]) == ("***", "500")
+
+
+def test_what_the_client_reads_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEXTON_API_URL", "http://127.0.0.1:8470")
+    monkeypatch.setenv("SEXTON_TOKEN", "sxt_x")
+
+    assert load().retentions()

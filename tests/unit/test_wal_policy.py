@@ -99,37 +99,41 @@ def test_w15_a_replay_holds_what_it_reads() -> None:
 
 
 def test_w17_a_region_begins_after_its_idle_mark_or_is_refused() -> None:
-    idle = region("r1", 21, marks=11, source=Source.IDLE)
+    idle = region("r1", 21, flushed=(11,), source=Source.IDLE)
     floored = ON.model_copy(update={"floor": 15})
 
     assert policy.start(idle, [10]) == 21
     assert policy.missing(floored, "r1", 21) is None
-    restored = region("r1", 15, marks=15)
+    restored = region("r1", 15, flushed=(15,))
     at = policy.start(restored, [10])
     assert at == 11
     assert str(policy.missing(floored, "r1", at)) == "11..14"
 
 
 def test_w17_a_manifest_that_knows_less_than_was_reported_begins_where_it_ends_itself() -> None:
-    assert policy.start(region("r1", 31, marks=21), [10]) == 11
-    assert policy.start(region("r1", 31, marks=21), [None]) == 0
-    assert policy.start(region("r1", 31, marks=21, first=7), [None]) == 7
-    assert policy.start(region("r1", 31, marks=21), [40]) == 41
+    assert policy.start(region("r1", 31, flushed=(21,)), [10]) == 11
+    assert policy.start(region("r1", 31, flushed=(21,)), [None]) == 0
+    assert policy.start(region("r1", 31, flushed=(21,), first=7), [None]) == 7
+    assert policy.start(region("r1", 31, flushed=(21,)), [40]) == 41
     assert policy.start(region("r1", None), [None]) is None
 
 
 @pytest.mark.parametrize(
     ("told", "restored", "begins"),
-    [(((100, 150), (200, None)), (100, 110), 101), (((None, 180), (100, 120)), (None, 50), 0)],
+    [
+        (((100, 150), (200, None)), (100, 110), 101),
+        (((None, 180), (100, 120)), (None, 50), 0),
+        (((100, None), (50, 120)), (70, 190), 71),  # the other one has flushed more since
+    ],
 )
 def test_w17_a_restored_manifest_does_not_hide_behind_one_of_two_streams(
     told: tuple[tuple[int | None, int | None], ...], restored: tuple[int | None, ...], begins: int
 ) -> None:
-    marks = policy.marks(flushed for flushed, _ in told)
+    knew = policy.knows(flushed for flushed, _ in told)
     needs = policy.keep_from([Stream(flushed=f, idle=i) for f, i in told])
 
-    assert policy.start(region("r1", needs, marks=marks), restored) == begins
-    assert policy.start(region("r1", needs, marks=marks), [flushed for flushed, _ in told]) == needs
+    assert policy.start(region("r1", needs, flushed=knew), restored) == begins
+    assert policy.start(region("r1", needs, flushed=knew), [flushed for flushed, _ in told]) == needs
 
 
 def test_w18_a_region_that_begins_below_the_log_start_is_refused() -> None:

@@ -74,7 +74,7 @@ class Real:
 
     def topic(self, *, partitions: int = 1, compacted: bool = False) -> str:
         name = f"wal-{next(_numbers)}"
-        self._create(name, partitions, {"cleanup.policy": "compact"} if compacted else {})
+        self._create(name, partitions, {"cleanup.policy": "compact"} if compacted else {"retention.ms": "-1"})
         return name
 
     def make(self, name: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sexton.access.calls import CallStore
 from sexton.api.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
-from sexton.client import Entry, Refused, ReplayLost, Sexton
+from sexton.client import Entry, Refused, ReplayLost, Sexton, kafka
 from sexton.client.replaying import Replaying
 from sexton.errors import BadInput
 from sexton.wal.model import Facts, State
@@ -257,3 +257,22 @@ def test_a_purge_by_hand_that_temporal_cannot_start_is_refused_and_written_down(
 def test_a_replay_wants_to_know_where_to_read(served: Served) -> None:
     with pytest.raises(BadInput, match=r"bootstrap\.servers"):
         served.node.replay("wal-x", "r1", epoch=1)
+
+
+def test_a_topic_made_anew_while_it_is_read_is_no_replay(served: Served) -> None:
+    topic = served.topic(50)
+
+    with pytest.raises(ReplayLost), served.replay(topic) as replay:  # noqa: PT012
+        served.place.recreate(topic)
+        served.place.append(topic, 60)  # of whoever; r1's 0..49 are gone
+        assert [e.id for e in replay] == list(range(50))
+
+
+def test_a_slow_apply_is_no_silence_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(kafka, "BATCH", 1)
+    topic = served.topic(3)
+    with served.replay(topic) as replay:
+        for entry in replay:
+            if entry.id == 0:
+                time.sleep(1.5)  # the region flushes what it has, to have room

@@ -1,6 +1,6 @@
 """Regions that come and go: created, dropped, moved, forgotten by a map; and what of their topic stays for them."""
 
-from sexton.wal.model import Dropped, Mapped, State
+from sexton.wal.model import Dropped, Mapped, State, Why
 from tests.contract.wal.field import Field
 
 
@@ -62,8 +62,21 @@ def test_w26_a_first_entry_above_the_end_that_is_known_is_not_believed(field: Fi
     topic = field.topic(50)
     field.map(topic, Mapped(region="r1", first=2**62))
 
-    assert field.purge(topic).verdict.keep_from == 0
+    assert [b.why for b in field.purge(topic).verdict.blocked] == [Why.SILENT]
     assert field.open(topic, "r1", None).start == 0
+    assert field.purge(topic).verdict.keep_from == 0
+
+
+def test_w26_a_region_of_a_topic_that_was_never_looked_at_begins_where_its_owner_says(field: Field) -> None:
+    topic = field.topic(50)
+    field.place.log.delete_before({topic: 40})
+    field.map(topic, Mapped(region="r1", first=50))
+
+    pin = field.open(topic, "r1", None)
+    field.replays.release(pin.id)
+
+    assert pin.start == 50
+    assert (field.purge(topic).verdict.losses, field.purge(topic).floor) == ((), 50)
 
 
 def test_w28_a_region_that_moved_holds_its_entries_until_they_are_flushed(field: Field) -> None:

@@ -1,13 +1,19 @@
 """Asking nodes to flush what holds topics back: real HTTP, real time."""
 
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
 import pytest
 
 from sexton.embedded.ports import free_port
 from sexton.wal import flushing
 from sexton.wal.floors import FloorStore
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Flushed, Report, Stream
+from sexton.wal.model import Candidate, Flushed, Report, Stream
 from sexton.wal.nodes import HttpFlushClient
+from sexton.wal.port import NodeSilent
 from tests.contract.wal.field import TERMS, Field
 from tests.contract.wal.node import Asked, node
 
@@ -124,3 +130,53 @@ def test_what_is_flushed_above_the_end_that_was_known_counts(field: Field) -> No
 
     assert told == Flushed(asked=1, flushed=1)
     assert field.purge(topic).floor == 3_010
+
+
+def test_a_node_that_never_ends_its_answer_is_silent() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def drip() -> None:
+        conn, _ = server.accept()
+        conn.recv(65536)
+        # One byte each 0.1 s: no read ever times out.
+        conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        while not over.wait(0.1):
+            try:
+                conn.sendall(b":")
+            except OSError:
+                return
+
+    threading.Thread(target=drip, daemon=True).start()
+    url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    ended = threading.Event()
+
+    def ask() -> None:
+        with suppress(NodeSilent):
+            HttpFlushClient(seconds=0.5).flush(url, [held("n")])
+        ended.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    done = ended.wait(10)
+    over.set()
+    server.close()
+    assert done, "20 times its timeout later it still waits"
+
+
+def test_no_node_is_asked_when_the_time_for_flushes_is_over() -> None:
+    class Behind:
+        def behind(self, names: Sequence[str]) -> Sequence[Candidate]:
+            return [held(f"n{n}") for n in range(40)]
+
+    class Client:
+        def flush(self, url: str, regions: Sequence[Candidate]) -> None:
+            raise AssertionError("asked")
+
+    done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush(["t"], lambda: None)  # type: ignore[arg-type]
+
+    assert (done.asked, len(done.silent)) == (0, flushing.NAMED)
+    assert done.silent["n0"] == "no time was left to ask http://n0"
+
+
+def held(node: str) -> Candidate:
+    return Candidate(topic="t", region=f"of {node}", node=node, keep_from=0, entries=1, url=f"http://{node}")

@@ -2,6 +2,8 @@
 
 import pytest
 
+from sexton.errors import BadInput
+from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
 from tests.contract.wal.logs import Embedded, Gone, Place
@@ -145,3 +147,12 @@ def test_the_size_of_an_entry_is_known_from_some_of_the_newest(place: Place) -> 
 
     assert found == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
     assert place.log.weigh({}) == {}
+
+
+def test_a_setting_that_librdkafka_refuses_is_bad_input_without_its_value() -> None:
+    for wrong in ({"sasl.pasword": "hush-hush"}, {"security.protocol": "hush-hush"}):
+        with pytest.raises(BadInput) as refused:
+            KafkaLog({"bootstrap.servers": "127.0.0.1:9", **wrong})
+
+        assert next(iter(wrong)) in str(refused.value)
+        assert "hush-hush" not in str(refused.value)

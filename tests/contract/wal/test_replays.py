@@ -131,7 +131,7 @@ def test_a_region_of_which_nothing_is_known_does_not_open(field: Field) -> None:
     topic = field.topic(10)
     field.map(topic, "r1")
 
-    with pytest.raises(ReplayRefused, match="neither manifest nor report"):
+    with pytest.raises(ReplayRefused, match="no manifest, and it has not reported"):
         field.open(topic, "r1", None)
 
 

@@ -71,12 +71,15 @@ def test_w21_a_topic_made_anew_is_purged_again_after_a_reset_a_map_and_reports_i
     late = field.flushed(topic, "r1", 49, epoch=3)  # of before: the old topic's entry
     with pytest.raises(OldEpoch):
         field.open(topic, "r1", None, epoch=3)
-    opened = field.open(topic, "r1", None, epoch=4)
+    with pytest.raises(ReplayRefused, match="after a reset"):
+        field.open(topic, "r1", None, epoch=4)
+    resets.region(topic, "r1")
+    opened = field.open(topic, "r1", None, epoch=6)
     field.replays.release(opened.id)
-    field.flushed(topic, "r1", 19, epoch=4)
+    field.flushed(topic, "r1", 19, epoch=6)
 
     assert "another one" in quarantined
-    assert [b.why for b in forgotten.verdict.blocked] == [Why.MAP_STALE]
+    assert [b.why for b in forgotten.verdict.blocked] == [Why.MAP_STALE, Why.SILENT]
     assert (late.taken, late.ignored, opened.start) == (0, 1, 0)
     assert field.purge(topic).floor == 20
     assert field.start(topic) == 19
@@ -99,7 +102,11 @@ def test_after_a_restore_no_map_of_before_counts_and_the_same_one_sent_again_doe
 
     assert waiting == 1
     assert (blocked.floor, [b.why for b in blocked.verdict.blocked]) == (None, [Why.MAP_STALE])
-    assert (zombie.taken, field.purge(topic).floor) == (0, 50)
+    silent = field.purge(topic).verdict.blocked
+    field.flushed(topic, "r1", 59, epoch=2)
+
+    assert (zombie.taken, [b.why for b in silent]) == (0, [Why.SILENT])
+    assert field.purge(topic).floor == 60
 
 
 def test_a_stop_of_everything_keeps_what_a_persisted_floor_would_let_go(field: Field) -> None:

@@ -1,13 +1,17 @@
 """Whose turn it is: pages of due topics, the same again for whoever repeats one, and none that starves."""
 
 import pytest
+from sqlalchemy import update
 
 from sexton.db import schema
 from sexton.db.engine import Database
 from sexton.wal import turns
 from sexton.wal.model import MapOrder, Mapped, Mode, Terms
+from sexton.wal.rounds import Rounds
 from sexton.wal.turns import WalTurns
 from sexton.wal.wal import Wal
+from tests.contract.wal.field import TERMS as FIELD_TERMS
+from tests.contract.wal.field import Field
 
 TERMS = Terms(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
 
@@ -91,3 +95,48 @@ def test_the_size_that_could_go_is_what_makes_a_topic_due_early(db: Database) ->
 
     assert [its for page in due.pages for its in WalTurns(db, TERMS).names(page)] == ["large", "many"]
     assert (due.pages[0].first, due.pages[-1].last) == ("large", "many")
+
+
+def run(work: Rounds, most: int) -> int:
+    """Do what the workflow does: runs of pages, continued as new while there are more; return how many runs."""
+    after = ""
+    for n in range(1, most + 1):
+        due = work.pages(after)
+        for page in due.pages:
+            work.page(page, lambda: None)
+        if not due.more:
+            return n
+        after = due.pages[-1].last
+    return most + 1
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
+@pytest.mark.parametrize("why", ["deleted in Kafka", "much to purge, and blocked"])
+def test_topics_that_are_due_for_ever_let_others_have_their_turn(
+    field: Field, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setattr(turns, "PAGE_TOPICS", 2)
+    monkeypatch.setattr(turns, "MOST_PAGES", 2)  # instead of 2,000: 4
+    terms: Terms = FIELD_TERMS.model_copy(update={"purge_entries": 10})
+    t = field.db.t.wal_topic
+    for n in range(5):
+        name = f"aaa-{n}"
+        field.store.enable(name, Mode.DELETE)  # it is not in Kafka any more, and still enabled here
+        if why != "deleted in Kafka":
+            field.place.log.create(name)  # type: ignore[attr-defined]
+            field.place.append(name, 30)
+            field.map(name, Mapped(region="r1", first=0))
+            field.purge(name)
+            field.flushed(name, "r1", 19)
+            with field.db.write() as c:  # its owner has fallen silent; or a replay holds it, or a stop of everything
+                c.execute(update(t).where(t.c.name == name).values(mapped_at=1))
+    field.place.log.create("zzz")  # type: ignore[attr-defined]
+    field.place.append("zzz", 30)
+    field.store.enable("zzz", Mode.DELETE)
+    field.map("zzz", Mapped(region="r1", first=0))
+    field.purger.look(["zzz"])
+    field.flushed("zzz", "r1", 19)
+
+    runs = run(Rounds(WalTurns(field.db, terms), field.floors, field.purger, None, 10), 20)
+
+    assert (field.store.topic("zzz").floor, runs <= 20) == (20, True)

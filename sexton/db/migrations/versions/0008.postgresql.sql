@@ -27,7 +27,7 @@ CREATE TABLE sexton.wal_topic (
 );
 
 -- keep_from: the first entry that the region needs; null: nobody has said yet. waits: reported above the known end.
--- marks: how much its manifest knew when it reported. GONE: it holds nothing, and may come back with an old manifest.
+-- flushed: of each stream the first entry that was not flushed when it reported; marks: their sum. GONE: it holds nothing, and may come back with an old manifest.
 CREATE TABLE sexton.wal_region (
     topic text COLLATE "C" NOT NULL REFERENCES sexton.wal_topic ON DELETE CASCADE,
     region text COLLATE "C" NOT NULL,
@@ -35,8 +35,10 @@ CREATE TABLE sexton.wal_region (
     first bigint NOT NULL DEFAULT 0,
     keep_from bigint CHECK (keep_from >= 0),
     marks bigint NOT NULL DEFAULT 0,
+    flushed jsonb NOT NULL DEFAULT '[]',
     waits bigint,
     waits_marks bigint,
+    waits_flushed jsonb,
     source text NOT NULL CHECK (source IN ('map', 'flushed', 'idle', 'opened', 'reset')),
     state text NOT NULL CHECK (state IN ('MAPPED', 'MOVED', 'DROPPED', 'GONE')),
     reported_at timestamptz,

@@ -27,7 +27,7 @@ CREATE TABLE sexton_wal_topic (
 );
 
 -- keep_from: the first entry that the region needs; null: nobody has said yet. waits: reported above the known end.
--- marks: how much its manifest knew when it reported. GONE: it holds nothing, and may come back with an old manifest.
+-- flushed: of each stream the first entry that was not flushed when it reported; marks: their sum. GONE: it holds nothing, and may come back with an old manifest.
 CREATE TABLE sexton_wal_region (
     topic text NOT NULL REFERENCES sexton_wal_topic ON DELETE CASCADE,
     region text NOT NULL,
@@ -35,8 +35,10 @@ CREATE TABLE sexton_wal_region (
     first integer NOT NULL DEFAULT 0,
     keep_from integer CHECK (keep_from >= 0),
     marks integer NOT NULL DEFAULT 0,
+    flushed text NOT NULL DEFAULT '[]',
     waits integer,
     waits_marks integer,
+    waits_flushed text,
     source text NOT NULL CHECK (source IN ('map', 'flushed', 'idle', 'opened', 'reset')),
     state text NOT NULL CHECK (state IN ('MAPPED', 'MOVED', 'DROPPED', 'GONE')),
     reported_at integer,

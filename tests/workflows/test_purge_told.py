@@ -1,0 +1,153 @@
+"""Purges that are told something at the wrong moment, and reports of topics with very many regions."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from sexton.wal import turns as turns_
+from sexton.wal.model import MapOrder, Mapped, Mode
+from sexton.wal.rounds import Rounds
+from sexton.wal.runs import Outcome, PageReport, RoundRequest
+from tests.rig import DEPLOYMENT
+from tests.workflows.test_purge import Topics, rig, settings, topics
+from workflows import ids
+
+__all__ = ["rig", "settings", "topics"]
+"""Fixtures."""
+
+
+@pytest.mark.parametrize("signal", ["cancel", "pause"])
+async def test_a_purge_that_is_told_while_it_prepares_does_not_purge(
+    topics: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+    signal: str,
+) -> None:
+    name = topics.make(200, "r1")
+    topics.wal.purger.look([name])
+    topics.flushed(name, "r1", 149)
+    looks, on = threading.Event(), threading.Event()
+    whole = Rounds.look
+
+    def look(self: Rounds, topic: str) -> Any:
+        looks.set()
+        assert on.wait(20)
+        return whole(self, topic)
+
+    monkeypatch.setattr(Rounds, "look", look)
+    handle = await topics.start(name)
+    await asyncio.to_thread(looks.wait, 20)
+    await handle.signal(signal)
+    await asyncio.sleep(2)
+    on.set()
+    await asyncio.sleep(3)
+    floor, start = topics.topic(name).floor, topics.topic(name).log_start
+    if signal == "pause":
+        await handle.signal("cancel")
+    report = await asyncio.wait_for(handle.result(), 20)
+
+    assert (report.outcome, floor, start) == (Outcome.CANCELLED, None, 0)
+
+
+async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
+    topics: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns_, "PAGE_TOPICS", 1)
+    monkeypatch.setattr(turns_, "MOST_PAGES", 1)
+    names = [topics.make(20, "r1", name=f"t{n}") for n in range(4)]
+    for name in names:
+        topics.wal.purger.look([name])
+        topics.flushed(name, "r1", 9)
+    looks, on = threading.Event(), threading.Event()
+    whole = Rounds.page
+
+    def page(self: Rounds, its: Any, beat: Any) -> Any:
+        looks.set()
+        assert on.wait(20)
+        return whole(self, its, lambda: None)
+
+    monkeypatch.setattr(Rounds, "page", page)
+    handle = await topics.served.client.start_workflow(
+        ids.PURGE_WAL_ROUND,
+        RoundRequest(deployment=DEPLOYMENT),
+        id=ids.purge_wal_round(DEPLOYMENT) + "/paused",
+        task_queue=ids.control_queue(DEPLOYMENT),
+        result_type=PageReport,
+    )
+    await asyncio.to_thread(looks.wait, 20)
+    await handle.signal("pause")
+    await asyncio.sleep(1)
+    on.set()
+    await asyncio.sleep(5)
+    floors = [topics.topic(name).floor for name in names]
+    await topics.served.client.get_workflow_handle(handle.id).signal("cancel")
+    await topics.served.client.get_workflow_handle(handle.id).result()
+
+    assert floors[1:] == [None, None, None]
+
+
+async def test_a_pause_that_is_taken_back_at_once_leaves_out_no_page(
+    topics: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = topics.make(20, "r1")
+    topics.wal.purger.look([name])
+    topics.flushed(name, "r1", 9)
+    looks = threading.Event()
+    whole = Rounds.page
+    first = [True]
+
+    def page(self: Rounds, its: Any, beat: Any) -> Any:
+        while first:
+            looks.set()
+            threading.Event().wait(0.2)
+            try:
+                beat()
+            except BaseException:
+                first.clear()
+                raise
+        return whole(self, its, beat)
+
+    monkeypatch.setattr(Rounds, "page", page)
+    handle = await topics.served.client.start_workflow(
+        ids.PURGE_WAL_ROUND,
+        RoundRequest(deployment=DEPLOYMENT),
+        id=ids.purge_wal_round(DEPLOYMENT) + "/short",
+        task_queue=ids.control_queue(DEPLOYMENT),
+        result_type=PageReport,
+    )
+    await asyncio.to_thread(looks.wait, 20)
+    await handle.signal("pause")
+    await handle.signal("resume")
+    await asyncio.sleep(0.5)
+    await handle.signal("pause")
+    await asyncio.sleep(0.05)
+    await handle.signal("resume")
+    await asyncio.sleep(3)
+    first.clear()  # where the signals came in one task it goes on
+    report = await asyncio.wait_for(handle.result(), 20)
+
+    assert (report.faults, topics.topic(name).floor) == (0, 10), report
+
+
+@pytest.mark.timeout(200)
+async def test_a_purge_by_hand_of_a_topic_with_many_idle_regions_says_how_it_ended(topics: Topics) -> None:
+    name = "wal-many"
+    topics.log.create(name)
+    regions = tuple(Mapped(region=f"greptime-public-monitoring-region-{n:030d}", first=0) for n in range(30_000))
+    topics.wal.maps.put(MapOrder(topic=name, generation=1, regions=regions))
+    topics.log.append(name, [b"entry"] * 20)
+    topics.wal.store.enable(name, Mode.DELETE)
+    handle = await topics.start(name)
+    ended = asyncio.ensure_future(handle.result())
+    await asyncio.wait({ended}, timeout=45)
+    told = await handle.describe()
+    pending = [
+        (p.activity_type.name, p.attempt, p.last_failure.message) for p in told.raw_description.pending_activities
+    ]
+    if not ended.done():
+        ended.cancel()
+
+    assert ended.done(), (told.status, pending)
