@@ -109,9 +109,7 @@ class PurgeWal(Controls):
         try:
             self._flushed = await flushing
         except ActivityError as e:
-            if not self._now:
-                self._error = words(e)
-            self._flushed = Flushed()
+            self._flushed = Flushed(silent={} if self._now else {"(flush)": words(e)})
 
     def _end(self, report: PurgeReport) -> PurgeReport:
         report = report.model_copy(update={"flushed": self._flushed or Flushed(), "error": self._error})

@@ -118,6 +118,8 @@ TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
 Region = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
 Entry = Annotated[int, Field(strict=True, ge=0, le=2**63 - 2)]
 """An entry's id; or an epoch, a generation."""
+Flushed = Annotated[int, Field(strict=True, ge=0, le=2**58)]
+"""An entry's id of which sixteen can be added up."""
 MOST_REGIONS = 50_000
 
 
@@ -174,7 +176,7 @@ class Replay(Body):
 
     region: Region
     epoch: Entry
-    flushed: Annotated[tuple[Entry | None, ...], Field(min_length=1, max_length=16)] = (None,)
+    flushed: Annotated[tuple[Flushed | None, ...], Field(min_length=1, max_length=16)] = (None,)
     node: Annotated[str, Field(max_length=128, pattern=PRINTABLE)] = ""
 
 

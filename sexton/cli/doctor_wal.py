@@ -52,7 +52,7 @@ def _log(wal: "Wal", topics: "Sequence[Topic]") -> Finding:
         return Finding("FAIL", "topics", str(e), away)
     if said:
         more = f"; and {len(said) - NAMED} topics more" if len(said) > NAMED else ""
-        todo = "change it in Kafka; see docs/wal-integration.md"
+        todo = "change it in the log; see docs/wal-integration.md"
         return Finding("WARN", "topics", "; ".join(said[:NAMED]) + more, todo)
     return Finding("OK", "topics", f"the log answers; {len(topics)} purged, each set to keep what is acknowledged")
 

@@ -81,8 +81,10 @@ def enable(
             its = told[name]
             if isinstance(its, LogFault):
                 raise its  # also one that passes: a name that was mistyped would be on the list for ever
-            if its.partitions != 1 or name.startswith("__"):
-                raise BadInput(f"topic {name} is none of a write-ahead log: it has {many(its.partitions, 'partition')}")
+            if its.partitions != 1:
+                raise BadInput(
+                    f"topic {name} has {many(its.partitions, 'partition')}; an entry id means something in one"
+                )
             with recorded(db, "wal enable", "", name):
                 wal.store.enable(name, Mode.LOGICAL if logical else Mode.DELETE)
             typer.echo(f"topic {name} is purged from now on{', by its floor alone' if logical else ''}")
@@ -155,11 +157,12 @@ def reset(
             if region is None:
                 ResetStore(db).topic(topic)
             else:
-                to = ResetStore(db).region(topic, region, to).keep_from
+                reset_ = ResetStore(db).region(topic, region, to)
     if region is None:
         typer.echo(f"topic {topic} is as one never seen: its owner must send its map, with newer epochs")
     else:
-        typer.echo(f"region {region} needs topic {topic} from entry {to} on; it opens there")
+        since = f"from entry {reset_.keep_from} on"
+        typer.echo(f"region {region} needs topic {topic} {since}; it opens there, in epoch {reset_.epoch} or above")
 
 
 @app.command("restored")

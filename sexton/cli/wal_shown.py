@@ -19,7 +19,7 @@ def last_purged(topic: "Topic") -> str:
 def show_explained(found: "Explained") -> None:
     """Print what a purge would do, and because of whom no more."""
     topic, verdict = found.topic, found.verdict
-    faulty = any(block.why == "log fault" for block in verdict.blocked)
+    faulty = any(str(block.why) == "log fault" for block in verdict.blocked)
     there = _there(topic, seen=not faulty)
     typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {there}")
     if verdict.quarantine:

@@ -49,6 +49,7 @@ class KafkaSource:
                 some = self._consumer.consume(BATCH, POLL_SECONDS)
             except KafkaException as e:
                 raise ReplayLost(f"topic {self._topic}: {e.args[0].str()}") from e
+            entries = 0
             for message in some:
                 if (error := message.error()) is not None:
                     if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
@@ -57,10 +58,11 @@ class KafkaSource:
                 at = int(message.offset() or 0)
                 if at >= end:
                     return
+                entries += 1
                 yield Entry(at, message.key(), message.value())
                 if at == end - 1:
                     return
-            if some:  # whoever applies them may take its time
+            if entries:  # whoever applies them may take its time
                 heard = time.monotonic()
             if time.monotonic() - heard > SILENCE_SECONDS:
                 raise ReplayLost(f"topic {self._topic}: nothing came for {SILENCE_SECONDS:.0f} s")

@@ -72,11 +72,16 @@ class Replaying:
 
     def __enter__(self) -> "Replaying":
         began = time.monotonic()
-        self.pin = self._client.send(calls.open_replay(self._topic, self._wanted))
+        try:
+            self.pin = self._client.send(calls.open_replay(self._topic, self._wanted))
+        except BaseException:
+            self._source.close()
+            raise
         self._renewals = Renewals(self.pin.lasts_ms / 1000, began)
         try:
             self.end = self._bounds()
         except BaseException:
+            self._source.close()
             self._release()
             raise
         threading.Thread(target=self._renew, name=f"replays {self._wanted.region}", daemon=True).start()

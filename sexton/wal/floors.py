@@ -106,16 +106,21 @@ class FloorStore:
             rows = []
             for row in c.execute(select(purge).where(open_).order_by(purge.c.floor)):
                 topic, its = there[row.topic], facts[row.topic]
+                if row.kafka_id != its.id:  # of a topic that is no more
+                    continue
                 began.setdefault(row.topic, row.log_start)
                 # In logical mode Kafka deletes when it likes: the floor is all there is to see.
                 reach = its.start + policy.SLACK if topic.mode is Mode.DELETE else topic.floor or 0
-                if row.kafka_id == its.id and row.floor <= reach:
+                if row.floor <= reach:
                     done[row.topic] = {"of": row.id, "done_at": now, "log_start": its.start, "freed": 0}
                     rows.append(done[row.topic])
             for name, last in done.items():  # what went at once is told once, with the highest
                 last["freed"] = max(0, facts[name].start - began[name])
             if rows:
                 c.execute(update(purge).where(purge.c.id == bindparam("of")), rows)
+                told = [{"of": name, "begins": facts[name].start} for name in done]  # and no other purge tells it again
+                left = and_(purge.c.topic == bindparam("of"), purge.c.done_at.is_(None))
+                c.execute(update(purge).where(left).values(log_start=bindparam("begins")), told)
                 went = [{"of": name, "more": last["freed"]} for name, last in done.items()]
                 c.execute(
                     update(t).where(t.c.name == bindparam("of")).values(freed=t.c.freed + bindparam("more")), went

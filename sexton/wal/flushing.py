@@ -44,7 +44,8 @@ class Flusher:
         by_node: dict[tuple[str, str], list[Candidate]] = {}
         for its in wanted.values():
             by_node.setdefault((its.node, its.url), []).append(its)
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="flush") as pool:
+        pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="flush")
+        try:
             asking = {pool.submit(self._ask, *to, its, until): (to[0], its) for to, its in by_node.items()}
             for done in as_completed(asking):
                 beat()
@@ -52,6 +53,8 @@ class Flusher:
                 asked |= {(one.topic, one.region) for one in some[:took]}
                 if why:
                     silent[node] = why
+        finally:  # whoever is told to stop waits for those that are asked, and for no others
+            pool.shutdown(cancel_futures=True)
         left = self._wait(names, {key: wanted[key].keep_from for key in asked}, until, beat)
         late = sorted(f"{topic}/{region}" for topic, region in left)
         return Flushed(
@@ -82,7 +85,7 @@ class Flusher:
         while left:
             self._look(names)
             still = {(its.topic, its.region): its.keep_from for its in self._floors.behind(names)}
-            left = {key for key in left if still.get(key) == from_[key]}
+            left = {key for key in left if key in still and still[key] <= from_[key]}
             if not left or time.monotonic() >= until:
                 break
             beat()

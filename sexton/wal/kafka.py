@@ -43,11 +43,15 @@ WANTED = {
 }
 QUIET = {"log_level": "2"}
 """librdkafka tells of each connection that fails, past Python's logging, twenty times a second; faults say it once."""
-HINTS = {"POLICY_VIOLATION": "; is its cleanup.policy compact? set it to delete, or run: sexton wal disable {topic}"}
+AWAY = "; do the brokers of [wal.kafka] answer?"
+HINTS = {
+    "POLICY_VIOLATION": "; is its cleanup.policy compact? set it to delete, or run: sexton wal disable {topic}",
+    **dict.fromkeys(("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"), AWAY),
+}
 WEIGHED, WEIGH_SECONDS = 20, 3.0
 """So many of a topic's newest entries are read for their size, and for so long those of a page of topics."""
 WEIGHS = {"enable.auto.commit": "false", "auto.offset.reset": "latest"}
-SANE_SEGMENTS = range(1 << 20, (1 << 31) - 1)
+SANE_SEGMENTS = range(1 << 20, 1 << 31)
 """Bytes of a segment: only whole ones, and never the active one, are freed on disk."""
 
 
@@ -113,7 +117,7 @@ class KafkaLog:
         return told
 
     def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
-        # Kafka's admin client here does not tell sizes on disk; a reader without a group commits nothing.
+        # Kafka's admin client here does not tell sizes on disk; a reader that joins no group commits nothing.
         reader = made(Consumer, {**self._settings, "group.id": "sexton-weighs", **WEIGHS})
         found: dict[str, list[int]] = {}
         try:

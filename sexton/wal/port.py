@@ -9,7 +9,10 @@ from sexton.wal.model import Before, Candidate, Facts, Missing, Topic, Verdict
 
 
 class LogFault(SextonError):
-    """A topic's log refuses or does not answer; other topics go on. ``reason``: Kafka's own name of it."""
+    """A topic's log refuses or does not answer; other topics go on. ``reason``: as Kafka names it.
+
+    Of a topic that is not there it is ``UNKNOWN_TOPIC_OR_PART``, whatever the log.
+    """
 
     def __init__(self, topic: str, reason: str, said: str, *, passes: bool) -> None:
         super().__init__(f"topic {topic}: {reason}: {said}")
@@ -91,7 +94,7 @@ class OldMap(SextonError):
 
 
 class OldEpoch(SextonError):
-    """Another leader of the region is known, or the region was opened before with this epoch."""
+    """Another leader of the region is known, or in this epoch it was opened from a manifest that knew more."""
 
 
 class ReplayRefused(SextonError):

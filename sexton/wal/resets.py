@@ -31,7 +31,7 @@ class ResetStore:
 
         Raises:
             UnknownTopic, UnknownRegion: nobody has mapped it there.
-            BadInput: there is no such entry.
+            BadInput: there is no such entry, or nobody knows which there are.
         """
         db, r = self._db, self._db.t.wal_region
         with deciding(db, topic) as c:
@@ -40,7 +40,12 @@ class ResetStore:
             row = c.execute(select(r).where(of).with_for_update()).first()
             if row is None or row.state == State.GONE:
                 raise UnknownRegion(topic, region)
-            first, end = max(its.floor or 0, its.log_start or 0), its.log_end or 0
+            if its.log_end is None or its.mapped_at is None:
+                raise BadInput(
+                    f"topic {topic} was not seen yet, or not since a reset: let its owner send its map, run: sexton "
+                    f"wal explain {topic}; then say from where region {region} reads"
+                )
+            first, end = max(its.floor or 0, its.log_start or 0), its.log_end
             at = first if to is None else to
             if not first <= at <= end:
                 raise BadInput(f"{at} is not in topic {topic}: it has {first} to {end}, as seen last")

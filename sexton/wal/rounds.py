@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Flushed, Purged
+from sexton.wal.model import Flushed, Purged, Why
 from sexton.wal.port import Floors
 from sexton.wal.runs import MOST_SAID, Looked, Page, PageReport, Pages
 from sexton.wal.steps import Purger
@@ -58,7 +58,8 @@ class Rounds:
     def look(self, topic: str) -> Looked:
         """Look at one topic, and whether regions should flush before it is purged."""
         verdict = self._purger.look([topic]).get(topic)
-        blocked = verdict is None or bool(verdict.blocked)
+        # A log that is silent now may answer when the purge is tried again.
+        blocked = verdict is None or any(b.why is not Why.FAULT for b in verdict.blocked)
         behind = 0 if blocked else len(self._floors.behind([topic]))
         return Looked(behind=behind, flushes=self._flusher is not None)
 

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
-from sexton.wal.model import Pin, Region, Topic
+from sexton.wal.model import Pin, Region, Topic, Why
 from sexton.wal.port import UnknownTopic
 
 
@@ -67,7 +67,9 @@ def pins(db: Database, c: Connection, names: Sequence[str]) -> dict[str, list[Pi
 
 def topic(row: Any) -> Topic:
     """Return the row as a value."""
-    return Topic(**{k: v for k, v in row._mapping.items() if k != "seq"})
+    its = {k: v for k, v in row._mapping.items() if k != "seq"}
+    # A newer process may know more reasons; after a roll-back its rows are still there.
+    return Topic(**its | {"blocked": {why: at for why, at in its["blocked"].items() if why in list(Why)}})
 
 
 def make(db: Database, c: Connection, name: str) -> None:

@@ -41,7 +41,8 @@ class Purger:
         after = self._log.facts(sorted(topics))
         # What the log did not answer it may have done: what counts is where the topic begins now.
         left = {name: its for name, its in faults.items() if not _done(topics[name], after[name])}
-        self._floors.seen(after, left)
+        unasked = {name: its for name, its in answers.items() if isinstance(its, LogFault)}
+        self._floors.seen(after, unasked | left)
         return {
             name: _purged(topic, verdicts[name], answers[name], after[name], left.get(name))
             for name, topic in topics.items()

@@ -1,8 +1,9 @@
 """Topics, as rows: what is known, and whether each is purged at all."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import and_, case, func, literal, select, update
+from sqlalchemy import and_, func, select, update
 
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
@@ -54,8 +55,10 @@ class WalStore:
         t = self._db.t.wal_topic
         with self._db.write() as c:
             make(self._db, c, name)
-            ok_at = case((t.c.enabled, t.c.ok_at), else_=literal(self._db.now(c), t.c.ok_at.type))
-            c.execute(update(t).where(t.c.name == name).values(enabled=True, mode=mode, ok_at=ok_at))
+            # What kept it before it was enabled is nobody's concern, and its turn is at once.
+            new: dict[str, Any] = {"ok_at": self._db.now(c), "looked_at": None, "blocked": {}, "fault": ""}
+            c.execute(update(t).where(t.c.name == name, t.c.enabled.is_(False)).values(**new))
+            c.execute(update(t).where(t.c.name == name).values(enabled=True, mode=mode))
             return known(self._db, c, name)
 
     def disable(self, name: str) -> Topic:

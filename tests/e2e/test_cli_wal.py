@@ -144,7 +144,7 @@ def test_after_a_restore_every_topic_waits_for_its_map(offline: Run, shop: Datab
         (["reset", TOPIC, "--reason", " "], "say why", 64),
         (["reset", TOPIC, "--reason", "x", "--to", "5"], "--region", 64),
         (["reset", TOPIC, "--region", "r9", "--reason", "x", "--yes"], "region r9 is not mapped", 1),
-        (["reset", TOPIC, "--region", "r1", "--to", "999", "--reason", "x", "--yes"], "is not in topic", 1),
+        (["reset", TOPIC, "--region", "r1", "--to", "999", "--reason", "x", "--yes"], "was not seen yet", 1),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

@@ -45,7 +45,7 @@ def test_w02_a_region_without_report_or_checkpoint_blocks_and_is_named() -> None
     found = judged(ON, region("r1", 40), region("r2", None))
 
     assert found.keep_from is None
-    assert [b.said for b in found.blocked] == ["neither report nor checkpoint of region r2"]
+    assert [b.said for b in found.blocked] == ["no report, and no first entry in the map, of region r2"]
 
 
 def test_w03_the_floor_is_the_smallest_of_what_regions_need() -> None:

@@ -154,7 +154,7 @@ def test_a_report_above_the_end_waits_for_the_end_and_a_wrong_one_never_counts(f
     field.purge(topic)
     field.place.append(topic, 50)
 
-    heard = [field.flushed(topic, "r1", 120), field.flushed(topic, "r2", 2**61)]
+    heard = [field.flushed(topic, "r1", 120), field.flushed(topic, "r2", 2**57)]
 
     assert [(h.taken, h.waiting) for h in heard] == [(0, 1), (0, 1)]
     assert [b.why for b in field.purge(topic).verdict.blocked] == [Why.SILENT]

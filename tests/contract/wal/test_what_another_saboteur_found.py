@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
-from sexton.wal.model import Dropped, Mapped, OpenOrder, Report, Stream, Why
+from sexton.errors import BadInput
+from sexton.wal.model import Dropped, MapOrder, Mapped, Mode, OpenOrder, Report, Stream, Why
 from sexton.wal.port import LogFault, ReplayRefused
 from sexton.wal.resets import ResetStore
 from sexton.wal.steps import Purger
@@ -254,3 +255,67 @@ def test_a_topic_whose_leader_cannot_be_reached_keeps_no_other_one_of_its_page(f
 
     assert (done[near].fault, field.start(near)) == ("", 89)
     assert ("does not answer" in done[far].fault, field.start(far)) == (True, 0)
+
+
+def test_a_map_that_is_sent_again_is_the_same_though_less_time_is_left_of_a_drop(field: Field) -> None:
+    topic = field.topic(10)
+    order = MapOrder(
+        topic=topic,
+        generation=7,
+        regions=(Mapped(region="r1"), Mapped(region="r2")),
+        dropped=(Dropped(region="r3", undrop_seconds=7_200),),
+    )
+    field.maps.put(order)
+    field.wait(3_600)
+    again = {"regions": order.regions[::-1], "dropped": (Dropped(region="r3", undrop_seconds=3_600),)}
+
+    assert field.maps.put(order.model_copy(update=again)).generation == 7
+
+
+def test_numbers_whose_sum_nobody_can_store_spoil_no_other_report(field: Field) -> None:
+    topic = field.topic(100)
+    field.map(topic, Mapped(region="r1", first=0), Mapped(region="r2", first=0))
+    field.purge(topic)
+    wild = Report(topic=topic, region="r1", epoch=0, streams=(Stream(flushed=2**62 - 1), Stream(flushed=2**62 - 1)))
+    fine = Report(topic=topic, region="r2", epoch=0, streams=(Stream(flushed=9),))
+
+    heard = field.heartbeats.hear("n", [wild, fine])
+
+    assert (heard.taken, heard.ignored) == (1, 1)
+
+
+def test_what_one_purge_freed_no_other_one_counts_again(field: Field) -> None:
+    topic = field.topic(200)
+    field.map(topic, Mapped(region="r1", first=0))
+    field.purge(topic)
+    for last in (99, 149):  # two purges raise, before either deletes
+        field.flushed(topic, "r1", last)
+        field.floors.raise_floors(field.place.log.facts([topic]), field.floors.before([topic]))
+    for offset in (99, 149):
+        field.place.log.delete_before({topic: offset})
+        field.floors.seen(field.place.log.facts([topic]))
+
+    assert [p.freed for p in field.store.purges(topic)] == [50, 99]
+    assert field.store.topic(topic).freed == 149
+
+
+def test_a_topic_that_was_looked_at_before_it_was_enabled_has_its_turn_at_once(field: Field) -> None:
+    topic = field.topic(10)
+    field.map(topic, Mapped(region="r1", first=0))
+    field.store.disable(topic)
+    field.purge(topic)
+    field.wait(8 * 3_600)
+
+    its = field.store.enable(topic, Mode.DELETE)
+
+    assert (its.blocked, its.looked_at) == ({}, None)
+
+
+def test_a_region_is_reset_only_when_the_topic_was_seen_since_its_own_reset(field: Field, resets: ResetStore) -> None:
+    topic = field.topic(100)
+    field.map(topic, Mapped(region="r1", first=0))
+    field.purge(topic)
+    resets.topic(topic)
+
+    with pytest.raises(BadInput, match="let its owner send its map"):
+        resets.region(topic, "r1", 0)
