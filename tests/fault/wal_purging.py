@@ -9,14 +9,19 @@ import sys
 
 from sexton.crashpoints import installed
 from sexton.db.engine import Database
+from sexton.wal import kafka
 from sexton.wal.floors import FloorStore
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Terms
 from sexton.wal.steps import Purger
 from sexton.wal.store import WalStore
 
+REQUEST_SECONDS = 5.0
+"""A broker that was killed is asked for so long before another look: a test does not wait for four times 20 s."""
+
 
 def main(address: str, database: str, topic: str, point: str = "") -> None:
+    kafka.REQUEST_SECONDS = REQUEST_SECONDS
     db = Database.open(database)
     store = WalStore(db)
     floor = store.topic(topic).floor or 0
