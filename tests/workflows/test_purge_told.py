@@ -142,7 +142,7 @@ async def test_a_purge_by_hand_of_a_topic_with_many_idle_regions_says_how_it_end
     topics.wal.store.enable(name, Mode.DELETE)
     handle = await topics.start(name)
     ended = asyncio.ensure_future(handle.result())
-    await asyncio.wait({ended}, timeout=45)
+    await asyncio.wait({ended}, timeout=150)
     told = await handle.describe()
     pending = [
         (p.activity_type.name, p.attempt, p.last_failure.message) for p in told.raw_description.pending_activities
