@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sexton.cli.output import many, show, size, stamp, when
+from sexton.wal.model import Why
 
 if TYPE_CHECKING:
     from sexton.wal.explaining import Explained, Line
@@ -19,7 +20,7 @@ def last_purged(topic: "Topic") -> str:
 def show_explained(found: "Explained") -> None:
     """Print what a purge would do, and because of whom no more."""
     topic, verdict = found.topic, found.verdict
-    faulty = any(str(block.why) == "log fault" for block in verdict.blocked)
+    faulty = any(block.why is Why.FAULT for block in verdict.blocked)
     there = _there(topic, seen=not faulty)
     typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {there}")
     if verdict.quarantine:

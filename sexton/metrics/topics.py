@@ -1,10 +1,11 @@
 """Topics in numbers: a few statements, whatever the number of topics."""
 
-from sqlalchemy import Connection, and_, case, func, select
+from sqlalchemy import Connection, case, func, select
 
 from sexton.db.engine import Database
 from sexton.metrics.model import WalFigures
-from sexton.wal.model import State, Why
+from sexton.wal.model import Why
+from sexton.wal.rows import lost
 
 
 def figures(db: Database, c: Connection, now: int) -> WalFigures:
@@ -23,8 +24,6 @@ def figures(db: Database, c: Connection, now: int) -> WalFigures:
             func.coalesce(func.sum(t.c.freed), 0).label("freed"),
         ).where(t.c.enabled)
     ).one()
-    holding = r.c.state.in_([State.MAPPED, State.MOVED, State.DROPPED])
-    lost = and_(r.c.topic == t.c.name, t.c.enabled, holding, r.c.keep_from < t.c.log_start)
     live = select(func.count().label("n"), func.min(p.c.opened_at).label("oldest")).where(p.c.expires_at > now)
     replays = c.execute(live).one()
     blocked: dict[str, int] = {str(why): 0 for why in Why if why is not Why.NOT_ENABLED}
@@ -37,7 +36,7 @@ def figures(db: Database, c: Connection, now: int) -> WalFigures:
         **{**row._mapping, "bytes": int(row.bytes)},
         blocked=blocked,
         blocked_since=min(since, default=None),
-        lost_regions=c.execute(select(func.count()).select_from(t.join(r, lost))).scalar_one(),
+        lost_regions=c.execute(select(func.count()).select_from(t.join(r, lost(db))).where(t.c.enabled)).scalar_one(),
         replays=replays.n,
         oldest_replay=replays.oldest,
     )

@@ -3,9 +3,9 @@
 from sexton.db.engine import Database
 from sexton.message import Message
 from sexton.wal import policy
-from sexton.wal.model import Mode, Pin, Region, State, Topic, Verdict
+from sexton.wal.model import Mode, Pin, Region, Topic, Verdict
 from sexton.wal.port import UnknownTopic
-from sexton.wal.rows import known, pins, regions
+from sexton.wal.rows import known, pins
 from sexton.wal.wal import Wal
 
 MOST_LINES = 1_000
@@ -44,9 +44,8 @@ def explain(db: Database, wal: Wal, name: str) -> Explained:
         raise UnknownTopic(name)
     with db.read() as c:
         now, topic = db.now(c), known(db, c, name)
-        every = [its for its in regions(db, c, [name])[name] if its.state is not State.GONE]
         pinned = pins(db, c, [name])[name]
-    every.sort(key=lambda its: (-1 if its.keep_from is None else its.keep_from, its.region))
+    every = wal.store.regions(name)
     frees = 0
     if verdict.keep_from is not None and topic.mode is Mode.DELETE:
         frees = max(0, max(verdict.keep_from, topic.floor or 0) - policy.SLACK - (topic.log_start or 0))
@@ -58,7 +57,7 @@ def explain(db: Database, wal: Wal, name: str) -> Explained:
         pins=tuple(pinned),
         frees=frees,
         bytes=int(frees * topic.entry_bytes),
-        behind=len(wal.floors.behind([name])),
+        behind=0 if verdict.blocked else len(wal.floors.behind([name])),
         now=now,
     )
 

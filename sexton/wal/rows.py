@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
-from sexton.wal.model import Pin, Region, Topic, Why
+from sexton.wal.model import Pin, Region, State, Topic, Why
 from sexton.wal.port import UnknownTopic
 
 
@@ -81,6 +81,12 @@ def make(db: Database, c: Connection, name: str) -> None:
 def upsert(db: Database, table: Table) -> Any:
     """Return an INSERT that can say what becomes of a row that is there already."""
     return (postgresql.insert if db.dialect == "postgresql" else sqlite.insert)(table)
+
+
+def lost(db: Database) -> ColumnElement[bool]:
+    """Return what makes a region one that needs what is gone from its topic: LOSS, as ``policy.lost`` has it."""
+    t, r = db.t.wal_topic, db.t.wal_region
+    return and_(t.c.name == r.c.topic, r.c.state != State.GONE, r.c.keep_from < t.c.log_start)
 
 
 def most(db: Database, a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[Any]:

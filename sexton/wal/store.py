@@ -8,7 +8,7 @@ from sqlalchemy import and_, func, select, update
 from sexton.db.engine import Database
 from sexton.db.rows import in_list
 from sexton.wal.model import Mode, Purge, Region, State, Topic
-from sexton.wal.rows import deciding, known, make, regions, topics
+from sexton.wal.rows import deciding, known, lost, make, regions, topics
 
 NEWEST = 20
 
@@ -43,9 +43,8 @@ class WalStore:
 
     def lost(self, names: Sequence[str]) -> Mapping[str, int]:
         """Return how many regions of each topic need what is gone: LOSS. Those without any are left out."""
-        t, r = self._db.t.wal_topic, self._db.t.wal_region
-        holding = r.c.state.in_([State.MAPPED, State.MOVED, State.DROPPED])
-        of = and_(in_list(self._db, r.c.topic, names), t.c.name == r.c.topic, holding, r.c.keep_from < t.c.log_start)
+        r = self._db.t.wal_region
+        of = and_(in_list(self._db, r.c.topic, names), lost(self._db))
         with self._db.read() as c:
             found = c.execute(select(r.c.topic, func.count().label("n")).where(of).group_by(r.c.topic))
             return {row.topic: row.n for row in found}

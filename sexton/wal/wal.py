@@ -14,7 +14,6 @@ from sexton.wal.maps import MapStore
 from sexton.wal.model import Terms
 from sexton.wal.port import Log
 from sexton.wal.replays import ReplayStore
-from sexton.wal.resets import ResetStore
 from sexton.wal.rounds import Rounds
 from sexton.wal.steps import Purger
 from sexton.wal.store import WalStore
@@ -29,7 +28,7 @@ class Wal:
     def __init__(self, db: Database, terms: Terms) -> None:
         self._db, self._terms = db, terms
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db), HeartbeatStore(db)
-        self.replays, self.resets = ReplayStore(db, terms), ResetStore(db)
+        self.replays = ReplayStore(db, terms)
         self.floors, self.turns = FloorStore(db, terms), WalTurns(db, terms)
 
     @cached_property
