@@ -1,0 +1,194 @@
+"""Which versions a replica's ranges lead to, what they miss and who crosses whom: C01 to C03, and brute force."""
+
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.errors import BadInput
+from sexton.replica.graph import (
+    HIGHEST,
+    MOST_GAPS,
+    MOST_RANGES,
+    Graph,
+    Range,
+    capture,
+    continuous,
+    first_missing,
+    judged,
+    missing,
+    overlaps,
+)
+
+ALIGNED_NOT_AT_7 = [(0, 4), (5, 5), (6, 9)]
+WITH_A_HOLE = [(0, 4), (5, 5), (8, 9)]
+CROSSED = [(0, 5), (0, 3), (4, 8)]
+
+
+def test_c01_the_path_to_the_last_version_is_found() -> None:
+    assert capture(ALIGNED_NOT_AT_7, 9) == [(0, 4), (5, 5), (6, 9)]
+
+
+def test_c01_a_version_inside_a_range_is_not_aligned_and_nothing_is_missing() -> None:
+    assert capture(ALIGNED_NOT_AT_7, 7) is None
+    assert missing(ALIGNED_NOT_AT_7, 7) == []
+
+
+def test_c02_a_hole_ends_what_is_continuous_and_is_named() -> None:
+    assert (continuous(WITH_A_HOLE), first_missing(WITH_A_HOLE)) == (5, 6)
+    assert (missing(WITH_A_HOLE, 9), missing(WITH_A_HOLE, 6)) == ([(6, 7)], [(6, 6)])
+    assert judged(WITH_A_HOLE) == Graph(
+        continuous=5, highest=9, gaps=((6, 7),), gap_count=1, crossing=False, aligned=True
+    )
+
+
+def test_c03_the_path_is_found_where_the_longest_first_range_leads_nowhere() -> None:
+    assert capture(CROSSED, 8) == [(0, 3), (4, 8)]
+    assert capture(CROSSED, 5) == [(0, 5)]
+    assert continuous(CROSSED) == 8
+
+
+def test_c03_a_crossing_is_reported_and_what_compaction_left_is_none() -> None:
+    assert overlaps(CROSSED) == [((0, 5), (4, 8))]
+    assert judged(CROSSED) == Graph(continuous=8, highest=8, gaps=(), gap_count=0, crossing=True, aligned=True)
+    assert overlaps([(0, 3), (4, 5), (0, 5), (0, 5), (6, 6)]) == []
+
+
+def test_of_several_paths_the_shortest_is_taken_whatever_the_order() -> None:
+    ranges = [(n, n) for n in range(9)] + [(0, 3), (4, 8), (0, 5), (6, 8)]
+
+    assert capture(ranges, 8) == capture(ranges[::-1], 8) == [(0, 3), (4, 8)]
+
+
+def test_ranges_that_do_not_meet_are_not_aligned_whether_a_gap_follows_or_not() -> None:
+    assert not judged([(0, 5), (4, 8)]).aligned
+    assert not judged([(0, 5), (4, 8), (10, 10)]).aligned
+    assert first_missing([(0, 5), (4, 8)]) == 6
+
+
+def test_without_ranges_everything_is_missing() -> None:
+    assert judged([]) == Graph(continuous=-1, highest=-1, gaps=(), gap_count=0, crossing=False, aligned=True)
+    assert (capture([], 3), missing([], 3), first_missing([])) == (None, [(0, 3)], 0)
+
+
+def test_ranges_that_begin_above_zero_lead_nowhere() -> None:
+    assert judged([(2, 4)]) == Graph(
+        continuous=-1, highest=4, gaps=((0, 1),), gap_count=1, crossing=False, aligned=True
+    )
+
+
+def test_of_many_gaps_the_first_are_named_and_all_are_counted() -> None:
+    found = judged([(n, n) for n in range(0, 2_000, 2)])
+
+    assert (len(found.gaps), found.gap_count) == (MOST_GAPS, 999)
+    assert (found.gaps[0], found.gaps[-1]) == ((1, 1), (31, 31))
+
+
+def test_a_replica_of_the_most_ranges_is_judged_and_one_of_more_is_refused() -> None:
+    # from each version one or two ahead: more paths than can be tried one by one
+    ranges = [(n, n) for n in range(MOST_RANGES // 2)] + [(n, n + 1) for n in range(MOST_RANGES // 2)]
+
+    assert judged(ranges).continuous == MOST_RANGES // 2
+    path = capture(ranges, MOST_RANGES // 2)
+    assert path is not None
+    assert len(path) == MOST_RANGES // 4 + 1
+    with pytest.raises(BadInput, match="at most 100,000"):
+        judged([*ranges, (0, HIGHEST)])
+
+
+def test_a_range_as_long_as_can_be_costs_no_more_than_another() -> None:
+    assert judged([(0, HIGHEST)]).continuous == HIGHEST
+    assert missing([(0, 0)], HIGHEST) == [(1, HIGHEST)]
+
+
+@pytest.mark.parametrize("impossible", [(-1, 4), (5, 4), (0, HIGHEST + 1)])
+@pytest.mark.parametrize("asked", [judged, continuous, overlaps, lambda r: capture(r, 1), lambda r: missing(r, 1)])
+def test_impossible_ranges_are_refused(impossible: Range, asked: object) -> None:
+    assert callable(asked)
+    with pytest.raises(BadInput, match=rf"\[{impossible[0]}, {impossible[1]}\] is no range of versions"):
+        asked([(0, 0), impossible])
+
+
+@pytest.mark.parametrize("spec", [-1, HIGHEST + 1])
+def test_impossible_versions_are_refused(spec: int) -> None:
+    for asked in (capture, missing):
+        with pytest.raises(BadInput, match=f"{spec} is no version"):
+            asked([(0, 0)], spec)
+
+
+RANGES = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(0, 5)).map(lambda r: (r[0], r[0] + r[1])) | st.just((0, 3)), max_size=10
+)
+SPECS = st.integers(0, 18)
+
+
+def paths(ranges: Collection[Range], at: int = 0) -> Iterator[list[Range]]:
+    """Yield every path there is, tried one by one."""
+    yield []
+    for start, end in set(ranges):
+        if start == at:
+            yield from ([(start, end), *rest] for rest in paths(ranges, end + 1))
+
+
+@given(RANGES, SPECS)
+def test_the_search_agrees_with_trying_every_path(ranges: list[Range], spec: int) -> None:
+    every = [p for p in paths(ranges) if p and p[-1][1] == spec]
+
+    found = capture(ranges, spec)
+
+    if found is None:
+        assert not every
+    else:
+        assert found in every
+        assert len(found) == min(map(len, every))
+        best = [p for p in every if len(p) == len(found)]
+        assert found == min(best, key=lambda p: [start for start, _ in reversed(p)])
+
+
+@given(RANGES)
+def test_what_is_continuous_agrees_with_trying_every_path(ranges: list[Range]) -> None:
+    assert continuous(ranges) == max((p[-1][1] for p in paths(ranges) if p), default=-1)
+    assert first_missing(ranges) == continuous(ranges) + 1
+
+
+@given(RANGES, SPECS)
+def test_the_gaps_are_what_no_range_covers(ranges: list[Range], spec: int) -> None:
+    covered = {v for start, end in ranges for v in range(start, end + 1)}
+
+    found = missing(ranges, spec)
+
+    assert [v for start, end in found for v in range(start, end + 1)] == sorted(set(range(spec + 1)) - covered)
+    assert all(end + 1 < start for (_, end), (start, _) in pairwise(found))
+
+
+@given(RANGES)
+def test_whoever_crosses_is_named_with_one_it_crosses(ranges: list[Range]) -> None:
+    crossing = {(a, b) for a in ranges for b in ranges if a[0] < b[0] <= a[1] < b[1]}
+
+    found = overlaps(ranges)
+
+    assert set(found) <= crossing
+    assert [b for _, b in found] == sorted({b for _, b in crossing}, key=lambda r: (r[0], -r[1]))
+    assert all(a[1] == min(c[1] for c, d in crossing if d == b) for a, b in found)
+
+
+@given(RANGES)
+def test_a_judgement_says_what_the_single_questions_say(ranges: list[Range]) -> None:
+    found = judged(ranges)
+
+    assert found.continuous == continuous(ranges)
+    assert found.highest == max((end for _, end in ranges), default=-1)
+    assert found.crossing == bool(overlaps(ranges))
+    gaps = missing(ranges, found.highest) if ranges else []
+    assert (found.gaps, found.gap_count) == (tuple(gaps), len(gaps))
+    assert found.continuous <= found.highest
+    if ranges and not gaps:
+        assert found.aligned == (capture(ranges, found.highest) is not None)
+
+
+@given(RANGES)
+def test_the_order_of_ranges_and_one_told_twice_change_nothing(ranges: list[Range]) -> None:
+    assert judged(ranges) == judged(ranges[::-1] + ranges)
+    assert overlaps(ranges) == overlaps(ranges[::-1] + ranges)
