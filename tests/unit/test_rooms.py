@@ -62,7 +62,7 @@ PURE = (
     *("sexton/*/model.py", "sexton/*/policy.py", "sexton/*/port.py", "sexton/terms.py"),
     *(f"sexton/recycle/{n}.py" for n in ("estimate", "keepers", "ledger", "limits", "shown")),
     *("sexton/catalog/layout.py", "sexton/protection/filter.py", "sexton/storage/identity.py"),
-    *("sexton/wal/decided.py", "sexton/wal/runs.py", "sexton/replica/graph.py"),
+    *("sexton/wal/decided.py", "sexton/wal/runs.py", "sexton/replica/graph.py", "sexton/replica/machine.py"),
 )
 ENTRANCES = ("sexton/cli/*.py", "sexton/api/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py", "sexton/desk.py")
 
@@ -97,7 +97,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
 
 VALUES = (
     *("sexton.errors", "sexton.message", "sexton.recycle.keepers", "sexton.recycle.ledger", "sexton.catalog.layout"),
-    *("sexton.wal.runs", "sexton.replica.graph"),
+    *("sexton.wal.runs", "sexton.replica.graph", "sexton.replica.machine"),
     *(
         "sexton.access.errors",
         "sexton.protection.errors",

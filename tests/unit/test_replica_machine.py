@@ -1,0 +1,109 @@
+"""What an update makes of a replica's versions (V, LFV, LSV): C06, C08 to C10, and what holds after any of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.replica.machine import NONE, State, updated
+
+
+@pytest.mark.parametrize(
+    ("before", "given_", "after"),
+    [
+        ((8, 9, 10), {"version": 9}, (10, NONE, 10)),
+        ((8, 9, 8), {"version": 9}, (9, NONE, 9)),
+        ((8, NONE, 8), {"failed": 9}, (8, 9, 8)),
+    ],
+)
+def test_c10_the_three_of_the_seed(before: State, given_: dict[str, int], after: State) -> None:
+    assert updated(State(*before), **given_) == after
+
+
+@pytest.mark.parametrize(
+    ("case", "before", "given_", "after"),
+    [
+        ("1: failed at or above succeeded", (8, 12, 11), {"version": 9}, (9, 12, 9)),
+        ("1: the same, and equal", (8, 12, 12), {"version": 9}, (9, 12, 9)),
+        ("2: a higher one failed", (8, 9, 10), {"failed": 12}, (8, 12, 8)),
+        ("2: a higher one failed, and more was written", (8, 9, 10), {"failed": 12, "succeeded": 14}, (8, 12, 8)),
+        ("2: a lower one failed", (8, 12, 14), {"failed": 10}, (8, 12, 8)),
+        ("2: none failed does not erase one that did", (8, 12, 14), {"failed": NONE}, (8, 12, 8)),
+        ("3: more was written above what failed", (8, 9, 8), {"succeeded": 10}, (8, 9, 10)),
+        ("3: more was written below what failed", (8, 12, 8), {"succeeded": 10}, (8, 12, 8)),
+        ("3: less was written", (8, 9, 12), {"succeeded": 10}, (8, 9, 12)),
+        ("3: it went on, short of what failed", (8, 12, 14), {"version": 9}, (9, 12, 14)),
+        ("4: it passed what failed", (8, 9, 10), {"version": 12}, (12, NONE, 12)),
+        ("4: it came to what failed, and had more", (8, 9, 8), {"version": 9, "succeeded": 11}, (11, NONE, 11)),
+        ("4: nothing failed, and more was written", (8, NONE, 8), {"succeeded": 10}, (10, NONE, 10)),
+        ("4: what failed is below V", (8, NONE, 8), {"failed": 5}, (8, NONE, 8)),
+        ("5: what failed is V", (8, 8, 8), {}, (8, NONE, 8)),
+        ("a new replica", (-1, NONE, -1), {"version": 2}, (2, NONE, 2)),
+    ],
+)
+def test_the_five_cases(case: str, before: State, given_: dict[str, int], after: State) -> None:
+    assert updated(State(*before), **given_) == after
+
+
+def test_c06_a_gap_is_kept_by_an_update_with_the_same_version() -> None:
+    missed = updated(State(10, NONE, 10), failed=11)
+
+    assert missed == (10, 11, 10)
+    assert updated(missed, version=10) == missed
+    assert updated(missed, version=11) == (11, NONE, 11)
+
+
+def test_c06_the_seeds_placeholder_does_not_outlive_an_update() -> None:
+    assert updated(State(10, 1, 10), version=10) == (10, NONE, 10)
+
+
+def test_c08_a_clone_that_has_all_that_was_committed_misses_nothing() -> None:
+    assert updated(State(10, 13, 10), version=12, committed=12) == (12, NONE, 12)
+    assert updated(State(12, 13, 12), committed=12) == (12, NONE, 12)
+    assert updated(State(10, 13, 14), version=12, committed=12) == (12, NONE, 12)
+
+
+@pytest.mark.parametrize("committed", [None, 11, 13])
+def test_c08_a_clone_that_has_not_still_misses_it(committed: int | None) -> None:
+    assert updated(State(10, 13, 10), version=12, committed=committed) == (12, 13, 12)
+
+
+@pytest.mark.parametrize("before", [State(10, NONE, 10), State(10, 12, 10), State(10, 12, 14), State(10, 1, 10)])
+def test_c09_a_version_below_the_known_one_changes_nothing(before: State) -> None:
+    assert updated(before, version=9) == before
+    assert updated(before, version=9, failed=20, succeeded=30, committed=9) == before
+
+
+VERSIONS = st.integers(-1, 8)
+UPDATES = st.fixed_dictionaries({}, optional=dict.fromkeys(("version", "failed", "succeeded", "committed"), VERSIONS))
+
+
+@given(st.builds(State, VERSIONS, VERSIONS, VERSIONS), UPDATES)
+def test_after_any_update_what_failed_is_above_v_and_what_was_written_is_v_or_above_what_failed(
+    before: State, update: dict[str, int]
+) -> None:
+    after = updated(before, **update)
+
+    assert after.version >= before.version
+    if update.get("version", before.version) < before.version:
+        assert after == before
+        return
+    assert after.failed == NONE or after.failed > after.version
+    assert after.succeeded == after.version or after.succeeded > after.failed > after.version
+
+
+@given(st.lists(UPDATES, max_size=12))
+def test_v_only_rises_to_what_was_told(updates: list[dict[str, int]]) -> None:
+    state, told = State(0, NONE, 0), {0}
+    for update in updates:
+        before, told = state, told | {update.get("version", 0), update.get("succeeded", 0)}
+
+        state = updated(state, **update)
+
+        assert state.version >= before.version
+        assert {state.version, state.succeeded} <= told
+        assert state.failed in {NONE, before.failed, update.get("failed")}
+
+
+@given(st.builds(State, VERSIONS, VERSIONS, VERSIONS))
+def test_an_update_without_news_settles_at_once(before: State) -> None:
+    assert updated(updated(before)) == updated(before)
