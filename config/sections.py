@@ -174,6 +174,21 @@ class Wal(_Section):
     replay_pin_max_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
 
 
+class Binlog(_Section):
+    """Binlogs of databases and tables: how often what has expired is cut, and who may keep it for how long."""
+
+    gc_binlog_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 313
+    hold_limit_seconds: Annotated[int, _seconds(600)] = 86_400
+    max_cut_fraction: Annotated[float, Field(gt=0, le=1, json_schema_extra={"unit": "of a log's records"})] = 0.5
+
+
+class Replica(_Section):
+    """Copies of tablets on backends: for how long a report counts, and when a gap is one."""
+
+    report_freshness_seconds: Annotated[int, _seconds(60)] = 600
+    gap_persist_seconds: Annotated[int, Field(ge=1, le=86_400, json_schema_extra={"unit": "seconds"})] = 60
+
+
 class Api(_Section):
     """Where `sexton api` answers, and with which certificate."""
 

@@ -14,12 +14,14 @@ from config.sections import (
     S3,
     Api,
     Audit,
+    Binlog,
     Check,
     Metrics,
     OwnKind,
     Prices,
     Protection,
     Recycle,
+    Replica,
     Spark,
     Temporal,
     Wal,
@@ -27,12 +29,14 @@ from config.sections import (
     check_deployment,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
+from sexton.binlog.model import Terms as BinlogTerms
 from sexton.check.model import Terms as CheckTerms
 from sexton.control.model import Control, Kind
 from sexton.errors import BadInput
 from sexton.protection.model import Terms as ProtectionTerms
 from sexton.recycle.model import Policy
 from sexton.recycle.policy import CATALOG, policy
+from sexton.replica.model import Terms as ReplicaTerms
 from sexton.terms import Terms
 from sexton.wal.model import Terms as WalTerms
 
@@ -42,6 +46,7 @@ __all__ = [
     "UNLIMITED",
     "Api",
     "Audit",
+    "Binlog",
     "Check",
     "Explained",
     "Metrics",
@@ -49,6 +54,7 @@ __all__ = [
     "Prices",
     "Protection",
     "Recycle",
+    "Replica",
     "Settings",
     "SettingsError",
     "Spark",
@@ -83,6 +89,8 @@ class Settings(BaseSettings):
     check: Check = Check()
     spark: Spark = Spark()
     wal: Wal = Wal()
+    binlog: Binlog = Binlog()
+    replica: Replica = Replica()
     api: Api = Api()
     prices: Prices = Prices()
     metrics: Metrics = Metrics()
@@ -173,6 +181,8 @@ class Settings(BaseSettings):
             protection=self.protections(),
             check=self.checks(),
             wal=self.wal_terms(),
+            binlog=self.binlog_terms(),
+            replica=self.replica_terms(),
         )
 
     def protections(self) -> ProtectionTerms:
@@ -215,6 +225,24 @@ class Settings(BaseSettings):
             kafka=w.kafka,
         )
 
+    def binlog_terms(self) -> BinlogTerms:
+        """What binlogs are cut with."""
+        b = self.binlog
+        return BinlogTerms(
+            interval_seconds=b.gc_binlog_interval_seconds,
+            hold_limit_seconds=b.hold_limit_seconds,
+            max_cut_fraction=b.max_cut_fraction,
+        )
+
+    def replica_terms(self) -> ReplicaTerms:
+        """What reports of replicas are judged by."""
+        r = self.replica
+        return ReplicaTerms(
+            freshness_seconds=r.report_freshness_seconds,
+            gap_persist_seconds=r.gap_persist_seconds,
+            hold_limit_seconds=self.binlog.hold_limit_seconds,
+        )
+
     def controls(self) -> tuple[Control, ...]:
         """The lists and windows that the settings add to those in the database."""
         r = self.recycle
@@ -245,6 +273,8 @@ def load(**given: str) -> Settings:
             Check,
             Spark,
             Wal,
+            Binlog,
+            Replica,
             Api,
             Prices,
             Metrics,

@@ -5,6 +5,7 @@ Whoever needs one of them alone builds it alone; here is how all of them belong 
 
 from sexton.audit.places import Places
 from sexton.audit.writer import ParquetAudit
+from sexton.binlog.binlogs import Binlogs
 from sexton.catalog.owner import CatalogOwner
 from sexton.check.checking import checker
 from sexton.check.direct import Direct
@@ -54,6 +55,7 @@ class Engine:
         self.check_turns = CheckTurns(db, terms.check.interval_seconds, enabled=terms.check.enabled)
         self.direct = Direct(vaults, self.live, self.runs)
         self.wal = Wal(db, terms.wal)
+        self.binlogs = Binlogs(db, terms.binlog, terms.replica, self.controls)
         self.rounds = RoundStore(
             db, self.leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
         )

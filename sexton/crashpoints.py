@@ -33,7 +33,20 @@ OF_ROUNDS = frozenset(
 """Those of rounds and owners."""
 OF_REGISTERING = frozenset({"protection.added", "protection.parted", "protection.sealed"})
 OF_WAL = frozenset({"wal.floor", "wal.deleted", "wal.seen"})
-NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL
+OF_BINLOGS = frozenset(
+    {
+        "consumer.guarded",
+        "binlog.guarded",
+        "binlog.written",
+        "binlog.committed",
+        "binlog.spread",
+        "binlog.granted",
+        "binlog.removed",
+        "report.guarded",
+        "report.written",
+    }
+)
+NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS
 
 _hook: Callable[[str], None] | None = None
 

@@ -12,6 +12,7 @@ from config.settings import Settings
 from sexton.assembly import owners
 from sexton.audit.places import Places
 from sexton.audit.store import AuditReader
+from sexton.binlog.binlogs import Binlogs
 from sexton.control.model import Halt
 from sexton.control.store import ControlStore
 from sexton.db.engine import Database
@@ -96,6 +97,11 @@ class Desk:
     def wal(self) -> Wal:
         """Kafka topics that regions share."""
         return Wal(self.db, self.settings.wal_terms())
+
+    @cached_property
+    def binlogs(self) -> Binlogs:
+        """Binlogs, replicas, and the journal that followers replay."""
+        return Binlogs(self.db, self.settings.binlog_terms(), self.settings.replica_terms(), self.controls)
 
     def topics(self) -> WalFigures:
         """Return the topics that are purged, in numbers."""

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sexton.binlog.model import Terms as BinlogTerms
 from sexton.check.model import Terms as CheckTerms
 from sexton.control.model import Control
 from sexton.protection.model import Terms as ProtectionTerms
+from sexton.replica.model import Terms as ReplicaTerms
 from sexton.storage.model import PAGE_KEYS
 from sexton.wal.model import Terms as WalTerms
 
@@ -27,3 +29,5 @@ class Terms:
     protection: ProtectionTerms = field(default_factory=ProtectionTerms)
     check: CheckTerms = field(default_factory=CheckTerms)
     wal: WalTerms = field(default_factory=WalTerms)
+    binlog: BinlogTerms = field(default_factory=BinlogTerms)
+    replica: ReplicaTerms = field(default_factory=ReplicaTerms)

@@ -10,7 +10,7 @@ from sexton.access.store import TokenStore
 from sexton.api import problems
 from sexton.api.bodies import MAX_BODY_BYTES, Problem
 from sexton.api.door import Door
-from sexton.api.routes import checks, control, health, plans, protections, wal
+from sexton.api.routes import binlogs, checks, control, health, journal, plans, protections, replicas, wal
 from sexton.db.engine import Database
 from sexton.desk import Desk
 from sexton.metrics.collector import FigureCollector
@@ -37,8 +37,8 @@ def create(settings: Settings, db: Database) -> FastAPI:
     read = FigureStore(db, desk.controls, settings.policy(), *intervals).read
     ProcessCollector(registry=registry)
     registry.register(FigureCollector(read, {}, stats=False, worker=False))
-    for routes in (health.routes, control.routes, plans.routes, protections.routes, checks.routes, wal.routes):
-        app.include_router(routes)
+    for part in (health, control, plans, protections, checks, wal, binlogs, replicas, journal):
+        app.include_router(part.routes)
     problems.install(app)
     app.add_middleware(Door, tokens=TokenStore(db))
     return app

@@ -244,3 +244,5 @@ class Problem(Message):
     detail: str
     code: str
     number: int | None = None
+    first: int | None = None
+    """Of what is TOO_OLD: the first that is there."""

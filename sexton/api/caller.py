@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from sexton.access import policy
 from sexton.access.calls import CallStore
@@ -57,6 +57,14 @@ def desk(request: Request) -> Desk:
 
 Asker = Annotated[Caller, Depends(caller)]
 AtDesk = Annotated[Desk, Depends(desk)]
+
+
+def one(at: AtDesk, instance: Annotated[str | None, Query(max_length=63)] = None) -> str:
+    """Return the instance that is named, or the only one there is."""
+    return at.registry.one(instance or None)
+
+
+Instance = Annotated[str, Depends(one)]
 
 
 def reads(asker: Asker) -> Caller:

@@ -13,7 +13,7 @@ from sexton.errors import BadInput
 OPEN = frozenset({"/healthz"})
 
 
-OF_NODES = ("/v1/nodes/", "/v1/topics/")
+OF_NODES = ("/v1/nodes/", "/v1/topics/", "/v1/backends/", "/v1/journal")
 
 
 def _may_ever(token: Token, method: str, path: str) -> None:

@@ -13,13 +13,16 @@ from starlette.exceptions import HTTPException
 
 from sexton.access.errors import Forbidden, Unauthenticated
 from sexton.api.bodies import Problem
+from sexton.binlog.errors import OutOfOrder, TooOld, UnknownConsumer, UnknownLog
 from sexton.check.port import UnknownCheck
 from sexton.control.port import Halted, NotEnabled
 from sexton.db.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.errors import BadInput, SextonError, code_of
 from sexton.guard import UnknownInstance
+from sexton.journal.errors import JournalAhead, JournalTrimmed
 from sexton.protection.errors import Exists, MaxCount, NotFound, SoftDeleted
 from sexton.recycle.port import PlanRefused, RoundEnded
+from sexton.replica.errors import LastCopy, UnknownBackend, UnknownTablet
 from sexton.storage.port import UnknownVault, VaultFault
 from sexton.temporal.purges import AlreadyPurging
 from sexton.wal.port import OldEpoch, OldMap, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
@@ -39,6 +42,10 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownVault, 404),
     (UnknownTopic, 404),
     (UnknownRegion, 404),
+    (UnknownLog, 404),
+    (UnknownConsumer, 404),
+    (UnknownTablet, 404),
+    (UnknownBackend, 404),
     (Exists, 409),
     (SoftDeleted, 409),
     (PlanRefused, 409),
@@ -49,7 +56,12 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (OldEpoch, 409),
     (ReplayRefused, 409),
     (AlreadyPurging, 409),
+    (OutOfOrder, 409),
+    (LastCopy, 409),
+    (JournalAhead, 409),
     (PinEnded, 410),
+    (TooOld, 410),
+    (JournalTrimmed, 410),
     (MaxCount, 429),
     (VaultFault, 503),
     (BadInput, 422),
@@ -86,7 +98,8 @@ def answer(error: Exception, asked: str) -> JSONResponse:
 def problem(error: Exception) -> Problem:
     """Return the problem document of an error."""
     if isinstance(error, SextonError):
-        return _named(code_of(error), status(error), str(error), getattr(error, "code", None))
+        told = _named(code_of(error), status(error), str(error), getattr(error, "code", None))
+        return told.model_copy(update={"first": getattr(error, "first", None)})
     if isinstance(error, RequestValidationError):
         return _named("INVALID_REQUEST", 422, _unfit(error))
     if isinstance(error, HTTPException):

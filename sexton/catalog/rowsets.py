@@ -67,7 +67,9 @@ def _files(mark: DueMark, row: Any, schema: Any) -> Expansion:
     except BadInput as e:
         return Expansion(problem=(Reason.UNEXPANDED, str(e)))
     places = (Place(vault=row.vault, keys=tuple(keys)),) if keys else ()
-    return Expansion(places=places, lacking=lacking)
+    # Of a tablet with copies elsewhere, these may still have to fetch what a compaction replaced.
+    versions = (row.tablet_id, row.last_version) if mark.kind == "compacted" and row.last_version is not None else None
+    return Expansion(places=places, lacking=lacking, versions=versions)
 
 
 def mended(s: Scope, ids: Sequence[str]) -> list[str]:

@@ -69,21 +69,10 @@ def controls(settings: "Settings", db: "Database") -> "ControlStore":
 
 
 def one_instance(db: "Database", named: str | None) -> str:
-    """Return the instance named, or the only one there is.
-
-    Raises:
-        UnknownInstance: it is not registered.
-        BadInput: none is named, and there is not exactly one.
-    """
-    from sexton.errors import BadInput
+    """Return the instance named, or the only one there is; see ``Registry.one``."""
     from sexton.registry.store import Registry
 
-    if named is not None:
-        return Registry(db).instance(named).id
-    names = [i.id for i in Registry(db).instances()]
-    if len(names) != 1:
-        raise BadInput(f"name an instance, one of: {', '.join(names) or '(none registered)'}")
-    return names[0]
+    return Registry(db).one(named)
 
 
 def ask_temporal(settings: "Settings", call: Callable[["Client"], Awaitable[T]]) -> T:

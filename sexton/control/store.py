@@ -83,11 +83,14 @@ class ControlStore:
             Halted: a stop, a list or a window keeps the instance.
             NotEnabled: the instance only observes.
         """
-        t = self._db.t.instance
         with self._db.read() as c:
-            whitelist = self._admit(c, instance)
-            mode = c.execute(select(t.c.mode).where(t.c.id == instance)).scalar_one_or_none()
-        if mode != "enabled":
+            return self.check_in(c, instance)
+
+    def check_in(self, c: Connection, instance: str) -> frozenset[str]:
+        """Do the same as a transaction sees it."""
+        t = self._db.t.instance
+        whitelist = self._admit(c, instance)
+        if c.execute(select(t.c.mode).where(t.c.id == instance)).scalar_one_or_none() != "enabled":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         return whitelist
 

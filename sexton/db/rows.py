@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ARRAY, Column, ColumnElement, FromClause, Text, any_, func, literal, select
+from sqlalchemy import ARRAY, Column, ColumnElement, FromClause, Table, Text, any_, func, literal, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import JSONB
 
 from sexton.db.engine import Database
@@ -23,6 +24,11 @@ def in_list(db: Database, column: Column[Any], values: Iterable[Any]) -> ColumnE
         return column == any_(literal(list(values), ARRAY(column.type)))
     each = func.json_each(literal(json.dumps(list(values)), Text())).table_valued("value")
     return column.in_(select(each.c.value))
+
+
+def upsert(db: Database, table: Table) -> Any:
+    """Return an INSERT that can say what becomes of a row that is there already."""
+    return (postgresql.insert if db.dialect == "postgresql" else sqlite.insert)(table)
 
 
 def as_rows(db: Database, data: Iterable[Mapping[str, Any]], **columns: Any) -> FromClause:

@@ -77,6 +77,18 @@ class Tables:
     wal_node: Table
     wal_log: Table
     wal_entry: Table
+    journal_head: Table
+    journal: Table
+    journal_follower: Table
+    binlog_round: Table
+    binlog_log: Table
+    binlog: Table
+    binlog_of: Table
+    binlog_part: Table
+    binlog_fold: Table
+    binlog_consumer: Table
+    backend: Table
+    replica: Table
 
     def all(self) -> list[Table]:
         """Return the tables in order of their names in this class."""
@@ -255,4 +267,75 @@ def build(dialect: str) -> Tables:
             **{"log_end": number},
         ),
         wal_entry=table("wal_entry", topic_=text, id_=number, payload=LargeBinary()),
+        journal_head=table(
+            "journal_head",
+            **{"instance_": text, "seq": number, "trimmed": number},
+        ),
+        journal=table(
+            "journal",
+            **{"instance_": text, "seq_": number, "op": number, "body": Json, "at": instant},
+        ),
+        journal_follower=table(
+            "journal_follower",
+            **{"instance_": text, "name_": text, "applied": number, "seen_at": instant, "lost_at": instant},
+        ),
+        binlog_round=table(
+            "binlog_round",
+            **{"instance_": text, "looked_at": instant, "ok_at": instant, "refused": text, "cuts": number},
+            **{"refusals": number},
+        ),
+        binlog_log=table(
+            "binlog_log",
+            **{"instance_": text, "db_": text, "tbl_": text, "enabled": Boolean(), "ttl_seconds": number},
+            **{
+                "max_bytes": number,
+                "max_history_nums": number,
+                "last_seq": number,
+                "last_ts": number,
+                "records": number,
+            },
+            **{"bytes": number, "gone_records": number, "gone_bytes": number, "watermark": number, "cut_at": instant},
+            **{"held": Json, "held_since": instant, "wants": number, "wants_since": instant, "approved": number},
+            **{"dropped_at": instant},
+        ),
+        binlog=table(
+            "binlog",
+            **{"instance_": text, "db_": text, "seq_": number, "ts": number, "stamp": number},
+            **{"type": text, "tables": Json, "data": text, "bytes": number, "n": number},
+            **{"bytes_before": number},
+        ),
+        binlog_of=table(
+            "binlog_of",
+            **{"instance_": text, "db_": text, "tbl_": text, "seq_": number, "n": number},
+            **{"bytes_before": number},
+        ),
+        binlog_part=table(
+            "binlog_part",
+            **{"instance_": text, "db_": text, "tbl_": text, "seq_": number, "part_": text},
+            **{"version": number},
+        ),
+        binlog_fold=table(
+            "binlog_fold",
+            **{"instance_": text, "db_": text, "tbl_": text, "part_": text, "version": number},
+            **{"spread": Boolean()},
+        ),
+        binlog_consumer=table(
+            "binlog_consumer",
+            **{"instance_": text, "name_": text, "db_": text, "tbl_": text, "acked": number},
+            **{"since": instant, "seen_at": instant, "lost_at": instant},
+        ),
+        backend=table(
+            "backend",
+            **{"instance_": text, "name_": text, "boot": number, "sequence": number, "reported_at": instant},
+            **{"pulled_at": instant, "queue": Boolean()},
+        ),
+        replica=table(
+            "replica",
+            **{"instance_": text, "uid_": text, "backend_": text, "tablet": text, "db": text},
+            **{"tbl": text, "part": text, "version": number, "failed": number, "succeeded": number},
+            **{"needs": number, "highest": number, "bad_since": instant, "gap_since": instant, "crossing": Boolean()},
+            **{"boot": number, "sequence": number, "fresh_until": instant, "row_count": number, "bytes": number},
+            **{"full_copy": text, "full_copy_at": instant, "desired": number, "granted": number, "acked": number},
+            **{"problem": text, "dropped": Boolean()},
+        ),
     )

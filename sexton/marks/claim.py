@@ -14,7 +14,6 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, select, update
 
-from sexton.control.port import Halted, NotEnabled
 from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
@@ -25,6 +24,7 @@ from sexton.marks.model import CHUNK_MARKS, SEVERAL, Claimed, Hand, Ref, Terms
 from sexton.marks.protected import Protections, Question
 from sexton.marks.rows import among, below
 from sexton.marks.tally import add
+from sexton.marks.versions import needed
 from sexton.recycle.keepers import BELOW, BY_LIMIT
 from sexton.recycle.limits import DAY_MS
 
@@ -64,7 +64,7 @@ class Claims:
         """
         if len(refs) > CHUNK_MARKS:
             raise ValueError(f"{len(refs)} marks in one claim; at most {CHUNK_MARKS}")
-        db, mark, file, instance = self._db, self._db.t.mark, self._db.t.mark_file, self._db.t.instance
+        db, mark, file = self._db, self._db.t.mark, self._db.t.mark_file
         # Long before the guard is held; what is registered meanwhile is asked about again.
         asked = self._protections.ask(hand, [*refs, *(c for t in terms.values() for c in t.below or ())], beyond)
         reached("claim.asked")
@@ -72,11 +72,7 @@ class Claims:
             reached("claim.guarded")
             now = db.now(c)
             prove(db, c, hand, now=now)
-            mode = c.execute(select(instance.c.mode).where(instance.c.id == hand.instance)).scalar_one_or_none()
-            if mode != "enabled":
-                raise NotEnabled(f"{hand.instance} only observes; run: sexton enable {hand.instance}")
-            if (halt := self._controls.halt(c, hand.instance)) is not None:
-                raise Halted(halt)
+            self._controls.check_in(c, hand.instance)
             # By primary key alone: with the conditions in SQL the planner may walk everything that is due instead.
             locked = c.execute(
                 select(mark.c.kind, mark.c.id, mark.c.vault, mark.c.state, mark.c.quarantined_reason, mark.c.ages_from)
@@ -89,6 +85,9 @@ class Claims:
             free = [ref for ref in free if ref not in held]
             above = {ref: t.above for ref, t in terms.items() if t.above}
             held |= self._kept(c, hand, free, children, now, above, asked)
+            free = [ref for ref in free if ref not in held]
+            # Not of what goes with a mark above it: of what is dropped nobody needs versions.
+            held |= needed(db, c, hand.instance, {r: v for r in free if r in terms and (v := terms[r].versions)})
             free = [ref for ref in free if ref not in held]
             if allowance is not None:
                 held |= dict.fromkeys(over := self._over(c, hand, free, terms, allowance, now), BY_LIMIT)

@@ -68,7 +68,8 @@ class Expansion(Message):
     ``fence``: the owner must be asked to let go of it first. ``absorbs``: its files include those of the marks that
     name it as parent, which are claimed with it. ``waits``: what must go before. ``lacking``: some of its files cannot
     be named now, so that its record stays when the others are gone. ``problem``: it cannot be turned into files.
-    ``above``: what it belongs to by its owner's records, marked or not; a hold on one of these keeps it.
+    ``above``: what it belongs to by its owner's records, marked or not; a hold on one of these keeps it. ``versions``:
+    the tablet of which it holds versions, and the highest of them; a copy of the tablet that may need them keeps it.
     """
 
     places: tuple[Place, ...] = ()
@@ -78,6 +79,7 @@ class Expansion(Message):
     lacking: "Reason | None" = None
     problem: "tuple[Reason, str] | None" = None
     above: tuple[Ref, ...] = ()
+    versions: tuple[str, int] | None = None
 
 
 class Fenced(StrEnum):
@@ -162,7 +164,7 @@ class Terms(NamedTuple):
     """What one mark's claim must know beside its name.
 
     ``files`` are stored for it; ``fenced``: it must be; ``below``: the marks that may be claimed with it, None where it
-    absorbs none; ``lacking``: why its record stays when its files are gone; ``above``: see ``Expansion``.
+    absorbs none; ``lacking``: why its record stays when its files are gone; ``above``, ``versions``: see ``Expansion``.
     """
 
     files: int = 0
@@ -170,6 +172,7 @@ class Terms(NamedTuple):
     below: frozenset[Ref] | None = None
     lacking: Reason | None = None
     above: frozenset[Ref] = frozenset()
+    versions: tuple[str, int] | None = None
 
 
 class Claimed(NamedTuple):

@@ -20,6 +20,8 @@ BELOW = "a mark below it"
 """A mark that would go with it cannot go yet."""
 PROTECTION, UNREADABLE = "protection ", "unreadable protection "
 """How the name of a sync job's protection begins, and of one that may cover anything; its job follows."""
+REPLICA = "replica on "
+"""How the name begins of a tablet's copy that may still need what a mark holds; its backend follows."""
 _APPROVAL, _IN_USE = "approval of plan ", "in use"
 _WAITS = "its "
 """How the name begins where something of the mark's own must go first: its children, its rowset."""
@@ -39,6 +41,7 @@ class Keeper(StrEnum):
     OWNER_BUSY = "owner_busy"
     APPROVAL = "approval"
     LIMIT = "limit"
+    REPLICA = "replica"
     WAITS = "waits"
     QUARANTINED = "quarantined"
     UNKNOWN_KIND = "unknown_kind"
@@ -71,6 +74,7 @@ def keeper(name: str) -> Keeper:
         (_APPROVAL, Keeper.APPROVAL),
         (QUARANTINED, Keeper.QUARANTINED),
         (UNKNOWN_KIND, Keeper.UNKNOWN_KIND),
+        (REPLICA, Keeper.REPLICA),
         (_WAITS, Keeper.WAITS),
         (BELOW, Keeper.WAITS),
     ):
@@ -96,6 +100,7 @@ def way_out(name: str, instance: str) -> str:
         Keeper.APPROVAL: f"sexton apply {name.removeprefix(_APPROVAL)}",
         Keeper.LIMIT: f"the next rounds plan it anew; or at once: sexton plan {instance}, sexton apply PLAN",
         Keeper.WAITS: "it goes in a later round",
+        Keeper.REPLICA: "it goes when all copies have it; see: sexton replica list",
         Keeper.PROTECTION_UNREADABLE: "release it, and register it again: sexton protection release JOB",
         Keeper.PROTECTION: f"it goes when its job is finished; see: sexton protection list {instance}",
         Keeper.IN_USE: "it goes when its owner lets it go",

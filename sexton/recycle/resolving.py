@@ -151,7 +151,7 @@ class Resolver:
         for mark in (*wanted, *children):
             e = known.get(mark.ref, Expansion())
             with_it = frozenset(c.ref for c in below.get(mark.ref, ())) if e.absorbs else None
-            chunk.terms[mark.ref] = Terms(0, e.fence, with_it, e.lacking, frozenset(e.above))
+            chunk.terms[mark.ref] = Terms(0, e.fence, with_it, e.lacking, frozenset(e.above), e.versions)
         if not must:
             return {}
         holding.prove()
@@ -248,7 +248,7 @@ class Resolver:
         chunk.vaults[mark.ref] = frozenset(p.vault for p in found)
         chunk.prefixes[mark.ref] = [p for p in found if p.prefix is not None]
         expected = chunk.terms.get(mark.ref) or (
-            Terms(lacking=told.lacking, above=frozenset(told.above)) if told else Terms()
+            Terms(lacking=told.lacking, above=frozenset(told.above), versions=told.versions) if told else Terms()
         )
         chunk.terms[mark.ref] = expected._replace(files=chunk.files - before)
 

@@ -70,6 +70,20 @@ class Registry:
             raise UnknownInstance(name)
         return Instance(**row._mapping)
 
+    def one(self, named: str | None) -> str:
+        """Return the instance named, or the only one there is.
+
+        Raises:
+            UnknownInstance: it is not registered.
+            BadInput: none is named, and there is not exactly one.
+        """
+        if named is not None:
+            return self.instance(named).id
+        names = [i.id for i in self.instances()]
+        if len(names) != 1:
+            raise BadInput(f"name an instance, one of: {', '.join(names) or '(none registered)'}")
+        return names[0]
+
     def owner(self, name: str) -> str:
         """Return the name of an instance's owner, or raise ``UnknownInstance``."""
         return self.instance(name).owner

@@ -12,11 +12,11 @@ from sexton.control.model import Halt
 from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
-from sexton.db.rows import in_list
+from sexton.db.rows import in_list, upsert
 from sexton.wal import decided, policy
 from sexton.wal.model import Before, Block, Candidate, Facts, Mode, Region, Source, State, Terms, Topic, Verdict, Why
 from sexton.wal.port import LogFault
-from sexton.wal.rows import deciding, pins, regions, topics, upsert
+from sexton.wal.rows import deciding, pins, regions, topics
 
 _NONE_WAITS = policy.WAITS_NOT | {name: bindparam(name) for name in ("keep_from", "marks", "flushed", "source")}
 

@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Text, and_, case, func, null, or_, select, update
 
 from sexton.db.engine import Database
-from sexton.db.rows import as_rows
+from sexton.db.rows import as_rows, upsert
 from sexton.wal import policy
 from sexton.wal.model import Heard, Report, Source
-from sexton.wal.rows import most, upsert
+from sexton.wal.rows import most
 
 
 class HeartbeatStore:

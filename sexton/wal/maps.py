@@ -7,11 +7,12 @@ from typing import Any
 from sqlalchemy import update
 
 from sexton.db.engine import Database
+from sexton.db.rows import upsert
 from sexton.errors import BadInput
 from sexton.wal import policy
 from sexton.wal.model import MapOrder, State, Topic
 from sexton.wal.port import OldMap
-from sexton.wal.rows import deciding, known, make, regions, upsert
+from sexton.wal.rows import deciding, known, make, regions
 
 
 class MapStore:

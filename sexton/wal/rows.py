@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
 from sexton.db.engine import Database
-from sexton.db.rows import in_list
+from sexton.db.rows import in_list, upsert
 from sexton.wal.model import Pin, Region, State, Topic, Why
 from sexton.wal.port import UnknownTopic
 
@@ -76,11 +75,6 @@ def make(db: Database, c: Connection, name: str) -> None:
     """Add a topic that is not known yet."""
     t = db.t.wal_topic
     c.execute(upsert(db, t).values(name=name).on_conflict_do_nothing())
-
-
-def upsert(db: Database, table: Table) -> Any:
-    """Return an INSERT that can say what becomes of a row that is there already."""
-    return (postgresql.insert if db.dialect == "postgresql" else sqlite.insert)(table)
 
 
 def lost(db: Database) -> ColumnElement[bool]:

@@ -64,6 +64,19 @@ NULLABLE = {
     "wal_node": set[str](),
     "wal_log": set[str](),
     "wal_entry": set[str](),
+    "journal_head": set[str](),
+    "journal": set[str](),
+    "journal_follower": {"lost_at"},
+    "binlog_round": {"looked_at", "ok_at"},
+    "binlog_log": {"ttl_seconds", "max_bytes", "max_history_nums", "cut_at", "held_since", "wants", "wants_since"}
+    | {"dropped_at"},
+    "binlog": set[str](),
+    "binlog_of": set[str](),
+    "binlog_part": set[str](),
+    "binlog_fold": set[str](),
+    "binlog_consumer": {"lost_at"},
+    "backend": {"reported_at", "pulled_at"},
+    "replica": {"bad_since", "gap_since", "full_copy_at"},
 }
 
 

@@ -36,7 +36,7 @@ SQL = (
         f"sexton/marks/{n}.py"
         for n in ("__init__", "batches", "claim", "fence", "fencing", "holders", "quarantine", "protected")
     ),
-    *(f"sexton/marks/{n}.py" for n in ("remove", "resolve", "rows", "tally", "known")),
+    *(f"sexton/marks/{n}.py" for n in ("remove", "resolve", "rows", "tally", "known", "versions")),
     *(
         f"sexton/recycle/{n}.py"
         for n in (
@@ -53,6 +53,11 @@ SQL = (
         )
     ),
     *("sexton/holds.py", "sexton/access/calls.py", "sexton/protection/rows.py"),
+    *(
+        f"sexton/binlog/{n}.py"
+        for n in ("rows", "config", "records", "consumers", "cutting", "removing", "sending", "turns")
+    ),
+    *(f"sexton/replica/{n}.py" for n in ("rows", "placing", "reports")),
     *("sexton/protection/lifetimes.py", "sexton/protection/covering.py", "sexton/protection/under_way.py"),
     *(f"sexton/wal/{n}.py" for n in ("rows", "floors", "maps", "heartbeats", "replays", "resets", "turns", "embedded")),
     "sexton/metrics/topics.py",

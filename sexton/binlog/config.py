@@ -1,0 +1,135 @@
+"""How logs are kept, as their owner says, and the end of those whose table or database is dropped."""
+
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, select, update
+
+from sexton.binlog import rows
+from sexton.binlog.errors import UnknownLog
+from sexton.binlog.model import MOST, Config, Log
+from sexton.db.engine import Database
+from sexton.db.rows import upsert
+from sexton.errors import BadInput
+from sexton.guard import deciding
+from sexton.journal.model import Op, Tombstone, gc_binlog
+from sexton.journal.store import JournalStore
+from sexton.refusals import check_text
+
+
+class ConfigStore:
+    """Logs of one deployment."""
+
+    def __init__(self, db: Database) -> None:
+        self._db, self._journal = db, JournalStore(db)
+
+    def put(self, instance: str, name: str, table: str, config: Config, from_seq: int = 0) -> Log:
+        """Say how a log is kept from now on; repeatable.
+
+        Args:
+            instance: whose database it is.
+            name: of the database.
+            table: of which table the log is; empty: of the whole database.
+            config: how.
+            from_seq: the database's commit_seq now. Of a log that begins only now, no earlier record is in it.
+
+        Raises:
+            UnknownInstance: no such instance.
+            BadInput: it is dropped, or a number cannot be.
+        """
+        check_names(name, table)
+        if not 0 <= from_seq < MOST:
+            raise BadInput(f"a commit_seq is 0 to {MOST - 1}, not {from_seq}")
+        db, t = self._db, self._db.t.binlog_log
+        with deciding(db, instance) as c:
+            ensure(db, c, instance, name)
+            found = rows.logs(db, c, instance, name, lock=True)
+            own = found[""]
+            before = found.get(table)
+            if own.dropped_at is not None or (before is not None and before.dropped_at is not None):
+                raise BadInput(f"{name}{f'/{table}' if table else ''} is dropped; names never come back")
+            values: dict[str, Any] = config.model_dump()
+            # While nobody kept it, nothing was stored: who reads it must not take that for "nothing happened".
+            begins = config.enabled and not (before or Config(enabled=False)).enabled and not (table and own.enabled)
+            if begins:
+                at = max(own.last_seq, from_seq, before.watermark if before else 0)
+                gone = {"gone_records": before.records, "gone_bytes": before.bytes} if before else {}
+                values |= {"watermark": at, "last_seq": max(before.last_seq if before else 0, at), **gone}
+                if not table:
+                    tombstone = Tombstone(database=True, db=name, tables=(), seq=at)
+                    self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))
+            new = upsert(db, t).values(instance=instance, db=name, tbl=table, **values)
+            c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=values))
+            return rows.logs(db, c, instance, name)[table]
+
+    def logs(self, instance: str, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[Log]:
+        """Return the logs behind one, in the order of database and table."""
+        t = self._db.t.binlog_log
+        beyond = (t.c.db > after[0]) | and_(t.c.db == after[0], t.c.tbl > after[1])
+        asked = select(t).where(t.c.instance == instance, beyond).order_by(t.c.db, t.c.tbl).limit(limit)
+        with self._db.read() as c:
+            return [rows.log(r) for r in c.execute(asked)]
+
+    def approve(self, instance: str, name: str, table: str = "") -> Log:
+        """Let the next look cut what waits for approval, and no more than that."""
+        t = self._db.t.binlog_log
+        with deciding(self._db, instance) as c:
+            its = rows.logs(self._db, c, instance, name).get(table)
+            if its is None:
+                raise UnknownLog(f"{name}/{table}" if table else name)
+            if its.wants is None:
+                raise BadInput(f"nothing of {its.name} waits for approval; see: sexton binlog list")
+            values = {"approved": its.wants, "wants": None, "wants_since": None}
+            c.execute(update(t).where(rows.one(t, instance, (name, table))).values(**values))
+            return its.model_copy(update=values)
+
+    def drop(self, instance: str, name: str, table: str = "") -> int:
+        """Say that a table, or a database, is dropped for good: nobody needs its binlogs; repeatable.
+
+        Its records go, its consumers hold nothing, and its replicas count no more: all that backends have of it goes
+        with their next pull, however long another backend has been dead. Returns how many replicas it has.
+
+        Raises:
+            UnknownInstance: no such instance.
+        """
+        check_names(name, table)
+        db, t, replica, consumer = self._db, self._db.t.binlog_log, self._db.t.replica, self._db.t.binlog_consumer
+        with deciding(db, instance) as c:
+            now = db.now(c)
+            ensure(db, c, instance, name, table)
+            found = rows.logs(db, c, instance, name, lock=True)
+            goes = [its for its in found.values() if its.dropped_at is None and (not table or its.tbl == table)]
+            of = [t.c.tbl == table] if table else []
+            mine = and_(t.c.instance == instance, t.c.db == name, t.c.dropped_at.is_(None), *of)
+            gone = {"watermark": MOST, "held": {}, "held_since": None, "wants": None, "wants_since": None}
+            c.execute(update(t).where(mine).values(dropped_at=now, **gone))
+            who = [consumer.c.tbl == table] if table else []
+            c.execute(delete(consumer).where(consumer.c.instance == instance, consumer.c.db == name, *who))
+            whose = [replica.c.tbl == table] if table else []
+            there = and_(replica.c.instance == instance, replica.c.db == name, *whose)
+            # A copy that has answered all of it has nothing more to do; the others are asked for everything.
+            n = c.execute(update(replica).where(there).values(dropped=True, desired=MOST, granted=MOST)).rowcount
+            if goes:
+                tables = tuple(sorted(its.tbl for its in goes if its.tbl))
+                last = max(its.last_seq for its in goes)
+                tombstone = Tombstone(database=not table, db=name, tables=tables, seq=last, dropped=True)
+                self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))
+            return n
+
+
+def ensure(db: Database, c: Connection, instance: str, name: str, table: str = "") -> None:
+    """Make the row of a database's own log, and of a table's, where it is not there yet."""
+    t = db.t.binlog_log
+    for tbl in dict.fromkeys(("", table)):
+        c.execute(upsert(db, t).values(instance=instance, db=name, tbl=tbl).on_conflict_do_nothing())
+    state = db.t.binlog_round
+    c.execute(upsert(db, state).values(instance=instance).on_conflict_do_nothing())
+
+
+def check_names(name: str, *others: str) -> None:
+    """Refuse what is no id of a database, and what is neither one of a table nor empty."""
+    check_text(name, *others)
+    for its in (name, *others):
+        if len(its) > 128 or not its.isprintable():
+            raise BadInput(f"{its[:40]!r} is no id: up to 128 printable characters")
+    if not name:
+        raise BadInput("name a database")

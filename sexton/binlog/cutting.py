@@ -1,0 +1,169 @@
+"""Cut one database's binlogs: what has expired goes, as far as consumers let it. One deciding transaction.
+
+In it are read: the configuration, the consumers, and what has expired; and written: how far each log is gone, up to
+which version each partition's binlogs may go from the backends, and the entry of the journal that says so. A crash
+leaves all of it or nothing. The rows themselves are removed later (``removing``), and replicas are told (``sending``).
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, FromClause, and_, func, literal, select, true, update
+
+from sexton.binlog import policy, rows
+from sexton.binlog.model import Bounds, Consumer, Cut, CutReport, Log, Terms
+from sexton.control.store import ControlStore
+from sexton.crashpoints import reached
+from sexton.db.engine import Database
+from sexton.db.rows import in_list, upsert
+from sexton.guard import deciding
+from sexton.journal.model import Op, Tombstone, gc_binlog
+from sexton.journal.store import JournalStore
+
+
+class _Seen(NamedTuple):
+    """The last record of a log that may go: its number, and how many of the log go with it."""
+
+    seq: int
+    goes: int
+
+
+class Cutter:
+    """Cuts."""
+
+    def __init__(self, db: Database, terms: Terms, controls: ControlStore) -> None:
+        self._db, self._terms, self._controls = db, terms, controls
+        self._journal = JournalStore(db)
+
+    def cut(self, instance: str, name: str) -> CutReport:
+        """Cut a database's log, or where it has none those of its tables.
+
+        Raises:
+            UnknownInstance: no such instance.
+            NotEnabled, Halted: nothing of it may go.
+        """
+        db = self._db
+        with deciding(db, instance) as c:
+            reached("binlog.guarded")
+            self._controls.check_in(c, instance)
+            now = db.now(c)
+            logs = {tbl: its for tbl, its in rows.logs(db, c, instance, name, lock=True).items() if not its.dropped_at}
+            own = logs.pop("", None)
+            if own is None:
+                return CutReport()
+            silent = self._lose(c, instance, name, now)
+            readers = [r for r in rows.consumers(db, c, instance, name) if r.lost_at is None]
+            report, tombstones = CutReport(lost=silent), []
+            for its in [own] if own.enabled else logs.values():
+                kept = its if its.enabled else its.model_copy(update=own.model_dump(include={"ttl_seconds"}))
+                found = self._cut(c, kept, [r for r in readers if own.enabled or r.tbl == its.tbl], now)
+                report = _counted(report, its, found)
+                if found.seq > its.watermark:
+                    tables = sorted(logs) if own.enabled else [its.tbl]
+                    tombstones.append(Tombstone(database=own.enabled, db=name, tables=tuple(tables), seq=found.seq))
+                    self._fold(c, instance, name, found.seq, tables)
+                    gone = self._gone(c, its, found.seq, tables)
+                    report = report.model_copy(update={"records": report.records + gone})
+            if not own.enabled:
+                self._leave(c, own, now)
+            if tombstones:
+                self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog(tombstones))
+            reached("binlog.written")
+        reached("binlog.committed")
+        return report
+
+    def _lose(self, c: Connection, instance: str, name: str, now: int) -> int:
+        """Let nothing be held any more by who has been silent for too long; return how many those are."""
+        t, n = self._db.t.binlog_consumer, 0
+        for its in policy.lost(rows.consumers(self._db, c, instance, name), now, self._terms):
+            mine = and_(rows.one(t, instance, (its.db, its.tbl)), t.c.name == its.name)
+            n += c.execute(update(t).where(mine).values(lost_at=now)).rowcount
+        return n
+
+    def _cut(self, c: Connection, its: Log, readers: Sequence[Consumer], now: int) -> Cut:
+        """Return up to where a log goes, and note who holds it."""
+        t, kept = self._db.t.binlog_log, policy.bounds(its, now)
+        seen = None if kept.all else self._expired(c, its, kept)
+        found = Cut(seq=its.watermark) if seen is None else policy.cut(its, seen.seq, seen.goes, readers, self._terms)
+        if found.seq > its.watermark and self._last(c, its, found.seq) is None:
+            found = found.model_copy(update={"seq": its.watermark})  # between two records there is nothing to cut
+        values: dict[str, Any] = {"held": found.held, "wants": found.wants}
+        values |= {"held_since": (its.held_since or now) if found.held else None}
+        values |= {"wants_since": (its.wants_since or now) if found.wants is not None else None}
+        if values != its.model_dump(include=set(values)):
+            c.execute(update(t).where(rows.one(t, its.instance, (its.db, its.tbl))).values(**values))
+        return found
+
+    def _expired(self, c: Connection, its: Log, kept: Bounds) -> _Seen | None:
+        """Return the last record before the first that is kept; None where that is the first of all.
+
+        Read from the beginning of the log: what is looked at is what goes, whatever else there is.
+        """
+        of = self._of(its)
+        stays = [of.c.n > kept.after_n, of.c.bytes_before >= kept.from_byte]
+        stays += [] if kept.after_ts is None else [of.c.ts > kept.after_ts]
+        first = c.execute(select(of.c.seq).where(*stays).order_by(of.c.seq).limit(1)).scalar_one_or_none()
+        return self._last(c, its, None if first is None else first - 1)
+
+    def _last(self, c: Connection, its: Log, upto: int | None) -> _Seen | None:
+        """Return the last record of a log up to a number (None: of all) that is there; None where none is."""
+        of = self._of(its)
+        below = true() if upto is None else of.c.seq <= upto
+        row = c.execute(select(of.c.seq, of.c.n).where(below).order_by(of.c.seq.desc()).limit(1)).one_or_none()
+        return None if row is None else _Seen(row.seq, row.n - its.gone_records)
+
+    def _of(self, its: Log) -> FromClause:
+        """Return the records of a log that are there: seq, n, bytes_before, ts."""
+        b, of = self._db.t.binlog, self._db.t.binlog_of
+        if not its.tbl:
+            here = and_(b.c.instance == its.instance, b.c.db == its.db, b.c.seq > its.watermark)
+            return select(b.c.seq, b.c.n, b.c.bytes_before, b.c.ts).where(here).subquery()
+        same = and_(of.c.instance == b.c.instance, of.c.db == b.c.db, of.c.seq == b.c.seq)
+        here = and_(rows.one(of, its.instance, (its.db, its.tbl)), of.c.seq > its.watermark)
+        return select(of.c.seq, of.c.n, of.c.bytes_before, b.c.ts).join_from(of, b, same).where(here).subquery()
+
+    def _fold(self, c: Connection, instance: str, name: str, seq: int, tables: Sequence[str]) -> None:
+        """Raise up to which version partitions may go: by *every* UPSERT that expired, not by the last one."""
+        part, fold = self._db.t.binlog_part, self._db.t.binlog_fold
+        here = and_(part.c.instance == instance, part.c.db == name, in_list(self._db, part.c.tbl, tables))
+        key = [part.c.instance, part.c.db, part.c.tbl, part.c.part]
+        most = select(*key, func.max(part.c.version), literal(False)).where(here, part.c.seq <= seq).group_by(*key)
+        new = upsert(self._db, fold).from_select(["instance", "db", "tbl", "part", "version", "spread"], most)
+        raised = {"version": new.excluded.version, "spread": False}
+        higher = {"set_": raised, "where": new.excluded.version > fold.c.version}
+        c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl", "part"], **higher))
+
+    def _gone(self, c: Connection, its: Log, seq: int, tables: Sequence[str]) -> int:
+        """Move the watermarks; return how many records of the log are gone with that."""
+        t, now = self._db.t.binlog_log, self._db.now(c)
+        of = [*([""] if not its.tbl else []), *tables]
+        here = and_(t.c.instance == its.instance, t.c.db == its.db, in_list(self._db, t.c.tbl, of))
+        for whole in (True, False):
+            n, size = self._beyond(seq, whole=whole)
+            kind = t.c.tbl == "" if whole else t.c.tbl != ""
+            gone = {"gone_records": func.coalesce(n - 1, t.c.records), "gone_bytes": func.coalesce(size, t.c.bytes)}
+            c.execute(update(t).where(here, kind, t.c.watermark < seq).values(watermark=seq, cut_at=now, **gone))
+        left = c.execute(select(t.c.gone_records).where(rows.one(t, its.instance, (its.db, its.tbl)))).scalar_one()
+        return int(left) - its.gone_records
+
+    def _beyond(self, seq: int, *, whole: bool) -> tuple[Any, Any]:
+        """Return the number and the beginning of the first record of a log behind one, of the row that is updated."""
+        t, b, of = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_of
+        its, table = (b, true()) if whole else (of, of.c.tbl == t.c.tbl)
+        here = and_(its.c.instance == t.c.instance, its.c.db == t.c.db, its.c.seq > seq, table)
+        first = select(its.c.n).where(here).order_by(its.c.seq).limit(1)
+        return first.scalar_subquery(), first.with_only_columns(its.c.bytes_before).scalar_subquery()
+
+    def _leave(self, c: Connection, own: Log, now: int) -> None:
+        """Let go of what a database's log left when it was disabled: records that are in no table's log any more."""
+        t, kept = self._db.t.binlog_log, policy.bounds(own.model_copy(update={"max_bytes": None}), now)
+        seen = None if kept.after_ts is None else self._expired(c, own, Bounds(after_ts=kept.after_ts))
+        if seen is not None:
+            c.execute(update(t).where(rows.one(t, own.instance, (own.db, ""))).values(watermark=seen.seq))
+
+
+def _counted(report: CutReport, its: Log, found: Cut) -> CutReport:
+    """Return the report with one log more."""
+    more = {"logs": report.logs + 1, "cut": report.cut + (found.seq > its.watermark)}
+    more |= {"held": report.held + bool(found.held), "waiting": report.waiting + (found.wants is not None)}
+    return report.model_copy(update=more)

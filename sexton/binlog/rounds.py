@@ -1,0 +1,71 @@
+"""A look at all binlogs of an instance: what a round's activity does, in this order, and again after a crash."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from sexton.binlog.cutting import Cutter
+from sexton.binlog.model import CutReport, Terms
+from sexton.binlog.removing import Remover
+from sexton.binlog.sending import Sender
+from sexton.binlog.turns import BinlogTurns
+from sexton.journal.store import JournalStore
+from sexton.replica.store import ReplicaStore
+
+log = logging.getLogger(__name__)
+
+
+class Rounds:
+    """The work of rounds."""
+
+    def __init__(
+        self,
+        turns: BinlogTurns,
+        cutter: Cutter,
+        sender: Sender,
+        remover: Remover,
+        replicas: ReplicaStore,
+        journal: JournalStore,
+        terms: Terms,
+    ) -> None:
+        self._turns, self._cutter, self._sender, self._remover = turns, cutter, sender, remover
+        self._replicas, self._journal, self._terms = replicas, journal, terms
+
+    def expire(self, instance: str, beat: Callable[[], None]) -> CutReport:
+        """Cut what has expired, let copies know, and remove rows.
+
+        Raises:
+            UnknownInstance: no such instance.
+            NotEnabled, Halted: nothing of it may go.
+        """
+        report = CutReport(refused=self._turns.look(instance))
+        if not report.refused:
+            # First: what no longer counts keeps nothing back in this very round.
+            report = report.model_copy(update={"full_copy": self._replicas.give_up(instance)})
+            for name in self._turns.databases(instance):
+                report += self._cutter.cut(instance, name)
+                beat()
+            self._journal.trim(instance, self._terms.hold_limit_seconds * 1000)
+        self._sender.spread(instance)
+        beat()
+        self._remover.remove(instance, beat)
+        if not report.refused:
+            self._turns.looked(instance, report.cut)
+        _log(instance, report)
+        return report
+
+    def waiting(self, instance: str, after: str) -> Sequence[str]:
+        """Return backends that have something to let go, behind one."""
+        return self._sender.waiting(instance, after)
+
+
+def _log(instance: str, report: CutReport) -> None:
+    if report.refused:
+        log.error("binlogs of %s: nothing was cut: %s", instance, report.refused)
+    if report.waiting:
+        log.error("binlogs of %s: %d cuts wait for approval: sexton binlog list", instance, report.waiting)
+    if report.lost:
+        log.error("binlogs of %s: %d consumers are LOST, and hold nothing any more", instance, report.lost)
+    if report.full_copy:
+        log.error("binlogs of %s: %d replicas are FULL_COPY_ONLY since now", instance, report.full_copy)
+    if report.cut:
+        log.info("binlogs of %s: %d logs cut, %d records", instance, report.cut, report.records)

@@ -1,0 +1,128 @@
+"""Cuts on their way to backends: what should go (desired), what may go (granted), and what is gone (acknowledged).
+
+A backend pulls. What it may let go is decided when it asks, under the guard, for the page it is given: up to where the
+cuts have come, and no copy of the tablet that counts lacks anything. What was granted stays granted.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import BigInteger, Connection, Text, and_, case, delete, func, or_, select, update
+
+from sexton.binlog.config import check_names
+from sexton.binlog.model import MOST, CutPage, Done, Granted, Taken
+from sexton.control.port import Halted, NotEnabled
+from sexton.control.store import ControlStore
+from sexton.crashpoints import reached
+from sexton.db.engine import Database
+from sexton.db.rows import as_rows, upsert
+from sexton.guard import deciding
+from sexton.replica.rows import needs
+
+PAGE_CUTS = 1_000
+DONE, UNKNOWN = "done", "unknown"
+DETAIL_CHARACTERS = 500
+
+
+class Sender:
+    """What backends are told, and tell."""
+
+    def __init__(self, db: Database, controls: ControlStore) -> None:
+        self._db, self._controls = db, controls
+
+    def spread(self, instance: str) -> int:
+        """Let the copies of partitions know that were cut since the last time; return how many those are.
+
+        One statement for all of them. Nothing is decided by it.
+        """
+        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
+        new = and_(fold.c.instance == instance, fold.c.spread.is_(False))
+        with db.write() as c:
+            # Locked first: a cut that comes meanwhile is not taken for one that they know.
+            locked = select(fold.c.part).where(new).order_by(fold.c.db, fold.c.tbl, fold.c.part).with_for_update()
+            if not c.execute(select(func.count()).select_from(locked.subquery())).scalar_one():
+                return 0
+            same = and_(t.c.instance == instance, t.c.db == fold.c.db, t.c.tbl == fold.c.tbl, t.c.part == fold.c.part)
+            lower = and_(t.c.desired < fold.c.version, t.c.dropped.is_(False))
+            told = update(t).where(same, new, lower).values(desired=fold.c.version)
+            n = c.execute(told).rowcount
+            c.execute(update(fold).where(new).values(spread=True))
+            reached("binlog.spread")
+        return n
+
+    def page(
+        self, instance: str, backend: str, after: str = "", limit: int = PAGE_CUTS, *, queue: bool = False
+    ) -> CutPage:
+        """Grant what may go from a backend, for a page of its copies.
+
+        Args:
+            instance: whose copies.
+            backend: who asks.
+            after: only copies whose uids come after this one.
+            limit: how many copies are looked at; some of them may have to keep all they have.
+            queue: whether a worker of ours asks.
+
+        Raises:
+            UnknownInstance: no such instance.
+        """
+        check_names(backend, after)
+        db, t = self._db, self._db.t.replica
+        with deciding(db, instance) as c:
+            self._note(c, instance, backend, queue=queue)
+            try:
+                self._controls.check_in(c, instance)
+            except (Halted, NotEnabled) as e:
+                return CutPage(why=str(e))
+            limit = max(1, min(limit, PAGE_CUTS))
+            mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.desired > t.c.acked, t.c.uid > after)
+            columns = (t.c.uid, t.c.tablet, t.c.desired, t.c.granted, t.c.acked, t.c.dropped)
+            due = c.execute(select(*columns).where(mine).order_by(t.c.uid).limit(limit)).all()
+            lowest = needs(db, c, instance, sorted({r.tablet for r in due if not r.dropped}))
+            may = {r.uid: max(r.granted, r.desired if r.dropped else min(r.desired, lowest[r.tablet] - 1)) for r in due}
+            raised = [{"uid": r.uid, "granted": may[r.uid]} for r in due if may[r.uid] > r.granted]
+            if raised:
+                g = as_rows(db, raised, uid=Text(), granted=BigInteger())
+                its = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid)
+                c.execute(update(t).where(its).values(granted=g.c.granted))
+            reached("binlog.granted")
+        cuts = [Granted(uid=r.uid, tablet=r.tablet, version=may[r.uid]) for r in due if may[r.uid] > r.acked]
+        return CutPage(cuts=tuple(cuts), next=due[-1].uid if len(due) == limit else "")
+
+    def acknowledge(self, instance: str, backend: str, done: Sequence[Done]) -> Taken:
+        """Note what is gone from a backend. More than was granted is ignored, and less than before is as good."""
+        check_names(backend)
+        db, t = self._db, self._db.t.replica
+        most = {}
+        for its in done:
+            problem = "" if its.outcome == DONE else f"{its.outcome}: {_short(its.detail)}".removesuffix(": ")
+            most[its.uid] = {"uid": its.uid, "acked": max(-1, min(its.version, MOST)), "problem": problem}
+            most[its.uid] |= {"unknown": int(its.outcome == UNKNOWN)}
+        if not most:
+            return Taken(ignored=len(done))
+        g = as_rows(db, most.values(), uid=Text(), acked=BigInteger(), problem=Text(), unknown=BigInteger())
+        mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid, g.c.acked <= t.c.granted)
+        further = case((g.c.acked > t.c.acked, g.c.acked), else_=t.c.acked)
+        with db.write() as c:
+            n = c.execute(update(t).where(mine).values(acked=further, problem=g.c.problem)).rowcount
+            # Of a dropped tablet nothing is left to be done where all is gone, or the backend has not got it at all.
+            over = or_(t.c.acked >= MOST, and_(t.c.problem.like(f"{UNKNOWN}%"), t.c.granted >= MOST))
+            gone = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped, over)
+            c.execute(delete(t).where(gone))
+        return Taken(taken=n, ignored=len(done) - n)
+
+    def waiting(self, instance: str, after: str = "", limit: int = 30) -> Sequence[str]:
+        """Return backends beside which a worker of ours runs, and of whose copies something should go; by name."""
+        t, b = self._db.t.replica, self._db.t.backend
+        due = and_(t.c.instance == b.c.instance, t.c.backend == b.c.name, t.c.desired > t.c.acked)
+        mine = and_(b.c.instance == instance, b.c.queue, b.c.name > after, select(t.c.uid).where(due).exists())
+        with self._db.read() as c:
+            return list(c.execute(select(b.c.name).where(mine).order_by(b.c.name).limit(limit)).scalars())
+
+    def _note(self, c: Connection, instance: str, backend: str, *, queue: bool) -> None:
+        t, values = self._db.t.backend, {"pulled_at": self._db.now(c), "queue": queue}
+        new = upsert(self._db, t).values(instance=instance, name=backend, **values)
+        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values))
+
+
+def _short(text: str) -> str:
+    """Return what a database can hold of what a backend says."""
+    return "".join(ch if ch.isprintable() else " " for ch in text)[:DETAIL_CHARACTERS]

@@ -1,0 +1,74 @@
+"""Whose binlogs are to be looked at now, and of which databases something may go: a statement each."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import and_, case, or_, select, update
+
+from sexton.binlog import policy
+from sexton.binlog.model import Terms
+from sexton.control.policy import halts
+from sexton.control.store import ControlStore
+from sexton.db.engine import Database
+
+
+class BinlogTurns:
+    """Turns."""
+
+    def __init__(self, db: Database, terms: Terms, controls: ControlStore) -> None:
+        self._db, self._terms, self._controls = db, terms, controls
+
+    def due(self) -> tuple[str, ...]:
+        """Return the instances whose binlogs are to be looked at now: asked with each tick."""
+        t, instance = self._db.t.binlog_round, self._db.t.instance
+        with self._db.read() as c:
+            now = self._db.now(c)
+            over = or_(t.c.looked_at.is_(None), t.c.looked_at <= now - self._terms.interval_seconds * 1000)
+            over = or_(over, t.c.looked_at > now)  # the clock was ahead once
+            asked = select(t.c.instance).join(instance, instance.c.id == t.c.instance)
+            names = c.execute(asked.where(over, instance.c.mode == "enabled").order_by(t.c.instance)).scalars().all()
+            if not names:
+                return ()
+            halted = halts(self._controls.all_in(c), now)
+        return tuple(name for name in names if halted(name) is None)
+
+    def look(self, instance: str) -> str:
+        """Begin a look at an instance's binlogs; return why nothing may be cut in it, empty where it may."""
+        t = self._db.t.binlog_round
+        mine = t.c.instance == instance
+        with self._db.write() as c:
+            looked_at = c.execute(select(t.c.looked_at).where(mine).with_for_update()).scalar_one_or_none()
+            now = self._db.now(c)
+            why = policy.clock(looked_at, now, self._terms)
+            refused = {"refused": why, "refusals": t.c.refusals + int(bool(why))}
+            c.execute(update(t).where(mine).values(looked_at=now, **refused))
+        return why
+
+    def looked(self, instance: str, cuts: int) -> None:
+        """End a look that went well."""
+        t = self._db.t.binlog_round
+        with self._db.write() as c:
+            values = {"ok_at": self._db.now(c), "cuts": t.c.cuts + cuts}
+            c.execute(update(t).where(t.c.instance == instance).values(**values))
+
+    def databases(self, instance: str) -> Sequence[str]:
+        """Return the databases of which records have expired, or whose last look left something to be said."""
+        t, b, of = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_of
+        log, own = t.alias("log"), t.alias("own")
+        its = and_(b.c.instance == log.c.instance, b.c.db == log.c.db)
+        whole = select(b.c.ts).where(its, b.c.seq > log.c.watermark).order_by(b.c.seq).limit(1).scalar_subquery()
+        mine = and_(of.c.instance == log.c.instance, of.c.db == log.c.db, of.c.tbl == log.c.tbl)
+        record = and_(its, b.c.seq == of.c.seq)
+        part = select(b.c.ts).join_from(of, b, record).where(mine, of.c.seq > log.c.watermark).order_by(of.c.seq)
+        first = case((log.c.tbl == "", whole), else_=part.limit(1).scalar_subquery())
+        # What is left of the log of a table that has none any more lives by its database's rule.
+        ttl = case((or_(log.c.tbl == "", log.c.enabled), log.c.ttl_seconds), else_=own.c.ttl_seconds)
+        kept, size = log.c.records - log.c.gone_records, log.c.bytes - log.c.gone_bytes
+        much = and_(log.c.enabled, or_(kept > log.c.max_history_nums, size > log.c.max_bytes))
+        said = or_(log.c.held_since.is_not(None), log.c.wants.is_not(None))
+        asked = and_(log.c.instance == instance, or_(log.c.tbl == "", own.c.enabled.is_(False)))
+        of_it = and_(own.c.instance == log.c.instance, own.c.db == log.c.db, own.c.tbl == "")
+        standing = and_(log.c.dropped_at.is_(None), own.c.dropped_at.is_(None))
+        with self._db.read() as c:
+            old = first <= self._db.now(c) - ttl * 1000
+            found = select(log.c.db).join_from(log, own, of_it).where(asked, standing, or_(old, much, said))
+            return list(c.execute(found.distinct().order_by(log.c.db)).scalars())

@@ -1,0 +1,1 @@
+"""Binlogs, the journal and replicas over both databases."""

@@ -1,0 +1,25 @@
+"""A world of binlogs on both databases."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sexton.db import schema
+from sexton.db.engine import Database
+from tests.contract.binlog.world import World
+from tests.rig import DEPLOYMENT
+
+
+@pytest.fixture
+def db(clean_url: str) -> Iterator[Database]:
+    """A clean database, on SQLite and on PostgreSQL in turn."""
+    schema.init(clean_url, DEPLOYMENT)
+    database = Database.open(clean_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def world(db: Database) -> World:
+    """One instance with binlogs."""
+    return World(db)
