@@ -1,0 +1,107 @@
+"""Keys and values of a node's meta store: each means one thing, and nothing in them leads out of the data directory."""
+
+import json
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sexton.backend import layout
+from sexton.backend.layout import Malformed
+from sexton.backend.model import MOST_SEGMENTS, MOST_VERSION, NOTHING
+
+ids = st.from_regex(r"[A-Za-z0-9.-]{1,128}", fullmatch=True)
+versions = st.integers(0, MOST_VERSION)
+UID, ROWSET = "6943f1585fe834b5-e542c2b83a21d0b7", "020000000000000135449d7cd7eadfe672aa0f928fa99593"
+
+
+def test_keys_are_spelled_as_nodes_spell_them() -> None:
+    assert layout.meta_key(UID, 69, ROWSET).decode() == f"binlog_meta_{UID}_00000000000000000069_{ROWSET}"
+    assert layout.data_key(UID, 69, ROWSET).decode() == f"binlog_data_{UID}_00000000000000000069_{ROWSET}"
+    assert layout.tablet_key(UID).decode() == f"tablet_{UID}"
+
+
+@given(ids, versions, ids)
+def test_a_key_says_what_it_was_made_of(uid: str, version: int, rowset: str) -> None:
+    assert layout.parse_key(layout.meta_key(uid, version, rowset)) == (uid, version, rowset)
+
+
+@given(ids, versions, ids, ids, st.integers(NOTHING, MOST_VERSION))
+def test_a_key_is_in_the_bounds_exactly_of_its_tablet_and_of_versions_from_its_own_on(
+    uid: str, version: int, rowset: str, other: str, cut: int
+) -> None:
+    begin, end = layout.bounds(other, cut)
+    key = layout.meta_key(uid, version, rowset)
+    first, behind = layout.strays(other)
+
+    assert (begin <= key < end) == (uid == other and version <= cut)
+    assert not first <= key < behind
+
+
+@given(st.binary(max_size=60).map(lambda b: b"binlog_meta_" + b) | st.binary(max_size=60))
+@example(b"binlog_meta_a_09999999999999999999_r")
+@example(b"binlog_meta_a_00000000000000000001_r\n")
+@example("binlog_meta_a_0000000000000000000\u0661_r".encode())
+def test_what_parses_is_spelled_in_one_way(key: bytes) -> None:
+    try:
+        found = layout.parse_key(key)
+    except Malformed:
+        return
+    assert layout.meta_key(*found) == key
+
+
+@given(
+    st.binary(max_size=200)
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["version", "tablet_id", "num_segments", "rowset_id_v2", "creation_time", "x"]), inner
+            )
+        ),
+    ).map(lambda value: json.dumps(value).encode())
+)
+def test_whatever_is_in_a_value_it_is_an_entry_or_malformed(value: bytes) -> None:
+    key = layout.meta_key("a", 1, "r")
+    try:
+        found = layout.binlog(key, value, "a", "1")
+    except Malformed as e:
+        found = layout.Binlog(key, "r", (e.version or 0) - 1)
+    assert (found.key, found.rowset) == (key, "r")
+    assert 0 <= found.segments <= MOST_SEGMENTS
+
+
+@given(st.text(max_size=50) | st.lists(st.sampled_from(["..", ".", "", "a", "b-1", "_x", "a b", "~"])).map("/".join))
+@example("a/b\n")
+@example("a\0b")
+@example("/".join("a" * 17))
+def test_a_path_stays_below_the_data_directory(path: str) -> None:
+    try:
+        _, folders = layout.tablet(json.dumps({"tablet": 1, "path": path}).encode())
+    except Malformed:
+        return
+    its = PurePosixPath("/", *folders)
+    assert "/".join(folders) == path
+    assert len(its.parts) == 1 + len(folders) <= 17
+    assert not {"..", "."} & set(its.parts)
+
+
+@pytest.mark.parametrize("path", ["data/0/123/456", "t", "a.b/c_d-1"])
+def test_a_path_of_plain_names_is_taken(path: str) -> None:
+    assert layout.tablet(json.dumps({"tablet": 15, "path": path}).encode()) == ("15", path.split("/"))
+
+
+@pytest.mark.parametrize("uid", ["", "a_b", "a/b", "a\n", "é", "x" * 129])
+def test_what_is_no_uid_is_refused(uid: str) -> None:
+    with pytest.raises(Malformed):
+        layout.tablet_key(uid)
+    with pytest.raises(Malformed):
+        layout.bounds(uid, 1)
+
+
+@pytest.mark.parametrize(("version", "rowset"), [(-1, "r"), (MOST_VERSION + 1, "r"), (1, "a_b"), (1, "")])
+def test_no_key_is_made_that_could_not_be_read(version: int, rowset: str) -> None:
+    with pytest.raises(Malformed):
+        layout.meta_key("a", version, rowset)
