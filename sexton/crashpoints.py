@@ -46,7 +46,8 @@ OF_BINLOGS = frozenset(
         "report.written",
     }
 )
-NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS
+OF_BACKEND = frozenset({"backend.files.deleted", "backend.keys.removed", "backend.acknowledged"})
+NAMES = OF_ROUNDS | OF_REGISTERING | OF_WAL | OF_BINLOGS | OF_BACKEND
 
 _hook: Callable[[str], None] | None = None
 

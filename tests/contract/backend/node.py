@@ -1,0 +1,104 @@
+"""A storage node's directory and meta store, as the node itself writes them, and somebody who grants cuts."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from sexton.backend import layout
+from sexton.backend.meta import SqliteMeta
+from sexton.backend.model import Cut, Removed, SweepOrder, Swept
+from sexton.backend.port import CutPage
+from sexton.backend.sweeping import Sweeper
+
+BYTES = 10
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+def crash_at(point: str, times: int = 1) -> Callable[[str], None]:
+    """Return a hook that crashes when a point is reached for the n-th time."""
+    left = times
+
+    def hook(name: str) -> None:
+        nonlocal left
+        left -= name == point
+        if name == point and not left:
+            raise Crash(point)
+
+    return hook
+
+
+class Granted:
+    """Grants cuts until they are acknowledged, in pages; what was answered is in ``answers``."""
+
+    def __init__(self, page: int = 100) -> None:
+        self._page, self.cuts, self.answers = page, dict[str, Cut](), list[Removed]()
+        self.more: list[Cut] = []
+
+    def grant(self, uid: str, version: int, tablet: str = "") -> None:
+        self.cuts[uid] = Cut(uid=uid, tablet=tablet or f"t{uid}", version=version)
+
+    def page(self, after: str) -> CutPage:
+        waiting = sorted(uid for uid in self.cuts if uid > after)
+        page = waiting[: self._page]
+        cuts = [*(self.cuts[uid] for uid in page), *self.more]
+        return CutPage(cuts, page[-1] if len(waiting) > len(page) else "")
+
+    def acknowledge(self, done: Sequence[Removed]) -> None:
+        self.answers += done
+        for its in done:
+            if its.uid in self.cuts and its.version >= self.cuts[its.uid].version:
+                del self.cuts[its.uid]
+
+    def told(self) -> dict[str, tuple[str, int]]:
+        """Return the last answer about each tablet."""
+        return {its.uid: (its.outcome.value, its.version) for its in self.answers}
+
+
+class Node:
+    """Backend ``7`` with tablets; what is there is read past the code under test."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        self.directory, self.granted = directory, Granted()
+        self.meta = SqliteMeta.create(directory, "7")
+
+    def tablet(self, uid: str, path: str = "") -> Path:
+        path = path or f"data/{uid}"
+        folder = self.directory / path / layout.FOLDER
+        folder.mkdir(parents=True)
+        self.meta.put({layout.tablet_key(uid): json.dumps({"tablet": f"t{uid}", "path": path}).encode()})
+        return folder
+
+    def binlog(self, uid: str, version: int, segments: int = 1, rowset: str = "", **value: object) -> None:
+        rowset = rowset or f"r{version}"
+        entry = {"version": version, "tablet_id": f"t{uid}", "num_segments": segments, "rowset_id_v2": rowset} | value
+        for n in range(segments):
+            (self.directory / "data" / uid / layout.FOLDER / f"{rowset}_{n}.dat").write_bytes(b"x" * BYTES)
+        raw = json.dumps({k: v for k, v in entry.items() if v is not None}).encode()
+        self.meta.put({layout.meta_key(uid, version, rowset): raw, layout.data_key(uid, version, rowset): b"{}"})
+
+    def sweeper(self, keys: int = 1_000) -> Sweeper:
+        """A worker that has just started."""
+        return Sweeper(SqliteMeta(self.directory, "7", busy_seconds=0.2), self.granted, keys=keys)
+
+    def sweep(self, keys: int = 1_000, order: SweepOrder | None = None) -> Swept:
+        return self.sweeper(keys).sweep(lambda: None, order)
+
+    def keys(self) -> list[str]:
+        with closing(sqlite3.connect(self.directory / "meta.db")) as c:
+            return [key for (key,) in c.execute("SELECT key FROM entry WHERE key LIKE 'binlog%' ORDER BY key")]
+
+    def versions(self, uid: str) -> list[int]:
+        """Return the versions that have both keys."""
+        found = [key.split("_") for key in self.keys()]
+        kinds = [{(k[3], k[4]) for k in found if k[1] == kind and k[2] == uid} for kind in ("meta", "data")]
+        assert kinds[0] == kinds[1]
+        return sorted(int(version) for version, _ in kinds[0])
+
+    def files(self, uid: str) -> list[str]:
+        return sorted(p.name for p in (self.directory / "data" / uid / layout.FOLDER).iterdir())
