@@ -1,0 +1,190 @@
+"""Cuts over HTTP, from a real server that answers as it is told."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from sexton.backend.http import HttpCuts
+from sexton.backend.model import Cut, Outcome, Removed
+from sexton.backend.port import ApiRefused, ApiSilent
+from sexton.errors import BadInput
+
+TOKEN = "sxt_0123456789ab_secret"
+
+
+class Api:
+    """Answers each request with the next of ``answers``, the last one for ever; keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.asked: list[tuple[str, str, dict[str, list[str]], Any, str]] = []
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+                at = urlsplit(self.path)
+                body = json.loads(raw) if raw else None
+                api.asked.append((self.command, at.path, parse_qs(at.query), body, self.headers["authorization"]))
+                told = api.answers.pop(0) if len(api.answers) > 1 else api.answers[0]
+                if told is None:
+                    self.connection.close()
+                    return
+                status, said = told if isinstance(told, tuple) else (200, told)
+                content = said if isinstance(said, bytes) else json.dumps(said).encode()
+                self.send_response(status)
+                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = _answer
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    its = Api()
+    yield its
+    its.close()
+
+
+@pytest.fixture
+def cuts(api: Api) -> Iterator[HttpCuts]:
+    its = HttpCuts(f"{api.url}/", TOKEN, "7", "shop", wait=lambda _: None)
+    yield its
+    its.close()
+
+
+def test_a_page_of_cuts_is_asked_for_and_read(api: Api, cuts: HttpCuts) -> None:
+    api.answers = [{"cuts": [{"uid": "a-1", "tablet": 10, "version": 69, "new": 1}], "next": "a-1"}]
+
+    page = cuts.page("Z&x")
+
+    assert page == ([Cut(uid="a-1", tablet="10", version=69)], "a-1", [])
+    asked = {"instance": ["shop"], "after": ["Z&x"], "limit": ["500"]}
+    assert api.asked == [("GET", "/v1/nodes/7/cuts", asked, None, f"Bearer {TOKEN}")]
+
+
+def test_what_is_gone_is_told(api: Api, cuts: HttpCuts) -> None:
+    api.answers = [{"taken": 1, "ignored": 1}]
+
+    cuts.acknowledge(
+        [
+            Removed(uid="a", version=69, outcome=Outcome.DONE),
+            Removed(uid="b", version=-1, outcome=Outcome.UNKNOWN, detail="not registered"),
+        ]
+    )
+
+    done = [
+        {"uid": "a", "version": 69, "outcome": "done", "detail": ""},
+        {"uid": "b", "version": -1, "outcome": "unknown", "detail": "not registered"},
+    ]
+    assert api.asked[0][:4] == ("POST", "/v1/nodes/7/cuts", {}, {"instance": "shop", "done": done})
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"uid": "a", "tablet": "t", "version": -1},
+        {"uid": "a", "tablet": "t", "version": 2**62 + 1},
+        {"uid": "a", "tablet": "t", "version": "5"},
+        {"uid": "a", "tablet": "t", "version": 5.0},
+        {"uid": "a", "tablet": "t", "version": True},
+        {"uid": "a", "tablet": "t", "version": None},
+        {"uid": "a", "tablet": "t"},
+        {"uid": "a_b", "tablet": "t", "version": 5},
+        {"uid": "../a", "tablet": "t", "version": 5},
+        {"uid": "a\n", "tablet": "t", "version": 5},
+        {"uid": "", "tablet": "t", "version": 5},
+        {"uid": "a" * 129, "tablet": "t", "version": 5},
+        {"uid": "a", "tablet": "", "version": 5},
+        "a",
+        None,
+        [],
+    ],
+)
+def test_what_is_no_cut_is_skipped_and_named(api: Api, cuts: HttpCuts, item: object) -> None:
+    api.answers = [{"cuts": [item, {"uid": "b", "tablet": "t", "version": 2**62}], "next": ""}]
+
+    page = cuts.page("")
+
+    assert [cut.uid for cut in page.cuts] == ["b"]
+    assert len(page.refused) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"<html>", b"[]", b"{}", {"cuts": {}}, {"cuts": [], "next": 5}, {"cuts": [], "next": "a"}, b"[" * 100_000],
+    ids=str,
+)
+def test_what_is_no_page_is_refused(api: Api, cuts: HttpCuts, answer: object) -> None:
+    api.answers = [answer]
+
+    with pytest.raises(ApiRefused):
+        cuts.page("b")
+    assert len(api.asked) == 1
+
+
+def test_an_answer_without_end_is_not_read(api: Api, cuts: HttpCuts) -> None:
+    api.answers = [b'{"cuts":[],"next":"' + b"x" * (5 << 20) + b'"}']
+
+    with pytest.raises(ApiRefused, match="more than"):
+        cuts.page("")
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 401, 403, 404, 500])
+def test_a_refusal_is_told_once_and_no_redirect_is_followed(api: Api, cuts: HttpCuts, status: int) -> None:
+    api.answers = [(status, {"detail": "this token is not known", "code": "X"})]
+
+    with pytest.raises(ApiRefused, match=f"answers {status}: this token is not known") as told:
+        cuts.page("")
+
+    assert len(api.asked) == 1
+    assert TOKEN not in str(told.value)
+
+
+@pytest.mark.parametrize("passing", [None, (503, b""), (429, b""), (502, b"bad gateway")])
+def test_what_passes_is_asked_again(api: Api, cuts: HttpCuts, passing: object) -> None:
+    api.answers = [passing, passing, {"cuts": [], "next": ""}]
+
+    assert cuts.page("") == ([], "", [])
+    assert len(api.asked) == 3
+
+
+def test_who_does_not_answer_is_asked_four_times(api: Api, cuts: HttpCuts) -> None:
+    api.answers = [None]
+
+    with pytest.raises(ApiSilent, match="does not answer"):
+        cuts.acknowledge([Removed(uid="a", version=1, outcome=Outcome.DONE)])
+
+    assert len(api.asked) == 4
+    assert ApiSilent.passes
+
+
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [("ftp://x", TOKEN), ("http://", TOKEN), ("http://x:99999", TOKEN), ("http://x", ""), ("http://x", "secret\nx: y")],
+)
+def test_a_bad_address_or_token_is_refused_and_the_token_not_shown(url: str, token: str) -> None:
+    with pytest.raises(BadInput) as told:
+        HttpCuts(url, token, "7")
+
+    assert "secret" not in str(told.value)
