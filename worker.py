@@ -1,6 +1,7 @@
 """The composition root: settings → clients → adapters → a Temporal worker.
 
-``python -m worker`` runs one that does everything but Spark's work; ``python -m worker --role spark`` does that.
+``python -m worker`` runs one that does everything but Spark's work and the work on storage nodes; ``python -m worker
+--role spark`` does the one, ``python -m worker --role backend`` the other, beside one storage node.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from temporalio.worker import Worker
 import activities
 from config.settings import Settings, home, load, load_home_env
 from sexton.assembly import Engine
+from sexton.backend import serving as beside
 from sexton.db import schema
 from sexton.db.engine import Database
 from sexton.errors import SextonError
@@ -31,6 +33,7 @@ from sexton.temporal.client import connect, run, spark_queue
 from workflows import ALL, ids, options, sandbox
 
 if TYPE_CHECKING:
+    from sexton.backend.sweeping import Sweeper
     from sexton.spark.session import Sessions
 
 LOOK_SECONDS = 1.0
@@ -103,6 +106,19 @@ def build_spark(client: Client, settings: Settings, db: Database, sessions: "Ses
     )
 
 
+def build_backend(client: Client, settings: Settings, backend: str, sweeper: "Sweeper") -> Worker:
+    """Return a worker for what is done beside one storage node; it opens no database of ours."""
+    return Worker(
+        client,
+        task_queue=ids.backend_queue(settings.require_deployment(), backend),
+        activities=[activities.BackendActivities(sweeper).sweep_cuts],
+        activity_executor=ThreadPoolExecutor(1, thread_name_prefix="activity"),
+        max_concurrent_activities=1,
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
+        graceful_shutdown_timeout=timedelta(seconds=20),
+    )
+
+
 @contextmanager
 def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
     """Give the place where Spark's work runs; a server of our own ends with it."""
@@ -116,24 +132,30 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
         sessions.close()
 
 
-async def main(role: str = "control") -> None:
-    """Serve until SIGTERM or Ctrl-C."""
+async def main(role: str = "control", backend: beside.Backend | None = None) -> None:
+    """Serve until SIGTERM or Ctrl-C. ``backend``: beside which one, of that role."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # else each client says where it found them
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else each request is a line
     load_home_env()
     settings, stop = load(), asyncio.Event()
     sessions: Sessions | None = None
-    db = Database.open(settings.database_url)
-    schema.check(db, settings.require_deployment())
+    if backend is None:
+        db = Database.open(settings.database_url)
+        schema.check(db, settings.require_deployment())
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
-    with ExitStack() as open_:
-        client = await connect(settings)
-        if role == "spark":
+    async with AsyncExitStack() as open_:
+        if backend is not None:
+            sweeper = open_.enter_context(beside.opened(backend))
+            serving = build_backend(await connect(settings), settings, backend.id, sweeper)
+            await open_.enter_async_context(beside.catching_up(sweeper))
+        elif role == "spark":
+            client = await connect(settings)
             sessions = open_.enter_context(spark_sessions(settings))
             serving = build_spark(client, settings, db, sessions)
         else:
-            serving = await build(client, settings, db)
+            serving = await build(await connect(settings), settings, db)
         async with serving:
             logging.info("%s worker of %s is polling %s", role, settings.deployment, settings.temporal.address)
             while not stop.is_set():
@@ -143,17 +165,18 @@ async def main(role: str = "control") -> None:
                     await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
 
 
-def role_of(arguments: list[str]) -> str:
-    """Return the role that the command line names; wrong usage ends the process."""
+def asked(arguments: list[str]) -> tuple[str, beside.Backend | None]:
+    """Return the role that the command line names, and beside which backend; wrong usage ends the process."""
     parser = argparse.ArgumentParser(prog="python -m worker", description="Run a worker of this deployment.")
-    parser.add_argument(
-        "--role", choices=("control", "spark"), default="control", help="what it does (default: control)"
-    )
-    return str(parser.parse_args(arguments).role)
+    roles = ("control", "spark", "backend")
+    parser.add_argument("--role", choices=roles, default="control", help="what it does (default: control)")
+    beside.add_options(parser)
+    its = parser.parse_args(arguments)
+    return its.role, beside.asked(parser, its)
 
 
 if __name__ == "__main__":
     try:
-        run(main(role_of(sys.argv[1:])))
+        run(main(*asked(sys.argv[1:])))
     except SextonError as e:
         sys.exit(f"error: {e}")

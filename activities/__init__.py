@@ -3,13 +3,22 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from activities.backend import BackendActivities
 from activities.check import CheckActivities
 from activities.recycle import RecycleActivities
 from activities.spark import SparkActivities
 from activities.tick import TickActivities
 from activities.wal import WalActivities
 
-__all__ = ["CheckActivities", "RecycleActivities", "SparkActivities", "TickActivities", "WalActivities", "build"]
+__all__ = [
+    "BackendActivities",
+    "CheckActivities",
+    "RecycleActivities",
+    "SparkActivities",
+    "TickActivities",
+    "WalActivities",
+    "build",
+]
 
 
 def build(

@@ -14,8 +14,11 @@ from typing import Any
 from sexton.errors import SextonError
 
 PREFIX = "SEXTON_"
-CONTROL_NAMES = frozenset({"SEXTON_HOME", "SEXTON_CONFIG", "SEXTON_API_URL", "SEXTON_TOKEN"})
-"""Names that say where to look, or that ``sexton.client`` reads; they are no settings themselves."""
+CONTROL_NAMES = frozenset({"SEXTON_HOME", "SEXTON_CONFIG", "SEXTON_API_URL", "SEXTON_TOKEN"}) | {
+    "SEXTON_NODE_TOKEN",
+    "SEXTON_NODE_TOKEN_FILE",
+}
+"""Names that say where to look, or that ``sexton.client`` and backends read; they are no settings themselves."""
 
 OWN_WORLD = frozenset({"SEXTON_DATABASE_URL", "SEXTON_DEPLOYMENT"})
 """Where the environment sets one of these, `.sexton/env` is not read."""

@@ -57,6 +57,11 @@ def spark_queue(deployment: str) -> str:
     return f"{deployment}/spark"
 
 
+def backend_queue(deployment: str, backend: str) -> str:
+    """Return the task queue of what is done beside one storage node."""
+    return f"{deployment}/backend-{backend}"
+
+
 def control_queue(deployment: str) -> str:
     """Return the task queue of workflows and light activities."""
     return f"{deployment}/control"

@@ -16,5 +16,9 @@ def test_importing_workflows_loads_no_database_no_object_store_and_no_spark() ->
     assert _loaded("import workflows") == ""
 
 
+def test_what_runs_beside_a_storage_node_loads_none_of_them_either() -> None:
+    assert _loaded("import sexton.backend.serving, sexton.backend.http") == ""
+
+
 def test_the_check_would_see_a_heavy_import() -> None:
     assert _loaded("import sexton.storage.s3_wire").split() == ["boto3", "botocore"]

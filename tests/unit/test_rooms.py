@@ -68,6 +68,7 @@ PURE = (
     *(f"sexton/recycle/{n}.py" for n in ("estimate", "keepers", "ledger", "limits", "shown")),
     *("sexton/catalog/layout.py", "sexton/protection/filter.py", "sexton/storage/identity.py"),
     *("sexton/wal/decided.py", "sexton/wal/runs.py", "sexton/replica/graph.py", "sexton/replica/machine.py"),
+    *("sexton/backend/layout.py", "sexton/journal/replaying.py", "sexton/binlog/runs.py"),
 )
 ENTRANCES = ("sexton/cli/*.py", "sexton/api/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py", "sexton/desk.py")
 
@@ -81,7 +82,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "pyspark": ("sexton/spark/*.py",),
     "grpc": ("sexton/spark/*.py",),
     "confluent_kafka": ("sexton/client/kafka.py", "sexton/wal/kafka.py"),
-    "httpx": ("sexton/client/*.py", "sexton/wal/nodes.py"),
+    "httpx": ("sexton/client/*.py", "sexton/wal/nodes.py", "sexton/backend/http.py"),
     "tenacity": ("sexton/client/*.py",),
     "fastapi": ("sexton/api/*.py",),
     "starlette": ("sexton/api/*.py",),
@@ -127,7 +128,10 @@ ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     ),
     "activities": (
         ("activities/*.py",),
-        ("temporalio.activity", "temporalio.exceptions", "activities.*", "sexton.*.steps", "sexton.wal.rounds", *PORTS),
+        (
+            *("temporalio.activity", "temporalio.exceptions", "activities.*"),
+            *("sexton.*.steps", "sexton.wal.rounds", "sexton.backend.sweeping", *PORTS),
+        ),
     ),
     "workflows": (
         ("workflows/*.py",),
@@ -136,6 +140,10 @@ ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "storage": (
         ("sexton/storage/*.py",),
         ("boto3", "botocore", "botocore.*", "lxml", "pydantic", "sexton.storage.*", *PORTS),
+    ),
+    "backend": (
+        ("sexton/backend/*.py",),
+        ("pydantic", "httpx", "sexton.backend.*", "sexton.crashpoints", "sexton.storage.local_files", *PORTS),
     ),
     "db": (("sexton/db/*.py",), ("sqlalchemy", "sqlalchemy.*", "alembic", "alembic.*", "sexton.db.*", "sexton.errors")),
     "entrances, of workflows": (ENTRANCES, ("workflows.ids", "[!w]*", "w[!o]*")),
@@ -244,6 +252,9 @@ PLANTED = [
     ("sexton/storage/port.py", "from sexton.storage import s3"),
     ("sexton/storage/s3.py", "from sexton.registry.store import Registry"),
     ("sexton/storage/vaults.py", "from . import port"),
+    ("sexton/backend/layout.py", "from sexton.backend.meta import SqliteMeta"),
+    ("sexton/backend/serving.py", "from sexton.db.engine import Database"),
+    ("sexton/backend/sweeping.py", "import temporalio.activity"),
     ("activities/recycle.py", "from temporalio import client"),
     ("activities/recycle.py", "from sexton.recycle import store"),
     ("activities/recycle.py", "from sexton.lease.store import LeaseStore"),
