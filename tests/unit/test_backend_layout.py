@@ -88,6 +88,13 @@ def test_a_path_stays_below_the_data_directory(path: str) -> None:
     assert not {"..", "."} & set(its.parts)
 
 
+def test_an_entry_of_another_tablet_is_malformed_whoever_scanned_it() -> None:
+    value = b'{"version":1,"tablet_id":"1","num_segments":1}'
+
+    with pytest.raises(Malformed, match="of tablet ab, not a"):
+        layout.binlog(layout.meta_key("ab", 1, "r"), value, "a", "1")
+
+
 @pytest.mark.parametrize("path", ["data/0/123/456", "t", "a.b/c_d-1"])
 def test_a_path_of_plain_names_is_taken(path: str) -> None:
     assert layout.tablet(json.dumps({"tablet": 15, "path": path}).encode()) == ("15", path.split("/"))

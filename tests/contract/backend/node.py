@@ -82,9 +82,9 @@ class Node:
         raw = json.dumps({k: v for k, v in entry.items() if v is not None}).encode()
         self.meta.put({layout.meta_key(uid, version, rowset): raw, layout.data_key(uid, version, rowset): b"{}"})
 
-    def sweeper(self, keys: int = 1_000) -> Sweeper:
+    def sweeper(self, keys: int = 1_000, instance: str = "") -> Sweeper:
         """A worker that has just started."""
-        return Sweeper(SqliteMeta(self.directory, "7", busy_seconds=0.2), self.granted, keys=keys)
+        return Sweeper(SqliteMeta(self.directory, "7", busy_seconds=0.2), self.granted, instance, keys)
 
     def sweep(self, keys: int = 1_000, order: SweepOrder | None = None) -> Swept:
         return self.sweeper(keys).sweep(lambda: None, order)

@@ -45,6 +45,13 @@ def test_a_disk_that_is_not_mounted_acknowledges_nothing(node: Node, what: str) 
     assert what in ("an empty file", "no SQLite", "no id") or not (node.directory / "meta.db").exists()
 
 
+def test_where_nothing_is_granted_a_disk_that_is_not_mounted_is_told_all_the_same(node: Node) -> None:
+    node.directory.rename(node.directory.with_name("elsewhere"))
+
+    with pytest.raises(NoStore, match="mounted"):
+        node.sweep()
+
+
 def test_another_backends_directory_is_refused(tmp_path: Path) -> None:
     SqliteMeta.create(tmp_path, "8")
 

@@ -189,8 +189,7 @@ def test_only_the_tablets_of_an_order_are_swept(node: Node) -> None:
 
 
 def test_an_order_of_another_instance_is_refused(node: Node) -> None:
-    sweeper = node.sweeper()
-    sweeper._instance = "shop"
+    sweeper = node.sweeper(instance="shop")
 
     with pytest.raises(OtherBackend, match="other"):
         sweeper.sweep(lambda: None, SweepOrder(instance="other"))

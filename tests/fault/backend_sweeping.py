@@ -1,0 +1,20 @@
+"""Who sweeps, a process: ``python -m tests.fault.backend_sweeping DIRECTORY CUT UID...``, to be killed."""
+
+import sys
+from pathlib import Path
+
+from sexton.backend.meta import SqliteMeta
+from sexton.backend.sweeping import Sweeper
+from tests.contract.backend.node import Granted
+
+
+def main(directory: str, cut: str, *uids: str) -> None:
+    granted = Granted(page=1)
+    for uid in uids:
+        granted.grant(uid, int(cut))
+    Sweeper(SqliteMeta(Path(directory), "7"), granted, keys=3).sweep(lambda: None)
+    print(granted.told())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,56 @@
+"""Who sweeps is killed at random, while the node writes and a second one sweeps: nothing is lost or left."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.contract.backend.node import Node
+from tests.servers.forked import Forked
+
+SECONDS = 60.0
+UIDS = ("a", "b", "c")
+CUT = 300
+
+
+def _sweeping(node: Node, n: int) -> Forked:
+    directory = node.directory
+    return Forked(f"sweep-{n}", "tests.fault.backend_sweeping", [str(directory), str(CUT), *UIDS], directory.parent, {})
+
+
+def _left(node: Node) -> int:
+    return sum(len(node.files(uid)) for uid in UIDS)
+
+
+@pytest.mark.parametrize("seed", [*range(1, 7), *(pytest.param(n, marks=pytest.mark.soak) for n in range(7, 60))])
+def test_b11_who_sweeps_is_killed_at_random_and_the_next_one_finishes(tmp_path: Path, seed: int) -> None:
+    node, chance, lives = Node(tmp_path / "node"), random.Random(seed), 0
+    killed = 0
+    for uid in UIDS:
+        node.tablet(uid)
+        for version in range(CUT + 5):
+            node.binlog(uid, version, segments=2)
+    newer = CUT + 5
+    while any(version <= CUT for uid in UIDS for version in node.versions(uid)):
+        lives += 1
+        dying, beside = _sweeping(node, 2 * lives), _sweeping(node, 2 * lives + 1)
+        before, wanted, over = _left(node), chance.randint(1, 300), time.monotonic() + SECONDS
+        for its in (dying, beside)[: 1 + lives % 2]:
+            its.start(lambda: True, SECONDS)
+        while _left(node) > before - wanted and dying.exit_code() is None:
+            assert time.monotonic() < over
+        for its in (dying, beside):
+            assert its.exit_code() in (None, 0), its.tail(9)
+            its.kill()
+            killed += its.exit_code() == -9
+        for uid in UIDS:  # the node goes on
+            node.binlog(uid, newer)
+            named = {f"r{version}" for version in node.versions(uid)}
+            assert {file.split("_")[0] for file in node.files(uid)} <= named
+        newer += 1
+
+    assert killed
+    for uid in UIDS:
+        assert node.versions(uid) == list(range(CUT + 1, newer))
+        assert len(node.files(uid)) == 2 * 4 + newer - (CUT + 5)
