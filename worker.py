@@ -61,11 +61,16 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 heavy_objects=settings.spark.spark_threshold_objects,
             ),
             activities.TickActivities(
-                engine.turns, lambda: schedules.nudge(client, deployment), engine.check_turns.due, engine.wal.turns.due
+                engine.turns,
+                lambda: schedules.nudge(client, deployment),
+                engine.check_turns.due,
+                engine.wal.turns.due,
+                engine.binlogs.turns.due,
             ),
             activities.CheckActivities(engine.checker, engine.direct, deployment),
             activities.SparkActivities(partial(spark_queue, client, settings)),
             activities.WalActivities(engine.wal.rounds),
+            activities.BinlogActivities(engine.binlogs.rounds),
         ),
         activity_executor=ThreadPoolExecutor(at_once, thread_name_prefix="activity"),
         max_concurrent_activities=at_once,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from activities.backend import BackendActivities
+from activities.binlog import BinlogActivities
 from activities.check import CheckActivities
 from activities.recycle import RecycleActivities
 from activities.spark import SparkActivities
@@ -12,6 +13,7 @@ from activities.wal import WalActivities
 
 __all__ = [
     "BackendActivities",
+    "BinlogActivities",
     "CheckActivities",
     "RecycleActivities",
     "SparkActivities",
@@ -27,6 +29,7 @@ def build(
     check: CheckActivities,
     spark: SparkActivities,
     wal: WalActivities,
+    binlog: BinlogActivities,
 ) -> Sequence[Callable[..., Any]]:
     """Return the activities to register."""
     return [
@@ -50,4 +53,6 @@ def build(
         wal.prepare_purge,
         wal.flush_regions,
         wal.purge_topic,
+        binlog.cut_binlogs,
+        binlog.waiting_backends,
     ]

@@ -18,6 +18,7 @@ class TickActivities:
         nudge: Callable[[], Awaitable[None]],
         checks: Callable[[], tuple[str, ...]] = lambda: (),
         topics: Callable[[], bool] = lambda: False,
+        binlogs: Callable[[], tuple[str, ...]] = lambda: (),
     ) -> None:
         """Ask nobody yet.
 
@@ -26,17 +27,20 @@ class TickActivities:
             nudge: lets the schedule tick now, unless it is paused.
             checks: instances whose check is due.
             topics: whether topics are due to be purged.
+            binlogs: instances whose binlogs are due to be looked at.
         """
         self._turns = turns
         self._checks = checks
         self._topics = topics
+        self._binlogs = binlogs
         self._nudge = nudge
 
     @activity.defn
     def due_instances(self) -> Due:
         """Return the instances whose rounds should start now, and how many may."""
         with refusals():
-            return self._turns.due().model_copy(update={"checks": self._checks(), "topics": self._topics()})
+            more = {"checks": self._checks(), "topics": self._topics(), "binlogs": self._binlogs()}
+            return self._turns.due().model_copy(update=more)
 
     @activity.defn
     async def nudge(self) -> None:

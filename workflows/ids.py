@@ -12,6 +12,10 @@ PURGE_WAL = "purge-wal"
 """Workflow type of the purge of one topic."""
 PURGE_WAL_ROUND = "purge-wal-round"
 """Workflow type that purges the topics that are due."""
+GC_BINLOG = "gc-binlog"
+"""Workflow type that cuts an instance's binlogs."""
+GC_FAILED = "GcBinlogFailed"
+"""Error type of a look at binlogs that did not finish."""
 PURGE_FAILED = "PurgeFailed"
 """Error type of a purge that the log refused."""
 ROUND_FAILED = "RoundFailed"
@@ -50,6 +54,11 @@ def purge_wal(deployment: str, topic: str) -> str:
 def purge_wal_round(deployment: str) -> str:
     """Return the id of the schedule that purges the topics that are due, and of its workflows."""
     return f"{deployment}/purge-wal-round"
+
+
+def gc_binlog(deployment: str, instance: str) -> str:
+    """Return the workflow id of the looks at an instance's binlogs: one at a time, however it was started."""
+    return f"{deployment}/gc-binlog/{instance}"
 
 
 def spark_queue(deployment: str) -> str:

@@ -77,6 +77,18 @@ WAL_FLUSH: dict[str, Any] = WAL_PAGE | {
 }
 """The same, with regions that are waited for: up to an hour by the settings."""
 
+BACKEND_SWEEP: dict[str, Any] = {
+    # Nobody beside the backend takes it: it is away, and asks by itself when it is back.
+    "schedule_to_start_timeout": timedelta(seconds=60),
+    "start_to_close_timeout": timedelta(hours=2),
+    "heartbeat_timeout": HEARTBEAT,
+    "retry_policy": RetryPolicy(
+        initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10), maximum_attempts=3
+    ),
+    "cancellation_type": ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+}
+"""Files of one storage node, by a worker beside it."""
+
 SPARK_WAIT = timedelta(seconds=60)
 """After this long without a Spark worker that takes it, work goes another way."""
 

@@ -1,4 +1,4 @@
-"""Start rounds, checks and purges that are due, as many as there are slots, and end.
+"""Start rounds, checks, purges and looks at binlogs that are due, as many as there are slots, and end.
 
 Fixed ids: what runs is not started twice.
 """
@@ -10,10 +10,12 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
+    from sexton.binlog.runs import GcRequest
     from sexton.check.model import CheckRequest
     from sexton.recycle.model import Due, RecycleRequest, TickRequest
     from sexton.wal.runs import RoundRequest
     from workflows import ids
+    from workflows.binlog import GcBinlog
     from workflows.check import CheckInstance
     from workflows.options import CATALOG_READ
     from workflows.purges import PurgeWalRound
@@ -41,10 +43,13 @@ class RecycleTick:
         if due.topics:
             purge = RoundRequest(deployment=request.deployment)
             await _start(PurgeWalRound.run, purge, ids.purge_wal_round(request.deployment), "purge topics")
-        return Due(instances=tuple(started), checks=due.checks, topics=due.topics)
+        for name in due.binlogs:
+            gc = GcRequest(deployment=request.deployment, instance=name, requested_by=ids.SCHEDULED)
+            await _start(GcBinlog.run, gc, ids.gc_binlog(request.deployment, name), f"binlogs of {name}")
+        return due.model_copy(update={"instances": tuple(started), "slots": 0})
 
 
-async def _start(run: Any, wanted: RecycleRequest | CheckRequest | RoundRequest, id_: str, what: str) -> bool:
+async def _start(run: Any, wanted: Any, id_: str, what: str) -> bool:
     """Start a workflow that outlives this one; tell whether it was not there already."""
     try:
         await workflow.start_child_workflow(

@@ -96,10 +96,10 @@ Range = tuple[Version, Version]
 
 
 class ReportedTablet(Body):
-    """What a backend says of a copy: ``versions``, the ranges of its rowsets, or ``version``, the last continuous one."""
+    """What a backend says of a copy: ``versions``, its rowsets' ranges, or ``version``, the last continuous one."""
 
     uid: Id
-    versions: Annotated[tuple[Range, ...], FailFast(), Field(max_length=MOST_RANGES)] | None = None
+    versions: Annotated[tuple[Range, ...], Field(max_length=MOST_RANGES)] | None = None
     version: Annotated[int, Field(strict=True, ge=-1, le=MOST)] | None = None
     bad: bool = False
     version_miss: bool = False

@@ -74,7 +74,7 @@ class HttpCuts:
         self._http = httpx.Client(headers=headers, timeout=SECONDS, follow_redirects=False, trust_env=False)
 
     def page(self, after: str) -> CutPage:
-        asked = {"instance": self._instance, "after": after, "limit": str(PAGE_CUTS)}
+        asked = {"instance": self._instance, "after": after, "limit": str(PAGE_CUTS), "queue": "true"}
         told = self._ask(_Page, "GET", params=asked)
         if told.next and told.next <= after:
             raise ApiRefused(f"{self._where} answers a page after {after!r} that ends at {told.next[:MOST_SHOWN]!r}")

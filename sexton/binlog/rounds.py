@@ -1,15 +1,11 @@
 """A look at all binlogs of an instance: what a round's activity does, in this order, and again after a crash."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from sexton.binlog.cutting import Cutter
 from sexton.binlog.model import CutReport, Terms
-from sexton.binlog.removing import Remover
-from sexton.binlog.sending import Sender
-from sexton.binlog.turns import BinlogTurns
-from sexton.journal.store import JournalStore
-from sexton.replica.store import ReplicaStore
+from sexton.binlog.port import Cuts, GivesUp, Removes, Sends, Trims, Turns
+from sexton.binlog.runs import PAGE_BACKENDS, Backends, WaitingOrder
 
 log = logging.getLogger(__name__)
 
@@ -19,12 +15,12 @@ class Rounds:
 
     def __init__(
         self,
-        turns: BinlogTurns,
-        cutter: Cutter,
-        sender: Sender,
-        remover: Remover,
-        replicas: ReplicaStore,
-        journal: JournalStore,
+        turns: Turns,
+        cutter: Cuts,
+        sender: Sends,
+        remover: Removes,
+        replicas: GivesUp,
+        journal: Trims,
         terms: Terms,
     ) -> None:
         self._turns, self._cutter, self._sender, self._remover = turns, cutter, sender, remover
@@ -53,9 +49,10 @@ class Rounds:
         _log(instance, report)
         return report
 
-    def waiting(self, instance: str, after: str) -> Sequence[str]:
-        """Return backends that have something to let go, behind one."""
-        return self._sender.waiting(instance, after)
+    def waiting(self, order: WaitingOrder) -> Backends:
+        """Return some backends, behind one, that have something to let go."""
+        names = self._sender.waiting(order.instance, order.after, PAGE_BACKENDS + 1)
+        return Backends(names=tuple(names[:PAGE_BACKENDS]), more=len(names) > PAGE_BACKENDS)
 
 
 def _log(instance: str, report: CutReport) -> None:

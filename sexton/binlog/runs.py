@@ -4,6 +4,10 @@ from sexton.backend.model import Swept
 from sexton.binlog.model import CutReport
 from sexton.message import Message
 
+PAGE_BACKENDS = 30
+"""Told in one run; three events each."""
+MOST_SAID = 5
+
 
 class GcRequest(Message):
     """Cut an instance's binlogs, and have backends let go. Of a run that goes on for another: up to which backend."""
@@ -15,7 +19,15 @@ class GcRequest(Message):
     cut: CutReport | None = None
     """What was cut already."""
     swept: Swept = Swept()
+    backends: int = 0
     away: int = 0
+
+
+class WaitingOrder(Message):
+    """Which backends have something to let go, of those whose names come after one."""
+
+    instance: str
+    after: str = ""
 
 
 class Backends(Message):

@@ -109,7 +109,7 @@ class Sender:
             c.execute(delete(t).where(gone))
         return Taken(taken=n, ignored=len(done) - n)
 
-    def waiting(self, instance: str, after: str = "", limit: int = 30) -> Sequence[str]:
+    def waiting(self, instance: str, after: str, limit: int) -> Sequence[str]:
         """Return backends beside which a worker of ours runs, and of whose copies something should go; by name."""
         t, b = self._db.t.replica, self._db.t.backend
         due = and_(t.c.instance == b.c.instance, t.c.backend == b.c.name, t.c.desired > t.c.acked)

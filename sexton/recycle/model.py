@@ -368,3 +368,5 @@ class Due(Message):
     """Instances whose check should start."""
     topics: bool = False
     """Whether topics are due to be purged."""
+    binlogs: tuple[str, ...] = ()
+    """Instances whose binlogs should be looked at."""

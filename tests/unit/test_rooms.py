@@ -103,7 +103,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
 
 VALUES = (
     *("sexton.errors", "sexton.message", "sexton.recycle.keepers", "sexton.recycle.ledger", "sexton.catalog.layout"),
-    *("sexton.wal.runs", "sexton.replica.graph", "sexton.replica.machine"),
+    *("sexton.wal.runs", "sexton.binlog.runs", "sexton.replica.graph", "sexton.replica.machine"),
     *(
         "sexton.access.errors",
         "sexton.protection.errors",
@@ -130,7 +130,7 @@ ROOMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         ("activities/*.py",),
         (
             *("temporalio.activity", "temporalio.exceptions", "activities.*"),
-            *("sexton.*.steps", "sexton.wal.rounds", "sexton.backend.sweeping", *PORTS),
+            *("sexton.*.steps", "sexton.wal.rounds", "sexton.binlog.rounds", "sexton.backend.sweeping", *PORTS),
         ),
     ),
     "workflows": (

@@ -104,23 +104,23 @@ def consumers(at: AtDesk, _: Reader, instance: Instance) -> Consumers:
     return Consumers(consumers=tuple(at.binlogs.consumers.all(instance)))
 
 
-@routes.put("/consumers/{name}")
-def register(name: Name, body: Consuming, at: AtDesk, asker: Asker, instance: Instance) -> Consumer:
+@routes.put("/consumers/{consumer}")
+def register(consumer: Name, body: Consuming, at: AtDesk, asker: Asker, instance: Instance) -> Consumer:
     """Register a consumer: nothing goes that it does not have. Refused where what it lacks is gone already."""
-    asker.needs(Grant.OPERATE, job=name)
-    return at.binlogs.consumers.register(instance, name, body.db, body.table or "", body.after)
+    asker.needs(Grant.OPERATE, job=consumer)
+    return at.binlogs.consumers.register(instance, consumer, body.db, body.table or "", body.after)
 
 
-@routes.post("/consumers/{name}/acknowledge")
-def acknowledge(name: Name, body: Acknowledgement, at: AtDesk, asker: Asker, instance: Instance) -> Consumer:
+@routes.post("/consumers/{consumer}/acknowledge")
+def acknowledge(consumer: Name, body: Acknowledgement, at: AtDesk, asker: Asker, instance: Instance) -> Consumer:
     """Say up to which record a consumer has everything. One that it said before is as good."""
-    asker.needs(Grant.OPERATE, job=name)
-    return at.binlogs.consumers.acknowledge(instance, name, body.db, body.table or "", body.commit_seq)
+    asker.needs(Grant.OPERATE, job=consumer)
+    return at.binlogs.consumers.acknowledge(instance, consumer, body.db, body.table or "", body.commit_seq)
 
 
-@routes.delete("/consumers/{name}", status_code=204)
-def remove(name: Name, at: AtDesk, asker: Asker, instance: Instance, db: OfDatabase, table: OfTable = None) -> None:
+@routes.delete("/consumers/{consumer}", status_code=204)
+def remove(consumer: Name, at: AtDesk, asker: Asker, instance: Instance, db: OfDatabase, table: OfTable = None) -> None:
     """Let a consumer hold nothing any more. Idempotent."""
-    with asker.recorded(at, "binlog consumer remove", instance, name):
-        asker.needs(Grant.OPERATE, job=name)
-        at.binlogs.consumers.remove(instance, name, db, table or "")
+    with asker.recorded(at, "binlog consumer remove", instance, consumer):
+        asker.needs(Grant.OPERATE, job=consumer)
+        at.binlogs.consumers.remove(instance, consumer, db, table or "")

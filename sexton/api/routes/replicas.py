@@ -1,4 +1,4 @@
-"""Copies of tablets: where they are, what backends report of them, and what these may let go; see ``sexton.replica``."""
+"""Copies of tablets: where they are, what backends report of them, and what these may let go (``sexton.replica``)."""
 
 from typing import Annotated
 

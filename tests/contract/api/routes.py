@@ -21,6 +21,7 @@ class Route(NamedTuple):
 I = "/v1/instances/shop"  # noqa: E741
 PIN = "0123456789abcdef0123456789abcdef"
 REASON = {"reason": "the test"}
+PLACED = {"tablets": [{"tablet": "t1", "partition": "p1", "copies": [{"backend": "n7", "uid": "u1"}]}]}
 ROUTES = (
     Route("GET", "/metrics", "read"),
     Route("GET", "/v1/status", "read"),
@@ -55,4 +56,26 @@ ROUTES = (
     Route("POST", "/v1/topics/orders/replays", "operate", {"region": "r1", "epoch": 1, "node": "n7"}, of_node=True),
     Route("PATCH", f"/v1/topics/orders/replays/{PIN}", "operate", of_node=True),
     Route("DELETE", f"/v1/topics/orders/replays/{PIN}", "operate", of_node=True),
+    Route("GET", "/v1/databases", "read"),
+    Route("PUT", "/v1/databases/sales/binlog", "operate", {"ttl_seconds": 86_400}),
+    Route("PUT", "/v1/databases/sales/tables/orders/binlog", "operate", {"ttl_seconds": "forever"}),
+    Route("POST", "/v1/databases/sales/binlogs", "operate", {"records": []}),
+    Route("GET", "/v1/binlogs?db=sales&consumer=copy", "read", of_job=True),
+    Route("GET", "/v1/consumers", "read"),
+    Route("PUT", "/v1/consumers/copy", "operate", {"db": "sales"}, True),
+    Route("POST", "/v1/consumers/copy/acknowledge", "operate", {"db": "sales", "commit_seq": 0}, True),
+    Route("DELETE", "/v1/consumers/copy?db=sales", "operate", None, True),
+    Route("PUT", "/v1/databases/sales/tables/orders/replicas", "operate", PLACED),
+    Route("POST", "/v1/backends/n7/report", "operate", {"boot": 1, "sequence": 1}, of_node=True),
+    Route("GET", "/v1/replicas", "read"),
+    Route("GET", "/v1/replicas/t1", "read"),
+    Route("POST", "/v1/replicas/t1/n7/full-copy", "admin", REASON),
+    Route("GET", "/v1/nodes/n7/cuts", "operate", of_node=True),
+    Route("POST", "/v1/nodes/n7/cuts", "operate", {"done": []}, of_node=True),
+    Route("DELETE", "/v1/backends/n8", "admin"),
+    Route("GET", "/v1/journal", "read"),
+    Route("GET", "/v1/journal?follower=n7", "operate", of_node=True),
+    Route("GET", "/v1/journal/snapshot", "read"),
+    Route("DELETE", "/v1/databases/sales/tables/orders", "operate"),
+    Route("DELETE", "/v1/databases/sales", "operate"),
 )

@@ -52,7 +52,14 @@ def test_the_table_has_every_route(api: Api) -> None:
             .replace("/chunks/0", "/chunks/{number}")
             .replace("/topics/orders", "/topics/{topic}")
             .replace("/nodes/n7", "/nodes/{node}")
-            .replace(f"/replays/{PIN}", "/replays/{replay}"),
+            .replace(f"/replays/{PIN}", "/replays/{replay}")
+            .replace("/databases/sales", "/databases/{db}")
+            .replace("/tables/orders", "/tables/{table}")
+            .replace("/consumers/copy", "/consumers/{consumer}")
+            .replace("/backends/n7", "/backends/{backend}")
+            .replace("/backends/n8", "/backends/{backend}")
+            .replace("/replicas/t1/n7", "/replicas/{tablet}/{backend}")
+            .replace("/replicas/t1", "/replicas/{tablet}"),
         )
         for m, p in plain
     }

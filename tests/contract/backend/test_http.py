@@ -79,7 +79,7 @@ def test_a_page_of_cuts_is_asked_for_and_read(api: Api, cuts: HttpCuts) -> None:
     page = cuts.page("Z&x")
 
     assert page == ([Cut(uid="a-1", tablet="10", version=69)], "a-1", [])
-    asked = {"instance": ["shop"], "after": ["Z&x"], "limit": ["500"]}
+    asked = {"instance": ["shop"], "after": ["Z&x"], "limit": ["500"], "queue": ["true"]}
     assert api.asked == [("GET", "/v1/nodes/7/cuts", asked, None, f"Bearer {TOKEN}")]
 
 

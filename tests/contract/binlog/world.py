@@ -51,7 +51,7 @@ class World:
         """Let time pass."""
         schema.move_clock(self.db, seconds)
 
-    def keep(self, ttl: int | None = None, db: str = DB, table: str = "", **more: int | None | bool) -> Log:
+    def keep(self, ttl: int | None = None, db: str = DB, table: str = "", **more: int | bool | None) -> Log:
         """Keep a log for so many seconds; None: for ever."""
         return self.b.configs.put(SHOP, db, table, Config(ttl_seconds=ttl, **more))  # type: ignore[arg-type]
 

@@ -1,0 +1,157 @@
+"""A look at an instance's binlogs: cut what has expired, and have backends let go of what they may.
+
+Thin: what is cut is decided in one activity, and which backend lets go of what when it asks. A backend that takes
+nothing is left behind; it asks by itself when it is back.
+"""
+
+import asyncio
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from activities.backend import BackendActivities
+    from activities.binlog import BinlogActivities
+    from sexton.backend.model import SweepOrder, Swept
+    from sexton.binlog.model import CutReport
+    from sexton.binlog.runs import MOST_SAID, Backends, GcProgress, GcReport, GcRequest, WaitingOrder
+    from workflows import ids
+    from workflows.controls import Controls, Told, stop_if_cancelled
+    from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
+    from workflows.words import words
+
+KEPT_FROM_RUNNING = (ids.HALTED, ids.NOT_ENABLED)
+
+
+@workflow.defn(name=ids.GC_BINLOG)
+class GcBinlog(Controls):
+    """Cut an instance's binlogs, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._instance, self._doing, self._error = "", "BEGINNING", ""
+        self._cut: CutReport | None = None
+        self._after = ""
+        self._left: list[str] = []
+        self._more = False
+        self._swept, self._backends, self._away = Swept(), 0, 0
+        self._said: list[str] = []
+        self._tries, self._backoff = 0, 0.0
+
+    @workflow.query
+    def progress(self) -> GcProgress:
+        """Return what it does now."""
+        return GcProgress(
+            instance=self._instance,
+            doing=self._doing,
+            cut=self._cut or CutReport(),
+            swept=self._swept,
+            waits=len(self._left),
+            away=self._away,
+            tries=self._tries,
+            error=self._error,
+            backoff_seconds=self._backoff,
+        )
+
+    @workflow.run
+    async def run(self, request: GcRequest) -> GcReport:
+        """Cut, and have backends let go; return what came of it, in numbers."""
+        self._instance, self._cut, self._after = request.instance, request.cut, request.after
+        self._swept, self._backends, self._away = request.swept, request.backends, request.away
+        while True:
+            if self._pause:
+                self._say("PAUSED")
+                await self.while_paused()
+            if self._cancel:
+                return self._end("CANCELLED")
+            try:
+                await self.unless_told(self._work(request))
+            except Told:
+                continue
+            except ActivityError as e:
+                self._error, cause = words(e), e.cause
+                if isinstance(cause, ApplicationError) and cause.type in KEPT_FROM_RUNNING:
+                    self._cut = CutReport(refused=self._error)
+                    return self._end("ENDED")
+                if isinstance(cause, ApplicationError) and cause.non_retryable:
+                    raise
+            else:
+                if not self._more:
+                    return self._end("ENDED")
+                await self.while_paused()
+                workflow.continue_as_new(self._next(request))
+            self._tries += 1
+            if self._tries >= MAX_TRIES:
+                raise ApplicationError(self._error, type=ids.GC_FAILED, non_retryable=True)
+            self._backoff, kicks = backoff(self._tries), self._kicks
+            self._say("BACKING OFF")
+            await self.back_off(self._backoff, kicks)
+            self._backoff = 0.0
+
+    async def _work(self, request: GcRequest) -> None:
+        if self._cut is None:
+            self._say("CUTTING")
+            self._cut = await workflow.execute_activity_method(
+                BinlogActivities.cut_binlogs, self._instance, **CATALOG_WRITE, summary="cut what has expired"
+            )
+            stop_if_cancelled()
+        if not self._left:
+            found: Backends = await workflow.execute_activity_method(
+                BinlogActivities.waiting_backends,
+                WaitingOrder(instance=self._instance, after=self._after),
+                **CATALOG_READ,
+                summary="backends that have something to let go",
+            )
+            self._left, self._more = list(found.names), found.more
+            self._after = found.names[-1] if found.names else self._after
+            stop_if_cancelled()
+        self._say("SENDING")
+        sent = (self._send(request.deployment, name) for name in list(self._left))
+        for error in await asyncio.gather(*sent, return_exceptions=True):  # else the others would be left running
+            if isinstance(error, BaseException):
+                raise error
+
+    async def _send(self, deployment: str, backend: str) -> None:
+        """Have one backend let go. Whatever becomes of it keeps no other waiting."""
+        try:
+            swept = await workflow.execute_activity_method(
+                BackendActivities.sweep_cuts,
+                SweepOrder(instance=self._instance),
+                task_queue=ids.backend_queue(deployment, backend),
+                **BACKEND_SWEEP,
+                summary=f"backend {backend}",
+            )
+        except ActivityError as e:
+            if is_cancelled_exception(e):  # by a signal, also one that was taken back since
+                raise
+            self._away += 1
+            self._said = [*self._said, f"backend {backend}: {words(e)}"][:MOST_SAID]
+        else:
+            self._swept += swept
+        self._left.remove(backend)
+        self._backends += 1
+
+    def _next(self, request: GcRequest) -> GcRequest:
+        done = {"cut": self._cut, "after": self._after, "swept": self._swept}
+        return request.model_copy(update={**done, "backends": self._backends, "away": self._away})
+
+    def _end(self, doing: str) -> GcReport:
+        self._say(doing)
+        return GcReport(
+            instance=self._instance,
+            cut=self._cut or CutReport(),
+            swept=self._swept,
+            backends=self._backends,
+            away=self._away,
+            cancelled=self._cancel,
+            said=tuple(self._said),
+        )
+
+    def _say(self, doing: str) -> None:
+        self._doing, cut = doing, self._cut or CutReport()
+        lines = [f"**{doing}** {self._instance}", f"logs cut: {cut.cut}, records: {cut.records}"]
+        lines += [f"held: {cut.held}, waiting for approval: {cut.waiting}"]
+        lines += [f"backends: {self._backends} done, {len(self._left)} under way, {self._away} away"]
+        lines += [f"nothing was cut: {cut.refused}"] if cut.refused else []
+        lines += [f"error: {self._error}"] if self._error else []
+        workflow.set_current_details("\n".join([*lines, *self._said]))
