@@ -89,6 +89,8 @@ class Tables:
     binlog_consumer: Table
     backend: Table
     replica: Table
+    api_user: Table
+    login_failure: Table
 
     def all(self) -> list[Table]:
         """Return the tables in order of their names in this class."""
@@ -215,7 +217,7 @@ def build(dialect: str) -> Tables:
         token=table(
             "token",
             **{"id_": text, "scope": text, "digest": text, "note": text, "created_at": instant, "created_by": text},
-            **{"expires_at": instant, "revoked_at": instant, "revoked_by": text},
+            **{"expires_at": instant, "revoked_at": instant, "revoked_by": text, "of_user": text},
         ),
         call=table(
             "call",
@@ -338,4 +340,10 @@ def build(dialect: str) -> Tables:
             **{"full_copy": text, "full_copy_at": instant, "desired": number, "granted": number, "acked": number},
             **{"problem": text, "dropped": Boolean()},
         ),
+        api_user=table(
+            "api_user",
+            **{"name_": text, "hash": text, "scope": text, "created_at": instant, "created_by": text},
+            **{"changed_at": instant, "removed_at": instant, "removed_by": text},
+        ),
+        login_failure=table("login_failure", source_=text, slot_=text, failures=number, last_at=instant),
     )

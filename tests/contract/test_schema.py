@@ -52,7 +52,7 @@ NULLABLE = {
     "protection": {"valid_ts", "finished_at", "filter", "sealed"},
     "protection_item": set[str](),
     "protection_chunk": {"told"},
-    "token": {"revoked_at"},
+    "token": {"revoked_at", "of_user"},
     "call": set[str](),
     "check_run": {"ended_at", "evidence", "lacks", "progress", "standing"},
     "finding": {"expected", "size", "proven_at", "confirmed_at", "proven_in"},
@@ -77,6 +77,8 @@ NULLABLE = {
     "binlog_consumer": {"lost_at"},
     "backend": {"reported_at", "pulled_at"},
     "replica": {"bad_since", "gap_since", "full_copy_at"},
+    "api_user": {"removed_at"},
+    "login_failure": set[str](),
 }
 
 
