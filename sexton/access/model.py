@@ -44,11 +44,27 @@ class Token(Message):
     expires_at: int = 0
     revoked_at: int | None = None
     revoked_by: str = ""
+    of_user: str | None = None
+    """Whose password it was given for; None: made at the command line."""
 
     @property
     def name(self) -> str:
-        """Who it is, where calls are remembered."""
-        return f"token {self.id} ({self.scope})"
+        """Who it is, where calls are remembered: a user's token is forgotten long before."""
+        whose = "" if self.of_user is None else f"user {self.of_user}, "
+        return f"{whose}token {self.id} ({self.scope})"
+
+
+class User(Message):
+    """A user without the password, which nobody keeps."""
+
+    name: str
+    scope: Scope
+    created_at: int = 0
+    created_by: str = ""
+    changed_at: int = 0
+    """When the password was last set."""
+    removed_at: int | None = None
+    removed_by: str = ""
 
 
 class Call(Message):

@@ -12,7 +12,7 @@ from sexton.errors import BadInput
 MAX_DAYS = 3_650
 SECRET_BYTES = 32
 ID_CHARACTERS = 12
-_LADDER = (Grant.READ, Grant.OPERATE, Grant.ADMIN)
+LADDER = (Grant.READ, Grant.OPERATE, Grant.ADMIN)
 _OF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _TOKEN = re.compile(r"sxt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 NOBODY = "0" * 64
@@ -35,7 +35,7 @@ def scope(text: str) -> Scope:
     if grant in (Grant.NODE, Grant.SYNC):
         if _OF.fullmatch(of):
             return Scope(Grant(grant), of)
-    elif grant in _LADDER and grant == text:
+    elif grant in LADDER and grant == text:
         return Scope(Grant(grant))
     raise BadInput(f"{text!r} is no scope; write read, operate, admin, node:ID or sync:JOB")
 
@@ -68,10 +68,11 @@ def valid(token: Token | None, stored: str, given: Presented, now: int) -> Token
     same = hmac.compare_digest(stored.encode(), digest(given.secret).encode())
     if token is None or not same:
         raise Unauthenticated("this token is not known; make one: sexton token create")
+    another = "make another: sexton token create" if token.of_user is None else "log in again: POST /v1/token"
     if token.revoked_at is not None:
-        raise Unauthenticated(f"token {token.id} is revoked; make another: sexton token create")
+        raise Unauthenticated(f"token {token.id} is revoked; {another}")
     if now >= token.expires_at:
-        raise Unauthenticated(f"the time of token {token.id} is over; make another: sexton token create")
+        raise Unauthenticated(f"the time of token {token.id} is over; {another}")
     return token
 
 
@@ -84,7 +85,7 @@ def check(scope_: Scope, needs: Grant, job: str | None = None, node: str | None 
         job: whose protection it is about, if it is: the job's own token does too.
         node: which node says it, if one does: its own token does too.
     """
-    if scope_.grant in _LADDER and _LADDER.index(scope_.grant) >= _LADDER.index(needs):
+    if scope_.grant in LADDER and LADDER.index(scope_.grant) >= LADDER.index(needs):
         return
     if scope_.grant is Grant.SYNC and job is not None and runs(scope_.of, job):
         return

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from sexton.access import policy
 from sexton.access.errors import UnknownToken
@@ -16,6 +16,7 @@ from sexton.refusals import check_text
 
 DAY_MS = 86_400_000
 NOTE_CHARACTERS = 500
+FORGOTTEN_AT_ONCE = 100
 
 
 class TokenStore:
@@ -31,14 +32,19 @@ class TokenStore:
             raise BadInput(f"a token is valid for 1 to {MAX_DAYS} days, not for {days}")
         if len(note) > NOTE_CHARACTERS:
             raise BadInput(f"a note has up to {NOTE_CHARACTERS} characters, this one has {len(note)}")
-        id_, secret = secrets.token_hex(ID_CHARACTERS // 2), secrets.token_urlsafe(SECRET_BYTES)
-        t = self._db.t.token
         with self._db.write() as c:
-            now = self._db.now(c)
-            times = {"created_at": now, "expires_at": now + days * DAY_MS}
-            made = Token(id=id_, scope=scope, note=note, created_by=by, **times)
-            values = made.model_dump(exclude={"scope", "revoked_by"}) | {"scope": str(scope)}
-            c.execute(insert(t).values(**values, digest=policy.digest(secret)))
+            return self.give(c, scope, days * DAY_MS, by, note)
+
+    def give(
+        self, c: Connection, scope: Scope, lasts_ms: int, by: str, note: str = "", of_user: str | None = None
+    ) -> tuple[Token, str]:
+        """Return a new token as ``create`` does, in the caller's transaction."""
+        id_, secret = secrets.token_hex(ID_CHARACTERS // 2), secrets.token_urlsafe(SECRET_BYTES)
+        now = self._db.now(c)
+        times = {"created_at": now, "expires_at": now + lasts_ms}
+        made = Token(id=id_, scope=scope, note=note, created_by=by, of_user=of_user, **times)
+        values = made.model_dump(exclude={"scope", "revoked_by"}) | {"scope": str(scope)}
+        c.execute(insert(self._db.t.token).values(**values, digest=policy.digest(secret)))
         return made, policy.written(id_, secret)
 
     def authenticate(self, authorization: str) -> Token:
@@ -64,10 +70,26 @@ class TokenStore:
         return _token(row)
 
     def all(self) -> Sequence[Token]:
-        """Return every token, the newest first."""
+        """Return every token, the newest first; those of users only while they count: there may be thousands."""
         t = self._db.t.token
         with self._db.read() as c:
-            return [_token(r) for r in c.execute(select(t).order_by(t.c.created_at.desc(), t.c.id))]
+            counts = t.c.of_user.is_(None) | (t.c.revoked_at.is_(None) & (t.c.expires_at > self._db.now(c)))
+            wanted = select(t).where(counts).order_by(t.c.created_at.desc(), t.c.id)
+            return [_token(r) for r in c.execute(wanted)]
+
+    def revoke_of(self, c: Connection, user: str, by: str) -> None:
+        """End every token of a user, in the caller's transaction."""
+        t = self._db.t.token
+        its = (t.c.of_user == user) & t.c.revoked_at.is_(None)
+        c.execute(update(t).where(its).values(revoked_at=self._db.now(c), revoked_by=by))
+
+    def forget(self) -> int:
+        """Remove tokens of users that have been over for a day, some at a time; return how many."""
+        t = self._db.t.token
+        with self._db.write() as c:
+            over = t.c.of_user.is_not(None) & (t.c.expires_at < self._db.now(c) - DAY_MS)
+            some = select(t.c.id).where(over).order_by(t.c.expires_at).limit(FORGOTTEN_AT_ONCE)
+            return c.execute(delete(t).where(t.c.id.in_(some.with_for_update(skip_locked=True)))).rowcount
 
 
 def _token(row: Row[Any]) -> Token:

@@ -52,7 +52,8 @@ SQL = (
             "why_kept",
         )
     ),
-    *("sexton/holds.py", "sexton/access/calls.py", "sexton/protection/rows.py"),
+    *("sexton/holds.py", "sexton/protection/rows.py"),
+    *(f"sexton/access/{n}.py" for n in ("calls", "throttle", "users")),
     *(
         f"sexton/binlog/{n}.py"
         for n in ("rows", "config", "records", "consumers", "cutting", "removing", "sending", "turns")
@@ -69,6 +70,7 @@ PURE = (
     *("sexton/catalog/layout.py", "sexton/protection/filter.py", "sexton/storage/identity.py"),
     *("sexton/wal/decided.py", "sexton/wal/runs.py", "sexton/replica/graph.py", "sexton/replica/machine.py"),
     *("sexton/backend/layout.py", "sexton/journal/replaying.py", "sexton/binlog/runs.py"),
+    "sexton/access/credentials.py",
 )
 ENTRANCES = ("sexton/cli/*.py", "sexton/api/*.py", "sexton/embedded/*.py", "sexton/temporal/*.py", "sexton/desk.py")
 
@@ -82,6 +84,7 @@ ONLY_IN: dict[str, Sequence[str]] = {
     "pyspark": ("sexton/spark/*.py",),
     "grpc": ("sexton/spark/*.py",),
     "confluent_kafka": ("sexton/client/kafka.py", "sexton/wal/kafka.py"),
+    "argon2": ("sexton/access/passwords.py",),
     "httpx": ("sexton/client/*.py", "sexton/wal/nodes.py", "sexton/backend/http.py"),
     "tenacity": ("sexton/client/*.py",),
     "fastapi": ("sexton/api/*.py",),

@@ -1,0 +1,96 @@
+"""Users, passwords and waiting, decided without a database."""
+
+import sys
+
+import argon2
+import pytest
+
+from sexton.access import credentials, passwords, policy
+from sexton.access.credentials import FORGOTTEN_MS, USER_FAILURES, WINDOW_MS, Failures
+from sexton.access.errors import Forbidden, NoArgon2
+from sexton.errors import BadInput
+
+MINUTE = 60_000
+ALLOWED = {
+    "read": {"read"},
+    "operate": {"read", "operate", "sync:a"},
+    "admin": {"read", "operate", "admin", "sync:a", "sync:b", "node:a"},
+    "sync:a": {"sync:a"},
+    "node:a": {"node:a"},
+}
+
+
+@pytest.mark.parametrize("own", ALLOWED)
+def test_a_user_asks_for_no_more_than_the_users_own_scope(own: str) -> None:
+    may = set()
+    for asked in ("read", "operate", "admin", "sync:a", "sync:b", "node:a"):
+        try:
+            may.add(str(credentials.granted(policy.scope(own), policy.scope(asked))))
+        except Forbidden:
+            continue
+
+    assert may & {"read", "operate", "admin", "sync:a", "node:a"} == ALLOWED[own] - {"sync:b"}
+    assert ("sync:b" in may) == (own in ("operate", "admin"))
+    assert str(credentials.granted(policy.scope(own), None)) == own
+
+
+@pytest.mark.parametrize("password", ["", "elevenchars", "x" * 257, "Ada-lovelace1", "\udc80" * 12])
+def test_a_password_that_will_not_do_is_refused_and_not_repeated(password: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        credentials.check_password("ada-lovelace1", password)
+
+    assert len(password) < 12 or password not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "Ada", "-a", "a b", "a" * 65, "a\n", "ä", "a\0"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(BadInput):
+        credentials.check_name(name)
+
+
+def test_the_same_password_counts_from_every_keyboard() -> None:
+    assert credentials.typed("pa\u0308ssword") == credentials.typed("p\xe4ssword")
+
+
+def test_an_unknown_user_takes_as_long_as_a_known_one() -> None:
+    made = argon2.extract_parameters(passwords.hashed("correct horse battery"))
+
+    assert argon2.extract_parameters(passwords.NOBODY) == made
+    assert made.type is argon2.Type.ID
+
+
+def test_without_argon2_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "argon2", None)
+
+    with pytest.raises(NoArgon2, match=r"pip install 'sexton\[api\]'"):
+        passwords.hashed("correct horse battery")
+    with pytest.raises(NoArgon2):
+        passwords.matches(None, "correct horse battery")
+
+
+def test_the_sixth_waits_a_minute_and_the_next_ones_longer_up_to_a_quarter_of_an_hour() -> None:
+    failures, now, waits = None, 0, []
+    for _ in range(12):
+        failures = credentials.failed(failures, USER_FAILURES, now)
+        waits.append(credentials.waits_ms(failures, USER_FAILURES, now))
+        now += waits[-1]
+
+    assert [w // MINUTE for w in waits] == [0, 0, 0, 0, 1, 2, 4, 8, 15, 15, 15, 15]
+
+
+def test_failures_are_forgotten_after_a_quarter_of_an_hour_without_one() -> None:
+    four, blocked = Failures(4, 0), Failures(9, 0)
+
+    assert credentials.failed(four, USER_FAILURES, WINDOW_MS - 1).number == 5
+    assert credentials.failed(four, USER_FAILURES, WINDOW_MS).number == 1
+    assert credentials.failed(blocked, USER_FAILURES, FORGOTTEN_MS - 1).number == 10
+    assert credentials.failed(blocked, USER_FAILURES, FORGOTTEN_MS).number == 1
+    assert credentials.waits_ms(Failures(10**9, 0), USER_FAILURES, FORGOTTEN_MS) == 0
+
+
+def test_whoever_has_an_address_of_ipv6_has_its_network() -> None:
+    assert credentials.network("2001:db8::1") == credentials.network("2001:db8::ffff:1") == "2001:db8::/64"
+    assert credentials.network("2001:db8:0:1::1") != credentials.network("2001:db8::1")
+    assert credentials.network("::ffff:192.0.2.7") == credentials.network("192.0.2.7") == "192.0.2.7"
+    assert credentials.network("fe80::1%eth0") == "fe80::/64"
+    assert credentials.network("unknown") == "unknown"
