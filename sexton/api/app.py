@@ -6,11 +6,12 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from config.settings import Settings
+from sexton.access.login import Logins
 from sexton.access.store import TokenStore
 from sexton.api import problems
 from sexton.api.bodies import MAX_BODY_BYTES, Problem
 from sexton.api.door import Door
-from sexton.api.routes import binlogs, checks, control, health, journal, plans, protections, replicas, wal
+from sexton.api.routes import binlogs, checks, control, health, journal, plans, protections, replicas, tokens, wal
 from sexton.db.engine import Database
 from sexton.desk import Desk
 from sexton.metrics.collector import FigureCollector
@@ -31,13 +32,14 @@ def create(settings: Settings, db: Database) -> FastAPI:
         responses={"4XX": refusal, "5XX": refusal},
     )
     app.state.desk = desk = Desk(settings, db)
+    app.state.logins = Logins(db)
     app.state.rounds = Rounds(settings)
     app.state.metrics = registry = CollectorRegistry()
     intervals = settings.recycle.recycle_interval_seconds, settings.wal.auto_purge_interval_seconds
     read = FigureStore(db, desk.controls, settings.policy(), *intervals).read
     ProcessCollector(registry=registry)
     registry.register(FigureCollector(read, {}, stats=False, worker=False))
-    for part in (health, control, plans, protections, checks, wal, binlogs, replicas, journal):
+    for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
         app.include_router(part.routes)
     problems.install(app)
     app.add_middleware(Door, tokens=TokenStore(db))

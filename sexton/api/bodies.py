@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
+from sexton.access.credentials import MAX_PASSWORD, MAX_TTL_SECONDS, MIN_TTL_SECONDS, TTL_SECONDS
 from sexton.check.model import Finding, Run
 from sexton.message import Message
 from sexton.protection.model import CHUNK_ITEMS
@@ -15,6 +16,7 @@ from sexton.wal.model import Topic
 MAX_BODY_BYTES = 1 << 20
 MAX_ITEMS_BYTES = 16 << 20
 """Of requests that carry objects, or a filter of eight million."""
+MAX_LOGIN_BYTES = 4 << 10
 MAX_NAME = 4_096
 """Characters of a name: a key of 1,024 bytes, and where it is."""
 OnMissing = Literal["fail", "report"]
@@ -27,10 +29,34 @@ PRINTABLE = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029]*$"
 Reason = Annotated[str, Field(min_length=1, max_length=500, pattern=PRINTABLE, description="others will read it")]
 
 
+SCOPE = r"^(read|operate|admin|(node|sync):[A-Za-z0-9][A-Za-z0-9._/-]{0,127})$"
+"""As ``sexton.access.policy.scope`` reads it; what is refused here is not repeated."""
+
+
 class Body(BaseModel):
     """A request's body: a field that is not known is a typing error, not something to pass over."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Credentials(Body):
+    """A user and the password. ``scope``: no more than the user's own, which is the default."""
+
+    user: Annotated[str, Field(max_length=200, repr=False, description="a password in the wrong field, perhaps")]
+    password: Annotated[str, Field(max_length=MAX_PASSWORD, repr=False)]
+    scope: Annotated[str, Field(pattern=SCOPE)] | None = None
+    ttl_seconds: Annotated[int, Field(strict=True, ge=MIN_TTL_SECONDS, le=MAX_TTL_SECONDS)] | None = Field(
+        None, description=f"from now; {TTL_SECONDS} where it is not said"
+    )
+
+
+class Issued(Message):
+    """A token that was asked for with a password. It is told once; its hash is kept."""
+
+    token: str = Field(repr=False)
+    id: str
+    scope: str
+    expires_at: int
 
 
 class Items(Body):

@@ -1,4 +1,7 @@
-"""Nobody comes in without a token: asked before anything of the request's body is read. Health alone needs none."""
+"""Nobody comes in without a token: asked before anything of the request's body is read.
+
+Health needs none, nor does who asks for one with a password.
+"""
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
@@ -11,9 +14,13 @@ from sexton.api.problems import REFUSALS, answer
 from sexton.errors import BadInput
 
 OPEN = frozenset({"/healthz"})
-
+OPEN_TO_POST = frozenset({"/v1/token"})
 
 OF_NODES = ("/v1/nodes/", "/v1/topics/", "/v1/backends/", "/v1/journal")
+
+
+def _open(method: str, path: str) -> bool:
+    return path in OPEN or (method == "POST" and path in OPEN_TO_POST)
 
 
 def _may_ever(token: Token, method: str, path: str) -> None:
@@ -30,7 +37,7 @@ class Door:
         self._app, self._tokens = app, tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN:
+        if scope["type"] == "http" and not _open(scope["method"], scope["path"]):
             given = HTTPConnection(scope).headers.get("authorization", "")
             try:
                 if "\0" in scope["path"] or b"%00" in scope["query_string"]:

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from sexton.access.errors import Forbidden, Unauthenticated
+from sexton.access.errors import Forbidden, LoginsBusy, NoArgon2, NotAuthorized, Throttled, Unauthenticated
 from sexton.api.bodies import Problem
 from sexton.binlog.errors import OutOfOrder, TooOld, UnknownConsumer, UnknownLog
 from sexton.check.port import UnknownCheck
@@ -35,6 +35,7 @@ MEDIA = "application/problem+json"
 RETRY_SECONDS = 5
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
+    (NotAuthorized, 401),
     (Forbidden, 403),
     (NotFound, 404),
     (UnknownCheck, 404),
@@ -63,6 +64,8 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TooOld, 410),
     (JournalTrimmed, 410),
     (MaxCount, 429),
+    (Throttled, 429),
+    (NoArgon2, 501),
     (VaultFault, 503),
     (BadInput, 422),
 )
@@ -92,6 +95,8 @@ def answer(error: Exception, asked: str) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if told.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
+    if isinstance(error, Throttled | LoginsBusy):
+        headers["Retry-After"] = str(error.retry_seconds)
     return JSONResponse(told.model_dump(exclude_none=True), told.status, headers, MEDIA)
 
 

@@ -17,7 +17,7 @@ from sexton.client.protecting import KEPT
 from sexton.client.registering import Wanted, What
 from sexton.client.renewing import AGAIN_SECONDS, DEFAULT_TTL_SECONDS, Renewals
 from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
-from sexton.client.sync import TIMEOUT_SECONDS, options
+from sexton.client.sync import NO_TOKEN, TIMEOUT_SECONDS, options
 from sexton.errors import SextonError
 from sexton.protection.errors import NotFound
 from sexton.protection.model import Protection
@@ -42,6 +42,22 @@ class AsyncSexton:
     ) -> None:
         self._http = httpx.AsyncClient(**options(url, token, timeout_seconds), **given)
         self._patience = patience_seconds
+
+    @classmethod
+    async def login(
+        cls,
+        url: str | None,
+        user: str,
+        password: str,
+        *,
+        scope: str | None = None,
+        ttl_seconds: int | None = None,
+        **given: Any,
+    ) -> Self:
+        """Return a client with a token of a user; see ``sexton.client.sync.Sexton.login``."""
+        async with cls(url, NO_TOKEN, **given) as asks:
+            issued = await asks.send(calls.token(user, password, scope, ttl_seconds))
+        return cls(url, issued.token, **given)
 
     async def close(self) -> None:
         """Close its connections."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from sexton.api import bodies
 from sexton.client.errors import Unreachable, refusal
+from sexton.errors import BadInput
 from sexton.protection.model import CHUNK_ITEMS, Protection, Sealed
 from sexton.recycle.shown import Overview
 from sexton.wal.model import Heard, Pin, Topic
@@ -57,6 +58,16 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def _of(instance: str, *rest: object) -> str:
     return "/".join(["/v1/instances", quote(instance, safe=""), *(quote(str(r), safe="") for r in rest)])
+
+
+def token(user: str, password: str, scope: str | None = None, ttl_seconds: int | None = None) -> Call[bodies.Issued]:
+    """A password for a token. Sent twice it gives two. ``BadInput`` of what the API would not read."""
+    try:
+        body = bodies.Credentials(user=user, password=password, scope=scope, ttl_seconds=ttl_seconds)
+    except ValidationError as e:  # its own text repeats what it was given
+        wrong = "; ".join(f"{'.'.join(map(str, w['loc']))}: {w['msg']}" for w in e.errors(include_input=False))
+        raise BadInput(f"no such login: {wrong}") from None
+    return Call("POST", "/v1/token", bodies.Issued, body)
 
 
 def status() -> Call[Overview]:

@@ -24,6 +24,8 @@ from sexton.wal.model import Heard, Topic
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 30.0
+NO_TOKEN = "none"
+"""What is sent as a token where none is needed, so that the environment's is not."""
 
 
 def options(url: str | None, token: str | None, timeout_seconds: float) -> dict[str, Any]:
@@ -62,6 +64,35 @@ class Sexton:
         """
         self._http = httpx.Client(**options(url, token, timeout_seconds), **given)
         self._patience = patience_seconds
+
+    @classmethod
+    def login(
+        cls,
+        url: str | None,
+        user: str,
+        password: str,
+        *,
+        scope: str | None = None,
+        ttl_seconds: int | None = None,
+        **given: Any,
+    ) -> Self:
+        """Return a client with a token of a user, which ends after ``ttl_seconds`` (900): nothing renews it.
+
+        Args:
+            url: as of the class.
+            user: made by ``sexton user add``.
+            password: of the user; it is not kept.
+            scope: of the token, no more than the user's own; None: just that.
+            ttl_seconds: 60 to 3600.
+            given: further arguments of the class.
+
+        Raises:
+            Refused: ``NOT_AUTHORIZED``, ``THROTTLED`` or ``FORBIDDEN``, as its ``code`` says.
+            BadInput, Unreachable: as every call.
+        """
+        with cls(url, NO_TOKEN, **given) as asks:
+            issued = asks.send(calls.token(user, password, scope, ttl_seconds))
+        return cls(url, issued.token, **given)
 
     def close(self) -> None:
         """Close its connections."""

@@ -1,4 +1,4 @@
-"""Every route that needs a token: how it is called, and the scopes that may."""
+"""Every route: how it is called, and the scopes that may, or that it needs no token."""
 
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ I = "/v1/instances/shop"  # noqa: E741
 PIN = "0123456789abcdef0123456789abcdef"
 REASON = {"reason": "the test"}
 PLACED = {"tablets": [{"tablet": "t1", "partition": "p1", "copies": [{"backend": "n7", "uid": "u1"}]}]}
+OPEN = (Route("GET", "/healthz", ""), Route("POST", "/v1/token", "", {"user": "ada", "password": "none of hers"}))
+"""Routes that need no token."""
 ROUTES = (
     Route("GET", "/metrics", "read"),
     Route("GET", "/v1/status", "read"),

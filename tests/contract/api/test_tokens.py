@@ -10,7 +10,7 @@ from sexton.access.calls import CallStore
 from sexton.access.model import Call
 from sexton.wal.rows import make
 from tests.contract.api.conftest import Ask
-from tests.contract.api.routes import PIN, ROUTES, Route
+from tests.contract.api.routes import OPEN, PIN, ROUTES, Route
 from tests.rig import Rig
 from tests.servers.api import Api
 
@@ -38,7 +38,7 @@ def test_the_table_has_every_route(api: Api) -> None:
         (method.upper(), path)
         for path, methods in api.app.openapi()["paths"].items()
         for method in methods
-        if path != "/healthz"
+        if (method.upper(), path) not in {(r.method, r.path) for r in OPEN}
     }
     plain = {
         (r.method, r.path.partition("?")[0].replace("/shop", "/{instance}").replace("/copy:1", "/{job}"))
@@ -126,6 +126,15 @@ def test_what_is_no_scope_is_refused(text: str) -> None:
 def test_health_needs_no_token_and_tells_nothing_else(http: httpx.Client) -> None:
     assert (http.get("/healthz").status_code, http.get("/healthz").json()) == (200, {"status": "ok"})
     assert {http.get(path).status_code for path in ("/", "/docs", "/redoc", "/v1/openapi.json", "/v1/nothing")} == {401}
+
+
+def test_only_what_is_open_answers_without_a_token(http: httpx.Client) -> None:
+    methods = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    paths = [*(r.path for r in OPEN), "/v1/token/", "/v1/token/x", "//v1/token", "/V1/token", "/v1/status"]
+
+    answered = {(m, path) for path in paths for m in methods if http.request(m, path).status_code != 401}
+
+    assert answered == {("POST", "/v1/token")} | {(m, "/healthz") for m in methods}
 
 
 def test_the_database_has_no_secret(api: Api, rig: Rig) -> None:
