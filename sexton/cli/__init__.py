@@ -32,6 +32,7 @@ from sexton.cli import (
     token,
     undelete,
     up,
+    user,
     vault,
     wal,
     wal_purge,
@@ -84,6 +85,7 @@ for _told in (wal_purge.progress, wal_purge.now, wal_purge.cancel, wal_purge.pau
     wal.app.command(_told.__name__)(_told)
 app.add_typer(wal.app, name="wal")
 app.add_typer(token.app, name="token")
+app.add_typer(user.app, name="user")
 app.add_typer(contract.app, name="contract")
 app.add_typer(settings.app, name="settings")
 

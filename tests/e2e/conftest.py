@@ -52,14 +52,14 @@ def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
-    """The command in this process, which saves its start, for a Temporal at an address; nobody types."""
+    """The command in this process, which saves its start, for a Temporal at an address; nobody types, but a text."""
 
-    def run(temporal: str, *words: str, **extra: str) -> subprocess.CompletedProcess[str]:
+    def run(temporal: str, *words: str, typed: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as m:
             for name, value in (settings(tmp_path, temporal) | extra).items():
                 m.setenv(name, value)
             m.setattr(sys, "argv", ["sexton", *words])
-            m.setattr(sys, "stdin", io.StringIO())
+            m.setattr(sys, "stdin", io.StringIO(typed))
             m.chdir(tmp_path)
             capsys.readouterr()
             code = cli.run()

@@ -1,0 +1,110 @@
+"""`sexton user`: who may ask for tokens with a password, where no Temporal answers."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sexton.access.calls import CallStore
+from sexton.access.errors import NotAuthorized, Unauthenticated
+from sexton.access.login import Logins
+from sexton.access.store import TokenStore
+from sexton.access.users import UserStore
+from sexton.db.engine import Database
+from tests.e2e.conftest import Run, settings
+from tests.leaks import made
+
+PASSWORD, ANOTHER = "a-horse-of-correct-batteries", "another-staple-altogether"
+made(PASSWORD)
+made(ANOTHER)
+TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+ADD = ("user", "add", "ada", "--scope", "operate")
+
+
+def test_a_user_is_added_listed_and_removed_and_it_is_written_down(offline: Run, shop: Database) -> None:
+    added = offline(*ADD, "--password-stdin", typed=f"{PASSWORD}\n")
+    again = offline(*ADD, "--password-stdin", typed=f"{ANOTHER}\n")
+    token, text = Logins(shop).login("ada", PASSWORD, "here")
+    shown, listed = offline("user", "list", "--json"), offline("token", "list")
+    removed, gone = offline("user", "remove", "ada"), offline("user", "remove", "ada")
+
+    assert [p.returncode for p in (added, again, removed, gone)] == [0, 1, 0, 1]
+    assert "sexton user password ada" in again.stderr
+    assert [(u["name"], u["scope"]) for u in json.loads(shown.stdout)] == [("ada", "operate")]
+    assert (token.id in listed.stdout, "hash" in shown.stdout) == (True, False)
+    with pytest.raises(Unauthenticated, match="revoked"):
+        TokenStore(shop).authenticate(f"Bearer {text}")
+    assert "removed by" in offline("user", "list").stdout
+    told = [(c.action, c.subject, c.outcome, c.reason) for c in reversed(CallStore(shop).last(9))]
+    assert told == [
+        ("user add", "ada", "ok", "scope operate"),
+        ("user add", "ada", "USER_EXISTS", "scope operate"),
+        ("token", "operate", "ok", ""),
+        ("user remove", "ada", "ok", ""),
+        ("user remove", "ada", "UNKNOWN_USER", ""),
+    ]
+    assert PASSWORD not in "".join(p.stdout + p.stderr for p in (added, again, shown, removed))
+
+
+def test_another_password_ends_the_old_one_and_its_tokens(offline: Run, shop: Database) -> None:
+    offline(*ADD, "--password-stdin", typed=f"{PASSWORD}\n")
+    _, text = Logins(shop).login("ada", PASSWORD, "here")
+    changed = offline("user", "password", "ada", "--password-stdin", typed=ANOTHER)
+    of_nobody = offline("user", "password", "bob", "--password-stdin", typed=ANOTHER)
+
+    assert (changed.returncode, of_nobody.returncode) == (0, 1)
+    with pytest.raises(Unauthenticated):
+        TokenStore(shop).authenticate(f"Bearer {text}")
+    with pytest.raises(NotAuthorized):
+        Logins(shop).login("ada", PASSWORD, "here")
+    assert Logins(shop).login("ada", ANOTHER, "here")
+
+
+@pytest.mark.parametrize("typed", ["", "\n", "elevenchars\n", "Administrator\n"])
+def test_a_password_that_will_not_do_makes_no_user(offline: Run, shop: Database, typed: str) -> None:
+    refused = offline("user", "add", "administrator", "--scope", "admin", "--password-stdin", typed=typed)
+
+    assert refused.returncode == 1
+    assert "password" in refused.stderr
+    assert json.loads(offline("user", "list", "--json").stdout) == []
+
+
+def test_there_is_no_password_where_nobody_types_one(offline: Run, shop: Database) -> None:
+    refused = offline(*ADD)
+
+    assert (refused.returncode, "--password-stdin" in refused.stderr) == (64, True)
+
+
+def test_a_name_or_scope_that_is_none_is_refused(offline: Run, shop: Database) -> None:
+    name = offline("user", "add", "Ada", "--scope", "read", "--password-stdin", typed=PASSWORD)
+    scope = offline("user", "add", "ada", "--scope", "root", "--password-stdin", typed=PASSWORD)
+
+    assert (name.returncode, scope.returncode) == (1, 1)
+    assert CallStore(shop).last(9) == []
+
+
+@pytest.mark.parametrize(("second", "code"), [(PASSWORD, 0), (ANOTHER, 130)])
+def test_a_terminal_asks_twice_and_shows_nothing(tmp_path: Path, shop: Database, second: str, code: int) -> None:
+    command = [sys.executable, "-c", TERMINAL, sys.executable, "-m", "sexton.cli", *ADD]
+    given, pipe = os.environ | settings(tmp_path, "127.0.0.1:1"), subprocess.PIPE
+    answers = [(b"ada:", PASSWORD), (b"confirmation:", second), *([(b"ada:", "\x03")] if code else [])]
+    seen = b""
+    with subprocess.Popen(command, env=given, cwd=tmp_path, stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for asked, answer in answers:
+            while asked not in seen.rpartition(b"\n")[2]:
+                piece = os.read(process.stdout.fileno(), 4_096)
+                assert piece, seen
+                seen += piece
+            process.stdin.write(f"{answer}\n".encode())
+            process.stdin.flush()
+        while piece := os.read(process.stdout.fileno(), 4_096):
+            seen += piece
+
+    assert process.returncode == code, seen
+    assert PASSWORD.encode() not in seen
+    assert [u.name for u in UserStore(shop).all()] == ([] if code else ["ada"])
