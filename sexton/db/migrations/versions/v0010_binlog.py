@@ -3,7 +3,7 @@
 from sexton.db.migrations.run_sql import run_sql
 
 revision = "0010"
-down_revision = "0008"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 
