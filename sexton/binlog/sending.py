@@ -102,7 +102,8 @@ class Sender:
         mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid, g.c.acked <= t.c.granted)
         further = case((g.c.acked > t.c.acked, g.c.acked), else_=t.c.acked)
         with db.write() as c:
-            n = c.execute(update(t).where(mine).values(acked=further, problem=g.c.problem)).rowcount
+            told = update(t).where(mine).values(acked=further, problem=g.c.problem).returning(t.c.uid)
+            n = len(c.execute(told).all())  # SQLite counts no rows where the statement begins with what is given
             # Of a dropped tablet nothing is left to be done where all is gone, or the backend has not got it at all.
             over = or_(t.c.acked >= MOST, and_(t.c.problem.like(f"{UNKNOWN}%"), t.c.granted >= MOST))
             gone = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped, over)

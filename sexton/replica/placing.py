@@ -52,14 +52,15 @@ class PlacementStore:
             its = and_(same, wanted.c.tablet == t.c.tablet, wanted.c.part == t.c.part)
             there = select(func.count()).select_from(t.join(wanted, its)).where(mine)
             kept = c.execute(there).scalar_one()
-            removed = c.execute(delete(t).where(here, ~select(literal(1)).select_from(wanted).where(same).exists()))
+            gone = delete(t).where(here, ~select(literal(1)).select_from(wanted).where(same).exists())
+            removed = len(c.execute(gone.returning(t.c.uid)).all())
             self._add(c, instance, order, wanted)
             copies = sum(len(its.copies) for its in order.tablets)
             if c.execute(there).scalar_one() < copies:
                 raise BadInput("a uid is another copy's, or that of one that was dropped: uids never come back")
             where = and_(mine, in_list(db, t.c.part, order.dropped))
             dropped = c.execute(update(t).where(where).values(**GONE)).rowcount if order.dropped else 0
-        return Placed(added=copies - kept, kept=kept, removed=removed.rowcount, dropped=dropped)
+        return Placed(added=copies - kept, kept=kept, removed=removed, dropped=dropped)
 
     def decommission(self, instance: str, backend: str) -> int:
         """Forget a backend with all of its copies: it will never come back; return how many there were.

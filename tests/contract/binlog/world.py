@@ -51,9 +51,11 @@ class World:
         """Let time pass."""
         schema.move_clock(self.db, seconds)
 
-    def keep(self, ttl: int | None = None, db: str = DB, table: str = "", **more: int | bool | None) -> Log:
+    def keep(
+        self, ttl: int | None = None, db: str = DB, table: str = "", from_seq: int = 0, **more: int | bool | None
+    ) -> Log:
         """Keep a log for so many seconds; None: for ever."""
-        return self.b.configs.put(SHOP, db, table, Config(ttl_seconds=ttl, **more))  # type: ignore[arg-type]
+        return self.b.configs.put(SHOP, db, table, Config(ttl_seconds=ttl, **more), from_seq)  # type: ignore[arg-type]
 
     def commit(
         self, seq: int, at: int | None = None, db: str = DB, tables: Sequence[str] = (), **versions: Mapping[str, int]
