@@ -95,5 +95,6 @@ class ConsumerStore:
 def _check(log: Log, at: int) -> None:
     if at < log.watermark:
         raise TooOld(log.name, at, log.watermark + 1)
-    if at > log.last_seq:
-        raise BadInput(f"{log.name} ends with record {log.last_seq}, so nobody has {at} of it")
+    last = max(log.last_seq, log.watermark)  # a table is cut with its database, also behind its own last record
+    if at > last:
+        raise BadInput(f"{log.name} ends with record {last}, so nobody has {at} of it")

@@ -67,8 +67,8 @@ def _files(mark: DueMark, row: Any, schema: Any) -> Expansion:
     except BadInput as e:
         return Expansion(problem=(Reason.UNEXPANDED, str(e)))
     places = (Place(vault=row.vault, keys=tuple(keys)),) if keys else ()
-    # Of a tablet with copies elsewhere, these may still have to fetch what a compaction replaced.
-    versions = (row.tablet_id, row.last_version) if mark.kind == "compacted" and row.last_version is not None else None
+    # Of a tablet with copies on backends, some of these may still have to fetch what was replaced.
+    versions = None if row.last_version is None else (row.tablet_id, row.last_version)
     return Expansion(places=places, lacking=lacking, versions=versions)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, FromClause, Text, and_, delete, func, literal, select, update
 
-from sexton.binlog.config import check_names
+from sexton.binlog.config import check_names, ensure
 from sexton.binlog.model import MOST
 from sexton.db.engine import Database
 from sexton.db.rows import as_rows, in_list, upsert
@@ -38,6 +38,7 @@ class PlacementStore:
         _check(order)
         db, t = self._db, self._db.t.replica
         with deciding(db, instance) as c:
+            ensure(db, c, instance, order.db, order.table)  # so that its log can be read before its first record
             mine = and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
             here = and_(mine, in_list(db, t.c.part, sorted({its.part for its in order.tablets})))
             named = {its.tablet for its in order.tablets}

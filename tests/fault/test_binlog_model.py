@@ -1,0 +1,50 @@
+"""Histories at random, with crashes: no reader lacks a record, no copy a version, no follower an entry."""
+
+from pathlib import Path
+
+import pytest
+
+from sexton.db import schema
+from sexton.db.engine import Database
+from tests.fault.binlog_world import BinlogWorld
+from tests.rig import DEPLOYMENT
+from tests.servers import postgres as postgres_server
+
+STEPS = 120
+
+
+def lived(url: str, seed: int) -> None:
+    """Live one history, and look after each step whether all holds."""
+    schema.init(url, DEPLOYMENT)
+    db = Database.open(url)
+    try:
+        world = BinlogWorld(db, seed)
+        steps = world.steps()
+        for n in range(STEPS):
+            world.random.choice(steps)()
+            world.holds()
+            if n % 20 == 19:
+                world.agree()
+        world.settle()
+        world.holds()
+        world.agree()
+    finally:
+        db.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_after_any_history_nothing_is_lost_and_nothing_left(tmp_path: Path, seed: int) -> None:
+    lived(f"sqlite:///{tmp_path / 'sexton.db'}", seed)
+
+
+@pytest.mark.parametrize("seed", range(100, 103))
+def test_after_any_history_nothing_is_lost_and_nothing_left_on_postgresql(
+    postgres: postgres_server.Cluster, seed: int
+) -> None:
+    lived(postgres.create_database(), seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1_000, 1_300))
+def test_after_many_histories(tmp_path: Path, seed: int) -> None:
+    lived(f"sqlite:///{tmp_path / 'sexton.db'}", seed)
