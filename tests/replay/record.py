@@ -1,4 +1,4 @@
-"""Record histories for the replay test: `python -m tests.replay.record rounds purges`, or one of them.
+"""Record histories for the replay test: `python -m tests.replay.record rounds purges binlogs`, or one.
 
 Run it when a workflow's behaviour changes on purpose, under a new name: the old histories stay, they must replay too.
 """
@@ -25,6 +25,7 @@ from tests.contract.wal.node import node
 from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer, start_local
 from tests.workflows.conftest import Served
+from tests.workflows.test_binlog import Gc
 from tests.workflows.test_purge import Topics
 from workflows import ids, options
 
@@ -133,6 +134,34 @@ async def record_purges(scratch: Path) -> dict[str, str]:
     return _texts(found)
 
 
+async def record_binlogs(scratch: Path) -> dict[str, str]:
+    """Return histories by file name: a look at binlogs that is paused and meets a dead backend; its tick."""
+    rig = Rig(f"sqlite:///{scratch / 'sexton.db'}")
+    environment = await start_local()
+    client = await DevServer(environment).connect()
+    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
+    gc = Gc(Served(rig, client), settings, scratch)
+    gc.disks["b2"].sweeper().sweep(lambda: None)
+    async with await worker.build(client, settings, rig.db), gc.worker("b1"):
+        gc.commit(1, 2)
+        with mock.patch.dict(options.BACKEND_SWEEP, {"schedule_to_start_timeout": dt.timedelta(seconds=1)}):
+            handle = await gc.start("pause")
+            await gc.until(handle, "PAUSED")
+            await handle.signal("resume")
+            await handle.result()
+        found: dict[str, Any] = {"gc-binlog-told": await handle.fetch_history()}
+        rig.later(400)
+        request = TickRequest(deployment=DEPLOYMENT)
+        ticked = await client.start_workflow(
+            ids.TICK, request, id=ids.tick(DEPLOYMENT), task_queue=ids.control_queue(DEPLOYMENT)
+        )
+        await ticked.result()
+        await client.get_workflow_handle(ids.gc_binlog(DEPLOYMENT, "shop")).cancel()
+        found["recycle-tick-binlogs"] = await ticked.fetch_history()
+    await environment.shutdown()
+    return _texts(found)
+
+
 def _texts(found: dict[str, Any]) -> dict[str, str]:
     """Return histories as they are kept: who recorded them, and where, is nobody's business."""
     texts = {name: json.dumps(history.to_json_dict(), indent=1) for name, history in found.items()}
@@ -144,6 +173,8 @@ if __name__ == "__main__":
     HISTORIES.mkdir(exist_ok=True)
     for what in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as scratch:
-            recorded = asyncio.run({"rounds": record, "purges": record_purges}[what](Path(scratch)))
+            recorded = asyncio.run(
+                {"rounds": record, "purges": record_purges, "binlogs": record_binlogs}[what](Path(scratch))
+            )
         for name, text in recorded.items():
             (HISTORIES / f"{name}.json").write_text(text + "\n")

@@ -25,6 +25,7 @@ FIRST = {
     "check-instance": "begin_check",
     "purge-wal": "prepare_purge",
     "purge-wal-round": "due_topics",
+    "gc-binlog": "cut_binlogs",
 }
 """One of the first steps of each workflow."""
 

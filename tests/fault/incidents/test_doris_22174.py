@@ -1,0 +1,64 @@
+"""Doris #22174: "for ever" was the largest number there is; multiplied by 1,000 it overflowed, and everything expired.
+
+Here "for ever" is a value of its own, a TTL has a ceiling above which it is a typing error, and a log that would lose
+very much at once waits for a person.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sexton.binlog.model import Config, Record, Terms
+from sexton.binlog.policy import FOREVER, LONGEST_TTL, ttl
+from sexton.db import schema
+from sexton.db.engine import Database
+from sexton.errors import BadInput
+from tests.contract.binlog.world import DB, SHOP, World
+from tests.rig import DEPLOYMENT
+
+LARGEST = (2**31 - 1, 2**32, 2**53, 2**63 - 1, 2**63, 2**63 // 1_000, LONGEST_TTL + 1)
+"""What somebody takes for "for ever"."""
+
+
+@pytest.fixture
+def db(clean_url: str) -> Iterator[Database]:
+    """A clean database."""
+    schema.init(clean_url, DEPLOYMENT)
+    database = Database.open(clean_url)
+    yield database
+    database.close()
+
+
+def test_doris_22174_the_largest_number_is_refused_and_what_to_write_instead_is_said(db: Database) -> None:
+    for given in LARGEST:
+        with pytest.raises(BadInput, match="'forever'"):
+            ttl(given)
+
+    assert ttl(FOREVER) is None
+    assert ttl(LONGEST_TTL) == LONGEST_TTL
+
+
+def test_doris_22174_nothing_of_a_log_that_is_kept_for_ever_or_for_long_expires(db: Database) -> None:
+    world = World(db)
+    for name, its in (("ever", None), ("long", LONGEST_TTL)):
+        world.b.configs.put(SHOP, name, "", Config(ttl_seconds=its))
+        for seq, at in enumerate((1, world.now - 86_400_000, world.now, world.now + 1, 2**53), 1):
+            world.b.records.add(SHOP, name, [Record(commit_seq=seq, timestamp=at, type="ALTER")])
+
+    report = world.look()
+
+    assert world.seqs(db="ever") == [1, 2, 3, 4, 5]
+    assert world.seqs(db="long") == [2, 3, 4, 5]  # the first is of 1970
+    assert report.records == 1
+
+
+def test_doris_22174_a_log_that_would_lose_everything_at_once_waits_for_a_person(db: Database) -> None:
+    world = World(db, Terms(free_records=10))
+    world.keep(LONGEST_TTL)
+    records = [Record(commit_seq=n, timestamp=world.now - 86_400_000, type="ALTER") for n in range(1, 21)]
+    world.b.records.add(SHOP, DB, records)
+    world.keep(3_600)  # by mistake
+
+    report = world.look()
+
+    assert (report.cut, report.waiting, len(world.seqs())) == (0, 1, 20)

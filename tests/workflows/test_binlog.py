@@ -1,0 +1,173 @@
+"""Looks at binlogs in a real Temporal server, with workers beside storage nodes on real directories."""
+
+import asyncio
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHandle
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+import worker
+from config.settings import Settings
+from sexton.binlog.cutting import Cutter
+from sexton.binlog.runs import GcProgress, GcReport, GcRequest
+from sexton.control.model import ALL, Kind
+from sexton.errors import GuardBusy
+from sexton.recycle.model import TickRequest
+from tests.contract.binlog.beside import Disk
+from tests.contract.binlog.world import INTERVAL, SHOP, World
+from tests.rig import DEPLOYMENT, Rig
+from tests.workflows.conftest import PATIENCE_SECONDS, Served
+from workflows import ids, options
+
+
+class Gc:
+    """Binlogs of one rig: a tablet on backends b1 and b2, and upserts that have expired."""
+
+    def __init__(self, served: Served, settings: Settings, root: Path) -> None:
+        self.served, self.settings = served, settings
+        self.world = World(served.rig.db)
+        self.world.keep(10)
+        self.world.place("t1", "b1", "b2")
+        self.disks = {name: Disk(self.world, name, root) for name in ("b1", "b2")}
+        for disk in self.disks.values():
+            disk.hold("t1")
+
+    def commit(self, *versions: int) -> None:
+        """Commit upserts that have expired, and let backends write and report them."""
+        for version in versions:
+            self.world.commit(version, self.world.now - 60_000, orders={"p1": version})
+            for disk in self.disks.values():
+                disk.write("t1", version)
+        for disk in self.disks.values():
+            disk.report()
+
+    def worker(self, backend: str) -> Any:
+        """Return the worker beside a backend, to be run."""
+        sweeper = self.disks[backend].sweeper()
+        sweeper.sweep(lambda: None)  # as at its start
+        return worker.build_backend(self.served.client, self.settings, backend, sweeper)
+
+    async def start(self, signal: str | None = None) -> WorkflowHandle[Any, GcReport]:
+        """Start a look; ``signal``: what it hears before anything else."""
+        return await self.served.client.start_workflow(
+            ids.GC_BINLOG,
+            GcRequest(deployment=DEPLOYMENT, instance=SHOP, requested_by="test"),
+            id=ids.gc_binlog(DEPLOYMENT, SHOP),
+            task_queue=ids.control_queue(DEPLOYMENT),
+            result_type=GcReport,
+            start_signal=signal,
+        )
+
+    async def until(self, handle: WorkflowHandle[Any, GcReport], doing: str) -> GcProgress:
+        for _ in range(int(PATIENCE_SECONDS / 0.05)):
+            found = await handle.query("progress", result_type=GcProgress)
+            if found.doing == doing:
+                return found
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"never {doing}; the last was {found}")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+
+
+@pytest.fixture
+def gc(served: Served, settings: Settings, tmp_path: Path) -> Gc:
+    return Gc(served, settings, tmp_path)
+
+
+async def test_what_has_expired_goes_from_every_backend(gc: Gc) -> None:
+    async with gc.worker("b1"), gc.worker("b2"):
+        gc.commit(1, 2, 3)
+        report = await (await gc.start()).result()
+
+    assert (report.cut.cut, report.cut.records, report.backends, report.away) == (1, 3, 2, 0)
+    assert (report.swept.tablets, report.swept.files) == (2, 6)
+    assert [gc.disks[b].left("t1") for b in ("b1", "b2")] == [[], []]
+    assert [gc.world.replica("t1", b).acked for b in ("b1", "b2")] == [3, 3]
+
+
+async def test_a_backend_that_is_away_keeps_nobody_waiting_and_is_caught_up_when_it_is_back(
+    gc: Gc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
+    gc.disks["b2"].sweeper().sweep(lambda: None)  # it is known, and then it dies
+    async with gc.worker("b1"):
+        gc.commit(1, 2)
+        report = await (await gc.start()).result()
+
+        assert (report.backends, report.away) == (2, 1)
+        assert "backend b2" in report.said[0]
+        assert (gc.disks["b1"].left("t1"), len(gc.disks["b2"].left("t1"))) == ([], 2)
+        gc.worker("b2")
+        assert gc.disks["b2"].left("t1") == []
+
+
+async def test_a_paused_look_sends_nothing_until_it_is_resumed_and_one_can_be_cancelled(gc: Gc) -> None:
+    gc.commit(1)
+    handle = await gc.start("pause")
+    found = await gc.until(handle, "PAUSED")
+    with pytest.raises(WorkflowAlreadyStartedError):
+        await gc.start()
+    await handle.signal("resume")
+    report = await handle.result()
+    assert (found.instance, report.cancelled) == (SHOP, False)
+
+    handle = await gc.start("pause")
+    await handle.signal("cancel")
+    assert (await handle.result()).cancelled
+
+
+async def test_a_stop_is_an_answer_and_no_failure(gc: Gc) -> None:
+    gc.commit(1)
+    gc.world.controls.put(Kind.STOP, ALL, "night")
+
+    report = await (await gc.start()).result()
+
+    assert "night" in report.cut.refused
+    assert gc.world.seqs() == [1]
+
+
+async def test_what_passes_is_tried_again_at_once_when_retry_is_said(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.commit(1)
+    whole, broken = Cutter.cut, [True]
+
+    def cut(self: Cutter, instance: str, name: str) -> Any:
+        if broken:
+            raise GuardBusy("the test holds it")
+        return whole(self, instance, name)
+
+    monkeypatch.setattr(Cutter, "cut", cut)
+    monkeypatch.setitem(options.CATALOG_WRITE, "schedule_to_close_timeout", dt.timedelta(seconds=2))
+    handle = await gc.start()
+    waiting = await gc.until(handle, "BACKING OFF")
+    broken.clear()
+    await handle.signal("retry")
+    report = await asyncio.wait_for(handle.result(), 20)
+
+    assert ("the test holds it" in waiting.error, waiting.tries) == (True, 1)
+    assert report.cut.cut == 1
+
+
+async def test_a_tick_starts_what_is_due_and_once(gc: Gc) -> None:
+    gc.commit(1)
+
+    async def tick() -> None:
+        request = TickRequest(deployment=DEPLOYMENT)
+        queue = ids.control_queue(DEPLOYMENT)
+        ticked = await gc.served.client.start_workflow(ids.TICK, request, id=ids.tick(DEPLOYMENT), task_queue=queue)
+        await ticked.result()
+        await gc.served.client.get_workflow_handle(ids.gc_binlog(DEPLOYMENT, SHOP)).result()
+
+    await tick()
+    assert gc.world.log().watermark == 1
+    gc.commit(2)
+    await tick()
+    assert gc.world.log().watermark == 1
+    gc.world.later(INTERVAL)
+    await tick()
+    assert gc.world.log().watermark == 2

@@ -1,0 +1,147 @@
+"""Ten thousand tablets with three copies each on five backends: what a round costs, and what a dead backend delays."""
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+import worker
+from config.settings import Settings
+from sexton.backend.model import SweepOrder, Swept
+from sexton.binlog.model import Done
+from sexton.binlog.runs import GcReport, GcRequest
+from sexton.replica.model import Copy, Placement, Report, Tablet, TabletReport
+from tests.contract.binlog.world import DB, SHOP, World
+from tests.rig import DEPLOYMENT, Rig
+from tests.workflows.conftest import Served
+from workflows import ids, options
+
+BACKENDS = ("b1", "b2", "b3", "b4", "b5")
+COPIES, PARTS = 3, 100
+MOST_EVENTS, MOST_BYTES = 200, 4_096
+
+
+class Pulls:
+    """What stands beside a backend here: it pulls and acknowledges, and has no files."""
+
+    def __init__(self, world: World, backend: str) -> None:
+        self._world, self._backend, self.took = world, backend, 0
+
+    def sweep(self, beat: Callable[[], None], _order: SweepOrder | None = None) -> Swept:
+        """Pull all pages."""
+        after, pages, tablets = "", 0, 0
+        while True:
+            page = self._world.b.sender.page(SHOP, self._backend, after, queue=True)
+            told = [Done(uid=c.uid, version=c.version) for c in page.cuts]
+            self._world.b.sender.acknowledge(SHOP, self._backend, told)
+            pages, tablets, after = pages + 1, tablets + len(told), page.next
+            beat()
+            if not after:
+                self.took += tablets
+                return Swept(tablets=tablets, pages=pages)
+
+
+class Field:
+    """So many tablets, spread evenly."""
+
+    def __init__(self, served: Served, tablets: int) -> None:
+        self.served, self.world = served, World(served.rig.db)
+        self.world.keep(10)
+        self.on: dict[str, list[str]] = {b: [] for b in BACKENDS}
+        placed = []
+        for n in range(tablets):
+            where = [BACKENDS[(n + k) % len(BACKENDS)] for k in range(COPIES)]
+            for backend in where:
+                self.on[backend].append(f"t{n:05}.{backend}")
+            copies = tuple(Copy(backend=b, uid=f"t{n:05}.{b}") for b in where)
+            placed.append(Tablet(tablet=f"t{n:05}", part=f"p{n % PARTS}", copies=copies))
+        self.world.b.placements.place(SHOP, Placement(db=DB, table="orders", tablets=tuple(placed)))
+        self.pulls = {b: Pulls(self.world, b) for b in BACKENDS}
+        for its in self.pulls.values():
+            its.sweep(lambda: None)
+        self._seq = 0
+
+    def commit(self) -> None:
+        """Commit an upsert of all partitions that has expired, and let all backends report that they have it."""
+        self._seq += 1
+        versions = {f"p{n}": self._seq for n in range(PARTS)}
+        self.world.commit(self._seq, self.world.now - 60_000, orders=versions)
+        for backend, uids in self.on.items():
+            for n in range(0, len(uids), 5_000):
+                its = tuple(TabletReport(uid=uid, version=self._seq) for uid in uids[n : n + 5_000])
+                report = Report(boot=1, sequence=self._seq * 100 + n, tablets=its)
+                self.world.b.reports.hear(SHOP, backend, report)
+
+    def worker(self, backend: str, settings: Settings) -> Any:
+        return worker.build_backend(self.served.client, settings, backend, self.pulls[backend])  # type: ignore[arg-type]
+
+    async def round(self) -> tuple[GcReport, list[int]]:
+        """Run one; return its report and the bytes of each event of its history."""
+        handle = await self.served.client.start_workflow(
+            ids.GC_BINLOG,
+            GcRequest(deployment=DEPLOYMENT, instance=SHOP),
+            id=ids.gc_binlog(DEPLOYMENT, SHOP),
+            task_queue=ids.control_queue(DEPLOYMENT),
+            result_type=GcReport,
+        )
+        report = await handle.result()
+        return report, [e.ByteSize() async for e in handle.fetch_history_events()]
+
+
+@contextmanager
+def counted(rig: Rig) -> Iterator[list[str]]:
+    """Collect every statement of the control worker's."""
+    statements: list[str] = []
+
+    def note(*told: object) -> None:
+        statements.append(str(told[2]))
+
+    event.listen(rig.db.engine, "before_cursor_execute", note)
+    yield statements
+    event.remove(rig.db.engine, "before_cursor_execute", note)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+
+
+def cut_in(field: Field) -> int:
+    """Return how many statements it takes to cut what has expired, whoever lets go of it later."""
+    field.commit()
+    with counted(field.served.rig) as statements:
+        assert field.world.look().cut == 1
+    return len(statements)
+
+
+@pytest.mark.timeout(300)
+async def test_a_round_over_ten_thousand_tablets(
+    served: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
+    small = Rig(f"sqlite:///{tmp_path / 'small.db'}")
+    few = cut_in(Field(Served(small, served.client), 100))
+    small.db.close()
+    field = Field(served, 10_000)
+
+    many = cut_in(field)
+    field.commit()
+    async with (
+        field.worker("b1", settings),
+        field.worker("b2", settings),
+        field.worker("b3", settings),
+        field.worker("b4", settings),
+    ):
+        report, sizes = await field.round()
+
+        assert many == few
+        assert (len(sizes) < MOST_EVENTS, max(sizes) < MOST_BYTES) == (True, True)
+        assert (report.backends, report.away) == (5, 1)
+        assert [field.pulls[b].took for b in BACKENDS] == [6_000, 6_000, 6_000, 6_000, 0]
+        async with field.worker("b5", settings):  # it is back
+            report, _ = await field.round()
+        assert (report.backends, report.away, field.pulls["b5"].took) == (1, 0, 6_000)
