@@ -108,6 +108,9 @@ class ConfigStore:
             there = and_(replica.c.instance == instance, replica.c.db == name, *whose)
             # A copy that has answered all of it has nothing more to do; the others are asked for everything.
             n = c.execute(update(replica).where(there).values(dropped=True, desired=MOST, granted=MOST)).rowcount
+            fold = self._db.t.binlog_fold
+            part = [fold.c.tbl == table] if table else []
+            c.execute(delete(fold).where(fold.c.instance == instance, fold.c.db == name, *part))
             if goes:
                 tables = tuple(sorted(its.tbl for its in goes if its.tbl))
                 last = max(its.last_seq for its in goes)

@@ -20,6 +20,9 @@ from sexton.guard import deciding
 from sexton.journal.model import Op, Tombstone, gc_binlog
 from sexton.journal.store import JournalStore
 
+RECORDS_AT_ONCE = 10_000
+"""In one transaction; nobody waits for long while it decides."""
+
 
 class _Seen(NamedTuple):
     """The last record of a log that may go: its number, and how many of the log go with it."""
@@ -35,8 +38,13 @@ class Cutter:
         self._db, self._terms, self._controls = db, terms, controls
         self._journal = JournalStore(db)
 
-    def cut(self, instance: str, name: str) -> CutReport:
-        """Cut a database's log, or where it has none those of its tables.
+    def cut(self, instance: str, name: str, tables: Sequence[str]) -> CutReport:
+        """Cut some logs of a database, by some thousands of records: there may be more to do at once.
+
+        Args:
+            instance: whose database.
+            name: of the database.
+            tables: whose logs; of a database that has a log itself it is that one that is cut, with all tables.
 
         Raises:
             UnknownInstance: no such instance.
@@ -51,19 +59,17 @@ class Cutter:
             own = logs.pop("", None)
             if own is None:
                 return CutReport()
-            silent = self._lose(c, instance, name, now)
+            report, tombstones = CutReport(lost=self._lose(c, instance, name, now)), []
             readers = [r for r in rows.consumers(db, c, instance, name) if r.lost_at is None]
-            report, tombstones = CutReport(lost=silent), []
-            for its in [own] if own.enabled else logs.values():
+            for its in [own] if own.enabled else [logs[tbl] for tbl in tables if tbl in logs]:
                 kept = its if its.enabled else its.model_copy(update=own.model_dump(include={"ttl_seconds"}))
                 found = self._cut(c, kept, [r for r in readers if own.enabled or r.tbl == its.tbl], now)
-                report = _counted(report, its, found)
+                report += _counted(its, found)
                 if found.seq > its.watermark:
-                    tables = sorted(logs) if own.enabled else [its.tbl]
-                    tombstones.append(Tombstone(database=own.enabled, db=name, tables=tuple(tables), seq=found.seq))
-                    self._fold(c, instance, name, found.seq, tables)
-                    gone = self._gone(c, its, found.seq, tables)
-                    report = report.model_copy(update={"records": report.records + gone})
+                    cut = sorted(logs) if own.enabled else [its.tbl]
+                    tombstones.append(Tombstone(database=own.enabled, db=name, tables=tuple(cut), seq=found.seq))
+                    self._fold(c, instance, name, found.seq, cut)
+                    report += CutReport(records=self._gone(c, its, found.seq, cut), more=found.more)
             if not own.enabled:
                 self._leave(c, own, now)
             if tombstones:
@@ -85,14 +91,25 @@ class Cutter:
         t, kept = self._db.t.binlog_log, policy.bounds(its, now)
         seen = None if kept.all else self._expired(c, its, kept)
         found = Cut(seq=its.watermark) if seen is None else policy.cut(its, seen.seq, seen.goes, readers, self._terms)
-        if found.seq > its.watermark and self._last(c, its, found.seq) is None:
-            found = found.model_copy(update={"seq": its.watermark})  # between two records there is nothing to cut
         values: dict[str, Any] = {"held": found.held, "wants": found.wants}
         values |= {"held_since": (its.held_since or now) if found.held else None}
         values |= {"wants_since": (its.wants_since or now) if found.wants is not None else None}
         if values != its.model_dump(include=set(values)):
             c.execute(update(t).where(rows.one(t, its.instance, (its.db, its.tbl))).values(**values))
+        if found.seq == its.watermark:
+            return found
+        last = self._last(c, its, found.seq)
+        if last is None:  # between two records there is nothing to cut
+            return found.model_copy(update={"seq": its.watermark})
+        if last.goes > RECORDS_AT_ONCE:
+            return found.model_copy(update={"seq": self._nth(c, its, RECORDS_AT_ONCE), "more": True})
         return found
+
+    def _nth(self, c: Connection, its: Log, count: int) -> int:
+        """Return the number of the last of so many records that go first."""
+        of = self._of(its)
+        asked = select(of.c.seq).where(of.c.n <= its.gone_records + count).order_by(of.c.seq.desc()).limit(1)
+        return int(c.execute(asked).scalar_one())
 
     def _expired(self, c: Connection, its: Log, kept: Bounds) -> _Seen | None:
         """Return the last record before the first that is kept; None where that is the first of all.
@@ -162,8 +179,7 @@ class Cutter:
             c.execute(update(t).where(rows.one(t, own.instance, (own.db, ""))).values(watermark=seen.seq))
 
 
-def _counted(report: CutReport, its: Log, found: Cut) -> CutReport:
-    """Return the report with one log more."""
-    more = {"logs": report.logs + 1, "cut": report.cut + (found.seq > its.watermark)}
-    more |= {"held": report.held + bool(found.held), "waiting": report.waiting + (found.wants is not None)}
-    return report.model_copy(update=more)
+def _counted(its: Log, found: Cut) -> CutReport:
+    """Return the report of one log."""
+    cut, held = found.seq > its.watermark, bool(found.held)
+    return CutReport(logs=1, cut=cut, held=held, waiting=found.wants is not None)

@@ -139,6 +139,7 @@ class Cut(Message):
     seq: int
     held: dict[str, int] = Field(default_factory=dict)
     wants: int | None = None
+    more: bool = False
 
 
 class CutReport(Message):
@@ -154,13 +155,16 @@ class CutReport(Message):
     """Consumers that are LOST since now."""
     full_copy: int = 0
     """Replicas that no longer count since now."""
+    more: bool = False
+    """There is more to cut at once: a cut takes some thousands of records at a time."""
     refused: str = ""
     """Why nothing was cut at all."""
 
     def __add__(self, other: "CutReport") -> "CutReport":
         """Return both together."""
-        numbers = {n: getattr(self, n) + getattr(other, n) for n in CutReport.model_fields if n != "refused"}
-        return CutReport(**numbers, refused=self.refused or other.refused)
+        words = ("more", "refused")
+        numbers = {n: getattr(self, n) + getattr(other, n) for n in CutReport.model_fields if n not in words}
+        return CutReport(**numbers, more=other.more, refused=self.refused or other.refused)
 
 
 class Granted(Message):

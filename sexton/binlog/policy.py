@@ -72,15 +72,26 @@ def allowed(log: Config, terms: Terms) -> float:
 
 
 def clock(looked_at: int | None, now: int, terms: Terms) -> str:
-    """Return why nothing may be cut by this clock; empty where it goes as it should."""
+    """Return why nothing may be cut by this clock; empty where it goes as it should.
+
+    Args:
+        looked_at: when the last look began, by the same clock; None: there was none.
+        now: ms since 1970.
+        terms: how often it is looked.
+    """
     moved = 0 if looked_at is None else now - looked_at
     if abs(moved) <= 2 * terms.interval_seconds * 1000:
         return ""
     way = "forward" if moved > 0 else "back"
     return (
         f"the database's clock moved {way} by {abs(moved) // 1000} s since the last look, which is more than twice the "
-        "interval: either nobody looked for so long, or the clock jumped; the next look goes by it as it is then"
+        "interval: either nobody looked for so long, or it jumped; the next look goes by it as it is then"
     )
+
+
+def soon(looked_at: int | None, now: int, terms: Terms) -> bool:
+    """Tell whether a look comes so soon after another that it is the same one, tried again."""
+    return looked_at is not None and 0 <= now - looked_at < terms.interval_seconds * 500
 
 
 def checked(record: Record) -> Mapping[str, Mapping[str, int]]:

@@ -1,6 +1,6 @@
 """What a look at binlogs needs of the stores."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from sexton.binlog.model import CutReport
@@ -17,23 +17,23 @@ class Turns(Protocol):
         """End a look that went well."""
         ...
 
-    def databases(self, instance: str) -> Sequence[str]:
-        """Return the databases of which something may go."""
+    def logs(self, instance: str) -> Mapping[str, Sequence[str]]:
+        """Return the logs of which something may go: database → tables."""
         ...
 
 
 class Cuts(Protocol):
     """Who cuts: ``binlog.cutting.Cutter``."""
 
-    def cut(self, instance: str, name: str) -> CutReport:
-        """Cut a database's binlogs."""
+    def cut(self, instance: str, name: str, tables: Sequence[str]) -> CutReport:
+        """Cut some logs of a database."""
         ...
 
 
 class Sends(Protocol):
     """Who tells copies: ``binlog.sending.Sender``."""
 
-    def spread(self, instance: str) -> int:
+    def spread(self, instance: str, beat: Callable[[], None]) -> int:
         """Let copies know what was cut since the last time."""
         ...
 

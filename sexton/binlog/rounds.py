@@ -1,11 +1,12 @@
 """A look at all binlogs of an instance: what a round's activity does, in this order, and again after a crash."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sexton.binlog.model import CutReport, Terms
 from sexton.binlog.port import Cuts, GivesUp, Removes, Sends, Trims, Turns
 from sexton.binlog.runs import PAGE_BACKENDS, Backends, WaitingOrder
+from sexton.control.port import Halted, NotEnabled
 
 log = logging.getLogger(__name__)
 
@@ -33,20 +34,34 @@ class Rounds:
             UnknownInstance: no such instance.
             NotEnabled, Halted: nothing of it may go.
         """
-        report = CutReport(refused=self._turns.look(instance))
+        report, failed = CutReport(refused=self._turns.look(instance)), list[Exception]()
         if not report.refused:
             # First: what no longer counts keeps nothing back in this very round.
-            report = report.model_copy(update={"full_copy": self._replicas.give_up(instance)})
-            for name in self._turns.databases(instance):
-                report += self._cutter.cut(instance, name)
-                beat()
+            report += CutReport(full_copy=self._replicas.give_up(instance))
+            for name, tables in self._turns.logs(instance).items():
+                try:
+                    report += self._cut(instance, name, tables, beat)
+                except (NotEnabled, Halted):
+                    raise
+                except Exception as e:  # whatever it is, it keeps no other database from its cut
+                    log.exception("binlogs of %s/%s were not cut", instance, name)
+                    failed.append(e)
             self._journal.trim(instance, self._terms.hold_limit_seconds * 1000)
-        self._sender.spread(instance)
-        beat()
+        self._sender.spread(instance, beat)
         self._remover.remove(instance, beat)
+        _log(instance, report)
+        if failed:
+            raise failed[0]
         if not report.refused:
             self._turns.looked(instance, report.cut)
-        _log(instance, report)
+        return report
+
+    def _cut(self, instance: str, name: str, tables: Sequence[str], beat: Callable[[], None]) -> CutReport:
+        """Cut a database's logs, some thousands of records at a time."""
+        report = CutReport(more=True)
+        while report.more:
+            report += self._cutter.cut(instance, name, tables)
+            beat()
         return report
 
     def waiting(self, order: WaitingOrder) -> Backends:

@@ -4,9 +4,9 @@ A backend pulls. What it may let go is decided when it asks, under the guard, fo
 cuts have come, and no copy of the tablet that counts lacks anything. What was granted stays granted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from sqlalchemy import BigInteger, Connection, Text, and_, case, delete, func, or_, select, update
+from sqlalchemy import BigInteger, Connection, Text, and_, case, delete, or_, select, update
 
 from sexton.binlog.config import check_names
 from sexton.binlog.model import MOST, CutPage, Done, Granted, Taken
@@ -19,6 +19,7 @@ from sexton.guard import deciding
 from sexton.replica.rows import needs
 
 PAGE_CUTS = 1_000
+PARTITIONS_AT_ONCE = 500
 DONE, UNKNOWN = "done", "unknown"
 DETAIL_CHARACTERS = 500
 
@@ -29,25 +30,29 @@ class Sender:
     def __init__(self, db: Database, controls: ControlStore) -> None:
         self._db, self._controls = db, controls
 
-    def spread(self, instance: str) -> int:
-        """Let the copies of partitions know that were cut since the last time; return how many those are.
+    def spread(self, instance: str, beat: Callable[[], None]) -> int:
+        """Let the copies of partitions know that were cut since the last time; return how many copies those are.
 
-        One statement for all of them. Nothing is decided by it.
+        A statement for some hundreds of partitions, however many tablets they have. Nothing is decided by it.
         """
-        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
+        db, t, fold, told = self._db, self._db.t.replica, self._db.t.binlog_fold, 0
         new = and_(fold.c.instance == instance, fold.c.spread.is_(False))
-        with db.write() as c:
-            # Locked first: a cut that comes meanwhile is not taken for one that they know.
-            locked = select(fold.c.part).where(new).order_by(fold.c.db, fold.c.tbl, fold.c.part).with_for_update()
-            if not c.execute(select(func.count()).select_from(locked.subquery())).scalar_one():
-                return 0
-            same = and_(t.c.instance == instance, t.c.db == fold.c.db, t.c.tbl == fold.c.tbl, t.c.part == fold.c.part)
-            lower = and_(t.c.desired < fold.c.version, t.c.dropped.is_(False))
-            told = update(t).where(same, new, lower).values(desired=fold.c.version)
-            n = c.execute(told).rowcount
-            c.execute(update(fold).where(new).values(spread=True))
-            reached("binlog.spread")
-        return n
+        while True:
+            with deciding(db, instance) as c:
+                some = select(fold.c.db, fold.c.tbl, fold.c.part).where(new).limit(PARTITIONS_AT_ONCE)
+                keys = [{"name": r.db, "tbl": r.tbl, "part": r.part} for r in c.execute(some)]
+                if not keys:
+                    return told
+                g = as_rows(db, keys, name=Text(), tbl=Text(), part=Text())
+                whose = and_(fold.c.instance == instance, fold.c.db == g.c.name)
+                here = and_(whose, fold.c.tbl == g.c.tbl, fold.c.part == g.c.part)
+                cut = select(fold.c.db, fold.c.tbl, fold.c.part, fold.c.version).join_from(fold, g, here).subquery()
+                same = and_(t.c.instance == instance, *(t.c[n] == cut.c[n] for n in ("db", "tbl", "part")))
+                lower = and_(same, t.c.desired < cut.c.version, t.c.dropped.is_(False))
+                told += max(0, c.execute(update(t).where(lower).values(desired=cut.c.version)).rowcount)
+                c.execute(update(fold).where(here).values(spread=True))
+                reached("binlog.spread")
+            beat()
 
     def page(
         self, instance: str, backend: str, after: str = "", limit: int = PAGE_CUTS, *, queue: bool = False
@@ -88,7 +93,13 @@ class Sender:
         return CutPage(cuts=tuple(cuts), next=due[-1].uid if len(due) == limit else "")
 
     def acknowledge(self, instance: str, backend: str, done: Sequence[Done]) -> Taken:
-        """Note what is gone from a backend. More than was granted is ignored, and less than before is as good."""
+        """Note what is gone from a backend. More than was granted is ignored, and less than before is as good.
+
+        Under the guard, as all that writes rows of copies: nobody waits in a circle.
+
+        Raises:
+            UnknownInstance: no such instance.
+        """
         check_names(backend)
         db, t = self._db, self._db.t.replica
         most = {}
@@ -101,7 +112,7 @@ class Sender:
         g = as_rows(db, most.values(), uid=Text(), acked=BigInteger(), problem=Text(), unknown=BigInteger())
         mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid, g.c.acked <= t.c.granted)
         further = case((g.c.acked > t.c.acked, g.c.acked), else_=t.c.acked)
-        with db.write() as c:
+        with deciding(db, instance) as c:
             told = update(t).where(mine).values(acked=further, problem=g.c.problem).returning(t.c.uid)
             n = len(c.execute(told).all())  # SQLite counts no rows where the statement begins with what is given
             # Of a dropped tablet nothing is left to be done where all is gone, or the backend has not got it at all.

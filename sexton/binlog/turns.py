@@ -1,6 +1,6 @@
 """Whose binlogs are to be looked at now, and of which databases something may go: a statement each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import and_, case, or_, select, update
 
@@ -36,11 +36,15 @@ class BinlogTurns:
         t = self._db.t.binlog_round
         mine = t.c.instance == instance
         with self._db.write() as c:
-            looked_at = c.execute(select(t.c.looked_at).where(mine).with_for_update()).scalar_one_or_none()
+            row = c.execute(select(t.c.looked_at, t.c.refused).where(mine).with_for_update()).one_or_none()
+            if row is None:
+                return ""
             now = self._db.now(c)
-            why = policy.clock(looked_at, now, self._terms)
-            refused = {"refused": why, "refusals": t.c.refusals + int(bool(why))}
-            c.execute(update(t).where(mine).values(looked_at=now, **refused))
+            if row.refused and policy.soon(row.looked_at, now, self._terms):
+                return str(row.refused)
+            why = policy.clock(row.looked_at, now, self._terms)
+            refusals = t.c.refusals + int(bool(why))
+            c.execute(update(t).where(mine).values(looked_at=now, refused=why, refusals=refusals))
         return why
 
     def looked(self, instance: str, cuts: int) -> None:
@@ -50,8 +54,11 @@ class BinlogTurns:
             values = {"ok_at": self._db.now(c), "cuts": t.c.cuts + cuts}
             c.execute(update(t).where(t.c.instance == instance).values(**values))
 
-    def databases(self, instance: str) -> Sequence[str]:
-        """Return the databases of which records have expired, or whose last look left something to be said."""
+    def logs(self, instance: str) -> Mapping[str, Sequence[str]]:
+        """Return the logs of which records have expired, or of which something was said: database → tables.
+
+        Of a database whose own log is enabled it is that one, the empty name.
+        """
         t, b, of = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_of
         log, own = t.alias("log"), t.alias("own")
         its = and_(b.c.instance == log.c.instance, b.c.db == log.c.db)
@@ -70,5 +77,8 @@ class BinlogTurns:
         standing = and_(log.c.dropped_at.is_(None), own.c.dropped_at.is_(None))
         with self._db.read() as c:
             old = first <= self._db.now(c) - ttl * 1000
-            found = select(log.c.db).join_from(log, own, of_it).where(asked, standing, or_(old, much, said))
-            return list(c.execute(found.distinct().order_by(log.c.db)).scalars())
+            due = select(log.c.db, log.c.tbl).join_from(log, own, of_it).where(asked, standing, or_(old, much, said))
+            found: dict[str, list[str]] = {}
+            for row in c.execute(due.order_by(log.c.db, log.c.tbl)):
+                found.setdefault(row.db, []).append(row.tbl)
+            return found

@@ -61,6 +61,9 @@ class PlacementStore:
                 raise BadInput("a uid is another copy's, or that of one that was dropped: uids never come back")
             where = and_(mine, in_list(db, t.c.part, order.dropped))
             dropped = c.execute(update(t).where(where).values(**GONE)).rowcount if order.dropped else 0
+            fold = db.t.binlog_fold
+            of = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
+            c.execute(delete(fold).where(of, in_list(db, fold.c.part, order.dropped)))
         return Placed(added=copies - kept, kept=kept, removed=removed, dropped=dropped)
 
     def decommission(self, instance: str, backend: str) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +137,10 @@ async def test_what_passes_is_tried_again_at_once_when_retry_is_said(gc: Gc, mon
     gc.commit(1)
     whole, broken = Cutter.cut, [True]
 
-    def cut(self: Cutter, instance: str, name: str) -> Any:
+    def cut(self: Cutter, instance: str, name: str, tables: Sequence[str]) -> Any:
         if broken:
             raise GuardBusy("the test holds it")
-        return whole(self, instance, name)
+        return whole(self, instance, name, tables)
 
     monkeypatch.setattr(Cutter, "cut", cut)
     monkeypatch.setitem(options.CATALOG_WRITE, "schedule_to_close_timeout", dt.timedelta(seconds=2))
