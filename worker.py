@@ -45,8 +45,8 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     deployment, policy = settings.require_deployment(), settings.policy()
     engine, pages = Engine(db, settings.terms()), settings.wal.auto_purge_parallelism
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency, pages)
-    intervals = settings.recycle.recycle_interval_seconds, settings.wal.auto_purge_interval_seconds
-    server.start(settings.metrics, FigureStore(db, engine.controls, policy, *intervals), engine.sweeper.in_flight)
+    figures = FigureStore(db, engine.controls, policy, *settings.intervals())
+    server.start(settings.metrics, figures, engine.sweeper.in_flight)
     knows = not await attributes.missing(client)
     return Worker(
         client,

@@ -243,6 +243,11 @@ class Settings(BaseSettings):
             hold_limit_seconds=self.binlog.hold_limit_seconds,
         )
 
+    def intervals(self) -> tuple[int, int, int]:
+        """Seconds from one round, one look at topics, and one look at binlogs to the next: metrics show them."""
+        binlogs = self.binlog.gc_binlog_interval_seconds
+        return self.recycle.recycle_interval_seconds, self.wal.auto_purge_interval_seconds, binlogs
+
     def controls(self) -> tuple[Control, ...]:
         """The lists and windows that the settings add to those in the database."""
         r = self.recycle

@@ -35,8 +35,7 @@ def create(settings: Settings, db: Database) -> FastAPI:
     app.state.logins = Logins(db)
     app.state.rounds = Rounds(settings)
     app.state.metrics = registry = CollectorRegistry()
-    intervals = settings.recycle.recycle_interval_seconds, settings.wal.auto_purge_interval_seconds
-    read = FigureStore(db, desk.controls, settings.policy(), *intervals).read
+    read = FigureStore(db, desk.controls, settings.policy(), *settings.intervals()).read
     ProcessCollector(registry=registry)
     registry.register(FigureCollector(read, {}, stats=False, worker=False))
     for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):

@@ -10,6 +10,10 @@ HOLDERS = tuple(str(k) for k in Keeper)
 """Who keeps marks."""
 REASONS = (*(str(r) for r in Reason), OTHER)
 """Why marks are quarantined."""
+STATES = ("bad", "gap", "missing", "crossing", "stale", "full_copy_by_limit", "full_copy_by_person")
+"""What may be the matter with a copy of a tablet."""
+OUTCOMES = ("quarantined", "failed", "unknown", OTHER)
+"""What a backend tells of a copy whose binlogs it could not let go."""
 _STATUS = re.compile(r"[A-Za-z_]{1,32}")
 
 

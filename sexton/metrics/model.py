@@ -72,6 +72,55 @@ class WalFigures(Message):
     oldest_replay: int | None = None
 
 
+class BinlogFigures(Message):
+    """Binlogs, the journal and the replicas of one instance that has any of them. Ages begin at instants."""
+
+    instance: str
+    quiet_since: int | None = None
+    """The last look that went well, or the enabling, whichever is later; None: it only observes, or keeps no log."""
+    logs: int = 0
+    """Those that are kept: of a database with a log of its own that one, else those of its tables."""
+    records: int = 0
+    bytes: int = 0
+    held: int = 0
+    """Those of which a consumer holds what has expired."""
+    held_since: int | None = None
+    waiting: int = 0
+    """Cuts that wait for a person's approval."""
+    waiting_since: int | None = None
+    refusals: int = 0
+    """Looks that cut nothing because of the clock, ever."""
+    cuts: int = 0
+    """Ever."""
+    consumers: int = 0
+    lost_consumers: int = 0
+    entries: int = 0
+    """Of the journal, that are kept."""
+    followers: int = 0
+    lag: int = 0
+    """How many entries the slowest follower that is not LOST has still to apply."""
+    lost_followers: int = 0
+    backends: int = 0
+    """Those that have reported or pulled."""
+    behind_backends: int = 0
+    """Those with copies of which something should go."""
+    unheard_backends: int = 0
+    """Those of them that have never pulled."""
+    pulled_since: int | None = None
+    """When the one of them pulled that has not for longest."""
+    behind: int = 0
+    """Copies of which something should go and is not known to be gone."""
+    blocked: int = 0
+    """Those of them of which not all may go, for a copy may need it; where there are very many, at least so many."""
+    unwell: dict[str, int] = Field(default_factory=dict)
+    """State → copies, as ``metrics.labels.STATES``; one copy may be in several."""
+    bad_since: int | None = None
+    missing_since: int | None = None
+    """Of the copy whose gap is oldest, of those that are marked for repair."""
+    problems: dict[str, int] = Field(default_factory=dict)
+    """Outcome → copies of which a backend told it last, as ``metrics.labels.OUTCOMES``."""
+
+
 class Figures(Message):
     """Everything one look at the database gives. ``unreadable`` counts stored reports that could not be understood."""
 
@@ -86,6 +135,8 @@ class Figures(Message):
     paces: tuple[PlaceFigures, ...] = ()
     wal: WalFigures = WalFigures()
     wal_interval_seconds: int = 0
+    binlogs: tuple[BinlogFigures, ...] = ()
+    binlog_interval_seconds: int = 0
     counters: dict[tuple[str, str, str], int] = Field(default_factory=dict)
     """(instance, name, label) → value, as ``recycle.counters`` names them."""
 

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from sexton.check.model import Type
 from sexton.control.model import Kind
-from sexton.metrics import labels, wal
+from sexton.metrics import binlog, labels, wal
 from sexton.metrics.model import Figures, InstanceFigures
 from sexton.protection.model import End
 from sexton.recycle.counters import BYTES, NORMAL, PROTECTIONS, REMOVED, ROUNDS
@@ -114,6 +114,7 @@ def families(f: Figures) -> Iterator[Metric]:
     yield from _ended(f)
     yield from _paces(f)
     yield from wal.families(f.wal, f.wal_interval_seconds, f.now)
+    yield from binlog.families(f)
 
 
 def _by(name: str, told: str, label: str, f: Figures, of: Callable[[InstanceFigures], Mapping[str, float]]) -> Metric:

@@ -18,6 +18,7 @@ from sexton.control.store import ControlStore
 from sexton.db.engine import AWAY, Database, first_line
 from sexton.errors import SextonError
 from sexton.lease.store import busy
+from sexton.metrics.binlogs import figures as binlog_figures
 from sexton.metrics.model import Figures, InstanceFigures
 from sexton.metrics.topics import figures as wal_figures
 from sexton.pace.store import PaceStore
@@ -47,12 +48,14 @@ class FigureStore:
         policy: Policy,
         interval_seconds: int,
         wal_interval_seconds: int = 1_800,
+        binlog_interval_seconds: int = 313,
     ) -> None:
         """``policy`` and the intervals, from one turn to the next, are those of this process."""
         self._db = db
         self._controls = controls
         self._policy = policy
         self._interval, self._wal_interval = interval_seconds, wal_interval_seconds
+        self._binlog_interval = binlog_interval_seconds
 
     def read(self) -> Figures:
         """Return the figures of this moment.
@@ -115,6 +118,8 @@ class FigureStore:
             paces=tuple(PaceStore(self._db).figures()),
             wal=wal_figures(self._db, c, now),
             wal_interval_seconds=self._wal_interval,
+            binlogs=tuple(binlog_figures(self._db, c, now)),
+            binlog_interval_seconds=self._binlog_interval,
             counters=dict(read_counters(self._db, c)),
         )
 

@@ -61,7 +61,7 @@ SQL = (
     *(f"sexton/replica/{n}.py" for n in ("rows", "placing", "reports")),
     *("sexton/protection/lifetimes.py", "sexton/protection/covering.py", "sexton/protection/under_way.py"),
     *(f"sexton/wal/{n}.py" for n in ("rows", "floors", "maps", "heartbeats", "replays", "resets", "turns", "embedded")),
-    "sexton/metrics/topics.py",
+    *("sexton/metrics/topics.py", "sexton/metrics/binlogs.py"),
     "sexton/catalog/*.py",
 )
 PURE = (

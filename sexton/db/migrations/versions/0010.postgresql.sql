@@ -173,3 +173,4 @@ CREATE INDEX replica_part ON sexton.replica (instance, db, tbl, part);
 CREATE INDEX replica_due ON sexton.replica (instance, backend, uid) WHERE desired > acked;
 CREATE INDEX replica_stale ON sexton.replica (instance, fresh_until) WHERE full_copy = '' AND NOT dropped;
 CREATE INDEX replica_unwell ON sexton.replica (instance) WHERE bad_since IS NOT NULL OR gap_since IS NOT NULL;
+CREATE INDEX replica_aside ON sexton.replica (instance) WHERE full_copy <> '' OR problem <> '' OR crossing;

@@ -173,3 +173,4 @@ CREATE INDEX sexton_replica_part ON sexton_replica (instance, db, tbl, part);
 CREATE INDEX sexton_replica_due ON sexton_replica (instance, backend, uid) WHERE desired > acked;
 CREATE INDEX sexton_replica_stale ON sexton_replica (instance, fresh_until) WHERE full_copy = '' AND NOT dropped;
 CREATE INDEX sexton_replica_unwell ON sexton_replica (instance) WHERE bad_since IS NOT NULL OR gap_since IS NOT NULL;
+CREATE INDEX sexton_replica_aside ON sexton_replica (instance) WHERE full_copy <> '' OR problem <> '' OR crossing;
