@@ -18,7 +18,7 @@ from sexton.errors import BadInput, SextonError
 
 log = logging.getLogger(__name__)
 DEFAULT_API = "http://127.0.0.1:8470"
-_BACKEND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_BACKEND = re.compile(r"[A-Za-z0-9.-]{1,128}")
 
 
 class Backend(NamedTuple):
@@ -61,7 +61,7 @@ def opened(backend: Backend, environment: Mapping[str, str] = os.environ) -> Ite
         NoStore, OtherBackend: the data directory is not mounted, or another backend's.
     """
     if not _BACKEND.fullmatch(backend.id):
-        raise BadInput(f"{backend.id!r} is no id of a backend: letters, digits, '.', '_' and '-', at most 128")
+        raise BadInput(f"{backend.id!r} is no id of a backend: letters, digits, '.' and '-', at most 128")
     if importlib.util.find_spec("httpx") is None:
         raise SextonError("httpx is not installed: pip install 'sexton[backend]'")
     from sexton.backend.http import HttpCuts
