@@ -69,8 +69,19 @@ class ConfigStore:
         with self._db.read() as c:
             return [rows.log(r) for r in c.execute(asked)]
 
-    def approve(self, instance: str, name: str, table: str = "") -> Log:
-        """Let the next look cut what waits for approval, and no more than that."""
+    def approve(self, instance: str, name: str, table: str = "", upto: int | None = None) -> Log:
+        """Let the next look cut what waits for approval, and no more than that.
+
+        Args:
+            instance: whose database it is.
+            name: of the database.
+            table: of which table the log is; empty: of the whole database.
+            upto: the last record that was shown to who approves; None: whatever waits now.
+
+        Raises:
+            UnknownInstance, UnknownLog: there is none.
+            BadInput: nothing of it waits.
+        """
         t = self._db.t.binlog_log
         with deciding(self._db, instance) as c:
             its = rows.logs(self._db, c, instance, name).get(table)
@@ -78,7 +89,8 @@ class ConfigStore:
                 raise UnknownLog(f"{name}/{table}" if table else name)
             if its.wants is None:
                 raise BadInput(f"nothing of {its.name} waits for approval; see: sexton binlog list")
-            values = {"approved": its.wants, "wants": None, "wants_since": None}
+            seen = its.wants if upto is None else min(upto, its.wants)
+            values = {"approved": seen, "wants": None, "wants_since": None}
             c.execute(update(t).where(rows.one(t, instance, (name, table))).values(**values))
             return its.model_copy(update=values)
 

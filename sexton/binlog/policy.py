@@ -59,7 +59,9 @@ def cut(log: Log, expired: int, goes: int, consumers: Sequence[Consumer], terms:
         return Cut(seq=log.watermark, held=held)
     # Counted as if nobody held anything: what is held now goes later, in steps that nobody would notice.
     if goes > terms.free_records and goes > allowed(log, terms) * log.kept and expired > log.approved:
-        return Cut(seq=log.watermark, held=held, wants=expired)
+        if log.approved <= log.watermark:
+            return Cut(seq=log.watermark, held=held, wants=expired)
+        upto = min(upto, log.approved)  # the log went on meanwhile: what was approved goes, the rest is judged anew
     return Cut(seq=upto, held=held)
 
 
