@@ -22,6 +22,7 @@ class Binlogs:
     """What there is to ask and to do."""
 
     def __init__(self, db: Database, terms: Terms, replica: ReplicaTerms, controls: ControlStore) -> None:
+        self.terms, self.controls = terms, controls
         self.configs, self.records, self.consumers = ConfigStore(db), RecordStore(db), ConsumerStore(db)
         self.placements, self.reports, self.replicas = (
             PlacementStore(db),

@@ -5,7 +5,7 @@ which version each partition's binlogs may go from the backends, and the entry o
 leaves all of it or nothing. The rows themselves are removed later (``removing``), and replicas are told (``sending``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, FromClause, and_, func, literal, select, true, update
@@ -29,6 +29,14 @@ class _Seen(NamedTuple):
 
     seq: int
     goes: int
+
+
+class Looked(NamedTuple):
+    """A log, what a cut would do to it, and what of it has expired, if anything has."""
+
+    log: Log
+    cut: Cut
+    expired: _Seen | None
 
 
 class Cutter:
@@ -56,17 +64,16 @@ class Cutter:
             self._controls.check_in(c, instance)
             now = db.now(c)
             logs = {tbl: its for tbl, its in rows.logs(db, c, instance, name, lock=True).items() if not its.dropped_at}
-            own = logs.pop("", None)
+            own = logs.get("")
             if own is None:
                 return CutReport()
+            readers = self._readers(c, instance, name, now)
             report, tombstones = CutReport(lost=self._lose(c, instance, name, now)), []
-            readers = [r for r in rows.consumers(db, c, instance, name) if r.lost_at is None]
-            for its in [own] if own.enabled else [logs[tbl] for tbl in tables if tbl in logs]:
-                kept = its if its.enabled else its.model_copy(update=own.model_dump(include={"ttl_seconds"}))
-                found = self._cut(c, kept, [r for r in readers if own.enabled or r.tbl == its.tbl], now)
+            for its in [own] if own.enabled else [logs[tbl] for tbl in tables if tbl and tbl in logs]:
+                found = self._some(c, its, self._note(c, self._look(c, its, own, readers, now), now))
                 report += _counted(its, found)
                 if found.seq > its.watermark:
-                    cut = sorted(logs) if own.enabled else [its.tbl]
+                    cut = sorted(tbl for tbl in logs if tbl) if own.enabled else [its.tbl]
                     tombstones.append(Tombstone(database=own.enabled, db=name, tables=tuple(cut), seq=found.seq))
                     self._fold(c, instance, name, found.seq, cut)
                     report += CutReport(records=self._gone(c, its, found.seq, cut), more=found.more)
@@ -86,30 +93,63 @@ class Cutter:
             n += c.execute(update(t).where(mine).values(lost_at=now)).rowcount
         return n
 
-    def _cut(self, c: Connection, its: Log, readers: Sequence[Consumer], now: int) -> Cut:
-        """Return up to where a log goes, and note who holds it."""
-        t, kept = self._db.t.binlog_log, policy.bounds(its, now)
-        seen = None if kept.all else self._expired(c, its, kept)
-        found = Cut(seq=its.watermark) if seen is None else policy.cut(its, seen.seq, seen.goes, readers, self._terms)
+    def look(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[Looked]:
+        """Yield what a cut of a database would do now, log by log; nothing is written.
+
+        Args:
+            c: a transaction that sees one moment.
+            instance: whose database.
+            name: of the database.
+            table: only the log that this table is cut with; empty: all.
+        """
+        now = self._db.now(c)
+        logs = {tbl: its for tbl, its in rows.logs(self._db, c, instance, name).items() if not its.dropped_at}
+        own = logs.get("")
+        if own is not None:
+            readers = self._readers(c, instance, name, now)
+            chosen = [its for its in _cut_now(logs) if own.enabled or table in ("", its.tbl)]
+            yield from (self._look(c, its, own, readers, now) for its in chosen)
+
+    def within(self, c: Connection, its: Log, upto: int) -> int:
+        """Return how many records a log has up to a number."""
+        last = self._last(c, its, upto)
+        return 0 if last is None else last.goes
+
+    def _readers(self, c: Connection, instance: str, name: str, now: int) -> Sequence[Consumer]:
+        """Return who may hold something: neither LOST nor silent for too long."""
+        every = rows.consumers(self._db, c, instance, name)
+        silent = policy.lost(every, now, self._terms)
+        return [r for r in every if r.lost_at is None and r not in silent]
+
+    def _look(self, c: Connection, its: Log, own: Log, readers: Sequence[Consumer], now: int) -> Looked:
+        """Return up to where a log goes."""
+        log = its if its.enabled else its.model_copy(update=own.model_dump(include={"ttl_seconds"}))
+        who = [r for r in readers if own.enabled or r.tbl == its.tbl]
+        kept = policy.bounds(log, now)
+        seen = None if kept.all else self._expired(c, log, kept)
+        found = Cut(seq=its.watermark) if seen is None else policy.cut(log, seen.seq, seen.goes, who, self._terms)
+        if found.seq > its.watermark and self._last(c, its, found.seq) is None:
+            found = found.model_copy(update={"seq": its.watermark})  # between two records there is nothing to cut
+        return Looked(its, found, seen)
+
+    def _note(self, c: Connection, looked: Looked, now: int) -> Cut:
+        """Note who holds a log, and what waits; return up to where it goes."""
+        t, its, found = self._db.t.binlog_log, looked.log, looked.cut
         values: dict[str, Any] = {"held": found.held, "wants": found.wants}
         values |= {"held_since": (its.held_since or now) if found.held else None}
         values |= {"wants_since": (its.wants_since or now) if found.wants is not None else None}
         if values != its.model_dump(include=set(values)):
             c.execute(update(t).where(rows.one(t, its.instance, (its.db, its.tbl))).values(**values))
-        if found.seq == its.watermark:
-            return found
-        last = self._last(c, its, found.seq)
-        if last is None:  # between two records there is nothing to cut
-            return found.model_copy(update={"seq": its.watermark})
-        if last.goes > RECORDS_AT_ONCE:
-            return found.model_copy(update={"seq": self._nth(c, its, RECORDS_AT_ONCE), "more": True})
         return found
 
-    def _nth(self, c: Connection, its: Log, count: int) -> int:
-        """Return the number of the last of so many records that go first."""
+    def _some(self, c: Connection, its: Log, found: Cut) -> Cut:
+        """Return as much of a cut as goes at once."""
+        if found.seq == its.watermark or self.within(c, its, found.seq) <= RECORDS_AT_ONCE:
+            return found
         of = self._of(its)
-        asked = select(of.c.seq).where(of.c.n <= its.gone_records + count).order_by(of.c.seq.desc()).limit(1)
-        return int(c.execute(asked).scalar_one())
+        first = of.c.n <= its.gone_records + RECORDS_AT_ONCE
+        last = c.execute(select(of.c.seq).where(first).order_by(of.c.seq.desc()).limit(1)).scalar_one()
+        return found.model_copy(update={"seq": last, "more": True})
 
     def _expired(self, c: Connection, its: Log, kept: Bounds) -> _Seen | None:
         """Return the last record before the first that is kept; None where that is the first of all.
@@ -177,6 +217,12 @@ class Cutter:
         seen = None if kept.after_ts is None else self._expired(c, own, Bounds(after_ts=kept.after_ts))
         if seen is not None:
             c.execute(update(t).where(rows.one(t, own.instance, (own.db, ""))).values(watermark=seen.seq))
+
+
+def _cut_now(logs: Mapping[str, Log]) -> Sequence[Log]:
+    """Return the logs that are cut: the database's, or where it has none those of its tables."""
+    own = logs[""]
+    return [own] if own.enabled else [its for tbl, its in logs.items() if tbl]
 
 
 def _counted(its: Log, found: Cut) -> CutReport:

@@ -142,3 +142,49 @@ class Backend(Message):
     reported_at: int | None = None
     pulled_at: int | None = None
     queue: bool = False
+
+
+class Standing(Message):
+    """A backend, and its copies in numbers; those of dropped tables count in ``copies`` and ``behind`` alone."""
+
+    backend: str
+    reported_at: int | None = None
+    pulled_at: int | None = None
+    queue: bool = False
+    copies: int = 0
+    bad: int = 0
+    missing: int = 0
+    silent: int = 0
+    """Without a fresh report."""
+    full_copy: int = 0
+    by_limit: int = 0
+    """Of those that no longer count: so many were unwell for too long, and nobody said it of them."""
+    behind: int = 0
+    """They have something to let go."""
+    problems: int = 0
+    """Of them the backend told that something went wrong."""
+    problem: str = ""
+    """One of these."""
+
+
+class Holder(Message):
+    """Copies on one backend for which others keep what should go. ``backend`` is empty: no copy of a tablet counts."""
+
+    backend: str
+    copies: int = 0
+    bad: int = 0
+    missing: int = 0
+    silent: int = 0
+    since: int | None = None
+    """Since when the first of them is unwell; None: they are slow, no more."""
+
+    @property
+    def why(self) -> str:
+        """Return what is wrong with them, in words."""
+        if not self.backend:
+            return "no copy counts any more, and the last good one may be among them"
+        slow = self.copies - self.bad - self.missing - self.silent
+        said = ((self.bad, "bad"), (self.missing, "missing versions"), (self.silent, "without a fresh report"))
+        return ", ".join(
+            [f"{n:,} {what}" for n, what in said if n] + ([f"{slow:,} not as far yet"] if slow > 0 else [])
+        )

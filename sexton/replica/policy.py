@@ -10,6 +10,9 @@ from sexton.replica.graph import HIGHEST, NO_VERSION, judged
 from sexton.replica.machine import NONE, State, updated
 from sexton.replica.model import Replica, TabletReport, Terms
 
+BY_LIMIT = "hold limit"
+"""Why a replica no longer counts that was unwell for too long."""
+
 
 class Seen(NamedTuple):
     """What a backend says of a copy, in one form. ``needs``: the first version that it lacks."""

@@ -13,10 +13,8 @@ from sexton.journal.store import JournalStore
 from sexton.replica import policy
 from sexton.replica.errors import UnknownTablet
 from sexton.replica.model import Replica, Terms
+from sexton.replica.policy import BY_LIMIT
 from sexton.replica.rows import of_tablets, replica, well
-
-BY_LIMIT = "hold limit"
-"""Why a replica no longer counts that was unwell for too long."""
 
 
 class ReplicaStore:

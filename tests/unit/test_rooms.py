@@ -58,7 +58,8 @@ SQL = (
         f"sexton/binlog/{n}.py"
         for n in ("rows", "config", "records", "consumers", "cutting", "removing", "sending", "turns")
     ),
-    *(f"sexton/replica/{n}.py" for n in ("rows", "placing", "reports")),
+    *("sexton/binlog/tally.py", "sexton/binlog/explaining.py"),
+    *(f"sexton/replica/{n}.py" for n in ("rows", "placing", "reports", "tally")),
     *("sexton/protection/lifetimes.py", "sexton/protection/covering.py", "sexton/protection/under_way.py"),
     *(f"sexton/wal/{n}.py" for n in ("rows", "floors", "maps", "heartbeats", "replays", "resets", "turns", "embedded")),
     *("sexton/metrics/topics.py", "sexton/metrics/binlogs.py"),
