@@ -69,6 +69,14 @@ class ConfigStore:
         with self._db.read() as c:
             return [rows.log(r) for r in c.execute(asked)]
 
+    def log(self, instance: str, name: str, table: str = "") -> Log:
+        """Return one log, whether it is enabled, dropped or neither; raises ``UnknownLog``."""
+        with self._db.read() as c:
+            its = rows.logs(self._db, c, instance, name).get(table)
+        if its is None:
+            raise UnknownLog(f"{name}/{table}" if table else name)
+        return its
+
     def approve(self, instance: str, name: str, table: str = "", upto: int | None = None) -> Log:
         """Let the next look cut what waits for approval, and no more than that.
 

@@ -12,6 +12,9 @@ from config.sources import load_home_env
 from sexton.cli import (
     api,
     audit,
+    binlog,
+    binlog_gc,
+    binlog_journal,
     calls,
     check,
     contract,
@@ -25,6 +28,7 @@ from sexton.cli import (
     plan,
     protection,
     quarantine,
+    replica,
     round,
     schedules,
     settings,
@@ -84,6 +88,13 @@ wal.app.command("purge")(wal_purge.purge)
 for _told in (wal_purge.progress, wal_purge.now, wal_purge.cancel, wal_purge.pause, wal_purge.resume, wal_purge.retry):
     wal.app.command(_told.__name__)(_told)
 app.add_typer(wal.app, name="wal")
+for _of in (binlog_gc.gc, binlog_gc.progress, binlog_gc.cancel, binlog_gc.pause, binlog_gc.resume, binlog_gc.retry):
+    binlog.app.command(_of.__name__)(_of)
+binlog.app.command("journal")(binlog_journal.journal)
+binlog.app.command("followers")(binlog_journal.followers)
+binlog.app.command("follower-remove")(binlog_journal.follower_remove)
+app.add_typer(binlog.app, name="binlog")
+app.add_typer(replica.app, name="replica")
 app.add_typer(token.app, name="token")
 app.add_typer(user.app, name="user")
 app.add_typer(contract.app, name="contract")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from sexton.cli.doctor_binlog import examine_binlogs
 from sexton.cli.doctor_temporal import examine_temporal
 from sexton.cli.doctor_wal import examine_wal
 from sexton.cli.doctor_work import examine_work
@@ -27,7 +28,7 @@ DISK_FLOOR_GIB = 1.0
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
     """Check everything this process depends on.
 
-    Settings, database, S3, disk, Temporal, workers, schedule, vaults, halts and topics; each fault with what to do.
+    Settings, database, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs; with what to do.
 
     Example: sexton doctor
     """
@@ -61,6 +62,7 @@ def examine() -> Iterator[Finding]:
     if database.state != "FAIL" and settings.deployment:
         yield from examine_work(settings)
         yield from examine_wal(settings)
+        yield from examine_binlogs(settings)
 
 
 def _deployment(settings: "Settings") -> Finding:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sexton.cli.context import Json, controls, opened
+from sexton.cli.holds_binlog import binlog_keepers
+from sexton.cli.keeper import Keeper
 from sexton.cli.output import brief, dump, many, show, stamp
 from sexton.control.model import ALL, Control, Halt, Kind
-from sexton.message import Message
 from sexton.recycle import keepers
 
 if TYPE_CHECKING:
@@ -18,20 +19,6 @@ if TYPE_CHECKING:
 
 EVERY = "(all)"
 MOST_TOPICS = 1_000
-
-
-class Keeper(Message):
-    """Something that keeps something. ``count`` where a round counted marks; instants in ms since 1970."""
-
-    instance: str
-    held_by: str
-    what: str
-    since: int | None = None
-    until: int | None = None
-    by: str = ""
-    why: str = ""
-    way_out: str = ""
-    count: int | None = None
 
 
 def holds(
@@ -81,6 +68,7 @@ def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iter
     yield from _approvals(db, instance.id)
     yield from _waits(db, instance.id)
     yield from _met(db, instance.id)
+    yield from binlog_keepers(settings, db, instance.id)
 
 
 def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:

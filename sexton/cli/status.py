@@ -11,6 +11,8 @@ FINE = ("normal", "NOT_LISTED")
 """A vault's status that is no fault."""
 
 if TYPE_CHECKING:
+    from sexton.binlog.tally import Tally
+    from sexton.db.engine import Database
     from sexton.metrics.model import WalFigures
     from sexton.recycle.shown import InstanceStatus, Running
 
@@ -26,10 +28,11 @@ def status(as_json: Json = False) -> None:
 
     with opened() as (settings, db):
         desk = Desk(settings, db)
-        found, topics = desk.status(), desk.topics()
+        found, topics, binlogs = desk.status(), desk.topics(), _tally(db)
         ui = settings.temporal.ui_url
     if as_json:
-        dump(found.model_dump(mode="json") | {"topics": topics.model_dump(mode="json")})
+        more = {"topics": topics.model_dump(mode="json"), "binlogs": binlogs.model_dump(mode="json")}
+        dump(found.model_dump(mode="json") | more)
         return
     if not found.instances:
         typer.echo("no instance is registered; begin with: sexton instance add NAME")
@@ -39,6 +42,8 @@ def status(as_json: Json = False) -> None:
         _one(i)
     if topics.topics:
         _topics(topics)
+    if binlogs.databases:
+        _binlogs(binlogs)
     if ui:
         typer.echo(f"Temporal UI: {ui}")
 
@@ -50,6 +55,23 @@ def _topics(found: "WalFigures") -> None:
     entries = f"{found.entries:,} entries kept, about {size(found.bytes)}"
     blocked = ", ".join(bad + kept) or "none is blocked"
     typer.echo(f"topics: {found.topics} purged, {entries}; {blocked}; see: sexton wal list\n")
+
+
+def _tally(db: "Database") -> "Tally":
+    from sexton.binlog.tally import tally
+
+    with db.read() as c:
+        return tally(db, c)
+
+
+def _binlogs(found: "Tally") -> None:
+    said = [f"{many(found.waiting, 'cut')} waiting for approval"] if found.waiting else []
+    said += [f"{found.held} held by consumers"] if found.held else []
+    said += [f"{many(found.lost, 'consumer')} LOST"] if found.lost else []
+    said += [f"clock refused in {many(found.refused, 'instance')}"] if found.refused else []
+    said += [f"{many(found.behind, 'backend')} behind"] if found.behind else []
+    kept = f"{many(found.logs, 'log')}, {many(found.records, 'record')} kept, {size(found.bytes)}"
+    typer.echo(f"binlogs: {kept}; {', '.join(said) or 'nothing waits'}; see: sexton binlog list\n")
 
 
 def _one(i: "InstanceStatus") -> None:

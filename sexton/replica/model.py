@@ -163,8 +163,10 @@ class Standing(Message):
     """They have something to let go."""
     problems: int = 0
     """Of them the backend told that something went wrong."""
+    quarantined: int = 0
+    """Of these: so many stay until a person has looked."""
     problem: str = ""
-    """One of these."""
+    """One of these, or of the others."""
 
 
 class Holder(Message):

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
+from sexton.backend.model import Outcome
 from sexton.db.engine import Database
 from sexton.replica.model import Backend, Holder, Replica, Standing
 from sexton.replica.policy import BY_LIMIT
@@ -32,8 +33,10 @@ def standings(db: Database, c: Connection, instance: str, name: str = "", table:
         "by_limit": and_(live, t.c.full_copy == BY_LIMIT),
         "behind": t.c.desired > t.c.acked,
         "problems": unread,
+        "quarantined": (apart := and_(unread, t.c.problem.startswith(Outcome.QUARANTINED))),
     }
-    one = func.coalesce(func.min(case((unread, t.c.problem))), "").label("problem")
+    told = func.min(case((apart, t.c.problem))), func.min(case((unread, t.c.problem)))
+    one = func.coalesce(*told, "").label("problem")
     numbers = [_count(of).label(what) for what, of in counted.items()]
     asked = select(t.c.backend, func.count().label("copies"), one, *numbers).where(_of(t, instance, name, table))
     found = {row.backend: dict(row._mapping) for row in c.execute(asked.group_by(t.c.backend))}

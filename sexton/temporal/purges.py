@@ -1,30 +1,22 @@
 """Start the purge of a topic that somebody asked for, and tell a running one something."""
 
 import asyncio
-import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
-from temporalio.client import (
-    Client,
-    WorkflowExecutionStatus,
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowQueryRejectedError,
-)
+from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from config.settings import Settings
 from sexton.errors import SextonError
-from sexton.temporal.client import connect, pollers
-from sexton.temporal.waiting import Words, ended
+from sexton.temporal import telling
+from sexton.temporal.client import connect
+from sexton.temporal.waiting import Words
 from sexton.wal.runs import PurgeProgress, PurgeReport, PurgeRequest
 from workflows import ids
 
 NONE = "no purge of topic {topic} by hand is running; rounds purge by themselves, see: sexton wal purges {topic}"
-WATCH_SECONDS = 2.0
-QUERY_PATIENCE = dt.timedelta(seconds=2)
 
 
 class AlreadyPurging(SextonError):
@@ -65,27 +57,14 @@ def run_purge(settings: Settings, request: PurgeRequest, tell: Callable[[str], N
         handle = await start(await connect(settings), settings, request)
         name = request.topic
         words = Words(f"the purge of topic {name}", f"sexton wal progress {name}", f"sexton wal cancel {name}")
-        watching = asyncio.ensure_future(_watch(handle, tell))
-        try:
-            return await ended(handle, words, tell)
-        finally:
-            watching.cancel()
+        return await telling.awaited(handle, words, tell, PurgeProgress, said)
 
     return asyncio.run(run())
 
 
 async def progress(client: Client, settings: Settings, topic: str) -> PurgeProgress:
     """Return what the running purge of a topic does; ``SextonError`` where none runs, or no worker answers."""
-    handle = client.get_workflow_handle(ids.purge_wal(settings.require_deployment(), topic))
-    try:
-        if (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
-            raise SextonError(NONE.format(topic=topic))
-        found: PurgeProgress = await handle.query("progress", result_type=PurgeProgress, rpc_timeout=QUERY_PATIENCE)
-        return found
-    except RPCError as e:
-        if e.status is RPCStatusCode.NOT_FOUND:
-            raise SextonError(NONE.format(topic=topic)) from e
-        raise SextonError(f"the purge of topic {topic} does not tell: {e.message}; is a worker there?") from e
+    return await telling.progress(client, _one(settings, topic), PurgeProgress)
 
 
 def said(its: PurgeProgress) -> str:
@@ -100,30 +79,15 @@ def said(its: PurgeProgress) -> str:
     return {"PREPARING": "the log is asked", "PURGING": "the log is told to delete"}.get(its.doing, its.doing.lower())
 
 
-async def _watch(handle: WorkflowHandle[Any, PurgeReport], tell: Callable[[str], None]) -> None:
-    """Tell what a purge does whenever that is something else; it never ends by itself."""
-    told = ""
-    while True:
-        await asyncio.sleep(WATCH_SECONDS)
-        try:
-            its = await handle.query("progress", result_type=PurgeProgress, rpc_timeout=QUERY_PATIENCE)
-        except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
-            continue
-        if said(its) != told:
-            told = said(its)
-            tell(told)
-
-
 async def signal(client: Client, settings: Settings, topic: str, name: str) -> int:
     """Signal the running purge of a topic; return how many workers there are to heed it.
 
     Raises:
         SextonError: none is running, or Temporal refuses.
     """
-    try:
-        await client.get_workflow_handle(ids.purge_wal(settings.require_deployment(), topic)).signal(name)
-    except RPCError as e:
-        if e.status is RPCStatusCode.NOT_FOUND:
-            raise SextonError(NONE.format(topic=topic)) from e
-        raise
-    return await pollers(client, settings)
+    return await telling.signal(client, settings, _one(settings, topic), name)
+
+
+def _one(settings: Settings, topic: str) -> telling.One:
+    id_ = ids.purge_wal(settings.require_deployment(), topic)
+    return telling.One(id_, f"the purge of topic {topic}", NONE.format(topic=topic))

@@ -1,0 +1,208 @@
+"""`sexton binlog` as an operator types it; what needs Temporal has a real one, and a worker."""
+
+import json
+
+import pytest
+
+from sexton.access.calls import CallStore
+from sexton.binlog.model import Terms
+from sexton.db.engine import Database
+from tests.contract.binlog.world import DB, SHOP, World
+from tests.e2e.conftest import Run
+
+DAY = 86_400
+
+
+@pytest.fixture
+def world(shop: Database) -> World:
+    """Logs of ``sales``: records 1 to 3 of ``orders`` have expired, 4 has not; lisbon has all up to 2."""
+    world = World(shop, Terms(free_records=3))
+    world.keep(7 * DAY)
+    for seq in (1, 2, 3):
+        world.commit(seq, world.now - 8 * DAY * 1000, orders={"p1": seq})
+    world.commit(4, orders={"p1": 4})
+    world.b.consumers.register(SHOP, "lisbon", DB, after=2)
+    return world
+
+
+def waits(world: World) -> None:
+    """Let so much expire that the cut waits for approval."""
+    for seq in range(5, 16):
+        world.commit(seq)
+    world.later(8 * DAY)
+    world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 15)
+    assert world.look().waiting == 1
+
+
+def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: World) -> None:
+    made = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
+    explained, told = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
+    world.look()
+    people, listed = offline("binlog", "list"), json.loads(offline("binlog", "list", "--json").stdout)
+    table = offline("binlog", "explain", DB, "orders")
+    off = offline("binlog", "disable", "stock")
+    rest = offline("binlog", "list", "--after", "sales/orders", "--json")
+
+    assert (made.returncode, "each stays for 12h, no more than 100 of them" in made.stdout) == (0, True), made
+    assert "first available record is 41" in made.stdout
+    assert "expired: 3 records; a cut takes 2 of them, all up to 2" in explained.stdout
+    assert "held by consumer lisbon, who has all up to 2" in explained.stdout
+    assert "holds; LOST if silent for 1d" in explained.stdout
+    assert (told["lines"][0]["goes"], told["lines"][0]["cut"]["held"]) == (2, {"lisbon": 2})
+    assert "lisbon at 2 since" in people.stdout
+    assert "in its database's" in people.stdout
+    assert [(i["db"], i["tbl"], i["kept"], i["first"], i["in_database_log"]) for i in listed] == [
+        (DB, "", 2, 3, False),
+        (DB, "orders", 2, 3, True),
+        ("stock", "", 0, 41, False),
+    ]
+    assert "table orders is in the log of its database" in table.stdout
+    assert (off.returncode, "is kept no more" in off.stdout) == (0, True)
+    assert [(i["db"], i["enabled"], i["ttl_seconds"]) for i in json.loads(rest.stdout)] == [("stock", False, DAY // 2)]
+    assert [(c.action, c.subject) for c in reversed(CallStore(shop).last(2))] == [
+        ("binlog set", "stock"),
+        ("binlog disable", "stock"),
+    ]
+
+
+def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, world: World) -> None:
+    waits(world)
+    status, held = offline("status"), json.loads(offline("holds", "--json").stdout)
+    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    asked = offline("binlog", "approve", DB)
+    approved = offline("binlog", "approve", DB, "--yes")
+    again = offline("binlog", "approve", DB, "--yes")
+
+    assert "binlogs: 1 log, 15 records kept" in status.stdout
+    assert "1 cut waiting for approval" in status.stdout
+    assert [(k["held_by"], k["way_out"]) for k in held if "binlog" in k["what"]] == [
+        ("approval", "sexton binlog approve sales --instance shop")
+    ]
+    assert (doctor["binlogs"]["state"], "waiting for approval" in doctor["binlogs"]["detail"]) == ("WARN", True)
+    assert (asked.returncode, "15 records of 15 go, all up to 15" in asked.stdout) == (1, True)
+    assert (approved.returncode, world.log().wants, world.log().approved) == (0, None, 15)
+    assert (again.returncode, "nothing of sales waits for approval" in again.stderr) == (1, True)
+
+
+def test_a_drop_shows_what_goes_and_a_mistyped_name_is_refused(offline: Run, shop: Database, world: World) -> None:
+    world.place("t1", "b1", "b2")
+    typo = offline("binlog", "drop", "sails", "--yes")
+    asked = offline("binlog", "drop", DB)
+    still = world.log().dropped_at
+    dropped = offline("binlog", "drop", DB, "--yes")
+    listed, explained = offline("binlog", "list"), offline("binlog", "explain", DB)
+
+    assert (typo.returncode, "there is no binlog of sails" in typo.stderr) == (1, True)
+    assert (asked.returncode, "not done" in asked.stderr, still) == (1, True, None)
+    for said in ("4 records go", "consumer lisbon of sales holds nothing any more", "2 copies of tablets"):
+        assert said in dropped.stdout
+    assert world.replica("t1", "b1").dropped
+    assert "DROPPED since" in listed.stdout
+    assert "DROPPED since" in explained.stdout
+
+
+def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: Database, world: World) -> None:
+    world.look()
+    held = json.loads(offline("holds", SHOP, "--json").stdout)
+    listed = offline("binlog", "consumers")
+    world.later(2 * DAY)
+    world.look()  # the clock
+    world.look()
+    lost = offline("binlog", "consumers")
+    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    removed = offline("binlog", "consumer-remove", "lisbon", DB)
+    gone = offline("binlog", "consumer-remove", "lisbon", DB)
+
+    (lisbon,) = (k for k in held if k["held_by"] == "consumer lisbon")
+    assert (lisbon["what"], lisbon["since"] is not None) == ("binlog sales: records behind 2", True)
+    assert lisbon["way_out"] == "sexton binlog explain sales --instance shop"
+    assert "ok" in listed.stdout
+    assert "LOST since" in lost.stdout
+    assert (doctor["binlogs"]["state"], "1 consumer LOST" in doctor["binlogs"]["detail"]) == ("FAIL", True)
+    assert (removed.returncode, world.b.consumers.all(SHOP)) == (0, [])
+    assert (gone.returncode, "no consumer lisbon of sales is registered" in gone.stderr) == (1, True)
+
+
+def test_a_clock_that_was_refused_is_named_everywhere(offline: Run, world: World) -> None:
+    world.look()
+    world.later(2 * DAY)
+    before = offline("binlog", "explain", DB)
+    world.look()
+    after, held = offline("binlog", "explain", DB), offline("holds")
+    doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    status = offline("status")
+
+    assert "the next look cuts nothing: the database's clock moved forward" in before.stdout
+    assert "nothing was cut then: the database's clock moved forward" in after.stdout
+    assert "clock" in held.stdout
+    assert "moved forward" in doctor["binlogs"]["detail"]
+    assert "clock refused in 1 instance" in status.stdout
+
+
+def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> None:
+    world.look()
+    world.b.journal.read(SHOP, 1, "fe-1")
+    people, told = (
+        offline("binlog", "journal"),
+        json.loads(offline("binlog", "journal", "--after", "1", "--json").stdout),
+    )
+    end = offline("binlog", "journal", "--after", "2")
+    ahead = offline("binlog", "journal", "--after", "99")
+    followers = json.loads(offline("binlog", "followers", "--json").stdout)
+    listed = offline("binlog", "followers")
+    removed = offline("binlog", "follower-remove", "fe-1")
+    gone = offline("binlog", "follower-remove", "fe-1")
+
+    assert "sales gone up to 2" in people.stdout
+    assert [(e["seq"], e["op"]) for e in told["entries"]] == [(2, 435)]
+    assert "has no entry behind 2" in end.stdout
+    assert (ahead.returncode, "ends at 2" in ahead.stderr) == (1, True)
+    assert [(f["name"], f["applied"], f["behind"]) for f in followers] == [("fe-1", 1, 1)]
+    assert "fe-1" in listed.stdout
+    assert (removed.returncode, world.b.journal.followers(SHOP)) == (0, [])
+    assert (gone.returncode, "nobody follows" in gone.stderr) == (1, True)
+
+
+def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world: World, worker: None) -> None:
+    looked = online("binlog", "gc")
+    again = json.loads(online("binlog", "gc", "--json").stdout)
+    idle = [online("binlog", word) for word in ("progress", "cancel", "retry")]
+    online("instance", "observe", SHOP)
+    refused = online("binlog", "gc")
+
+    assert (looked.returncode, looked.stderr) == (0, "")
+    assert "binlogs of shop: 1 log cut, 2 records" in looked.stdout
+    assert "1 log held by consumers" in looked.stdout
+    assert (again["cut"]["records"], again["cut"]["held"]) == (0, 1)
+    assert [(i.returncode, "no look at the binlogs of shop is running" in i.stderr) for i in idle] == [(1, True)] * 3
+    assert (refused.returncode, "nothing was cut: shop only observes" in refused.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["explain", "none"], "there is no binlog of none", 1),
+        (["explain", DB, "none"], "there is no binlog of sales/none", 1),
+        (["disable", "none"], "there is no binlog of none", 1),
+        (["approve", DB, "--yes"], "nothing of sales waits for approval", 1),
+        (["set", "sales/orders", "--ttl", "7d"], "two words", 64),
+        (["set", DB, "--ttl", "week"], "no length of time", 64),
+        (["set", DB, "--ttl", "9999d"], "a TTL is", 1),
+        (["set", DB], "--ttl", 64),
+        (["list", "--instance", "nobody"], "unknown instance nobody", 1),
+        (["gc"], "cannot reach Temporal", 1),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(offline: Run, world: World, words: list[str], said: str, code: int) -> None:
+    done = offline("binlog", *words)
+
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_where_nobody_keeps_a_binlog_nothing_is_said_of_them(offline: Run, shop: Database) -> None:
+    doctor = {f["about"] for f in json.loads(offline("doctor", "--json").stdout)}
+
+    assert not doctor & {"binlogs", "replicas"}
+    assert "binlogs:" not in offline("status").stdout
+    assert "begin with: sexton binlog set" in offline("binlog", "list").stdout

@@ -1,0 +1,142 @@
+"""`sexton replica` as an operator types it, and what others tell of copies that keep something."""
+
+import json
+
+import pytest
+
+from sexton.access.calls import CallStore
+from sexton.binlog.model import Done
+from sexton.db.engine import Database
+from sexton.replica.model import TabletReport
+from tests.contract.binlog.world import DB, SHOP, World
+from tests.e2e.conftest import Run
+
+
+@pytest.fixture
+def world(shop: Database) -> World:
+    """Tablet t1 on b1 (well), b2 (a gap at 3) and b3 (bad); cuts have come to version 5."""
+    world = World(shop)
+    world.keep(10)
+    world.place("t1", "b1", "b2", "b3")
+    world.well("t1", "b1", 5)
+    world.report("b2", TabletReport(uid="t1.b2", ranges=((0, 2), (4, 5))))
+    world.report("b3", TabletReport(uid="t1.b3", bad=True))
+    world.commit(1, world.now - 60_000, orders={"p1": 5})
+    world.look()
+    return world
+
+
+def test_unwell_copies_are_listed_and_explained(offline: Run, world: World) -> None:
+    listed, every = offline("replica", "list"), json.loads(offline("replica", "list", "--all", "--json").stdout)
+    explained = offline("replica", "explain", "t1")
+    told = json.loads(offline("replica", "explain", "t1", "--json").stdout)
+
+    assert "version 3 is missing" in listed.stdout
+    assert "bad" in listed.stdout
+    assert "b1" not in listed.stdout
+    assert [(r["backend"], r["unwell"]) for r in every] == [("b1", ""), ("b2", "version 3 is missing"), ("b3", "bad")]
+    assert "the copy on b3 decides: bad; nothing may go" in explained.stdout
+    assert "cuts have come to version 5; 3 copies wait for it" in explained.stdout
+    assert "sexton replica full-copy t1 b3 --reason" in explained.stdout
+    assert (told["need"], told["decides"], [c["need"] for c in told["copies"]]) == (0, "b3", [6, 3, 0])
+
+
+def test_a_copy_that_counts_no_more_lets_others_go(offline: Run, shop: Database, world: World) -> None:
+    given_up = offline("replica", "full-copy", "t1", "b3", "--reason", "its disk is gone")
+    explained, listed = offline("replica", "explain", "t1"), offline("replica", "list")
+    granted = world.cuts("b1")
+    offline("replica", "full-copy", "t1", "b2", "--reason", "too")
+    offline("replica", "full-copy", "t1", "b1", "--reason", "all of them")
+    nobody, held = offline("replica", "explain", "t1"), json.loads(offline("holds", "--json").stdout)
+
+    assert (given_up.returncode, granted) == (0, {"t1.b1": 2})
+    assert "the copy on b2 decides: version 3 is missing; binlogs and files below version 3 may go" in explained.stdout
+    assert "its disk is gone" in listed.stdout
+    assert CallStore(shop).last(3)[-1].subject == "t1 on b3"
+    assert "no copy of it counts" in nobody.stdout
+    assert [(k["held_by"], k["what"]) for k in held if k["held_by"] == "replicas"] == [("replicas", "cuts of 1 tablet")]
+
+
+def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(offline: Run, world: World) -> None:
+    for n in range(2, 30):
+        world.place(f"t{n}", "b1", "b3", part=f"p{n}")
+    versions = {f"p{n}": 5 for n in range(2, 30)}
+    world.commit(2, world.now - 60_000, orders=versions)
+    world.later(300)
+    world.look()
+    world.later(400)
+    held = [k for k in json.loads(offline("holds", "--json").stdout) if "replicas" in k["held_by"]]
+    status, explained = offline("status"), offline("binlog", "explain", DB)
+
+    assert [(k["held_by"], k["count"]) for k in held] == [
+        ("replicas on b1", 29),
+        ("replicas on b2", 1),
+        ("replicas on b3", 29),
+    ]
+    assert "sexton replica decommission b3" in held[2]["way_out"]
+    assert held[2]["why"] == "1 bad, 28 without a fresh report"
+    assert "3 backends behind" in status.stdout
+    assert explained.stdout.count("see: sexton replica explain") == 5
+    assert "others keep for 29 on b3: 1 bad, 28 without a fresh report" in explained.stdout
+
+
+def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run, world: World) -> None:
+    world.place("t9", "b3", part="p9")
+    listed = json.loads(offline("replica", "backends", "--json").stdout)
+    shown = offline("replica", "backends")
+    only = offline("replica", "decommission", "b3", "--yes")
+    world.place("t9", "b1", part="p9")
+    asked = offline("replica", "decommission", "b3")
+    done = offline("replica", "decommission", "b3", "--yes")
+    unknown = offline("replica", "decommission", "b3", "--yes")
+
+    assert [(b["backend"], b["copies"], b["behind"], b["bad"], b["missing"]) for b in listed] == [
+        ("b1", 1, 1, 0, 0),
+        ("b2", 1, 1, 0, 1),
+        ("b3", 2, 1, 1, 0),
+    ]
+    assert "1 missing versions" in shown.stdout
+    assert (only.returncode, "only copy of tablet t9" in only.stderr) == (1, True)
+    assert (asked.returncode, "1 copies, 1 of them with something to let go" in asked.stdout) == (1, True)
+    assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)
+    assert (unknown.returncode, "there is no backend b3" in unknown.stderr) == (1, True)
+
+
+def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies(offline: Run, world: World) -> None:
+    first = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
+    world.later(1_000)
+    world.well("t1", "b1", 5)
+    world.b.replicas.full_copy(SHOP, "t1", "b3", "hold limit")
+    world.b.replicas.full_copy(SHOP, "t1", "b2", "its disk is gone")
+    granted = world.cuts("b1")
+    told = [Done(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
+    world.b.sender.acknowledge(SHOP, "b1", told)
+    then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
+
+    assert granted == {"t1.b1": 5}
+    assert (first["state"], "1 copies bad, 1 with missing versions" in first["detail"]) == ("WARN", True)
+    assert "did not ask for it lately: b1, b2, b3" in first["detail"]
+    assert then["state"] == "FAIL"
+    for said in (
+        "1 copies did not let go as they should, 1 of them QUARANTINED until somebody has looked, e.g. b1: quarantined",
+        "no fresh report from b2, b3",
+        "1 copies FULL_COPY_ONLY by the hold limit",
+    ):
+        assert said in then["detail"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["explain", "none"], "no replica of tablet none", 1),
+        (["full-copy", "t1", "b9", "--reason", "x"], "no replica of tablet t1 on backend b9", 1),
+        (["full-copy", "t1", "b1", "--reason", " "], "say why", 64),
+        (["full-copy", "t1", "b1"], "--reason", 64),
+        (["decommission", "b9", "--yes"], "there is no backend b9", 1),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(offline: Run, world: World, words: list[str], said: str, code: int) -> None:
+    done = offline("replica", *words)
+
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
