@@ -179,11 +179,13 @@ def drop(name: Name, table: Table = "", instance: Of = None, yes: Yes = False) -
             if not there:  # a name that was mistyped would be dropped for ever
                 raise
         else:
-            typer.echo(f"binlog {what}: {many(its.kept, 'record')} go")
+            whole = table and binlogs.configs.log(of, name).enabled
+            stay = "; those that are in its database's log stay until that is cut" if whole else ""
+            typer.echo(f"binlog {what}: {many(its.kept, 'record')} go{stay}")
         for reader in binlogs.consumers.all(of):
             if reader.db == name and table in ("", reader.tbl):
                 typer.echo(f"  consumer {reader.name} of {called(name, reader.tbl)} holds nothing any more")
-        typer.echo(f"  {many(there, 'copy') if there == 1 else f'{there:,} copies'} of tablets let go of everything")
+        typer.echo(f"  {many(there, 'copy', 'copies')} of tablets let go of everything")
         if not yes:
             typer.confirm(f"is {what} dropped for good?", abort=True, err=True)
         with recorded(db, "binlog drop", of, what):

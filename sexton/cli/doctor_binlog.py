@@ -88,7 +88,7 @@ def _copies(
     if wrong := sorted((b for b in backends if b.problems), key=lambda b: -b.quarantined):
         one, apart = f"e.g. {wrong[0].backend}: {wrong[0].problem}", sum(b.quarantined for b in wrong)
         of = f", {apart:,} of them QUARANTINED until somebody has looked" if apart else ""
-        problems = f"{sum(b.problems for b in wrong):,} copies did not let go as they should{of}, {one}"
+        problems = f"{many(sum(b.problems for b in wrong), 'copy', 'copies')} did not let go as they should{of}, {one}"
         yield "FAIL" if apart else "WARN", problems
     freshness = settings.replica_terms().freshness_seconds * 1000
     silent = [b.backend for b in backends if b.copies and (b.reported_at is None or b.reported_at <= now - freshness)]
@@ -100,9 +100,9 @@ def _copies(
         yield "WARN", f"backends have something to let go and did not ask for it lately: {_names(idle)}"
     bad, missing = sum(b.bad for b in backends), sum(b.missing for b in backends)
     if bad or missing:
-        yield "WARN", f"{bad:,} copies bad, {missing:,} with missing versions; see: sexton replica list"
+        yield "WARN", f"{many(bad, 'copy', 'copies')} bad, {missing:,} with missing versions; see: sexton replica list"
     if limit := sum(b.by_limit for b in backends):
-        yield "WARN", f"{limit:,} copies FULL_COPY_ONLY by the hold limit: repair them by a full copy"
+        yield "WARN", f"{many(limit, 'copy', 'copies')} FULL_COPY_ONLY by the hold limit: repair them by a full copy"
 
 
 def _names(names: Sequence[str]) -> str:

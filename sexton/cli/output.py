@@ -66,9 +66,9 @@ def _blocks(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -
         console.print(block)
 
 
-def many(count: int, noun: str) -> str:
-    """Return ``1 mark`` or ``2 marks``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def many(count: int, noun: str, nouns: str = "") -> str:
+    """Return ``1 mark`` or ``2 marks``; ``nouns``: where an s does not make it many."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or f'{noun}s'}"
 
 
 def brief(text: str) -> str:

@@ -124,13 +124,13 @@ def decommission(
         its = next((b for b in standings(db, of) if b.backend == backend), None)
         if its is None:
             raise UnknownBackend(backend)
-        there = f"{its.copies:,} copies, {its.behind:,} of them with something to let go"
+        there = f"{many(its.copies, 'copy', 'copies')}, {its.behind:,} of them with something to let go"
         typer.echo(f"backend {backend}: {there}; last report {when(its.reported_at)}, last pull {when(its.pulled_at)}")
         if not yes:
             typer.confirm("will it never come back?", abort=True, err=True)
         with recorded(db, "replica decommission", of, backend):
             n = Desk(settings, db).binlogs.placements.decommission(of, backend)
-    typer.echo(f"backend {backend} is forgotten, with {many(n, 'replica')}")
+    typer.echo(f"backend {backend} is forgotten, with {many(n, 'copy', 'copies')}")
 
 
 def standings(db: "Database", instance: str) -> "list[Standing]":

@@ -25,8 +25,10 @@ def show_tablet(tablet: str, found: "Sequence[Replica]", now: int) -> None:
     """Print a tablet's copies, which of them decides, and what follows for cuts."""
     first, least = found[0], policy.lowest(found, now)
     who = least[1] if least is not None else None
-    typer.echo(f"tablet {tablet} of {first.db}/{first.tbl}, partition {first.part}: {len(found)} placed")
-    columns = ("backend", "uid", "version", "needs from", "", "to go up to", "may go", "gone", "problem")
+    typer.echo(
+        f"tablet {tablet} of {first.db}/{first.tbl}, partition {first.part}: {many(len(found), 'copy', 'copies')}"
+    )
+    columns = ("backend", "uid", "version", "needs from", "state", "to go up to", "may go", "gone", "problem")
     show("", columns, [_copy(r, now, decides=who is r) for r in found])
     if least is None:
         typer.echo("it is dropped: all of it goes, on every backend")
@@ -42,7 +44,9 @@ def show_tablet(tablet: str, found: "Sequence[Replica]", now: int) -> None:
     typer.echo(f"the copy on {who.backend} decides: {f'{why}; ' if why else ''}{_below(need)}")
     waits = sum(1 for r in found if not r.dropped and r.granted < r.desired and need <= r.desired)
     if waits:
-        typer.echo(f"cuts have come to version {desired}; {_waits(waits)} for it to have version {need}")
+        until = f"it has version {need}" if need else "it has told that it is well"
+        who_waits = many(waits, "copy waits", "copies wait")
+        typer.echo(f"cuts have come to version {desired}; {who_waits} until {until}")
         typer.echo(f"if it never will: sexton replica full-copy {tablet} {who.backend} --reason …")
     elif any(r.acked < r.desired for r in found):
         typer.echo(f"cuts have come to version {desired}; what is not gone yet goes when its backend pulls")
@@ -58,10 +62,6 @@ def backend_row(its: "Standing") -> tuple[object, ...]:
 
 def _below(need: int) -> str:
     return f"binlogs and files below version {need} may go" if need > 0 else "nothing may go"
-
-
-def _waits(count: int) -> str:
-    return f"{many(count, 'copy')} waits" if count == 1 else f"{count:,} copies wait"
 
 
 def _copy(its: "Replica", now: int, *, decides: bool) -> tuple[object, ...]:

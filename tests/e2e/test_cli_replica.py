@@ -36,7 +36,7 @@ def test_unwell_copies_are_listed_and_explained(offline: Run, world: World) -> N
     assert "b1" not in listed.stdout
     assert [(r["backend"], r["unwell"]) for r in every] == [("b1", ""), ("b2", "version 3 is missing"), ("b3", "bad")]
     assert "the copy on b3 decides: bad; nothing may go" in explained.stdout
-    assert "cuts have come to version 5; 3 copies wait for it" in explained.stdout
+    assert "cuts have come to version 5; 3 copies wait until it has told that it is well" in explained.stdout
     assert "sexton replica full-copy t1 b3 --reason" in explained.stdout
     assert (told["need"], told["decides"], [c["need"] for c in told["copies"]]) == (0, "b3", [6, 3, 0])
 
@@ -97,8 +97,8 @@ def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run
     ]
     assert "1 missing versions" in shown.stdout
     assert (only.returncode, "only copy of tablet t9" in only.stderr) == (1, True)
-    assert (asked.returncode, "1 copies, 1 of them with something to let go" in asked.stdout) == (1, True)
-    assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)
+    assert (asked.returncode, "1 copy, 1 of them with something to let go" in asked.stdout) == (1, True)
+    assert (done.returncode, "is forgotten, with 1 copy" in done.stdout) == (0, True)
     assert (unknown.returncode, "there is no backend b3" in unknown.stderr) == (1, True)
 
 
@@ -114,13 +114,13 @@ def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies
     then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
 
     assert granted == {"t1.b1": 5}
-    assert (first["state"], "1 copies bad, 1 with missing versions" in first["detail"]) == ("WARN", True)
+    assert (first["state"], "1 copy bad, 1 with missing versions" in first["detail"]) == ("WARN", True)
     assert "did not ask for it lately: b1, b2, b3" in first["detail"]
     assert then["state"] == "FAIL"
     for said in (
-        "1 copies did not let go as they should, 1 of them QUARANTINED until somebody has looked, e.g. b1: quarantined",
+        "1 copy did not let go as they should, 1 of them QUARANTINED until somebody has looked, e.g. b1: quarantined",
         "no fresh report from b2, b3",
-        "1 copies FULL_COPY_ONLY by the hold limit",
+        "1 copy FULL_COPY_ONLY by the hold limit",
     ):
         assert said in then["detail"]
 
