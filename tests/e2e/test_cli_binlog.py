@@ -1,14 +1,19 @@
 """`sexton binlog` as an operator types it; what needs Temporal has a real one, and a worker."""
 
+import asyncio
 import json
 
 import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from sexton.access.calls import CallStore
 from sexton.binlog.model import Terms
+from sexton.binlog.runs import GcReport, GcRequest
 from sexton.db.engine import Database
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.e2e.conftest import Run
+from workflows import ids
 
 DAY = 86_400
 
@@ -176,6 +181,32 @@ def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world
     assert (again["cut"]["records"], again["cut"]["held"]) == (0, 1)
     assert [(i.returncode, "no look at the binlogs of shop is running" in i.stderr) for i in idle] == [(1, True)] * 3
     assert (refused.returncode, "nothing was cut: shop only observes" in refused.stdout) == (1, True)
+
+
+def test_a_running_look_is_told_what_it_shall_do(
+    online: Run, world: World, environment: dict[str, str], worker: None
+) -> None:
+    deployment = environment["SEXTON_DEPLOYMENT"]
+
+    async def started(**how: str) -> GcReport | None:
+        client = await Client.connect(environment["SEXTON_TEMPORAL__ADDRESS"], data_converter=pydantic_data_converter)
+        id_ = ids.gc_binlog(deployment, SHOP)
+        if not how:
+            return await client.get_workflow_handle(id_, result_type=GcReport).result()
+        order, queue = GcRequest(deployment=deployment, instance=SHOP), ids.control_queue(deployment)
+        await client.start_workflow(ids.GC_BINLOG, order, id=id_, task_queue=queue, **how)
+        return None
+
+    asyncio.run(started(start_signal="pause"))
+    paused = [online("binlog", "progress"), online("binlog", "gc")]
+    told = [online("binlog", word) for word in ("pause", "resume")]
+    report = asyncio.run(started())
+
+    assert (paused[0].returncode, "it is paused; to go on: sexton binlog resume" in paused[0].stdout) == (0, True)
+    assert (paused[1].returncode, "are being looked at already" in paused[1].stderr) == (1, True)
+    assert [(t.returncode, "is told" in t.stdout, t.stderr) for t in told] == [(0, True, "")] * 2
+    assert report is not None
+    assert report.cut.records == 2
 
 
 @pytest.mark.parametrize(
