@@ -1,5 +1,7 @@
 """What a cut of a log would do now and because of whom no more, as people are told it. Nothing is cut."""
 
+from itertools import islice
+
 from sqlalchemy import Connection
 
 from sexton.binlog import policy, rows
@@ -51,6 +53,7 @@ class Explained(Message):
     """Since when there is nothing to cut: what is there goes."""
     lines: tuple[Line, ...] = ()
     logs: int = 0
+    """So many there are; ``lines`` has the first hundred."""
     halted: str = ""
     """Why nothing of the instance may go now: it observes, a stop, a list, a window."""
     clock: str = ""
@@ -75,7 +78,9 @@ def explain(db: Database, binlogs: Binlogs, instance: str, name: str, table: str
         own, its = found.get(""), found.get(table)
         if own is None or its is None:
             raise UnknownLog(f"{name}/{table}" if table else name)
-        looked, look = list(binlogs.cutter.look(c, instance, name, table)), last_look(db, c, instance)
+        looked = list(islice(binlogs.cutter.look(c, instance, name, table), MOST_LINES))
+        cut = [o for o in found.values() if o.dropped_at is None and bool(o.tbl) is not own.enabled]
+        look = last_look(db, c, instance)
         halted = ""
         try:
             binlogs.controls.check_in(c, instance)
@@ -89,8 +94,8 @@ def explain(db: Database, binlogs: Binlogs, instance: str, name: str, table: str
             tbl=table,
             own=own,
             dropped_at=its.dropped_at if its.dropped_at is not None else own.dropped_at,
-            lines=tuple(_line(c, binlogs.cutter, its) for its in looked[:MOST_LINES]),
-            logs=len(looked),
+            lines=tuple(_line(c, binlogs.cutter, its) for its in looked),
+            logs=len(looked) if table else len(cut),
             halted=halted,
             clock=policy.clock(look.looked_at, now, binlogs.terms),
             look=look,

@@ -142,10 +142,11 @@ def approve(name: Name, table: Table = "", instance: Of = None, yes: Yes = False
 
     with opened() as (settings, db):
         binlogs, of = Desk(settings, db).binlogs, one_instance(db, instance)
-        its = binlogs.configs.log(of, name, table)
-        line = next((i for i in explained(db, binlogs, of, name, table).lines if i.log.name == its.name), None)
-        if its.wants is None or line is None:
-            raise BadInput(f"nothing of {its.name} waits for approval; see: sexton binlog list")
+        found, what = explained(db, binlogs, of, name, table), called(name, table)
+        line = next((i for i in found.lines if i.log.name == what and i.log.wants is not None), None)
+        if line is None:
+            raise BadInput(f"nothing of {what} waits for approval; see: sexton binlog list")
+        its = line.log
         typer.echo(f"binlog {its.name}: {many(line.waits, 'record')} of {its.kept:,} go, all up to {its.wants}")
         for who, acked in its.held.items():
             typer.echo(f"  consumer {who} has all up to {acked}: what is behind that goes when it has that")

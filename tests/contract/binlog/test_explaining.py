@@ -66,6 +66,7 @@ def test_tables_without_a_log_of_their_database_are_explained_one_by_one(world: 
     world.commit(1, world.now - 60_000, orders={"p1": 3}, users={"p2": 3})
 
     assert [(i.log.tbl, i.goes) for i in told(world).lines] == [("orders", 1), ("users", 0)]
+    assert (told(world).logs, told(world, "users").logs) == (2, 1)
     assert [i.log.tbl for i in told(world, "users").lines] == ["users"]
     with pytest.raises(UnknownLog):
         told(world, "none")
