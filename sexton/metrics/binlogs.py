@@ -15,7 +15,7 @@ from sexton.db.tables import Tables
 from sexton.metrics import labels
 from sexton.metrics.model import BinlogFigures
 from sexton.replica.rows import need
-from sexton.replica.store import BY_LIMIT
+from sexton.replica.policy import BY_LIMIT
 
 Found = dict[str, Any]
 ASKED = 100_000

@@ -112,6 +112,7 @@ def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: D
     listed = offline("binlog", "consumers")
     world.later(2 * DAY)
     world.look()  # the clock
+    world.later(300)
     world.look()
     lost = offline("binlog", "consumers")
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
