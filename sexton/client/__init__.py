@@ -1,34 +1,59 @@
 """The API for programs: ``Sexton`` and ``AsyncSexton``, for meta services, nodes of regions, and jobs that copy.
 
 ``with client.protect(...)`` keeps what is copied, renews it in the background, and stops the caller when that fails;
-``with client.replay(...)`` does so for what a region reads of its topic. The values that calls take are here too.
+``with client.replay(...)`` does so for what a region reads of its topic; ``client.follow`` keeps a ``Replica`` up with
+the journal of binlogs and replicas. The values that calls take are here too.
 """
 
+from sexton.api.binlog_bodies import (
+    BackendReport,
+    LogConfig,
+    NewRecord,
+    PlacedCopy,
+    PlacedTablet,
+    Placements,
+    ReportedTablet,
+)
 from sexton.api.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
+from sexton.binlog.model import Done
 from sexton.client.asynchronous import AsyncSexton
-from sexton.client.errors import ProtectionLost, Refused, ReplayLost, Unreachable
+from sexton.client.errors import JournalAhead, ProtectionLost, Refused, ReplayLost, TooOld, Unreachable
+from sexton.client.following import Following
 from sexton.client.replaying import Entry, Source
 from sexton.client.sync import Sexton
+from sexton.journal.replaying import Replica
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
 from sexton.wal.model import Facts
 
 __all__ = [
     "AsyncSexton",
+    "BackendReport",
+    "Done",
     "DroppedRegion",
     "Entry",
     "Facts",
     "Filter",
+    "Following",
     "Heartbeat",
     "Item",
+    "JournalAhead",
+    "LogConfig",
     "MappedRegion",
+    "NewRecord",
+    "PlacedCopy",
+    "PlacedTablet",
+    "Placements",
     "ProtectionLost",
     "Refused",
     "RegionMap",
     "RegionReport",
     "ReplayLost",
+    "Replica",
+    "ReportedTablet",
     "Sexton",
     "Source",
     "StreamReport",
+    "TooOld",
     "Unreachable",
 ]

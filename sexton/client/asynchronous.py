@@ -11,6 +11,7 @@ from tenacity import AsyncRetrying, RetryError, retry_if_exception
 
 from sexton.api.bodies import Applying, Heartbeat, Purging, RegionMap, Shown, Stopped, Told
 from sexton.client import calls, retrying
+from sexton.client.asynchronous_binlogs import AsyncBinlogMethods
 from sexton.client.calls import Call
 from sexton.client.errors import ProtectionLost, Unreachable
 from sexton.client.protecting import KEPT
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class AsyncSexton:
+class AsyncSexton(AsyncBinlogMethods):
     """The API at one address; see ``sexton.client.sync.Sexton``, whose arguments and errors it has."""
 
     def __init__(

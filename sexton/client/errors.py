@@ -7,7 +7,7 @@ from sexton.errors import SextonError, code_of
 from sexton.protection import errors as protections
 from sexton.wal import port as wal
 
-_TYPED: dict[str, Callable[[str], SextonError]] = {
+_NUMBERED: dict[str, Callable[[str], SextonError]] = {
     kind.name: kind
     for kind in (
         protections.GcIsRunning,
@@ -17,7 +17,12 @@ _TYPED: dict[str, Callable[[str], SextonError]] = {
         protections.SoftDeleted,
         protections.Invalid,
     )
-} | {code_of(kind("")): kind for kind in (wal.OldMap, wal.OldEpoch, wal.ReplayRefused, wal.PinEnded)}
+}
+"""Of protections. What else is ``NOT_FOUND`` has no number."""
+_TYPED: dict[str, Callable[[str], SextonError]] = {
+    code_of(kind("")): kind for kind in (wal.OldMap, wal.OldEpoch, wal.ReplayRefused, wal.PinEnded)
+}
+TOO_OLD, JOURNAL_AHEAD = "TOO_OLD", "JOURNAL_AHEAD"
 
 
 class Unreachable(SextonError):
@@ -34,6 +39,18 @@ class Refused(SextonError):
         self.code, self.status = code, status
 
 
+class TooOld(Refused):
+    """Records, or entries of the journal, behind the one that was named are gone; ``first`` is the first there is."""
+
+    def __init__(self, detail: str, code: str, status: int, first: int) -> None:
+        super().__init__(detail, code, status)
+        self.first = first
+
+
+class JournalAhead(Refused):
+    """The journal never had the entry that was named: it was restored from a backup, or is another one's."""
+
+
 class ReplayLost(SextonError):
     """A replay may have holes: what it reads could not be kept, is not there, or is another topic's. Open it again."""
 
@@ -44,6 +61,11 @@ class ProtectionLost(SextonError):
 
 def refusal(problem: Problem) -> SextonError:
     """Return the error that a problem document tells of."""
-    if typed := _TYPED.get(problem.code):
+    typed = (_TYPED if problem.number is None else _NUMBERED).get(problem.code)
+    if typed is not None:
         return typed(problem.detail)
+    if problem.code == TOO_OLD and problem.first is not None:
+        return TooOld(problem.detail, problem.code, problem.status, problem.first)
+    if problem.code == JOURNAL_AHEAD:
+        return JournalAhead(problem.detail, problem.code, problem.status)
     return Refused(problem.detail, problem.code, problem.status)

@@ -10,6 +10,7 @@ from tenacity import RetryError, Retrying, retry_if_exception
 
 from sexton.api.bodies import Applying, Heartbeat, Purging, RegionMap, Replay, Shown, Stopped, Told
 from sexton.client import calls, retrying
+from sexton.client.binlogs import BinlogMethods
 from sexton.client.calls import Call
 from sexton.client.errors import Unreachable
 from sexton.client.protecting import OnLost, Protecting
@@ -37,7 +38,7 @@ def options(url: str | None, token: str | None, timeout_seconds: float) -> dict[
     return {"base_url": url, "headers": headers, "timeout": timeout_seconds}
 
 
-class Sexton:
+class Sexton(BinlogMethods):
     """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
 
     Every method raises the typed error of a refusal (``sexton.protection.errors``, else ``Refused``), or

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from sexton.access.model import Grant
-from sexton.api.caller import Asker, AtDesk, Instance, Reader
+from sexton.api.caller import Asker, AtDesk, Instance
 from sexton.journal.model import Page, Snapshot
 
 routes = APIRouter(prefix="/v1")
@@ -47,6 +47,7 @@ async def read(
 
 
 @routes.get("/journal/snapshot")
-def snapshot(at: AtDesk, _: Reader, instance: Instance) -> Snapshot:
+def snapshot(at: AtDesk, asker: Asker, instance: Instance, follower: Follower = "") -> Snapshot:
     """Return what a follower begins with that has missed entries."""
+    asker.needs(Grant.READ, node=follower or None)
     return at.binlogs.replicas.snapshot(instance)

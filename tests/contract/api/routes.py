@@ -78,6 +78,7 @@ ROUTES = (
     Route("GET", "/v1/journal", "read"),
     Route("GET", "/v1/journal?follower=n7", "operate", of_node=True),
     Route("GET", "/v1/journal/snapshot", "read"),
+    Route("GET", "/v1/journal/snapshot?follower=n7", "read", of_node=True),
     Route("DELETE", "/v1/databases/sales/tables/orders", "operate"),
     Route("DELETE", "/v1/databases/sales", "operate"),
 )
