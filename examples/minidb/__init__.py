@@ -2,8 +2,8 @@
 
 Tables are made of *rowsets*: immutable groups of files in object storage, each covering a range of versions. Metadata
 is in SQL, in the same database as Sexton's tables; that is what lets one transaction publish data and settle its marks.
-Of Sexton it imports only ``sexton.contract``; its sync job, its regions and its backends only ``sexton.client``. Read in
-this order:
+Of Sexton it imports only ``sexton.contract``; its sync job, its regions and its backends only ``sexton.client``. Read
+in this order:
 
 1. ``schema``    the metadata tables, the view ``sexton_live``, and how the database is opened;
 2. ``vault``     files, written and read by a thread pool; ``rowsets``, the rows about them and the marking statement;
@@ -17,8 +17,8 @@ again after a crash. Many share a topic of the log, which Sexton purges below wh
 6. ``regions``   append, flush, move: what is durable at which moment; ``maps``, which regions share which topic;
 7. ``node``      heartbeats and replays: each says in which order, and what would be lost in another; ``serving``, HTTP.
 
-And it has *binlogs*: what each commit changed, for a while. Storage backends keep them beside copies of tablets, which are
-repaired from them; Sexton cuts what has expired and no copy or consumer lacks:
+And it has *binlogs*: what each commit changed, for a while. Storage backends keep them beside copies of tablets, which
+are repaired from them; Sexton cuts what has expired and no copy or consumer lacks:
 
 8. ``metastore`` and ``backends``  copies and their versions, as they are on disk, lost, repaired, and told to Sexton;
 9. ``edits`` and ``binlogs``       the leader: commits, placements, drops, and in which order who hears of them;

@@ -14,8 +14,8 @@ from sexton.db.engine import Database
 from sexton.db.tables import Tables
 from sexton.metrics import labels
 from sexton.metrics.model import BinlogFigures
-from sexton.replica.rows import need
 from sexton.replica.policy import BY_LIMIT
+from sexton.replica.rows import need
 
 Found = dict[str, Any]
 ASKED = 100_000
