@@ -1,4 +1,4 @@
-"""What the demo asks Temporal itself: which worker deletes, and that no round starts but ours."""
+"""What the demo asks Temporal itself: which worker deletes, that no round starts but ours, and a look at binlogs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,8 +6,10 @@ from typing import TypeVar
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError, RPCStatusCode
 
+from sexton.binlog.runs import GcReport, GcRequest
 from sexton.embedded.stack import Stack
 from sexton.temporal import schedules
 from workflows import ids
@@ -56,8 +58,26 @@ def unschedule(stack: Stack) -> bool:
     return _ask(stack, removed)
 
 
+def gc_binlogs(stack: Stack, instance: str) -> GcReport:
+    """Look at an instance's binlogs once, as the tick has it done every five minutes; return what came of it."""
+    deployment = stack.environment()["SEXTON_DEPLOYMENT"]
+
+    async def ended(client: Client) -> GcReport:
+        report: GcReport = await client.execute_workflow(
+            ids.GC_BINLOG,
+            GcRequest(deployment=deployment, instance=instance, requested_by="the demo"),
+            id=ids.gc_binlog(deployment, instance),
+            task_queue=ids.control_queue(deployment),
+            result_type=GcReport,
+        )
+        return report
+
+    return _ask(stack, ended)
+
+
 def _ask(stack: Stack, call: Callable[[Client], Awaitable[T]]) -> T:
     async def asked() -> T:
-        return await call(await Client.connect(stack.environment()["SEXTON_TEMPORAL__ADDRESS"]))
+        address = stack.environment()["SEXTON_TEMPORAL__ADDRESS"]
+        return await call(await Client.connect(address, data_converter=pydantic_data_converter))
 
     return asyncio.run(asked())

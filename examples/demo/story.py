@@ -4,6 +4,7 @@ import time
 from contextlib import ExitStack
 
 from examples.demo import FOR_WORKERS, evidence
+from examples.demo.binlog import Expiring
 from examples.demo.console import Console
 from examples.demo.copying import Copying
 from examples.demo.killing import SECOND, SHARE, Killing
@@ -66,6 +67,7 @@ class Story:
         self.end_copying(copying)
         last = self.look_once_more(after)
         self.shrink_topic()
+        self.expire_binlogs()
         self.last_screen(before, last)
 
     def register(self) -> None:
@@ -250,6 +252,18 @@ class Story:
             topic.purge()
             self.console.beat("The node crashes: what its regions had only in memory they read from the topic again")
             topic.crash()
+
+    def expire_binlogs(self) -> None:
+        """Binlogs on storage backends: what expired goes, but for what a consumer or a copy of a tablet still lacks."""
+        self.console.beat("Three storage backends keep binlogs for ten minutes; a worker beside each lets go of them")
+        with Expiring(self.console, self.world, self.stack, self.stack.home / "backends") as binlogs:
+            binlogs.fill()
+            self.console.beat("Half an hour passes at once; what has expired a consumer has not read yet")
+            binlogs.jump()
+            binlogs.hold()
+            binlogs.cut()
+            self.console.beat("The two copies are repaired from the binlogs that were kept for them; then those go too")
+            binlogs.repair()
 
     def last_screen(self, before: dict[Key, int], last: dict[Key, int]) -> None:
         """Deleted, kept, why; expected against listed; where to look next."""

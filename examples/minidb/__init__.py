@@ -2,7 +2,7 @@
 
 Tables are made of *rowsets*: immutable groups of files in object storage, each covering a range of versions. Metadata
 is in SQL, in the same database as Sexton's tables; that is what lets one transaction publish data and settle its marks.
-Of Sexton it imports only ``sexton.contract``; its sync job, its regions and its backends only ``sexton.client``. Read
+Of Sexton it imports only ``sexton.contract``; its sync job, its regions and its binlogs only ``sexton.client``. Read
 in this order:
 
 1. ``schema``    the metadata tables, the view ``sexton_live``, and how the database is opened;

@@ -9,7 +9,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -104,12 +104,15 @@ class Stack:
         self.await_worker(name)
         return time.monotonic() - began
 
-    def launch_worker(self, name: str = WORKER, settings: Mapping[str, str] | None = None) -> None:
+    def launch_worker(
+        self, name: str = WORKER, settings: Mapping[str, str] | None = None, arguments: Sequence[str] = ()
+    ) -> None:
         """Launch a worker against the running servers, in place of the last one of that name.
 
         Args:
             name: ``worker``, or for one more beside it a name that begins so.
             settings: variables that only this worker gets.
+            arguments: of its command line, such as another role.
         """
         assert name.startswith(WORKER)
         assert self._ports is not None
@@ -118,7 +121,7 @@ class Stack:
         env = self._of_a_child()
         if name != WORKER:  # each listens on a port of its own
             env["SEXTON_METRICS__LISTEN"] = f"127.0.0.1:{self._ports.take(f'metrics of {name}')}"
-        child = Child(name, [sys.executable, "-m", "worker"], self.home, env | dict(settings or {}))
+        child = Child(name, [sys.executable, "-m", "worker", *arguments], self.home, env | dict(settings or {}))
         self.children[name] = child
         child.start(lambda: True, WORKER_READY_SECONDS)
 

@@ -23,3 +23,4 @@ def test_every_number_of_the_demo_agrees(tmp_path: Path) -> None:
     assert "every number agrees" in done.stdout
     assert "held by protection copy:demo-1" in done.stdout
     assert "region audit was asked to flush" in done.stdout
+    assert "all copies are the same" in done.stdout
