@@ -16,7 +16,7 @@ from tests.rig import Rig
 from tests.servers.api import Api
 
 T = "orders.0"
-STEPS = 30
+STEPS = 20
 
 
 @pytest.fixture
