@@ -17,6 +17,7 @@ from sexton.backend.sweeping import Sweeper
 from sexton.errors import BadInput, SextonError
 
 log = logging.getLogger(__name__)
+AGAIN_SECONDS = 15
 DEFAULT_API = "http://127.0.0.1:8470"
 _BACKEND = re.compile(r"[A-Za-z0-9.-]{1,128}")
 
@@ -106,12 +107,17 @@ async def catching_up(sweeper: Sweeper) -> AsyncIterator[None]:
             raise _Stopped("stopped")
 
     def once() -> None:
-        try:
-            sweeper.sweep(beat)
-        except _Stopped:
-            return
-        except SextonError as e:
-            log.warning("not caught up at the start: %s; the next round asks again", e)
+        # Until it has been heard: a backend that has never asked is told by no round.
+        while not stop.is_set():
+            try:
+                sweeper.sweep(beat)
+            except _Stopped:
+                return
+            except SextonError as e:
+                log.warning("not caught up at the start: %s; asked again in %d s", e, AGAIN_SECONDS)
+                stop.wait(AGAIN_SECONDS)
+            else:
+                return
 
     task = asyncio.create_task(asyncio.to_thread(once))
     try:

@@ -1,19 +1,22 @@
 """How logs are kept, as their owner says, and the end of those whose table or database is dropped."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, select, update
+from sqlalchemy import Connection, and_, case, delete, func, select, update
 
 from sexton.binlog import rows
 from sexton.binlog.errors import UnknownLog
 from sexton.binlog.model import MOST, Config, Log
 from sexton.db.engine import Database
-from sexton.db.rows import upsert
+from sexton.db.rows import in_list, upsert
 from sexton.errors import BadInput
 from sexton.guard import deciding
 from sexton.journal.model import Op, Tombstone, gc_binlog
 from sexton.journal.store import JournalStore
 from sexton.refusals import check_text
+
+COPIES_AT_ONCE = 10_000
 
 
 class ConfigStore:
@@ -43,26 +46,37 @@ class ConfigStore:
         with deciding(db, instance) as c:
             ensure(db, c, instance, name)
             found = rows.logs(db, c, instance, name, lock=True)
-            own = found[""]
-            before = found.get(table)
+            own, before = found[""], found.get(table)
             if own.dropped_at is not None or (before is not None and before.dropped_at is not None):
                 raise BadInput(f"{name}{f'/{table}' if table else ''} is dropped; names never come back")
-            values: dict[str, Any] = config.model_dump()
-            # While nobody kept it, nothing was stored: who reads it must not take that for "nothing happened".
-            begins = config.enabled and not (before or Config(enabled=False)).enabled and not (table and own.enabled)
-            if begins:
-                at = max(own.last_seq, from_seq, before.watermark if before else 0)
-                gone = {"gone_records": before.records, "gone_bytes": before.bytes} if before else {}
-                values |= {"watermark": at, "last_seq": max(before.last_seq if before else 0, at), **gone}
-                if not table:
-                    tombstone = Tombstone(database=True, db=name, tables=(), seq=at)
-                    self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))
+            # What held it before is of no concern for what it is now.
+            values: dict[str, Any] = config.model_dump() | {"held": {}, "held_since": None, "wants": None}
+            values |= {"wants_since": None}
+            at = max(own.last_seq, from_seq)
+            begins = config.enabled and not (before or Config(enabled=False)).enabled
+            late = [its for its in found.values() if _late(its, own, table, from_seq)] if begins else []
+            if begins and before is None:
+                values |= {"begins": own.floor if own.enabled else at}
+            self._begin(c, instance, name, late, at)
+            if from_seq > own.last_seq:
+                c.execute(update(t).where(rows.one(t, instance, (name, ""))).values(last_seq=from_seq))
             new = upsert(db, t).values(instance=instance, db=name, tbl=table, **values)
             c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=values))
             return rows.logs(db, c, instance, name)[table]
 
+    def _begin(self, c: Connection, instance: str, name: str, late: Sequence[Log], at: int) -> None:
+        """Let logs begin behind a record: what was not stored, for nobody kept them, must not look like nothing."""
+        t = self._db.t.binlog_log
+        if late and at:
+            of = and_(t.c.instance == instance, t.c.db == name, in_list(self._db, t.c.tbl, [i.tbl for i in late]))
+            c.execute(update(t).where(of).values(begins=at))
+            tables = tuple(its.tbl for its in late if its.tbl)
+            tombstone = Tombstone(database=len(tables) < len(late), db=name, tables=tables, seq=at)
+            self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))
+
     def logs(self, instance: str, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[Log]:
         """Return the logs behind one, in the order of database and table."""
+        check_text(*after)
         t = self._db.t.binlog_log
         beyond = (t.c.db > after[0]) | and_(t.c.db == after[0], t.c.tbl > after[1])
         asked = select(t).where(t.c.instance == instance, beyond).order_by(t.c.db, t.c.tbl).limit(limit)
@@ -106,13 +120,14 @@ class ConfigStore:
         """Say that a table, or a database, is dropped for good: nobody needs its binlogs; repeatable.
 
         Its records go, its consumers hold nothing, and its replicas count no more: all that backends have of it goes
-        with their next pull, however long another backend has been dead. Returns how many replicas it has.
+        with their next pull, however long another backend has been dead. Returns how many of them there are. Cut off
+        in between, say it again.
 
         Raises:
             UnknownInstance: no such instance.
         """
         check_names(name, table)
-        db, t, replica, consumer = self._db, self._db.t.binlog_log, self._db.t.replica, self._db.t.binlog_consumer
+        db, t, consumer = self._db, self._db.t.binlog_log, self._db.t.binlog_consumer
         with deciding(db, instance) as c:
             now = db.now(c)
             ensure(db, c, instance, name, table)
@@ -124,10 +139,6 @@ class ConfigStore:
             c.execute(update(t).where(mine).values(dropped_at=now, **gone))
             who = [consumer.c.tbl == table] if table else []
             c.execute(delete(consumer).where(consumer.c.instance == instance, consumer.c.db == name, *who))
-            whose = [replica.c.tbl == table] if table else []
-            there = and_(replica.c.instance == instance, replica.c.db == name, *whose)
-            # A copy that has answered all of it has nothing more to do; the others are asked for everything.
-            n = c.execute(update(replica).where(there).values(dropped=True, desired=MOST, granted=MOST)).rowcount
             fold = self._db.t.binlog_fold
             part = [fold.c.tbl == table] if table else []
             c.execute(delete(fold).where(fold.c.instance == instance, fold.c.db == name, *part))
@@ -136,16 +147,41 @@ class ConfigStore:
                 last = max(its.last_seq for its in goes)
                 tombstone = Tombstone(database=not table, db=name, tables=tables, seq=last, dropped=True)
                 self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))
-            return n
+        return self._let_go(instance, name, table)
+
+    def _let_go(self, instance: str, name: str, table: str) -> int:
+        """Ask copies for everything, some thousands at a time: a copy that has answered has nothing more to do."""
+        t = self._db.t.replica
+        whose = [t.c.tbl == table] if table else []
+        mine = and_(t.c.instance == instance, t.c.db == name, t.c.dropped.is_(False), *whose)
+        while True:
+            with deciding(self._db, instance) as c:
+                some = select(t.c.uid, t.c.backend).where(mine).limit(COPIES_AT_ONCE).subquery()
+                same = and_(t.c.instance == instance, t.c.uid == some.c.uid, t.c.backend == some.c.backend)
+                gone = {"dropped": True, "desired": MOST, "granted": MOST}
+                m = len(c.execute(update(t).where(same).values(**gone).returning(t.c.uid)).all())
+                if m < COPIES_AT_ONCE:
+                    every = and_(t.c.instance == instance, t.c.db == name, *whose)
+                    return int(c.execute(select(func.count()).select_from(t).where(every)).scalar_one())
 
 
 def ensure(db: Database, c: Connection, instance: str, name: str, table: str = "") -> None:
     """Make the row of a database's own log, and of a table's, where it is not there yet."""
-    t = db.t.binlog_log
-    for tbl in dict.fromkeys(("", table)):
-        c.execute(upsert(db, t).values(instance=instance, db=name, tbl=tbl).on_conflict_do_nothing())
-    state = db.t.binlog_round
+    t, state = db.t.binlog_log, db.t.binlog_round
+    c.execute(upsert(db, t).values(instance=instance, db=name, tbl="").on_conflict_do_nothing())
+    if table:
+        # Of a table that nobody has named before, nothing is in any log so far.
+        floor = case((t.c.watermark > t.c.begins, t.c.watermark), else_=t.c.begins)
+        begins = select(case((t.c.enabled, floor), else_=t.c.last_seq)).where(rows.one(t, instance, (name, "")))
+        new = upsert(db, t).values(instance=instance, db=name, tbl=table, begins=begins.scalar_subquery())
+        c.execute(new.on_conflict_do_nothing())
     c.execute(upsert(db, state).values(instance=instance).on_conflict_do_nothing())
+
+
+def _late(its: Log, own: Log, table: str, from_seq: int) -> bool:
+    """Tell whether a log lacks records, when this one (a database's: with all its tables) is kept from now on."""
+    mine = its.tbl == table or (not table and its.dropped_at is None)
+    return mine and (from_seq > own.last_seq or its.skipped > its.floor) and not (table and own.enabled)
 
 
 def check_names(name: str, *others: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import and_, delete, select, update
+from sqlalchemy import Connection, and_, delete, select, update
 
 from sexton.binlog import rows
 from sexton.binlog.config import check_names
@@ -43,8 +43,8 @@ class ConsumerStore:
         db, t = self._db, self._db.t.binlog_consumer
         with deciding(db, instance) as c:
             reached("consumer.guarded")
-            now, its = db.now(c), rows.standing(rows.logs(db, c, instance, database), database, table)
-            at = its.watermark if after is None else after
+            now, its = db.now(c), self._standing(c, instance, database, table)
+            at = its.floor if after is None else after
             _check(its, at)
             values = {"acked": at, "seen_at": now, "lost_at": None}
             new = upsert(db, t).values(instance=instance, name=name, db=database, tbl=table, since=now, **values)
@@ -62,10 +62,11 @@ class ConsumerStore:
             TooOld: it was LOST, and what it lacks is gone.
             BadInput: there is no such record yet.
         """
+        check_names(database, table, name)
         db, t = self._db, self._db.t.binlog_consumer
         mine = and_(rows.one(t, instance, (database, table)), t.c.name == name)
         with deciding(db, instance) as c:
-            its = rows.standing(rows.logs(db, c, instance, database), database, table)
+            its = self._standing(c, instance, database, table)
             row = c.execute(select(t).where(mine)).one_or_none()
             if row is None:
                 raise UnknownConsumer(name, its.name)
@@ -91,10 +92,15 @@ class ConsumerStore:
         with self._db.read() as c:
             return [Consumer(**r._mapping) for r in c.execute(asked)]
 
+    def _standing(self, c: Connection, instance: str, database: str, table: str) -> Log:
+        """Return the log; of a table as far as its database has come."""
+        found = rows.logs(self._db, c, instance, database, [table])
+        its = rows.standing(found, database, table)
+        return its.model_copy(update={"last_seq": max(its.last_seq, its.floor, found[""].last_seq)})
+
 
 def _check(log: Log, at: int) -> None:
-    if at < log.watermark:
-        raise TooOld(log.name, at, log.watermark + 1)
-    last = max(log.last_seq, log.watermark)  # a table is cut with its database, also behind its own last record
-    if at > last:
-        raise BadInput(f"{log.name} ends with record {last}, so nobody has {at} of it")
+    if at < log.floor:
+        raise TooOld(log.name, at, log.floor + 1)
+    if at > log.last_seq:
+        raise BadInput(f"{log.name} ends with record {log.last_seq}, so nobody has {at} of it")

@@ -8,10 +8,10 @@ leaves all of it or nothing. The rows themselves are removed later (``removing``
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, FromClause, and_, func, literal, select, true, update
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, case, func, literal, select, true, update
 
 from sexton.binlog import policy, rows
-from sexton.binlog.model import Bounds, Consumer, Cut, CutReport, Log, Terms
+from sexton.binlog.model import MOST, Bounds, Consumer, Cut, CutReport, Log, Terms
 from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
@@ -63,17 +63,18 @@ class Cutter:
             reached("binlog.guarded")
             self._controls.check_in(c, instance)
             now = db.now(c)
-            logs = {tbl: its for tbl, its in rows.logs(db, c, instance, name, lock=True).items() if not its.dropped_at}
+            found_ = rows.logs(db, c, instance, name, tables, lock=True)
+            logs = {tbl: its for tbl, its in found_.items() if not its.dropped_at}
             own = logs.get("")
             if own is None:
                 return CutReport()
-            readers = self._readers(c, instance, name, now)
+            readers = self._readers(c, own, now)
             report, tombstones = CutReport(lost=self._lose(c, instance, name, now)), []
             for its in [own] if own.enabled else [logs[tbl] for tbl in tables if tbl and tbl in logs]:
                 found = self._some(c, its, self._note(c, self._look(c, its, own, readers, now), now))
                 report += _counted(its, found)
                 if found.seq > its.watermark:
-                    cut = sorted(tbl for tbl in logs if tbl) if own.enabled else [its.tbl]
+                    cut = self._tables(c, its, found.seq) if own.enabled else [its.tbl]
                     tombstones.append(Tombstone(database=own.enabled, db=name, tables=tuple(cut), seq=found.seq))
                     self._fold(c, instance, name, found.seq, cut)
                     report += CutReport(records=self._gone(c, its, found.seq, cut), more=found.more)
@@ -88,10 +89,15 @@ class Cutter:
     def _lose(self, c: Connection, instance: str, name: str, now: int) -> int:
         """Let nothing be held any more by who has been silent for too long; return how many those are."""
         t, n = self._db.t.binlog_consumer, 0
-        for its in policy.lost(rows.consumers(self._db, c, instance, name), now, self._terms):
+        for its in self._silent(c, instance, rows.consumers(self._db, c, instance, name), now):
             mine = and_(rows.one(t, instance, (its.db, its.tbl)), t.c.name == its.name)
             n += c.execute(update(t).where(mine).values(lost_at=now)).rowcount
         return n
+
+    def _silent(self, c: Connection, instance: str, every: Sequence[Consumer], now: int) -> Sequence[Consumer]:
+        """Return who has been silent for too long; nobody, where nobody would have heard them all that time."""
+        silent = policy.lost(every, now, self._terms)
+        return silent if silent and rows.patient(self._db, c, instance, self._terms.hold_limit_seconds) else []
 
     def look(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[Looked]:
         """Yield what a cut of a database would do now, log by log; nothing is written.
@@ -106,7 +112,7 @@ class Cutter:
         logs = {tbl: its for tbl, its in rows.logs(self._db, c, instance, name).items() if not its.dropped_at}
         own = logs.get("")
         if own is not None:
-            readers = self._readers(c, instance, name, now)
+            readers = self._readers(c, own, now)
             chosen = [its for its in _cut_now(logs) if own.enabled or table in ("", its.tbl)]
             yield from (self._look(c, its, own, readers, now) for its in chosen)
 
@@ -115,15 +121,23 @@ class Cutter:
         last = self._last(c, its, upto)
         return 0 if last is None else last.goes
 
-    def _readers(self, c: Connection, instance: str, name: str, now: int) -> Sequence[Consumer]:
-        """Return who may hold something: neither LOST nor silent for too long."""
-        every = rows.consumers(self._db, c, instance, name)
-        silent = policy.lost(every, now, self._terms)
-        return [r for r in every if r.lost_at is None and r not in silent]
+    def _readers(self, c: Connection, own: Log, now: int) -> Sequence[Consumer]:
+        """Return who may hold something, each with the last record before the first that it lacks."""
+        every = rows.consumers(self._db, c, own.instance, own.db)
+        silent = self._silent(c, own.instance, every, now)
+        here = [r for r in every if r.lost_at is None and r not in silent]
+        return [self._needs(c, r) if own.enabled and r.tbl else r for r in here]
+
+    def _needs(self, c: Connection, reader: Consumer) -> Consumer:
+        """Return who reads one table: of the database's log it needs only what is of that table."""
+        of = self._db.t.binlog_of
+        its = and_(rows.one(of, reader.instance, (reader.db, reader.tbl)), of.c.seq > reader.acked)
+        first = c.execute(select(of.c.seq).where(its).order_by(of.c.seq).limit(1)).scalar_one_or_none()
+        return reader.model_copy(update={"acked": MOST if first is None else first - 1})
 
     def _look(self, c: Connection, its: Log, own: Log, readers: Sequence[Consumer], now: int) -> Looked:
         """Return up to where a log goes."""
-        log = its if its.enabled else its.model_copy(update=own.model_dump(include={"ttl_seconds"}))
+        log = its if its.enabled else its.model_copy(update=self._left(its, own))
         who = [r for r in readers if own.enabled or r.tbl == its.tbl]
         kept = policy.bounds(log, now)
         seen = None if kept.all else self._expired(c, log, kept)
@@ -131,6 +145,11 @@ class Cutter:
         if found.seq > its.watermark and self._last(c, its, found.seq) is None:
             found = found.model_copy(update={"seq": its.watermark})  # between two records there is nothing to cut
         return Looked(its, found, seen)
+
+    def _left(self, its: Log, own: Log) -> dict[str, Any]:
+        """Return how long what is left of a log stays that nobody keeps any more: nobody can read it."""
+        ttls = [t for t in (its.ttl_seconds, own.ttl_seconds, self._terms.hold_limit_seconds) if t is not None]
+        return {"ttl_seconds": ttls[0], "max_bytes": None, "max_history_nums": None}
 
     def _note(self, c: Connection, looked: Looked, now: int) -> Cut:
         """Note who holds a log, and what waits; return up to where it goes."""
@@ -179,6 +198,12 @@ class Cutter:
         here = and_(rows.one(of, its.instance, (its.db, its.tbl)), of.c.seq > its.watermark)
         return select(of.c.seq, of.c.n, of.c.bytes_before, b.c.ts).join_from(of, b, same).where(here).subquery()
 
+    def _tables(self, c: Connection, its: Log, seq: int) -> Sequence[str]:
+        """Return the tables of which something is cut with their database's log."""
+        of = self._db.t.binlog_of
+        here = and_(of.c.instance == its.instance, of.c.db == its.db, of.c.seq <= seq, of.c.tbl != "")
+        return list(c.execute(select(of.c.tbl).where(here).distinct().order_by(of.c.tbl)).scalars())
+
     def _fold(self, c: Connection, instance: str, name: str, seq: int, tables: Sequence[str]) -> None:
         """Raise up to which version partitions may go: by *every* UPSERT that expired, not by the last one."""
         part, fold = self._db.t.binlog_part, self._db.t.binlog_fold
@@ -191,30 +216,35 @@ class Cutter:
         c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl", "part"], **higher))
 
     def _gone(self, c: Connection, its: Log, seq: int, tables: Sequence[str]) -> int:
-        """Move the watermarks; return how many records of the log are gone with that."""
-        t, now = self._db.t.binlog_log, self._db.now(c)
-        of = [*([""] if not its.tbl else []), *tables]
-        here = and_(t.c.instance == its.instance, t.c.db == its.db, in_list(self._db, t.c.tbl, of))
-        for whole in (True, False):
-            n, size = self._beyond(seq, whole=whole)
-            kind = t.c.tbl == "" if whole else t.c.tbl != ""
-            gone = {"gone_records": func.coalesce(n - 1, t.c.records), "gone_bytes": func.coalesce(size, t.c.bytes)}
-            c.execute(update(t).where(here, kind, t.c.watermark < seq).values(watermark=seq, cut_at=now, **gone))
+        """Move the watermarks, of tables to their own last record that goes; return how many records of the log go."""
+        t, b, of, now = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_of, self._db.now(c)
+        here = and_(t.c.instance == its.instance, t.c.db == its.db)
+        if not its.tbl:
+            mine = and_(b.c.instance == t.c.instance, b.c.db == t.c.db)
+            values = self._moved(b, mine, seq)
+            c.execute(update(t).where(here, t.c.tbl == "").values(**values, cut_at=now))
+        mine = and_(of.c.instance == t.c.instance, of.c.db == t.c.db, of.c.tbl == t.c.tbl)
+        values = self._moved(of, mine, seq)
+        c.execute(update(t).where(here, in_list(self._db, t.c.tbl, tables)).values(**values, cut_at=now))
         left = c.execute(select(t.c.gone_records).where(rows.one(t, its.instance, (its.db, its.tbl)))).scalar_one()
         return int(left) - its.gone_records
 
-    def _beyond(self, seq: int, *, whole: bool) -> tuple[Any, Any]:
-        """Return the number and the beginning of the first record of a log behind one, of the row that is updated."""
-        t, b, of = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_of
-        its, table = (b, true()) if whole else (of, of.c.tbl == t.c.tbl)
-        here = and_(its.c.instance == t.c.instance, its.c.db == t.c.db, its.c.seq > seq, table)
-        first = select(its.c.n).where(here).order_by(its.c.seq).limit(1)
-        return first.scalar_subquery(), first.with_only_columns(its.c.bytes_before).scalar_subquery()
+    def _moved(self, its: Table, mine: ColumnElement[bool], seq: int) -> dict[str, Any]:
+        """Return what becomes of the row of a log that is cut up to a record, by the records that it has."""
+        t = self._db.t.binlog_log
+        last = select(func.max(its.c.seq)).where(mine, its.c.seq <= seq).scalar_subquery()
+        first = select(its.c.n - 1).where(mine, its.c.seq > seq).order_by(its.c.seq).limit(1)
+        size = first.with_only_columns(its.c.bytes_before).scalar_subquery()
+        return {
+            "watermark": case((last > t.c.watermark, last), else_=t.c.watermark),
+            "gone_records": func.coalesce(first.scalar_subquery(), t.c.records),
+            "gone_bytes": func.coalesce(size, t.c.bytes),
+        }
 
     def _leave(self, c: Connection, own: Log, now: int) -> None:
         """Let go of what a database's log left when it was disabled: records that are in no table's log any more."""
-        t, kept = self._db.t.binlog_log, policy.bounds(own.model_copy(update={"max_bytes": None}), now)
-        seen = None if kept.after_ts is None else self._expired(c, own, Bounds(after_ts=kept.after_ts))
+        t, kept = self._db.t.binlog_log, policy.bounds(own.model_copy(update=self._left(own, own)), now)
+        seen = self._expired(c, own, Bounds(after_ts=kept.after_ts))
         if seen is not None:
             c.execute(update(t).where(rows.one(t, own.instance, (own.db, ""))).values(watermark=seen.seq))
 

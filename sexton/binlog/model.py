@@ -51,6 +51,10 @@ class Log(Config):
     gone_bytes: int = 0
     watermark: int = 0
     """Up to this record all is gone."""
+    begins: int = 0
+    """No record up to this one is in the log: nobody kept it then."""
+    skipped: int = 0
+    """The last record that is not in it because nobody kept it."""
     cut_at: int | None = None
     held: dict[str, int] = Field(default_factory=dict)
     """Consumer → up to where it has everything: who keeps what has expired."""
@@ -60,6 +64,11 @@ class Log(Config):
     wants_since: int | None = None
     approved: int = 0
     dropped_at: int | None = None
+
+    @property
+    def floor(self) -> int:
+        """Return up to which record there is nothing to read."""
+        return max(self.watermark, self.begins)
 
     @property
     def kept(self) -> int:

@@ -10,6 +10,11 @@ from sexton.errors import BadInput
 FOREVER = "forever"
 LONGEST_TTL = 3_650 * 86_400
 """Ten years, in seconds: what is longer is a typing error, or the largest number somebody had."""
+ID_CHARACTERS = 128
+SLACK_SECONDS = 300
+"""Ticks are up to a minute apart: where it is looked more often than that, it is not looked more often."""
+INHERITED_MS = 3_600_000
+"""A record without a timestamp is taken to be older than its arrival by this at most."""
 _LAST = 2**53
 """Timestamps in ms that a JSON parser elsewhere still takes for what they are."""
 
@@ -38,9 +43,19 @@ def bounds(log: Log, now: int) -> Bounds:
 
 
 def lost(consumers: Sequence[Consumer], now: int, terms: Terms) -> list[Consumer]:
-    """Return those that have been silent for too long to hold anything back."""
+    """Return those that have been silent for too long to hold anything back. For who has looked all that time."""
     limit = now - terms.hold_limit_seconds * 1000
     return [c for c in consumers if c.lost_at is None and c.seen_at <= limit]
+
+
+def old(record: Record, before: int, now: int) -> int:
+    """Return what a record's age is counted from: no later than now, and no earlier than what came before it.
+
+    So what has expired is what comes first in a log. A record without a timestamp is as old as the one before it, if
+    that one is not much older than the moment it came in: an owner without any timestamps would lose what is new.
+    """
+    own = min(record.timestamp, now) if record.timestamp else now - INHERITED_MS if before else now
+    return max(before, own)
 
 
 def cut(log: Log, expired: int, goes: int, consumers: Sequence[Consumer], terms: Terms) -> Cut:
@@ -53,7 +68,10 @@ def cut(log: Log, expired: int, goes: int, consumers: Sequence[Consumer], terms:
         consumers: who reads it, those that are LOST left out.
         terms: how much may go unasked.
     """
-    held = {c.name: c.acked for c in consumers if c.acked < expired}
+    held: dict[str, int] = {}
+    for reader in consumers:
+        if reader.acked < expired:  # one name may read several logs
+            held[reader.name] = min(reader.acked, held.get(reader.name, reader.acked))
     upto = min([expired, *held.values()])
     if upto <= log.watermark:
         return Cut(seq=log.watermark, held=held)
@@ -82,7 +100,7 @@ def clock(looked_at: int | None, now: int, terms: Terms) -> str:
         terms: how often it is looked.
     """
     moved = 0 if looked_at is None else now - looked_at
-    if abs(moved) <= 2 * terms.interval_seconds * 1000:
+    if abs(moved) <= max(2 * terms.interval_seconds, SLACK_SECONDS) * 1000:
         return ""
     way = "forward" if moved > 0 else "back"
     return (
@@ -122,10 +140,16 @@ def _versions(data: Any) -> dict[str, dict[str, int]]:
         per: dict[str, int] = {}
         for part in its["partitionRecords"]:
             id_, version = part["partitionId"], part["version"]
-            if isinstance(id_, bool) or not isinstance(id_, int | str) or str(id_) == "":
+            if isinstance(id_, bool) or not isinstance(id_, int | str):
                 raise ValueError(id_)
             if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < MOST:
                 raise ValueError(version)
-            per[str(id_)] = max(version, per.get(str(id_), 0))
-        found[str(table)] = per
+            per[_id(str(id_))] = max(version, per.get(str(id_), 0))
+        found[_id(str(table))] = per
     return found
+
+
+def _id(given: str) -> str:
+    if not 0 < len(given) <= ID_CHARACTERS or not given.isprintable():
+        raise ValueError(given[:ID_CHARACTERS])
+    return given

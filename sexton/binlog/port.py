@@ -13,6 +13,10 @@ class Turns(Protocol):
         """Begin a look; return why nothing may be cut in it, empty where it may."""
         ...
 
+    def patient(self, instance: str) -> bool:
+        """Tell whether who has been silent for the hold limit may be taken to be gone."""
+        ...
+
     def looked(self, instance: str, cuts: int) -> None:
         """End a look that went well."""
         ...
@@ -61,6 +65,6 @@ class GivesUp(Protocol):
 class Trims(Protocol):
     """Who keeps journals short: ``journal.store.JournalStore``."""
 
-    def trim(self, instance: str, patience_ms: int) -> int:
+    def trim(self, instance: str, patience_ms: int, beat: Callable[[], None], *, patient: bool) -> int:
         """Let go of entries that all followers have."""
         ...

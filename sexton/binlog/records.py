@@ -3,17 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, insert, select
+from sqlalchemy import Connection, Table, and_, case, insert, select
 
 from sexton.binlog import rows
 from sexton.binlog.config import check_names, ensure
 from sexton.binlog.errors import OutOfOrder, TooOld
 from sexton.binlog.model import Log, Read, Record, Stored
-from sexton.binlog.policy import checked
+from sexton.binlog.policy import checked, old
 from sexton.db.engine import Database
-from sexton.db.rows import in_list, upsert
+from sexton.db.rows import as_rows, in_list, upsert
 from sexton.errors import BadInput
 from sexton.guard import UnknownInstance
+from sexton.refusals import check_text
 
 PAGE_RECORDS = 1_000
 PAGE_BYTES = 8 << 20
@@ -35,8 +36,12 @@ class RecordStore:
             OutOfOrder: one is neither known nor behind all that are: whoever has read a later one would not see it.
             BadInput: a record cannot be, or is named twice.
         """
-        check_names(name, *(tbl for r in records for tbl in r.tables))
         made = {r.commit_seq: checked(r) for r in records}
+        check_text(*(text for r in records for text in (r.data, r.type)))
+        # An UPSERT is a record of every table that it made versions of, named or not.
+        whole = [tuple(dict.fromkeys((*r.tables, *made[r.commit_seq]))) for r in records]
+        records = [r.model_copy(update={"tables": tables}) for r, tables in zip(records, whole, strict=True)]
+        check_names(name, *(tbl for r in records for tbl in r.tables))
         if len(made) < len(records):
             raise BadInput("a record is named twice")
         db = self._db
@@ -59,9 +64,9 @@ class RecordStore:
         """
         b, of = self._db.t.binlog, self._db.t.binlog_of
         with self._db.snapshot() as c:  # the watermark and what is above it, as of one moment
-            its = rows.standing(rows.logs(self._db, c, instance, name), name, table)
-            if after < its.watermark:
-                raise TooOld(its.name, after, its.watermark + 1)
+            its = rows.standing(rows.logs(self._db, c, instance, name, [table]), name, table)
+            if after < its.floor:
+                raise TooOld(its.name, after, its.floor + 1)
             here = and_(b.c.instance == instance, b.c.db == name, b.c.seq > after)
             asked = select(b.c.seq, b.c.stamp, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(here)
             if table:
@@ -76,7 +81,7 @@ class RecordStore:
                 told = {"timestamp": row.stamp, "tables": row.tables, "type": row.type, "data": row.data}
                 found.append(Record(commit_seq=row.seq, **told))
         status = "OK" if found else "TOO_NEW"
-        return Read(status=status, first=its.watermark + 1, last=its.last_seq, records=tuple(found))
+        return Read(status=status, first=its.floor + 1, last=its.last_seq, records=tuple(found))
 
     def _known(self, c: Connection, instance: str) -> None:
         t = self._db.t.instance
@@ -100,20 +105,29 @@ class RecordStore:
         b = self._db.t.binlog
         sent = in_list(self._db, b.c.seq, [r.commit_seq for r in records])
         here = and_(b.c.instance == own.instance, b.c.db == own.db, sent)
-        there = set(c.execute(select(b.c.seq).where(here)).scalars())
-        known = old = disabled = 0
+        there = {row.seq: (row.type, row.data) for row in c.execute(select(b.c.seq, b.c.type, b.c.data).where(here))}
+        known = gone = disabled = 0
         for r in records:
             logs = _logs(own, tables, r)
             if r.commit_seq in there:
+                if there[r.commit_seq] != (r.type, r.data):
+                    raise OutOfOrder(f"record {r.commit_seq} of {own.db} is known, and was another one")
                 known += 1
-            elif all(r.commit_seq <= its.watermark for its in logs):
-                old, disabled = old + bool(logs), disabled + (not logs)
+            elif all(r.commit_seq <= its.floor for its in logs):
+                gone, disabled = gone + bool(logs), disabled + (not logs)
             else:
                 raise OutOfOrder(
                     f"record {r.commit_seq} of {own.db} came behind {own.last_seq}, and was not known: send records in "
                     "the order of their commit_seq, one writer after another"
                 )
-        return Stored(known=known, old=old, disabled=disabled)
+        return Stored(known=known, old=gone, disabled=disabled)
+
+    def _insert(self, c: Connection, table: Table, data: Sequence[Mapping[str, Any]]) -> None:
+        """Insert many small rows by one statement."""
+        if data:
+            types = {n: table.c[n].type for n in data[0]}
+            given = as_rows(self._db, data, **types)
+            c.execute(insert(table).from_select(list(types), select(*(given.c[n] for n in types))))
 
     def _store(
         self,
@@ -131,9 +145,10 @@ class RecordStore:
         of: list[dict[str, Any]] = []
         parts: list[dict[str, Any]] = []
         count = {its.tbl: [its.records, its.bytes] for its in (own, *tables.values())}
+        skipped: dict[str, int] = {}
         for r in new:
-            # No later than now, and no earlier than what came before: then what has expired is what comes first.
-            ts = max(ts, min(r.timestamp, now)) if r.timestamp else (ts or now)
+            ts = old(r, ts, now)
+            skipped |= dict.fromkeys(_skipping(own, tables, r), r.commit_seq)
             if not _logs(own, tables, r):
                 continue
             stored, size = stored + 1, len(r.data.encode())
@@ -154,17 +169,31 @@ class RecordStore:
                     its = here | {"tbl": tbl, "seq": r.commit_seq}
                     parts += [its | {"part": part, "version": version} for part, version in versions.items()]
         last = new[-1].commit_seq
-        for table, data in ((t.binlog, whole), (t.binlog_of, of), (t.binlog_part, parts)):
-            if data:
-                c.execute(insert(table), data)
+        if whole:
+            c.execute(insert(t.binlog), whole)
+        for table, data in ((t.binlog_of, of), (t.binlog_part, parts)):
+            self._insert(c, table, data)
         log = t.binlog_log
-        rows_ = [
-            here | {"tbl": b, "records": n[0], "bytes": n[1], "last_seq": last, "last_ts": ts} for b, n in count.items()
-        ]
+        skipped |= {"": last} if not own.enabled else {}
         row = upsert(self._db, log)
         changed = {name: row.excluded[name] for name in ("records", "bytes", "last_seq", "last_ts")}
-        c.execute(row.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=changed), rows_)
+        changed["skipped"] = case((row.excluded.skipped > log.c.skipped, row.excluded.skipped), else_=log.c.skipped)
+        same = here | {
+            "last_seq": last,
+            "last_ts": ts,
+            "begins": own.floor,
+        }
+        logs = [
+            same | {"tbl": tbl, "records": n, "bytes": size, "skipped": skipped.get(tbl, 0)}
+            for tbl, (n, size) in count.items()
+        ]
+        c.execute(row.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=changed), logs)
         return told.model_copy(update={"stored": stored, "disabled": told.disabled + len(new) - stored})
+
+
+def _skipping(own: Log, tables: Mapping[str, Log], record: Record) -> list[str]:
+    """Return the tables that a record names and in whose logs it will not be."""
+    return [] if own.enabled else [tbl for tbl in record.tables if tbl in tables and not tables[tbl].enabled]
 
 
 def _names(own: Log, tables: Mapping[str, Log], record: Record) -> list[str]:

@@ -36,8 +36,9 @@ class Rounds:
         """
         report, failed = CutReport(refused=self._turns.look(instance)), list[Exception]()
         if not report.refused:
-            # First: what no longer counts keeps nothing back in this very round.
-            report += CutReport(full_copy=self._replicas.give_up(instance))
+            patient = self._turns.patient(instance)
+            if patient:  # first: what no longer counts keeps nothing back in this very round
+                report += CutReport(full_copy=self._replicas.give_up(instance))
             for name, tables in self._turns.logs(instance).items():
                 try:
                     report += self._cut(instance, name, tables, beat)
@@ -46,7 +47,7 @@ class Rounds:
                 except Exception as e:  # whatever it is, it keeps no other database from its cut
                     log.exception("binlogs of %s/%s were not cut", instance, name)
                     failed.append(e)
-            self._journal.trim(instance, self._terms.hold_limit_seconds * 1000)
+            self._journal.trim(instance, self._terms.hold_limit_seconds * 1000, beat, patient=patient)
         self._sender.spread(instance, beat)
         self._remover.remove(instance, beat)
         _log(instance, report)

@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, select
+from sqlalchemy.exc import OperationalError
 
 from sexton.binlog.errors import UnknownLog
 from sexton.binlog.model import Consumer, Log
-from sexton.db.engine import Database
+from sexton.db.engine import LOCK_NOT_AVAILABLE, Database
+from sexton.db.rows import in_list
+from sexton.errors import GuardBusy
 
 Key = tuple[str, str]
 """(database, table or empty)."""
@@ -18,14 +21,36 @@ def log(row: Any) -> Log:
     return Log(**row._mapping)
 
 
-def logs(db: Database, c: Connection, instance: str, name: str, *, lock: bool = False) -> dict[str, Log]:
-    """Return the logs of a database, its own and those of its tables, by table.
+def logs(
+    db: Database, c: Connection, instance: str, name: str, tables: Iterable[str] | None = None, *, lock: bool = False
+) -> dict[str, Log]:
+    """Return logs of a database by table: its own and those of some tables, or all.
 
-    ``lock``: nobody stores records in them until the transaction ends. Who locks rows of logs does so in this order.
+    ``lock``: nobody stores records in the database until the transaction ends: its own row is locked, at once or not.
+
+    Raises:
+        GuardBusy: somebody stores records this moment.
     """
     t = db.t.binlog_log
-    asked = select(t).where(t.c.instance == instance, t.c.db == name).order_by(t.c.tbl)
-    return {r.tbl: log(r) for r in c.execute(asked.with_for_update() if lock else asked)}
+    if lock:
+        asked = select(t.c.db).where(one(t, instance, (name, ""))).with_for_update(nowait=True)
+        try:
+            c.execute(asked)
+        except OperationalError as e:
+            if getattr(e.orig, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+                raise
+            raise GuardBusy(f"records of {name} are being stored this moment; try again") from e
+    its = and_(t.c.instance == instance, t.c.db == name)
+    if tables is not None:
+        its = and_(its, in_list(db, t.c.tbl, {"", *tables}))
+    return {r.tbl: log(r) for r in c.execute(select(t).where(its).order_by(t.c.tbl))}
+
+
+def patient(db: Database, c: Connection, instance: str, seconds: int) -> bool:
+    """Tell whether it was looked for so long without a break that who was silent meanwhile is silent indeed."""
+    t = db.t.binlog_round
+    since = c.execute(select(t.c.steady_since).where(t.c.instance == instance)).scalar_one_or_none()
+    return since is not None and since <= db.now(c) - seconds * 1000
 
 
 def standing(found: dict[str, Log], db: str, tbl: str) -> Log:
@@ -46,11 +71,6 @@ def standing(found: dict[str, Log], db: str, tbl: str) -> Log:
 def one(t: Any, instance: str, key: Key) -> ColumnElement[bool]:
     """Return the condition that a row is that log's."""
     return and_(t.c.instance == instance, t.c.db == key[0], t.c.tbl == key[1])
-
-
-def any_of(t: Any, instance: str, keys: Iterable[Key]) -> ColumnElement[bool]:
-    """Return the condition that a row is of one of a few logs."""
-    return and_(t.c.instance == instance, or_(*(and_(t.c.db == d, t.c.tbl == b) for d, b in keys)))
 
 
 def consumers(db: Database, c: Connection, instance: str, name: str) -> list[Consumer]:

@@ -4,7 +4,9 @@ A backend pulls. What it may let go is decided when it asks, under the guard, fo
 cuts have come, and no copy of the tablet that counts lacks anything. What was granted stays granted.
 """
 
+import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Text, and_, case, delete, or_, select, update
 
@@ -14,13 +16,16 @@ from sexton.control.port import Halted, NotEnabled
 from sexton.control.store import ControlStore
 from sexton.crashpoints import reached
 from sexton.db.engine import Database
-from sexton.db.rows import as_rows, upsert
+from sexton.db.rows import as_rows, in_list, upsert
 from sexton.guard import deciding
-from sexton.replica.rows import needs
+from sexton.replica.rows import needs, went
 
 PAGE_CUTS = 1_000
-PARTITIONS_AT_ONCE = 500
+PARTITIONS_AT_ONCE = 100
 DONE, UNKNOWN = "done", "unknown"
+UID = r"[A-Za-z0-9.-]{1,128}"
+QUEUE_MS = 7 * 86_400_000
+"""For so long after its last pull a worker of ours is told of cuts; one that is back asks by itself."""
 DETAIL_CHARACTERS = 500
 
 
@@ -88,6 +93,7 @@ class Sender:
                 g = as_rows(db, raised, uid=Text(), granted=BigInteger())
                 its = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid)
                 c.execute(update(t).where(its).values(granted=g.c.granted))
+                went(db, c, instance, {r.tablet: may[r.uid] for r in due if may[r.uid] > r.granted and not r.dropped})
             reached("binlog.granted")
         cuts = [Granted(uid=r.uid, tablet=r.tablet, version=may[r.uid]) for r in due if may[r.uid] > r.acked]
         return CutPage(cuts=tuple(cuts), next=due[-1].uid if len(due) == limit else "")
@@ -102,35 +108,43 @@ class Sender:
         """
         check_names(backend)
         db, t = self._db, self._db.t.replica
-        most = {}
+        most: dict[str, dict[str, Any]] = {}
         for its in done:
-            problem = "" if its.outcome == DONE else f"{its.outcome}: {_short(its.detail)}".removesuffix(": ")
+            if not re.fullmatch(UID, its.uid):
+                continue
+            problem = "" if its.outcome == DONE else f"{_short(its.outcome)}: {_short(its.detail)}".removesuffix(": ")
             most[its.uid] = {"uid": its.uid, "acked": max(-1, min(its.version, MOST)), "problem": problem}
-            most[its.uid] |= {"unknown": int(its.outcome == UNKNOWN)}
+            most[its.uid] |= {"well": int(its.outcome == DONE), "unknown": int(its.outcome == UNKNOWN)}
         if not most:
             return Taken(ignored=len(done))
-        g = as_rows(db, most.values(), uid=Text(), acked=BigInteger(), problem=Text(), unknown=BigInteger())
+        flags = {"well": BigInteger(), "unknown": BigInteger()}
+        g = as_rows(db, most.values(), uid=Text(), acked=BigInteger(), problem=Text(), **flags)
         mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid, g.c.acked <= t.c.granted)
-        further = case((g.c.acked > t.c.acked, g.c.acked), else_=t.c.acked)
+        # Whoever could not let go of all of it has not let go of what was granted, whatever else it says.
+        all_ = case((g.c.well == 1, g.c.acked), (g.c.acked < t.c.granted, g.c.acked), else_=t.c.granted - 1)
+        further = case((all_ > t.c.acked, all_), else_=t.c.acked)
         with deciding(db, instance) as c:
             told = update(t).where(mine).values(acked=further, problem=g.c.problem).returning(t.c.uid)
             n = len(c.execute(told).all())  # SQLite counts no rows where the statement begins with what is given
             # Of a dropped tablet nothing is left to be done where all is gone, or the backend has not got it at all.
-            over = or_(t.c.acked >= MOST, and_(t.c.problem.like(f"{UNKNOWN}%"), t.c.granted >= MOST))
-            gone = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped, over)
-            c.execute(delete(t).where(gone))
+            over = or_(t.c.acked >= MOST, select(g.c.uid).where(g.c.uid == t.c.uid, g.c.unknown == 1).exists())
+            mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped, t.c.granted >= MOST)
+            c.execute(delete(t).where(mine, in_list(db, t.c.uid, list(most)), over))
         return Taken(taken=n, ignored=len(done) - n)
 
     def waiting(self, instance: str, after: str, limit: int) -> Sequence[str]:
         """Return backends beside which a worker of ours runs, and of whose copies something should go; by name."""
         t, b = self._db.t.replica, self._db.t.backend
         due = and_(t.c.instance == b.c.instance, t.c.backend == b.c.name, t.c.desired > t.c.acked)
-        mine = and_(b.c.instance == instance, b.c.queue, b.c.name > after, select(t.c.uid).where(due).exists())
         with self._db.read() as c:
-            return list(c.execute(select(b.c.name).where(mine).order_by(b.c.name).limit(limit)).scalars())
+            now = self._db.now(c)
+            mine = and_(b.c.instance == instance, b.c.queue_at > now - QUEUE_MS, b.c.name > after)
+            waits = select(b.c.name).where(mine, select(t.c.uid).where(due).exists())
+            return list(c.execute(waits.order_by(b.c.name).limit(limit)).scalars())
 
     def _note(self, c: Connection, instance: str, backend: str, *, queue: bool) -> None:
-        t, values = self._db.t.backend, {"pulled_at": self._db.now(c), "queue": queue}
+        t, now = self._db.t.backend, self._db.now(c)
+        values = {"pulled_at": now} | ({"queue_at": now} if queue else {})
         new = upsert(self._db, t).values(instance=instance, name=backend, **values)
         c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values))
 

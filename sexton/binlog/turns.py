@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import and_, case, or_, select, update
+from sqlalchemy import and_, case, func, or_, select, update
 
-from sexton.binlog import policy
+from sexton.binlog import policy, rows
 from sexton.binlog.model import Terms
 from sexton.control.policy import halts
 from sexton.control.store import ControlStore
@@ -36,16 +36,23 @@ class BinlogTurns:
         t = self._db.t.binlog_round
         mine = t.c.instance == instance
         with self._db.write() as c:
-            row = c.execute(select(t.c.looked_at, t.c.refused).where(mine).with_for_update()).one_or_none()
+            row = c.execute(select(t).where(mine).with_for_update()).one_or_none()
             if row is None:
                 return ""
             now = self._db.now(c)
             if row.refused and policy.soon(row.looked_at, now, self._terms):
                 return str(row.refused)
-            why = policy.clock(row.looked_at, now, self._terms)
-            refusals = t.c.refusals + int(bool(why))
-            c.execute(update(t).where(mine).values(looked_at=now, refused=why, refusals=refusals))
+            # Never twice in a row: where looks are always far apart, something must go at last.
+            why = "" if row.refused else policy.clock(row.looked_at, now, self._terms)
+            since = now if why else row.steady_since or now
+            values = {"refused": why, "refusals": t.c.refusals + int(bool(why)), "steady_since": since}
+            c.execute(update(t).where(mine).values(looked_at=now, **values))
         return why
+
+    def patient(self, instance: str) -> bool:
+        """Tell whether who has been silent for the hold limit may be taken to be gone: it was looked all that time."""
+        with self._db.read() as c:
+            return rows.patient(self._db, c, instance, self._terms.hold_limit_seconds)
 
     def looked(self, instance: str, cuts: int) -> None:
         """End a look that went well."""
@@ -68,7 +75,8 @@ class BinlogTurns:
         part = select(b.c.ts).join_from(of, b, record).where(mine, of.c.seq > log.c.watermark).order_by(of.c.seq)
         first = case((log.c.tbl == "", whole), else_=part.limit(1).scalar_subquery())
         # What is left of the log of a table that has none any more lives by its database's rule.
-        ttl = case((or_(log.c.tbl == "", log.c.enabled), log.c.ttl_seconds), else_=own.c.ttl_seconds)
+        left = func.coalesce(log.c.ttl_seconds, own.c.ttl_seconds, self._terms.hold_limit_seconds)
+        ttl = case((log.c.enabled, log.c.ttl_seconds), else_=left)
         kept, size = log.c.records - log.c.gone_records, log.c.bytes - log.c.gone_bytes
         much = and_(log.c.enabled, or_(kept > log.c.max_history_nums, size > log.c.max_bytes))
         said = or_(log.c.held_since.is_not(None), log.c.wants.is_not(None))

@@ -43,7 +43,7 @@ def list_(
     logs = found[:SHOWN]
     if as_json:
         whole = {its.name: bool(its.tbl) and own[its.db].enabled for its in logs}
-        more = [{"kept": its.kept, "first": its.watermark + 1, "in_database_log": whole[its.name]} for its in logs]
+        more = [{"kept": its.kept, "first": its.floor + 1, "in_database_log": whole[its.name]} for its in logs]
         dump([its.model_dump(mode="json") | extra for its, extra in zip(logs, more, strict=True)])
         return
     none = f"no log of {of} is known: begin with: sexton binlog set DB --ttl 7d"
@@ -105,7 +105,7 @@ def set_(
         with recorded(db, "binlog set", of, called(name, table), f"ttl {ttl}"):
             its = configs.put(of, name, table, config, from_seq)
         own = configs.log(of, name)
-    typer.echo(f"binlog {its.name} is kept: {ends(its)}; the first available record is {its.watermark + 1}")
+    typer.echo(f"binlog {its.name} is kept: {ends(its)}; the first available record is {its.floor + 1}")
     if table and own.enabled:
         typer.echo(f"its database has a log: until that is disabled, {table} is in it and is cut with it")
 

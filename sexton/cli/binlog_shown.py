@@ -37,7 +37,7 @@ def log_row(its: "Log", own: "Log") -> tuple[object, ...]:
         since = its.dropped_at if its.dropped_at is not None else own.dropped_at
         return its.name, "-", "-", "-", "-", "-", "", f"DROPPED since {stamp(since)}"
     kept = size(its.bytes - its.gone_bytes)
-    return its.name, _kept_for(its, own), f"{its.kept:,}", kept, its.watermark + 1, its.last_seq, held, _state(its, own)
+    return its.name, _kept_for(its, own), f"{its.kept:,}", kept, its.floor + 1, its.last_seq, held, _state(its, own)
 
 
 def consumer_row(its: "Consumer") -> tuple[object, ...]:
@@ -74,7 +74,7 @@ def show_explained(found: "Explained") -> None:
 
 def _line(line: "Line") -> None:
     log, cut = line.log, line.cut
-    numbers = f"from {log.watermark + 1} to {log.last_seq}"
+    numbers = f"from {log.floor + 1} to {log.last_seq}"
     there = f"{many(log.kept, 'record')} {numbers}" if log.kept else "no record is there"
     kept = size(log.bytes - log.gone_bytes)
     off = "" if log.enabled else "not enabled; "

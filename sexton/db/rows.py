@@ -31,7 +31,7 @@ def upsert(db: Database, table: Table) -> Any:
     return (postgresql.insert if db.dialect == "postgresql" else sqlite.insert)(table)
 
 
-def as_rows(db: Database, data: Iterable[Mapping[str, Any]], **columns: Any) -> FromClause:
+def as_rows(db: Database, data: Iterable[Mapping[str, Any]], /, **columns: Any) -> FromClause:
     """Return a table-like clause with one row per mapping.
 
     Args:

@@ -283,8 +283,8 @@ def build(dialect: str) -> Tables:
         ),
         binlog_round=table(
             "binlog_round",
-            **{"instance_": text, "looked_at": instant, "ok_at": instant, "refused": text, "cuts": number},
-            **{"refusals": number},
+            **{"instance_": text, "looked_at": instant, "ok_at": instant, "steady_since": instant, "refused": text},
+            **{"cuts": number, "refusals": number},
         ),
         binlog_log=table(
             "binlog_log",
@@ -296,9 +296,9 @@ def build(dialect: str) -> Tables:
                 "last_ts": number,
                 "records": number,
             },
-            **{"bytes": number, "gone_records": number, "gone_bytes": number, "watermark": number, "cut_at": instant},
-            **{"held": Json, "held_since": instant, "wants": number, "wants_since": instant, "approved": number},
-            **{"dropped_at": instant},
+            **{"bytes": number, "gone_records": number, "gone_bytes": number, "watermark": number, "begins": number},
+            **{"skipped": number, "cut_at": instant, "held": Json, "held_since": instant, "wants": number},
+            **{"wants_since": instant, "approved": number, "dropped_at": instant},
         ),
         binlog=table(
             "binlog",
@@ -329,7 +329,7 @@ def build(dialect: str) -> Tables:
         backend=table(
             "backend",
             **{"instance_": text, "name_": text, "boot": number, "sequence": number, "reported_at": instant},
-            **{"pulled_at": instant, "queue": Boolean()},
+            **{"pulled_at": instant, "queue_at": instant},
         ),
         replica=table(
             "replica",
@@ -337,8 +337,14 @@ def build(dialect: str) -> Tables:
             **{"tbl": text, "part": text, "version": number, "failed": number, "succeeded": number},
             **{"needs": number, "highest": number, "bad_since": instant, "gap_since": instant, "crossing": Boolean()},
             **{"boot": number, "sequence": number, "fresh_until": instant, "row_count": number, "bytes": number},
-            **{"full_copy": text, "full_copy_at": instant, "desired": number, "granted": number, "acked": number},
-            **{"problem": text, "dropped": Boolean()},
+            **{
+                "full_copy": text,
+                "full_copy_at": instant,
+                "full_copy_until": number,
+                "gone": number,
+                "desired": number,
+            },
+            **{"granted": number, "acked": number, "problem": text, "dropped": Boolean()},
         ),
         api_user=table(
             "api_user",

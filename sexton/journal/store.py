@@ -4,7 +4,7 @@ A number from a sequence would be taken before its transaction commits: a reader
 would never ask for it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
@@ -13,6 +13,7 @@ from sexton.db.engine import Database
 from sexton.db.rows import upsert
 from sexton.journal.errors import JournalAhead, JournalTrimmed
 from sexton.journal.model import Entry, Follower, Page
+from sexton.refusals import check_text
 
 PAGE_ENTRIES = 100
 TRIMMED_AT_ONCE = 10_000
@@ -46,6 +47,7 @@ class JournalStore:
             JournalAhead: there was never an entry ``after``.
         """
         t = self._db.t.journal
+        check_text(follower)
         with self._db.write() if follower else self._db.read() as c:
             head, trimmed = self.bounds(c, instance)
             if after > head:
@@ -86,17 +88,29 @@ class JournalStore:
         with self._db.write() as c:
             return c.execute(delete(t).where(t.c.instance == instance, t.c.name == follower)).rowcount == 1
 
-    def trim(self, instance: str, patience_ms: int) -> int:
+    def trim(self, instance: str, patience_ms: int, beat: Callable[[], None], *, patient: bool = True) -> int:
         """Let go of entries that all followers have; return how many.
 
-        A follower that was silent for so long is LOST: it will have to begin anew. Where nobody follows, entries are
-        kept for as long.
+        Args:
+            instance: whose journal.
+            patience_ms: a follower that was silent for so long is LOST, and has to begin anew. Where nobody follows,
+                entries are kept for as long.
+            beat: called between some thousands of entries.
+            patient: whether somebody would have heard a follower all that time; if not, nobody is LOST.
         """
+        gone = 0
+        while n := self._trim(instance, patience_ms, patient=patient):
+            gone += n
+            beat()
+        return gone
+
+    def _trim(self, instance: str, patience_ms: int, *, patient: bool) -> int:
         t, head, follower = self._db.t.journal, self._db.t.journal_head, self._db.t.journal_follower
         with self._db.write() as c:
             now = self._db.now(c)
             mine = and_(follower.c.instance == instance, follower.c.lost_at.is_(None))
-            c.execute(update(follower).where(mine, follower.c.seen_at <= now - patience_ms).values(lost_at=now))
+            if patient:
+                c.execute(update(follower).where(mine, follower.c.seen_at <= now - patience_ms).values(lost_at=now))
             slowest = c.execute(select(func.min(follower.c.applied)).where(mine)).scalar_one()
             _, trimmed = self.bounds(c, instance)
             its = and_(t.c.instance == instance, t.c.seq <= trimmed + TRIMMED_AT_ONCE)

@@ -24,7 +24,7 @@ from sexton.marks.model import CHUNK_MARKS, SEVERAL, Claimed, Hand, Ref, Terms
 from sexton.marks.protected import Protections, Question
 from sexton.marks.rows import among, below
 from sexton.marks.tally import add
-from sexton.marks.versions import needed
+from sexton.marks.versions import needed, noted
 from sexton.recycle.keepers import BELOW, BY_LIMIT
 from sexton.recycle.limits import DAY_MS
 
@@ -94,6 +94,7 @@ class Claims:
                 free = [ref for ref in free if ref not in over]
             reached("claim.checked")
             claimed = frozenset(free)
+            noted(db, c, hand.instance, [v for r in free if r in terms and (v := terms[r].versions)])
             c.execute(
                 update(mark)
                 .where(mark.c.instance == hand.instance, among(db, mark, claimed))

@@ -4,7 +4,7 @@ Asked by a claim, under the guard, about marks that are versions of a tablet. Of
 asked, and of one that is dropped as a whole nobody needs anything. Reports are taken under the same guard.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection
 
@@ -12,7 +12,7 @@ from sexton.db.engine import Database
 from sexton.marks.model import Ref
 from sexton.recycle.keepers import REPLICA
 from sexton.replica import policy
-from sexton.replica.rows import needs, of_tablets
+from sexton.replica.rows import needs, of_tablets, went
 
 
 def needed(db: Database, c: Connection, instance: str, versions: Mapping[Ref, tuple[str, int]]) -> Mapping[Ref, str]:
@@ -37,3 +37,11 @@ def needed(db: Database, c: Connection, instance: str, versions: Mapping[Ref, tu
         who = found[1] if found else None
         names[tablet] = f"{REPLICA}{who.backend if who else 'any backend: none counts'}"
     return {ref: names[tablet] for ref, tablet in held.items()}
+
+
+def noted(db: Database, c: Connection, instance: str, versions: Iterable[tuple[str, int]]) -> None:
+    """Note that versions of tablets go, in the transaction that decides it; of tablets without copies nothing is."""
+    most: dict[str, int] = {}
+    for tablet, last in versions:
+        most[tablet] = max(last, most.get(tablet, last))
+    went(db, c, instance, most)

@@ -115,6 +115,10 @@ class Replica(Message):
     full_copy: str = ""
     """Why it no longer counts: FULL_COPY_ONLY; empty: it counts."""
     full_copy_at: int | None = None
+    full_copy_until: int = -1
+    """It counts again when it has this version, and all that may be gone by then."""
+    gone: int = -1
+    """Up to here versions of the tablet may be gone, from whatever backend."""
     desired: int = -1
     granted: int = -1
     acked: int = -1
@@ -133,7 +137,7 @@ class Replica(Message):
 
 
 class Backend(Message):
-    """A storage node. ``queue``: a worker of ours runs beside it."""
+    """A storage node. ``queue_at``: when a worker of ours beside it pulled last."""
 
     instance: str
     name: str
@@ -141,7 +145,7 @@ class Backend(Message):
     sequence: int = -1
     reported_at: int | None = None
     pulled_at: int | None = None
-    queue: bool = False
+    queue_at: int | None = None
 
 
 class Standing(Message):
@@ -150,7 +154,7 @@ class Standing(Message):
     backend: str
     reported_at: int | None = None
     pulled_at: int | None = None
-    queue: bool = False
+    queue_at: int | None = None
     copies: int = 0
     bad: int = 0
     missing: int = 0

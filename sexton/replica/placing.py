@@ -1,15 +1,19 @@
 """Where the copies of tablets are, as the owner says. A tablet that has a copy is never without one by mistake."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import Connection, FromClause, Text, and_, delete, func, literal, select, update
 
 from sexton.binlog.config import check_names, ensure
 from sexton.binlog.model import MOST
+from sexton.binlog.rows import logs
 from sexton.db.engine import Database
 from sexton.db.rows import as_rows, in_list, upsert
 from sexton.errors import BadInput
 from sexton.guard import deciding
+from sexton.journal.model import Kind, Op, Report, replicas_info
+from sexton.journal.store import JournalStore
 from sexton.replica.errors import LastCopy, UnknownBackend
 from sexton.replica.model import Backend, Placed, Placement
 from sexton.storage.policy import ID_CHARACTERS
@@ -39,6 +43,8 @@ class PlacementStore:
         db, t = self._db, self._db.t.replica
         with deciding(db, instance) as c:
             ensure(db, c, instance, order.db, order.table)  # so that its log can be read before its first record
+            if any(its.dropped_at is not None for its in logs(db, c, instance, order.db, [order.table]).values()):
+                raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back")
             mine = and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
             here = and_(mine, in_list(db, t.c.part, sorted({its.part for its in order.tablets})))
             named = {its.tablet for its in order.tablets}
@@ -53,9 +59,10 @@ class PlacementStore:
             its = and_(same, wanted.c.tablet == t.c.tablet, wanted.c.part == t.c.part)
             there = select(func.count()).select_from(t.join(wanted, its)).where(mine)
             kept = c.execute(there).scalar_one()
-            gone = delete(t).where(here, ~select(literal(1)).select_from(wanted).where(same).exists())
-            removed = len(c.execute(gone.returning(t.c.uid)).all())
             self._add(c, instance, order, wanted)
+            gone = delete(t).where(here, ~select(literal(1)).select_from(wanted).where(same).exists())
+            removed = c.execute(gone.returning(t.c.tablet, t.c.backend, t.c.bad_since, t.c.failed)).all()
+            self._told(c, instance, removed)
             copies = sum(len(its.copies) for its in order.tablets)
             if c.execute(there).scalar_one() < copies:
                 raise BadInput("a uid is another copy's, or that of one that was dropped: uids never come back")
@@ -64,7 +71,7 @@ class PlacementStore:
             fold = db.t.binlog_fold
             of = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
             c.execute(delete(fold).where(of, in_list(db, fold.c.part, order.dropped)))
-        return Placed(added=copies - kept, kept=kept, removed=removed, dropped=dropped)
+        return Placed(added=copies - kept, kept=kept, removed=len(removed), dropped=dropped)
 
     def decommission(self, instance: str, backend: str) -> int:
         """Forget a backend with all of its copies: it will never come back; return how many there were.
@@ -84,11 +91,12 @@ class PlacementStore:
                     f"backend {backend} has the only copy of tablet {', '.join(last)}: place another one first, or say "
                     "that its table or partition is dropped"
                 )
-            n = c.execute(delete(t).where(mine)).rowcount
+            gone = c.execute(delete(t).where(mine).returning(t.c.tablet, t.c.backend, t.c.bad_since, t.c.failed)).all()
+            self._told(c, instance, gone)
             known = c.execute(delete(b).where(b.c.instance == instance, b.c.name == backend)).rowcount
-            if not n and not known:
+            if not gone and not known:
                 raise UnknownBackend(backend)
-            return n
+            return len(gone)
 
     def backends(self, instance: str) -> Sequence[Backend]:
         """Return the backends that have reported or pulled, by name."""
@@ -105,6 +113,15 @@ class PlacementStore:
         ]
         return as_rows(self._db, data, uid=TEXT, backend=TEXT, tablet=TEXT, part=TEXT)
 
+    def _told(self, c: Connection, instance: str, gone: Sequence[Any]) -> None:
+        """Tell followers that a copy with which something was wrong is no more: another one may be in its place."""
+        told: dict[str, list[Report]] = {}
+        for row in gone:
+            if row.bad_since is not None or row.failed >= 0:
+                told.setdefault(row.backend, []).append(Report(tablet=row.tablet, kind=Kind.HEALTHY))
+        for backend, reports in sorted(told.items()):
+            JournalStore(self._db).append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, reports))
+
     def _add(self, c: Connection, instance: str, order: Placement, wanted: FromClause) -> None:
         """Add copies that are new. What was cut before they came, they are to let go too."""
         db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
@@ -113,8 +130,11 @@ class PlacementStore:
         its = [wanted.c[n] for n in ("uid", "backend", "tablet", "part")]
         same = [literal(v) for v in (instance, order.db, order.table)]
         until = literal(db.now(c), t.c.fresh_until.type)
-        new = select(*same, *its, until, func.coalesce(fold.c.version, -1)).select_from(wanted.outerjoin(fold, cut))
-        names = ["instance", "db", "tbl", "uid", "backend", "tablet", "part", "fresh_until", "desired"]
+        other = and_(t.c.instance == instance, t.c.tablet == wanted.c.tablet)
+        gone = func.coalesce(select(func.max(t.c.gone)).where(other).scalar_subquery(), -1)
+        values = [*same, *its, until, func.coalesce(fold.c.version, -1), gone]
+        new = select(*values).select_from(wanted.outerjoin(fold, cut))
+        names = ["instance", "db", "tbl", "uid", "backend", "tablet", "part", "fresh_until", "desired", "gone"]
         into = upsert(db, t).from_select(names, new.where(wanted.c.uid != ""))
         c.execute(into.on_conflict_do_nothing())
 

@@ -50,7 +50,7 @@ def seen(its: TabletReport) -> Seen:
     return Seen(version, 0 if bad else version + 1, highest, bad, highest > version or its.version_miss, crossing)
 
 
-def reported(before: Replica, said: Seen, now: int, terms: Terms, granted: int) -> Judged:
+def reported(before: Replica, said: Seen, now: int, terms: Terms) -> Judged:
     """Return what a report makes of a replica.
 
     What it lacks counts at once, for what may go. That it is to be repaired is said when it has lacked that for a
@@ -61,7 +61,6 @@ def reported(before: Replica, said: Seen, now: int, terms: Terms, granted: int) 
         said: what the backend says.
         now: ms since 1970.
         terms: when a gap is one.
-        granted: up to which version the tablet's binlogs may be gone, on any backend.
     """
     # One that had more before lacks what it had, also where nothing is behind the gap.
     gap = not said.bad and (said.gap or said.version < before.version)
@@ -78,7 +77,7 @@ def reported(before: Replica, said: Seen, now: int, terms: Terms, granted: int) 
     values: dict[str, Any] = {"version": state.version, "failed": state.failed, "succeeded": state.succeeded}
     values |= {"needs": said.needs, "highest": said.highest, "crossing": said.crossing, "gap_since": gap_since}
     values |= {"bad_since": (before.bad_since or now) if said.bad else None}
-    if before.full_copy and not said.bad and not gap and said.version >= granted:
+    if before.full_copy and not said.bad and not gap and said.version >= max(before.full_copy_until, before.gone):
         values |= {"full_copy": "", "full_copy_at": None}  # it was copied in full, and lacks nothing that may be gone
     after = before.model_copy(update=values)
     return Judged(after, tuple(_told(before, after)))

@@ -16,7 +16,7 @@ from sexton.journal.store import JournalStore
 from sexton.replica import policy
 from sexton.replica.graph import HIGHEST
 from sexton.replica.model import Heard, Replica, Report, Terms
-from sexton.replica.policy import Judged, Seen
+from sexton.replica.policy import Judged
 from sexton.replica.rows import replica
 
 NUMBERS = ("version", "failed", "succeeded", "needs", "highest", "row_count", "bytes")
@@ -39,7 +39,7 @@ class ReportStore:
             UnknownInstance: no such instance.
             BadInput: a number or a range cannot be, or a copy is named twice.
         """
-        check_names(backend)
+        check_names(backend, *(its.uid for its in report.tablets))
         said = {its.uid: policy.seen(its) for its in report.tablets}
         if len(said) < len(report.tablets):
             raise BadInput("a report names a copy twice")
@@ -54,7 +54,7 @@ class ReportStore:
             now = db.now(c)
             here = self._here(c, instance, backend, list(said))
             fresh = {u: r for u, r in here.items() if (r.boot, r.sequence) < (report.boot, report.sequence)}
-            judged = self._judged(c, instance, fresh, said, now)
+            judged = [policy.reported(r, said[uid], now, self._terms) for uid, r in fresh.items()]
             self._note(c, instance, backend, report, now)
             self._store(c, instance, backend, report, judged, sizes, now)
             told = [its for j in judged for its in j.told]
@@ -76,18 +76,6 @@ class ReportStore:
         t = self._db.t.replica
         mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
         return {r.uid: replica(r) for r in c.execute(select(t).where(mine, in_list(self._db, t.c.uid, uids)))}
-
-    def _judged(
-        self, c: Connection, instance: str, fresh: dict[str, Replica], said: dict[str, Seen], now: int
-    ) -> list[Judged]:
-        t = self._db.t.replica
-        back = sorted({r.tablet for r in fresh.values() if r.full_copy})
-        granted: dict[str, int] = {}
-        if back:  # seldom: only whoever counts no more is asked whether it has what the others may have let go
-            of = and_(t.c.instance == instance, in_list(self._db, t.c.tablet, back))
-            most = select(t.c.tablet, func.max(t.c.granted).label("most")).where(of).group_by(t.c.tablet)
-            granted = {row.tablet: row.most for row in c.execute(most)}
-        return [policy.reported(r, said[uid], now, self._terms, granted.get(r.tablet, -1)) for uid, r in fresh.items()]
 
     def _note(self, c: Connection, instance: str, backend: str, report: Report, now: int) -> None:
         t = self._db.t.backend

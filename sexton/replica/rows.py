@@ -3,10 +3,22 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Text,
+    and_,
+    case,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from sexton.db.engine import Database
-from sexton.db.rows import in_list
+from sexton.db.rows import as_rows, in_list
 from sexton.replica.model import Replica
 
 
@@ -24,6 +36,19 @@ def needs(db: Database, c: Connection, instance: str, tablets: Iterable[str]) ->
     of = and_(t.c.instance == instance, in_list(db, t.c.tablet, tablets), t.c.dropped.is_(False))
     found = select(t.c.tablet, func.coalesce(func.min(need(t, now)), 0).label("need")).where(of).group_by(t.c.tablet)
     return {row.tablet: row.need for row in c.execute(found)}
+
+
+def went(db: Database, c: Connection, instance: str, versions: Mapping[str, int]) -> None:
+    """Note up to which version something of tablets may be gone from now on, wherever it was.
+
+    Who is to count again must have that much: nobody can give it to him piece by piece.
+    """
+    if versions:
+        t = db.t.replica
+        data = [{"tablet": tablet, "version": version} for tablet, version in versions.items()]
+        g = as_rows(db, data, tablet=Text(), version=BigInteger())
+        mine = and_(t.c.instance == instance, t.c.tablet == g.c.tablet, t.c.gone < g.c.version)
+        c.execute(update(t).where(mine).values(gone=g.c.version))
 
 
 def need(t: FromClause, now: int) -> ColumnElement[int]:

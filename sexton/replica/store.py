@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import and_, or_, select, update
+from sqlalchemy import ColumnElement, Table, and_, func, or_, select, update
 
 from sexton.binlog.config import check_names
 from sexton.db.engine import Database
@@ -57,7 +57,7 @@ class ReplicaStore:
         t = self._db.t.replica
         mine = and_(t.c.instance == instance, t.c.tablet == tablet, t.c.backend == backend, t.c.dropped.is_(False))
         with deciding(self._db, instance) as c:
-            values = {"full_copy": why.strip(), "full_copy_at": self._db.now(c)}
+            values = {"full_copy": why.strip(), "full_copy_at": self._db.now(c), "full_copy_until": _newest(t)}
             row = c.execute(update(t).where(mine).values(**values).returning(t)).one_or_none()
             if row is None:
                 raise UnknownTablet(tablet, backend)
@@ -77,7 +77,11 @@ class ReplicaStore:
             same = and_(other.c.instance == t.c.instance, other.c.tablet == t.c.tablet, other.c.uid != t.c.uid)
             another = select(other.c.uid).where(same, well(other, now)).exists()
             mine = and_(t.c.instance == instance, t.c.full_copy == "", t.c.dropped.is_(False))
-            given = update(t).where(mine, long, another).values(full_copy=BY_LIMIT, full_copy_at=now)
+            given = (
+                update(t)
+                .where(mine, long, another)
+                .values(full_copy=BY_LIMIT, full_copy_at=now, full_copy_until=_newest(t))
+            )
             n = c.execute(given).rowcount
         return n
 
@@ -90,5 +94,14 @@ class ReplicaStore:
             wrong = select(t).where(mine, or_(t.c.bad_since.is_not(None), t.c.failed >= 0)).order_by(t.c.uid)
             found = [told for r in c.execute(wrong) for told in policy.standing(replica(r))]
             logs = c.execute(select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl))
-            marks = [Mark(db=r.db, tbl=r.tbl, seq=r.watermark, dropped=r.dropped_at is not None) for r in logs]
+            marks = [
+                Mark(db=r.db, tbl=r.tbl, seq=max(r.watermark, r.begins), dropped=r.dropped_at is not None) for r in logs
+            ]
         return Snapshot(seq=head, marks=tuple(marks), replicas=tuple(found))
+
+
+def _newest(t: Table) -> ColumnElement[int]:
+    """Return the highest version that any copy has of the tablet of the row that is updated."""
+    other = t.alias("newest")
+    same = and_(other.c.instance == t.c.instance, other.c.tablet == t.c.tablet)
+    return select(func.max(other.c.version)).where(same).scalar_subquery()

@@ -42,7 +42,7 @@ def standings(db: Database, c: Connection, instance: str, name: str = "", table:
     found = {row.backend: dict(row._mapping) for row in c.execute(asked.group_by(t.c.backend))}
     known = {row.name: Backend(**row._mapping) for row in c.execute(select(b).where(b.c.instance == instance))}
     names = sorted(found if name else {*found, *known})
-    seen = {"reported_at", "pulled_at", "queue"}
+    seen = {"reported_at", "pulled_at", "queue_at"}
     return [
         Standing(**{"backend": n} | found.get(n, {}) | (known[n].model_dump(include=seen) if n in known else {}))
         for n in names

@@ -67,7 +67,7 @@ NULLABLE = {
     "journal_head": set[str](),
     "journal": set[str](),
     "journal_follower": {"lost_at"},
-    "binlog_round": {"looked_at", "ok_at"},
+    "binlog_round": {"looked_at", "ok_at", "steady_since"},
     "binlog_log": {"ttl_seconds", "max_bytes", "max_history_nums", "cut_at", "held_since", "wants", "wants_since"}
     | {"dropped_at"},
     "binlog": set[str](),
@@ -75,7 +75,7 @@ NULLABLE = {
     "binlog_part": set[str](),
     "binlog_fold": set[str](),
     "binlog_consumer": {"lost_at"},
-    "backend": {"reported_at", "pulled_at"},
+    "backend": {"reported_at", "pulled_at", "queue_at"},
     "replica": {"bad_since", "gap_since", "full_copy_at"},
     "api_user": {"removed_at"},
     "login_failure": set[str](),

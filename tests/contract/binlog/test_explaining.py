@@ -10,7 +10,7 @@ from sexton.db.engine import Database
 from sexton.registry.store import Registry
 from sexton.replica import tally as copies
 from sexton.replica.model import Holder, Standing, TabletReport
-from tests.contract.binlog.world import DB, SHOP, World
+from tests.contract.binlog.world import DB, SHOP, STEP, World
 
 DAY = 86_400
 
@@ -50,7 +50,9 @@ def test_explaining_writes_nothing(world: World) -> None:
     world.keep(100)
     world.commit(1, world.now - 200_000)
     world.b.consumers.register(SHOP, "lisbon", DB, after=0)
-    world.later(2 * DAY)  # who is silent for so long holds nothing, and is LOST once something is cut
+    world.keep(None)
+    world.steadily(DAY + STEP)
+    world.keep(100)  # who is silent for so long holds nothing, and is LOST once something is cut
     before = (world.log(), world.b.consumers.all(SHOP))
 
     found = told(world)

@@ -108,10 +108,7 @@ def test_who_holds_a_log_who_waits_for_a_person_and_who_is_lost_is_told_with_sin
     world.later(100)
     held, now = read(world)
     world.b.journal.read(SHOP, 0, "silent")
-    world.later(DAY)
-    world.look()  # refused: the clock moved by a day
-    world.later(300)
-    world.look()
+    world.steadily(DAY + 600)
 
     lost, _ = read(world)
 
@@ -135,9 +132,8 @@ def test_a_cut_that_waits_for_a_person_ages(world: World) -> None:
 
 
 def test_the_slowest_follower_counts(world: World) -> None:
-    world.keep(10)
-    for name in ("other", "third"):
-        world.keep(10, db=name)
+    for name in ("one", "other", "third"):
+        world.b.configs.drop(SHOP, name)
     world.b.journal.read(SHOP, 0, "slow")
     world.b.journal.read(SHOP, 2, "quick")
 

@@ -10,7 +10,7 @@ from sexton.journal.errors import JournalAhead, JournalTrimmed
 from sexton.journal.model import Entry, Op
 from sexton.journal.replaying import Health, Replica
 from sexton.replica.model import TabletReport
-from tests.contract.binlog.world import DB, INTERVAL, SHOP, TERMS, World
+from tests.contract.binlog.world import DB, SHOP, STEP, TERMS, World
 
 
 def caught_up(world: World, follower: Replica) -> Replica:
@@ -121,12 +121,9 @@ def test_entries_are_kept_for_the_slowest_follower(world: World) -> None:
     with pytest.raises(JournalAhead):
         world.b.journal.read(SHOP, head + 1)
 
-    for _ in range(2):
-        world.later(TERMS.hold_limit_seconds // 2)
-        world.look()
-        world.b.journal.read(SHOP, head, "quick")
-    world.later(INTERVAL)
-    world.look()
+    world.steadily(TERMS.hold_limit_seconds)
+    world.b.journal.read(SHOP, head, "quick")
+    world.steadily(STEP)
     assert [(f.name, f.lost_at is None) for f in world.b.journal.followers(SHOP)] == [("slow", False), ("quick", True)]
     with pytest.raises(JournalTrimmed):
         world.b.journal.read(SHOP, 2, "slow")

@@ -17,6 +17,7 @@ from sexton.replica.model import Terms as ReplicaTerms
 
 SHOP, DB = "shop", "sales"
 INTERVAL = 313
+STEP = 600
 TERMS, REPLICA_TERMS = Terms(), ReplicaTerms()
 
 
@@ -67,13 +68,20 @@ class World:
             record = record.model_copy(update={"type": "UPSERT", "data": upsert(**versions)})
         return self.b.records.add(SHOP, db, [record])
 
+    def steadily(self, seconds: int) -> CutReport:
+        """Let time pass, with looks all the while; return the last."""
+        for _ in range(-(-seconds // STEP)):
+            self.later(STEP)
+            report = self.look()
+        return report
+
     def look(self) -> CutReport:
         """Do what a round's activity does."""
         return self.b.rounds.expire(SHOP, lambda: None)
 
     def seqs(self, table: str = "", db: str = DB, after: int | None = None) -> list[int]:
         """Return the records that can be read."""
-        at = self.log(table, db).watermark if after is None else after
+        at = self.log(table, db).floor if after is None else after
         return [r.commit_seq for r in self.b.records.read(SHOP, db, table, at).records]
 
     def log(self, table: str = "", db: str = DB) -> Log:

@@ -24,11 +24,13 @@ CREATE TABLE sexton.journal_follower (
     PRIMARY KEY (instance, name)
 );
 
--- When the binlogs of an instance were looked at, by the database's clock. refused: why the last look cut nothing.
+-- When the binlogs of an instance were looked at, by the database's clock. refused: why the last look cut nothing. steady_since: since
+-- when looks have followed one another: who was silent while nobody looked is not LOST for that.
 CREATE TABLE sexton.binlog_round (
     instance text COLLATE "C" PRIMARY KEY REFERENCES sexton.instance,
     looked_at timestamptz,
     ok_at timestamptz,
+    steady_since timestamptz,
     refused text NOT NULL DEFAULT '',
     cuts bigint NOT NULL DEFAULT 0,
     refusals bigint NOT NULL DEFAULT 0
@@ -36,7 +38,8 @@ CREATE TABLE sexton.binlog_round (
 
 -- One row for each log: of a database (tbl is empty), and of each of its tables. ttl_seconds NULL: for ever. last_ts: ms
 -- since 1970, the latest of any record so far. records, bytes: of all that were ever stored. watermark: up to here all
--- is gone. wants: up to where a cut waits for a person's approval; approved: up to where somebody has approved it.
+-- is gone. begins: no record up to here is in the log, though some may be there for other logs. skipped: the last record
+-- that was not stored, for nobody kept it. wants: up to where a cut waits for a person's approval; approved: up to where somebody has approved it.
 CREATE TABLE sexton.binlog_log (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,
     db text COLLATE "C" NOT NULL,
@@ -52,6 +55,8 @@ CREATE TABLE sexton.binlog_log (
     gone_records bigint NOT NULL DEFAULT 0,
     gone_bytes bigint NOT NULL DEFAULT 0,
     watermark bigint NOT NULL DEFAULT 0,
+    begins bigint NOT NULL DEFAULT 0,
+    skipped bigint NOT NULL DEFAULT 0,
     cut_at timestamptz,
     held jsonb NOT NULL DEFAULT '{}',
     held_since timestamptz,
@@ -123,7 +128,7 @@ CREATE TABLE sexton.binlog_consumer (
 );
 CREATE INDEX binlog_consumer_of ON sexton.binlog_consumer (instance, db, tbl);
 
--- Storage nodes. boot, sequence: of the newest report. queue: a worker of ours runs beside it.
+-- Storage nodes. boot, sequence: of the newest report. queue_at: when a worker of ours beside it pulled last.
 CREATE TABLE sexton.backend (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,
     name text COLLATE "C" NOT NULL,
@@ -131,12 +136,13 @@ CREATE TABLE sexton.backend (
     sequence bigint NOT NULL DEFAULT -1,
     reported_at timestamptz,
     pulled_at timestamptz,
-    queue boolean NOT NULL DEFAULT false,
+    queue_at timestamptz,
     PRIMARY KEY (instance, name)
 );
 -- A tablet's copy on a backend. version: all up to it is there without a gap; needs: the first version that it lacks.
 -- failed, succeeded: LFV and LSV, -1: none. gap_since, bad_since: NULL where there is nothing wrong. fresh_until: what
--- was reported counts until then. full_copy: why it no longer counts, empty: it does. desired, granted, acked: up to
+-- was reported counts until then. full_copy: why it no longer counts, empty: it does. full_copy_until: it counts again
+-- when it has that version. gone: up to here versions of the tablet may be gone, on any backend. desired, granted, acked: up to
 -- where its binlogs should go, may go, and are gone. dropped: of a table that is no more, so nobody needs anything.
 CREATE TABLE sexton.replica (
     instance text COLLATE "C" NOT NULL REFERENCES sexton.instance,
@@ -161,6 +167,8 @@ CREATE TABLE sexton.replica (
     bytes bigint NOT NULL DEFAULT 0,
     full_copy text NOT NULL DEFAULT '',
     full_copy_at timestamptz,
+    full_copy_until bigint NOT NULL DEFAULT -1,
+    gone bigint NOT NULL DEFAULT -1,
     desired bigint NOT NULL DEFAULT -1,
     granted bigint NOT NULL DEFAULT -1,
     acked bigint NOT NULL DEFAULT -1,
