@@ -11,7 +11,7 @@ from sexton.access.calls import CallStore
 from sexton.binlog.model import Terms
 from sexton.binlog.runs import GcReport, GcRequest
 from sexton.db.engine import Database
-from tests.contract.binlog.world import DB, SHOP, World
+from tests.contract.binlog.world import DB, SHOP, STEP, World
 from tests.e2e.conftest import Run
 from workflows import ids
 
@@ -110,10 +110,7 @@ def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: D
     world.look()
     held = json.loads(offline("holds", SHOP, "--json").stdout)
     listed = offline("binlog", "consumers")
-    world.later(2 * DAY)
-    world.look()  # the clock
-    world.later(300)
-    world.look()
+    world.steadily(DAY + STEP)
     lost = offline("binlog", "consumers")
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
     removed = offline("binlog", "consumer-remove", "lisbon", DB)
@@ -147,6 +144,7 @@ def test_a_clock_that_was_refused_is_named_everywhere(offline: Run, world: World
 
 def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> None:
     world.look()
+    world.b.configs.drop(SHOP, "other")
     world.b.journal.read(SHOP, 1, "fe-1")
     people, told = (
         offline("binlog", "journal"),
