@@ -114,7 +114,8 @@ async def catching_up(sweeper: Sweeper) -> AsyncIterator[None]:
             except _Stopped:
                 return
             except SextonError as e:
-                log.warning("not caught up at the start: %s; asked again in %d s", e, AGAIN_SECONDS)
+                bad = logging.WARNING if e.passes else logging.ERROR  # a wrong token, or another instance's
+                log.log(bad, "not caught up at the start: %s; asked again in %d s", e, AGAIN_SECONDS)
                 stop.wait(AGAIN_SECONDS)
             else:
                 return

@@ -105,7 +105,8 @@ def clock(looked_at: int | None, now: int, terms: Terms) -> str:
     way = "forward" if moved > 0 else "back"
     return (
         f"the database's clock moved {way} by {abs(moved) // 1000} s since the last look, which is more than twice the "
-        "interval: either nobody looked for so long, or it jumped; the next look goes by it as it is then"
+        "interval: either nobody looked for so long, or it jumped; the next look, half an interval later or more, goes "
+        "by it as it is then: if it is wrong, run sexton stop now"
     )
 
 

@@ -24,7 +24,7 @@ def binlog_keepers(settings: "Settings", db: "Database", instance: str) -> Itera
         look, logs, holders = last_look(db, c, instance), noted(db, c, instance), tally.holders(db, c, instance)
     of = f"--instance {instance}"
     if look.refused:
-        todo = f"the next look goes by it; at once: sexton binlog gc {of}"
+        todo = f"is it wrong: sexton stop {instance}; if not, the next look goes by it: sexton binlog gc {of}"
         yield _keeper(instance, "clock", "binlogs", look.looked_at, look.refused, todo)
     for log in logs:
         if log.wants is not None:
@@ -35,7 +35,8 @@ def binlog_keepers(settings: "Settings", db: "Database", instance: str) -> Itera
     for its in holders:
         what = f"cuts, for {its.copies:,} of its copies" if its.backend else f"cuts of {many(its.copies, 'tablet')}"
         who = f"replicas on {its.backend}" if its.backend else "replicas"
-        todo = f"sexton replica list {of}; gone for good: sexton replica decommission {its.backend} {of}"
+        gone = f"; gone for good: sexton replica decommission {its.backend} {of}" if "report" in its.why else ""
+        todo = f"sexton replica list {of}{gone}"
         yield _keeper(instance, who, what, its.since, its.why, todo if its.backend else NOBODY, its.copies)
 
 

@@ -112,7 +112,7 @@ def decommission(
 ) -> None:
     """Forget a backend that will never come back, with all of its copies: nothing is kept for them any more.
 
-    Refused where one of them is the only copy of its tablet.
+    Refused where no other copy of one of its tablets is in order.
 
     Example: sexton replica decommission be-3
     """

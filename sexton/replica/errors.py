@@ -23,4 +23,4 @@ class UnknownBackend(SextonError):
 
 
 class LastCopy(SextonError):
-    """What is asked for would take the only copy of a tablet that is known; then nothing would keep what it needs."""
+    """What is asked for would leave a tablet without a copy that is in order."""

@@ -16,6 +16,7 @@ from sexton.journal.model import Kind, Op, Report, replicas_info
 from sexton.journal.store import JournalStore
 from sexton.replica.errors import LastCopy, UnknownBackend
 from sexton.replica.model import Backend, Placed, Placement
+from sexton.replica.rows import well
 from sexton.storage.policy import ID_CHARACTERS
 
 TEXT = Text()
@@ -78,18 +79,19 @@ class PlacementStore:
 
         Raises:
             UnknownInstance, UnknownBackend: there is none.
-            LastCopy: a tablet would be without any. Drop its table, or place a copy elsewhere first.
+            LastCopy: a tablet would be without a copy that is in order. Have one elsewhere first, or drop its table.
         """
         db, t, b = self._db, self._db.t.replica, self._db.t.backend
         with deciding(db, instance) as c:
             mine = and_(t.c.instance == instance, t.c.backend == backend)
-            other = t.alias("other")
-            elsewhere = and_(other.c.instance == instance, other.c.tablet == t.c.tablet, other.c.backend != backend)
+            other, now = t.alias("other"), db.now(c)
+            same = and_(other.c.instance == instance, other.c.tablet == t.c.tablet, other.c.backend != backend)
+            elsewhere = and_(same, other.c.dropped.is_(False), well(other, now))
             alone = and_(mine, t.c.dropped.is_(False), ~select(other.c.uid).where(elsewhere).exists())
             if last := list(c.execute(select(t.c.tablet).where(alone).order_by(t.c.tablet).limit(5)).scalars()):
                 raise LastCopy(
-                    f"backend {backend} has the only copy of tablet {', '.join(last)}: place another one first, or say "
-                    "that its table or partition is dropped"
+                    f"no copy of tablet {', '.join(last)} on another backend than {backend} is in order: have one "
+                    "there first, or say that its table or partition is dropped"
                 )
             gone = c.execute(delete(t).where(mine).returning(t.c.tablet, t.c.backend, t.c.bad_since, t.c.failed)).all()
             self._told(c, instance, gone)

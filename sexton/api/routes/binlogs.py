@@ -49,7 +49,8 @@ def keep_table(db: Database, table: Table, body: LogConfig, at: AtDesk, asker: A
 
 
 def _keep(db: str, table: str, body: LogConfig, at: AtDesk, asker: Asker, instance: str) -> Log:
-    with asker.recorded(at, "binlog keep", instance, f"{db}/{table}".rstrip("/")):
+    kept = body.model_dump_json(exclude_defaults=True)
+    with asker.recorded(at, "binlog set", instance, f"{db}/{table}".rstrip("/"), kept):
         asker.needs(Grant.OPERATE)
         config = Config(enabled=body.enable, ttl_seconds=ttl(body.ttl_seconds), max_bytes=body.max_bytes)
         config = config.model_copy(update={"max_history_nums": body.max_history_nums})

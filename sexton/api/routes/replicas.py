@@ -43,7 +43,10 @@ def place(db: Database, table: Table, body: Placements, at: AtDesk, asker: Asker
         for its in body.tablets
     )
     order = Placement(db=db, table=table, tablets=tablets, dropped=body.dropped_partitions)
-    return at.binlogs.placements.place(instance, order)
+    if not order.dropped:
+        return at.binlogs.placements.place(instance, order)
+    with asker.recorded(at, "replica partitions dropped", instance, f"{db}/{table}: {', '.join(order.dropped)}"):
+        return at.binlogs.placements.place(instance, order)
 
 
 @routes.post("/backends/{backend}/report", max_body_size=MAX_ITEMS_BYTES)

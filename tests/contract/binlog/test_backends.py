@@ -276,8 +276,11 @@ def test_no_tablet_is_left_without_copies_by_mistake(world: World) -> None:
     with pytest.raises(BadInput, match="has no copy"):
         world.b.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(none,)))
 
+    with pytest.raises(LastCopy, match="no copy of tablet t1 on another backend than b2 is in order"):
+        world.b.placements.decommission(SHOP, "b2")  # nobody has heard of b1's
+    well(world, 9, "b1", "b2")
     assert world.b.placements.decommission(SHOP, "b2") == 1
-    with pytest.raises(LastCopy, match="the only copy of tablet t1"):
+    with pytest.raises(LastCopy, match="no copy of tablet t1"):
         world.b.placements.decommission(SHOP, "b1")
     dropped = Placement(db=DB, table="orders", dropped=("p1",))
     assert world.b.placements.place(SHOP, dropped).dropped == 1
