@@ -45,7 +45,7 @@ class ConfigStore:
         db, t = self._db, self._db.t.binlog_log
         with deciding(db, instance) as c:
             ensure(db, c, instance, name)
-            found = rows.logs(db, c, instance, name, lock=True)
+            found = rows.logs(db, c, instance, name, [table] if table else None, lock=True)
             own, before = found[""], found.get(table)
             if own.dropped_at is not None or (before is not None and before.dropped_at is not None):
                 raise BadInput(f"{name}{f'/{table}' if table else ''} is dropped; names never come back")
@@ -58,11 +58,9 @@ class ConfigStore:
             if begins and before is None:
                 values |= {"begins": own.floor if own.enabled else at}
             self._begin(c, instance, name, late, at)
-            if from_seq > own.last_seq:
-                c.execute(update(t).where(rows.one(t, instance, (name, ""))).values(last_seq=from_seq))
             new = upsert(db, t).values(instance=instance, db=name, tbl=table, **values)
             c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=values))
-            return rows.logs(db, c, instance, name)[table]
+            return rows.logs(db, c, instance, name, [table])[table]
 
     def _begin(self, c: Connection, instance: str, name: str, late: Sequence[Log], at: int) -> None:
         """Let logs begin behind a record: what was not stored, for nobody kept them, must not look like nothing."""

@@ -67,6 +67,18 @@ def test_a_log_that_was_off_for_no_record_has_all_it_had(world: World) -> None:
     assert world.seqs(after=5) == [6, 7, 8, 9, 10]
 
 
+def test_where_a_log_begins_refuses_nothing_that_is_still_on_its_way(world: World) -> None:
+    world.keep(None)
+    world.commit(1, orders={"p1": 1})
+    world.keep(None, from_seq=10)  # said again, as an owner does at its start
+    world.keep(enabled=False)
+    world.keep(None, table="orders")
+    world.keep(None, table="users", from_seq=20)
+
+    assert [world.commit(seq, orders={"p1": seq}, users={"p2": seq}).stored for seq in (5, 15, 25)] == [1, 1, 1]
+    assert (world.seqs("orders"), world.seqs("users")) == ([1, 5, 15, 25], [25])
+
+
 def test_what_an_upsert_made_counts_whether_its_table_is_named_or_not(world: World) -> None:
     world.keep(10)
     world.place("t1", "b1")
