@@ -173,7 +173,7 @@ class CutReport(Message):
         """Return both together."""
         words = ("more", "refused")
         numbers = {n: getattr(self, n) + getattr(other, n) for n in CutReport.model_fields if n not in words}
-        return CutReport(**numbers, more=other.more, refused=self.refused or other.refused)
+        return CutReport(**numbers, more=self.more or other.more, refused=self.refused or other.refused)
 
 
 class Granted(Message):

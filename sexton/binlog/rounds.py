@@ -59,9 +59,10 @@ class Rounds:
 
     def _cut(self, instance: str, name: str, tables: Sequence[str], beat: Callable[[], None]) -> CutReport:
         """Cut a database's logs, some thousands of records at a time."""
-        report = CutReport(more=True)
-        while report.more:
-            report += self._cutter.cut(instance, name, tables)
+        report, more = CutReport(), True
+        while more:
+            cut = self._cutter.cut(instance, name, tables)
+            report, more = report + cut.model_copy(update={"more": False}), cut.more
             beat()
         return report
 

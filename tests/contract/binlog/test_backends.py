@@ -66,6 +66,15 @@ def test_b08_each_tablet_once_with_its_highest_version(world: World) -> None:
     assert (world.cuts("b1"), world.cuts("b2")) == ({"t1.b1": 9, "t2.b1": 3}, {"t1.b2": 9})
 
 
+def test_a_second_cut_reaches_copies_that_know_of_the_first(world: World) -> None:
+    for seq, version in ((1, 5), (2, 8)):
+        expired(world, seq, version)
+        world.look()
+    well(world, 9, "b1", "b2")
+
+    assert world.cuts("b1") == {"t1.b1": 8}
+
+
 def test_what_was_granted_is_granted_again_until_it_is_acknowledged(world: World) -> None:
     well(world, 9, "b1", "b2")
     expired(world, 1, 5)

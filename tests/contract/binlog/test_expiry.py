@@ -2,6 +2,7 @@
 
 import pytest
 
+from sexton.binlog import cutting
 from sexton.binlog.errors import TooOld, UnknownLog
 from sexton.binlog.model import MOST, Terms
 from sexton.binlog.policy import ttl
@@ -150,10 +151,27 @@ def test_a_cut_of_very_much_waits_for_a_person_and_for_no_more_than_was_seen(db:
     assert world.look().waiting == 1
     assert (world.log().wants, len(world.seqs())) == (5, 6)
 
-    world.b.configs.approve(SHOP, DB)
+    assert world.b.configs.approve(SHOP, DB, upto=2**40).approved == 5
     world.later(INTERVAL)
     world.look()
     assert (world.log().watermark, world.log().wants, world.seqs()) == (5, None, [6])
+
+
+def test_tables_of_which_one_has_very_much_are_all_cut_to_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cutting, "RECORDS_AT_ONCE", 2)
+    world.keep(enabled=False)
+    for table in ("orders", "users"):
+        world.keep(10, table=table)
+    old = world.now - 60_000
+    for seq in range(1, 8):
+        world.commit(seq, old, tables=["orders", "users"] if seq == 7 else ["orders"])
+
+    report = world.look()
+
+    assert (world.seqs("orders"), world.seqs("users"), report.records) == ([], [], 8)
+    assert [t["commitSeq"] for e in world.journal() for t in e.body["tombstones"]] == [2, 7, 4, 6, 7]
 
 
 def test_timestamps_that_go_back_or_are_not_there_follow_the_record_before(world: World) -> None:
