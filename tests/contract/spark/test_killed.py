@@ -50,9 +50,14 @@ async def begun(scene: Scene, handle: WorkflowHandle[object, RoundReport], pages
     """Wait until Spark deletes, and so many requests have come in."""
     already = len(deletes(scene.proxy))
     await until("Spark deletes", lambda: len(deletes(scene.proxy)) >= already + pages, 90)
-    [range_] = (await handle.describe()).raw_description.pending_activities
-    told = json.loads(range_.heartbeat_details.payloads[0].data)
-    assert range_.activity_type.name == "recycle_range"
+    told = {"claimed": 0}
+    for _ in range(300):  # what it said last may be a second old
+        [range_] = (await handle.describe()).raw_description.pending_activities
+        assert range_.activity_type.name == "recycle_range"
+        told = json.loads(range_.heartbeat_details.payloads[0].data)
+        if told["claimed"]:
+            break
+        await asyncio.sleep(0.1)
     assert told["files"] >= told["claimed"] > 0
 
 
