@@ -21,20 +21,20 @@ from temporalio.worker import Worker
 
 import activities
 from config.settings import Settings, home, load, load_home_env
-from sexton.assembly import Engine
-from sexton.backend import serving as beside
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.errors import SextonError
-from sexton.metrics import server
-from sexton.metrics.store import FigureStore
-from sexton.temporal import attributes, schedules
-from sexton.temporal.client import connect, run, spark_queue
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.insight.metrics import server
+from sexton.insight.metrics.figures.store import FigureStore
+from sexton.kernel.errors import SextonError
+from sexton.replication.agent import serving as beside
+from sexton.runtime.engine import Engine
+from sexton.runtime.temporal import schedules, search_attributes
+from sexton.runtime.temporal.client import connect, run, spark_queue
 from workflows import ALL, ids, options, sandbox
 
 if TYPE_CHECKING:
-    from sexton.backend.sweeping import Sweeper
-    from sexton.spark.session import Sessions
+    from sexton.replication.agent.sweeping import Sweeper
+    from sexton.runtime.spark.session import Sessions
 
 LOOK_SECONDS = 1.0
 """How often a Spark worker looks whether its own server lives: a worker without one must not take work."""
@@ -47,7 +47,7 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency, pages)
     figures = FigureStore(db, engine.controls, policy, *settings.intervals())
     server.start(settings.metrics, figures, engine.sweeper.in_flight)
-    knows = not await attributes.missing(client)
+    knows = not await search_attributes.missing(client)
     return Worker(
         client,
         task_queue=ids.control_queue(deployment),
@@ -82,10 +82,10 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
 
 def build_spark(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> Worker:
     """Return a worker for what is done on Spark."""
-    from sexton.spark.compare import scratch_of
-    from sexton.spark.deletion import Work
-    from sexton.spark.engine import AT_ONCE, SparkEngine
-    from sexton.spark.places import Where, without_password
+    from sexton.runtime.spark.compare import scratch_of
+    from sexton.runtime.spark.deletion import Work
+    from sexton.runtime.spark.engine import AT_ONCE, SparkEngine
+    from sexton.runtime.spark.locations import Where, without_password
 
     deployment, spark, engine = settings.require_deployment(), settings.spark, Engine(db, settings.terms())
     url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
@@ -127,7 +127,7 @@ def build_backend(client: Client, settings: Settings, backend: str, sweeper: "Sw
 @contextmanager
 def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
     """Give the place where Spark's work runs; a server of our own ends with it."""
-    from sexton.spark.session import Sessions
+    from sexton.runtime.spark.session import Sessions
 
     limit = {"spark.sql.autoBroadcastJoinThreshold": str(settings.spark.spark_broadcast_max_bytes)}
     sessions = Sessions(settings.spark.remote, limit | settings.spark.conf, home(), settings.require_deployment())

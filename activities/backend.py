@@ -4,8 +4,8 @@ from temporalio import activity
 
 from activities.heart import Heart
 from activities.refusals import refusals
-from sexton.backend.model import SweepOrder, Swept
-from sexton.backend.sweeping import Sweeper
+from sexton.replication.agent.model import SweepOrder, Swept
+from sexton.replication.agent.sweeping import Sweeper
 
 SILENCE_SECONDS = 300.0
 """Between two pages lie at most a few requests, each tried several times, and a wait for the node's own writes."""

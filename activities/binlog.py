@@ -4,9 +4,9 @@ from temporalio import activity
 
 from activities.heart import Heart
 from activities.refusals import refusals
-from sexton.binlog.model import CutReport
-from sexton.binlog.rounds import Rounds
-from sexton.binlog.runs import Backends, WaitingOrder
+from sexton.replication.binlog.messages import Backends, WaitingOrder
+from sexton.replication.binlog.model import CutReport
+from sexton.replication.binlog.rounds import Rounds
 
 
 class BinlogActivities:

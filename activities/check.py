@@ -4,6 +4,7 @@ from temporalio import activity
 
 from activities.heart import Heart
 from activities.refusals import refusals
+from sexton.check.checker import Checker
 from sexton.check.model import (
     CheckOrder,
     CheckReport,
@@ -14,7 +15,6 @@ from sexton.check.model import (
     Opened,
 )
 from sexton.check.port import Compare
-from sexton.check.steps import Checker
 
 STATEMENT_SECONDS = 1_800.0
 """A statement over all records, or a vault's folders, may take so long; no lease runs out meanwhile."""

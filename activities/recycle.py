@@ -19,8 +19,8 @@ from sexton.recycle.model import (
     ReleaseOrder,
     RoundReport,
 )
-from sexton.recycle.port import Rounds
-from sexton.recycle.steps import Recycler
+from sexton.recycle.pipeline.port import Rounds
+from sexton.recycle.pipeline.ranges import Recycler
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 
 DATABASE_ERROR = "DatabaseError"
 """Error type of what a driver said; retried."""

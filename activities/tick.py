@@ -6,7 +6,7 @@ from temporalio import activity
 
 from activities.refusals import refusals
 from sexton.recycle.model import Due
-from sexton.recycle.port import Turns
+from sexton.recycle.pipeline.port import Turns
 
 
 class TickActivities:

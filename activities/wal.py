@@ -4,10 +4,10 @@ from temporalio import activity
 
 from activities.heart import Heart
 from activities.refusals import refusals
+from sexton.wal.messages import Looked, Page, PageReport, Pages
 from sexton.wal.model import Flushed, Purged
 from sexton.wal.port import UnknownTopic
 from sexton.wal.rounds import Rounds
-from sexton.wal.runs import Looked, Page, PageReport, Pages
 
 SILENCE_SECONDS = 300.0
 """A page asks the log a few times, each for at most some twenty seconds a call, and lists its regions."""

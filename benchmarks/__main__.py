@@ -12,7 +12,7 @@ from benchmarks import chart, deletes, drop, due, heavy, listing, paced, protect
 from benchmarks.results import Result
 from benchmarks.scratch import stoppable
 from benchmarks.store import KEYS_A_MARK
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 
 OBJECTS, PAIRS, SECONDS = 100_000, 7, 180.0
 QUICK_OBJECTS, QUICK_PAIRS, QUICK_SECONDS = 2_000, 2, 15.0

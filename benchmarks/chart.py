@@ -4,7 +4,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.results import CHART, kept
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 
 OURS, PEER, PLAIN = "#2b6cb0", "#a0aec0", "#68a691"
 LABELS = {"direct": "Sexton", "unsafe": "Sexton\nwithout\nsafety", "boto3": "boto3", "rclone": "rclone\ndelete"}

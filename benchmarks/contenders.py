@@ -25,27 +25,27 @@ import pyarrow as pa
 from sqlalchemy import delete
 
 from benchmarks.store import BUCKET, KEYS_A_MARK, client, mark_keys
+from config.engine_settings import Terms
 from sexton import contract
-from sexton.assembly import Engine
-from sexton.db import schema
-from sexton.db.engine import Database
+from sexton.database import schema
+from sexton.database.engine import Database
 from sexton.marks.model import CHUNK_MARKS
-from sexton.marks.rows import among
-from sexton.marks.store import MarkStore
-from sexton.recycle.ledger import Ledger
+from sexton.marks.sql.rows import among
+from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.store import Registry
 from sexton.recycle.model import AdoptOrder, Cursor
-from sexton.recycle.policy import cutoff, policy
-from sexton.recycle.steps import Recycler
-from sexton.registry.add import add_vault
-from sexton.registry.store import Registry
+from sexton.recycle.pipeline.ranges import Recycler
+from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.planning.policy import cutoff, policy
+from sexton.recycle.rounds.ledger import Ledger
+from sexton.runtime.engine import Engine
 from sexton.storage.model import PAGE_KEYS, Outcome, VaultSpec
 from sexton.storage.port import UNREACHABLE, VaultFault
-from sexton.storage.s3 import S3Vault
-from sexton.terms import Terms
+from sexton.storage.s3.vault import S3Vault
 
 if TYPE_CHECKING:
-    from sexton.spark.deletion import Work
-    from sexton.spark.session import Sessions
+    from sexton.runtime.spark.deletion import Work
+    from sexton.runtime.spark.session import Sessions
 
 DEPLOYMENT, INSTANCE, KIND, VAULT = "test-bench", "shop", "dropped", "cold"
 RUN = "bench"
@@ -103,10 +103,10 @@ def direct(job: Job) -> Callable[[], None]:
 
 def spark(job: Job) -> Callable[[], None]:
     """A whole round, its files deleted by executors on ``CORES`` cores, as many requests at once."""
-    from sexton.spark.deletion import Work
-    from sexton.spark.engine import SparkEngine
-    from sexton.spark.places import Where
-    from sexton.spark.session import Sessions
+    from sexton.runtime.spark.deletion import Work
+    from sexton.runtime.spark.engine import SparkEngine
+    from sexton.runtime.spark.locations import Where
+    from sexton.runtime.spark.session import Sessions
 
     engine = Engine(Database.open(job.database), Terms(DEPLOYMENT, job.endpoint))
     home = tempfile.mkdtemp(prefix="sexton-bench-")
@@ -123,7 +123,7 @@ def spark(job: Job) -> Callable[[], None]:
 
 def warm(sessions: "Sessions", work: "Work") -> None:
     """Let Java compile, and Python workers put together, what is timed later: a Spark worker lives long."""
-    from sexton.spark.deletion import TOLD, engine_of
+    from sexton.runtime.spark.deletion import TOLD, engine_of
 
     def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.2)  # so that one worker does not take both parts

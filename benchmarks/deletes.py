@@ -18,8 +18,8 @@ from benchmarks.contenders import Job
 from benchmarks.results import Figure, Result, at_least, at_most
 from benchmarks.scratch import Scratch, scratch
 from benchmarks.store import OBJECT_BYTES, OWN, FilledStore, remote
-from sexton.embedded import find_binary
-from sexton.terms import Terms
+from config.engine_settings import Terms
+from sexton.runtime.embedded.binaries import find_binary
 
 THREADS = (2, 4, 8, 16, 32)
 CHECKERS = (8, 16, 32, 64)

@@ -16,13 +16,13 @@ from sqlalchemy import event, func, select
 
 from benchmarks.contenders import DEPLOYMENT, INSTANCE
 from benchmarks.results import Figure, Result, at_most
-from sexton.catalog import tables
-from sexton.catalog.model import NewTable, Schema
-from sexton.catalog.owner import CatalogOwner
-from sexton.catalog.store import Catalog
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.registry.store import Registry
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.operators.registry.store import Registry
+from sexton.owners.catalog import tables
+from sexton.owners.catalog.model import NewTable, Schema
+from sexton.owners.catalog.owner import CatalogOwner
+from sexton.owners.catalog.store import Catalog
 from tests.servers.postgres import Cluster
 
 SIZES = (1_000, 100_000)

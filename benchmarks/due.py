@@ -12,13 +12,13 @@ from sqlalchemy import event
 
 from benchmarks.contenders import DEPLOYMENT, INSTANCE, KIND, POLICY, RETENTION_SECONDS
 from benchmarks.results import Figure, Result, at_most
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.marks.store import MarkStore
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.operators.registry.store import Registry
 from sexton.recycle.model import Cursor
-from sexton.recycle.plans import PlanStore
-from sexton.recycle.policy import cutoff
-from sexton.registry.store import Registry
+from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.planning.policy import cutoff
+from sexton.recycle.planning.sql.plans import PlanStore
 from tests.servers.postgres import Cluster
 
 DUE = 1_000

@@ -21,7 +21,7 @@ from benchmarks.contenders import CORES, Job
 from benchmarks.results import Figure, Result, at_least, at_most
 from benchmarks.scratch import scratch
 from benchmarks.store import KEYS_A_MARK, OBJECT_BYTES, FilledStore, log_in
-from sexton.embedded.ports import free_port, is_open
+from sexton.runtime.embedded.ports import free_port, is_open
 from tests.servers.postgres import Cluster
 
 OBJECTS, PAIRS = 200_000, 5

@@ -15,10 +15,10 @@ from botocore.config import Config
 
 from benchmarks.results import Figure, Result, at_least
 from benchmarks.scratch import scratch
-from sexton.embedded.child import Child
-from sexton.embedded.ports import free_port, is_open
+from sexton.runtime.embedded.child import Child
+from sexton.runtime.embedded.ports import free_port, is_open
 from sexton.storage.model import VaultSpec
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 
 KEYS, PAIRS = 100_000, 7
 LEAST = 10.0

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import create_engine, text
 
 from sexton import contract
-from sexton.crashpoints import installed
+from sexton.kernel.crash_points import installed
 from tests.rig import Rig
 from tests.servers.postgres import Cluster
 

@@ -13,15 +13,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.lease.model import Lease
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.marks.lease import Lease
 from sexton.marks.model import Hand, Page
-from sexton.pace.pacer import SharedPacer
-from sexton.pace.store import PaceStore
-from sexton.recycle.sweep import Holding, Sweeper
+from sexton.recycle.pacing.pacer import SharedPacer
+from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.pipeline.delete import Holding, Sweeper
 from sexton.storage.model import PAGE_KEYS, KeyResult, VaultSpec
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 from tests.servers.limited_s3 import LimitedS3
 
 LIMIT = 3_500

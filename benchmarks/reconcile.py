@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.results import Figure, Result, at_most
 from benchmarks.scratch import scratch
-from sexton.spark import reconcile
-from sexton.spark.session import Sessions
+from sexton.runtime.spark import reconcile
+from sexton.runtime.spark.session import Sessions
 
 ROWS, PAIRS = 10_000_000, 5
 MOST = 3.0

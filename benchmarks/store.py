@@ -14,9 +14,9 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from sexton.embedded import find_binary
-from sexton.embedded.ports import Ports
-from sexton.embedded.s3 import S3Server
+from sexton.runtime.embedded.binaries import find_binary
+from sexton.runtime.embedded.ports import Ports
+from sexton.runtime.embedded.s3 import S3Server
 
 BUCKET = "bench"
 KEYS_A_MARK = 100

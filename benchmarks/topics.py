@@ -21,11 +21,11 @@ from sqlalchemy import event
 import worker
 from benchmarks.results import Figure, Result, at_least, at_most
 from config.settings import Settings
-from sexton.db import schema
-from sexton.db.engine import Database
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.wal.messages import PageReport, RoundRequest
 from sexton.wal.model import Heard, MapOrder, Mapped, Mode, Report, Stream
-from sexton.wal.runs import PageReport, RoundRequest
-from sexton.wal.turns import PAGE_TOPICS
+from sexton.wal.sql.schedule import PAGE_TOPICS
 from sexton.wal.wal import Wal
 from tests.servers.kafka import Kafka
 from tests.servers.temporal import DevServer, start_local

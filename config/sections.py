@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from sexton.control.policy import parse_window
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.operators.controls.policy import parse_window
 
 RETENTION_CEILING = 3650 * 86_400
 """Ten years, in seconds: what is larger is a typing error."""

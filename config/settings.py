@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from config.engine_settings import Terms
 from config.explain import Explained, rows, sentence
 from config.sections import (
     S3,
@@ -29,15 +30,14 @@ from config.sections import (
     check_deployment,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
-from sexton.binlog.model import Terms as BinlogTerms
 from sexton.check.model import Terms as CheckTerms
-from sexton.control.model import Control, Kind
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.operators.controls.model import Control, Kind
 from sexton.protection.model import Terms as ProtectionTerms
 from sexton.recycle.model import Policy
-from sexton.recycle.policy import CATALOG, policy
-from sexton.replica.model import Terms as ReplicaTerms
-from sexton.terms import Terms
+from sexton.recycle.planning.policy import CATALOG, policy
+from sexton.replication.binlog.model import Terms as BinlogTerms
+from sexton.replication.replicas.model import Terms as ReplicaTerms
 from sexton.wal.model import Terms as WalTerms
 
 __all__ = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 
 PREFIX = "SEXTON_"
 CONTROL_NAMES = frozenset({"SEXTON_HOME", "SEXTON_CONFIG", "SEXTON_API_URL", "SEXTON_TOKEN"}) | {

@@ -1,3 +1,1 @@
-"""Sexton: durable garbage collection for databases that keep their files in object storage."""
-
-__version__ = "0.1.0"
+"""Sexton: durable garbage collection for databases and data lakes that keep files in object storage."""

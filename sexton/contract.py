@@ -14,11 +14,7 @@ from typing import Any, NoReturn
 from pydantic import ConfigDict
 from sqlalchemy import Connection
 
-from sexton.crashpoints import reached
-from sexton.db.engine import SQLITE_BUSY_SECONDS, SQLITE_NOW
-from sexton.errors import BadInput
-from sexton.message import Message
-from sexton.refusals import (
+from sexton.database.contract_errors import (
     AlreadyMarked,
     Busy,
     Collected,
@@ -30,6 +26,10 @@ from sexton.refusals import (
     check_text,
     typed,
 )
+from sexton.database.engine import SQLITE_BUSY_SECONDS, SQLITE_NOW
+from sexton.kernel.crash_points import reached
+from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message
 
 __all__ = [
     "AlreadyMarked",

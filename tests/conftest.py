@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.db import schema
+from sexton.database import schema
 from tests.rig import DEPLOYMENT
 from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server

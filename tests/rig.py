@@ -20,37 +20,37 @@ from typing import Any
 from sqlalchemy import func, select, text
 
 from sexton import contract
-from sexton.audit.model import AuditRow
-from sexton.audit.port import Audit
 from sexton.check import model as check_model
-from sexton.check.checking import checker
-from sexton.check.direct import Direct
-from sexton.check.live import LiveSide
+from sexton.check.in_process import Direct
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
 from sexton.check.port import Compare
-from sexton.check.repair import Repairs
-from sexton.check.store import CheckStore
-from sexton.control.store import ControlStore
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.db.tables import Tables
-from sexton.holds import HoldStore
-from sexton.lease.store import LeaseStore
-from sexton.marks.store import MarkStore
-from sexton.owner.port import Owner
-from sexton.owner.sql import SqlOwner
+from sexton.check.sources.live_side import LiveSide
+from sexton.check.sql.repair import Repairs
+from sexton.check.sql.store import CheckStore
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.database.tables import Tables
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.store import ControlStore
+from sexton.operators.holds.store import HoldStore
+from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.store import Registry
+from sexton.owners.port import Owner
+from sexton.owners.sql.owner import SqlOwner
 from sexton.protection import model as protection
 from sexton.protection.registrar import Registrar
-from sexton.protection.store import ProtectionStore
-from sexton.recycle.ledger import Ledger
+from sexton.protection.sql.store import ProtectionStore
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.port import Audit
 from sexton.recycle.model import AdoptOrder, KindPlan, Opened, Plan, RoundReport
-from sexton.recycle.policy import policy, waves
-from sexton.recycle.steps import Recycler
-from sexton.recycle.store import RoundStore
-from sexton.recycle.sweep import Sweeper
-from sexton.recycle.sweeps import Sweeps
-from sexton.registry.add import add_vault
-from sexton.registry.store import Registry
+from sexton.recycle.pipeline.delete import Sweeper
+from sexton.recycle.pipeline.deleter import Sweeps
+from sexton.recycle.pipeline.ranges import Recycler
+from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.planning.policy import policy, waves
+from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.sql.store import RoundStore
+from sexton.runtime.checker import checker
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults

@@ -6,10 +6,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sexton.control.store import ControlStore
-from sexton.db.engine import Database
-from sexton.metrics.collector import FigureCollector
-from sexton.metrics.store import FigureStore
+from sexton.database.engine import Database
+from sexton.insight.metrics.collector import FigureCollector
+from sexton.insight.metrics.figures.store import FigureStore
+from sexton.operators.controls.store import ControlStore
 from tests.rig import INTERVAL, Rig
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

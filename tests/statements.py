@@ -72,7 +72,7 @@ def _sender() -> str:
     frame = sys._getframe(2)
     while frame := frame.f_back:  # type: ignore[assignment]
         file = frame.f_code.co_filename
-        if file.startswith(PRODUCT) and not file.endswith("db/engine.py"):
+        if file.startswith(PRODUCT) and not file.endswith("database/engine.py"):
             return f"{file.removeprefix(PRODUCT)}:{frame.f_lineno}"
     return ""
 

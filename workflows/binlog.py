@@ -12,9 +12,9 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from activities.backend import BackendActivities
     from activities.binlog import BinlogActivities
-    from sexton.backend.model import SweepOrder, Swept
-    from sexton.binlog.model import CutReport
-    from sexton.binlog.runs import MOST_SAID, Backends, GcProgress, GcReport, GcRequest, WaitingOrder
+    from sexton.replication.agent.model import SweepOrder, Swept
+    from sexton.replication.binlog.messages import MOST_SAID, Backends, GcProgress, GcReport, GcRequest, WaitingOrder
+    from sexton.replication.binlog.model import CutReport
     from workflows import ids
     from workflows.controls import Controls, Told, stop_if_cancelled
     from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff

@@ -10,8 +10,8 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
+    from sexton.wal.messages import Looked, Outcome, PurgeProgress, PurgeReport, PurgeRequest, outcome
     from sexton.wal.model import Flushed, Purged
-    from sexton.wal.runs import Looked, Outcome, PurgeProgress, PurgeReport, PurgeRequest, outcome
     from workflows import ids
     from workflows.controls import Controls, Told, end, stop_if_cancelled
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff

@@ -7,7 +7,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
-    from sexton.wal.runs import Page, PageReport, Pages, RoundProgress, RoundRequest
+    from sexton.wal.messages import Page, PageReport, Pages, RoundProgress, RoundRequest
     from workflows import ids
     from workflows.controls import Controls, Told
     from workflows.options import CATALOG_WRITE, WAL_FLUSH

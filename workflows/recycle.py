@@ -11,7 +11,6 @@ with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
     from activities.spark import SparkActivities
     from activities.tick import TickActivities
-    from sexton.recycle.ledger import Ledger
     from sexton.recycle.model import (
         CANCELLED,
         FAILED,
@@ -29,7 +28,8 @@ with workflow.unsafe.imports_passed_through():
         ReleaseOrder,
         RoundReport,
     )
-    from sexton.recycle.policy import waves
+    from sexton.recycle.planning.policy import waves
+    from sexton.recycle.rounds.ledger import Ledger
     from workflows import ids
     from workflows.controls import Controls, Told, stop_if_cancelled
     from workflows.options import (

@@ -10,10 +10,10 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
-    from sexton.binlog.runs import GcRequest
     from sexton.check.model import CheckRequest
     from sexton.recycle.model import Due, RecycleRequest, TickRequest
-    from sexton.wal.runs import RoundRequest
+    from sexton.replication.binlog.messages import GcRequest
+    from sexton.wal.messages import RoundRequest
     from workflows import ids
     from workflows.binlog import GcBinlog
     from workflows.check import CheckInstance

@@ -32,9 +32,9 @@ def main() -> int:
 
     # After the first line: these take a second to import.
     from config.sources import home
-    from sexton.embedded.stack import Stack
-    from sexton.embedded.up import Watch
-    from sexton.errors import SextonError
+    from sexton.kernel.errors import SextonError
+    from sexton.runtime.embedded.stack import Stack
+    from sexton.runtime.embedded.up import Watch
 
     for number in STOPPERS:
         signal.signal(number, _interrupt)

@@ -13,7 +13,7 @@ from examples.demo.console import Console, DemoFailed
 from examples.minidb.backends import Backend
 from examples.minidb.binlogs import uid
 from sexton.client import Sexton
-from sexton.embedded.stack import WORKER, WORKER_READY_SECONDS, Stack
+from sexton.runtime.embedded.stack import WORKER, WORKER_READY_SECONDS, Stack
 
 SWEPT_LINE = "swept:"
 """What the worker beside a backend logs when it has asked once for cuts."""

@@ -14,10 +14,10 @@ from examples.demo.rounds import gc_binlogs
 from examples.demo.world import World
 from examples.minidb.binlogs import Leader, uid
 from examples.minidb.follower import Follower
-from sexton.binlog.runs import GcReport
 from sexton.client import Sexton, TooOld
-from sexton.db.engine import Database
-from sexton.embedded.stack import Stack
+from sexton.database.engine import Database
+from sexton.replication.binlog.messages import GcReport
+from sexton.runtime.embedded.stack import Stack
 
 DB, TABLES, CONSUMER = "sales", ("orders", "users"), "warehouse"
 TTL_SECONDS, JUMP_SECONDS, NEXT_SECONDS = 600, 1_800, 200

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND_SECONDS = 60
-SEXTON = "from sexton.cli import main; main()"
+SEXTON = "from sexton.interfaces.cli.main import main; main()"
 """What the script ``sexton`` does, with the Python that runs us."""
 
 

@@ -9,7 +9,7 @@ from examples.demo.console import Console
 from examples.demo.listing import count
 from examples.demo.rounds import deleting
 from examples.minidb import Vault
-from sexton.embedded.stack import WORKER, Stack
+from sexton.runtime.embedded.stack import WORKER, Stack
 
 SHARE = 0.40
 AIM = 0.30

@@ -9,9 +9,9 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError, RPCStatusCode
 
-from sexton.binlog.runs import GcReport, GcRequest
-from sexton.embedded.stack import Stack
-from sexton.temporal import schedules
+from sexton.replication.binlog.messages import GcReport, GcRequest
+from sexton.runtime.embedded.stack import Stack
+from sexton.runtime.temporal import schedules
 from workflows import ids
 
 T = TypeVar("T")

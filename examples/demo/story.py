@@ -11,7 +11,7 @@ from examples.demo.killing import SECOND, SHARE, Killing
 from examples.demo.listing import Key, listing, only, told, without
 from examples.demo.topic import Shrinking
 from examples.demo.world import World
-from sexton.embedded.stack import Stack
+from sexton.runtime.embedded.stack import Stack
 
 FILES_PER_ROWSET = 50
 SHARES = {

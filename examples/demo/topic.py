@@ -15,8 +15,8 @@ from examples.minidb.node import Node
 from examples.minidb.regions import Rows
 from examples.minidb.serving import serving
 from sexton.client import Sexton
-from sexton.db.engine import Database
-from sexton.wal.embedded import EmbeddedLog
+from sexton.database.engine import Database
+from sexton.wal.sql.embedded_log import EmbeddedLog
 
 BUSY = ("orders", "clicks", "users")
 LAGGING = "audit"

@@ -8,9 +8,9 @@ from botocore.config import Config
 from examples.demo.listing import Key
 from examples.minidb import MiniDB, Size, Vault, open_engine
 from examples.minidb.vault import THREADS
-from sexton.db.engine import Database
-from sexton.db.schema import move_clock
-from sexton.embedded.stack import Stack
+from sexton.database.engine import Database
+from sexton.database.schema import move_clock
+from sexton.runtime.embedded.stack import Stack
 
 
 class World:

@@ -2,7 +2,7 @@
 
 A *version* of a tablet is a file of rows. Beside it is its *binlog*, the same rows once more: from there another copy
 is repaired that lacks the version, and consumers are fed. Binlogs are what Sexton's worker beside the node removes, by
-the layout that ``sexton/backend/layout.py`` describes; the files of versions it never looks at.
+the layout that ``sexton/replication/agent/layout.py`` describes; the files of versions it never looks at.
 """
 
 import json

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from sexton.message import Message
+from sexton.kernel.message import Message
 from sexton.storage.identity import canonical
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sexton.check.model import Finding
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 
 PAGE = 10_000
 SCHEMA = pa.schema(

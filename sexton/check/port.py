@@ -17,7 +17,7 @@ from sexton.check.model import (
     Type,
     Verdict,
 )
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 from sexton.storage.model import VaultSpec
 
 Beat = Callable[[], None]

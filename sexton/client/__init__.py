@@ -5,7 +5,14 @@
 the journal of binlogs and replicas. The values that calls take are here too.
 """
 
-from sexton.api.binlog_bodies import (
+from sexton.client.asynchronous import AsyncSexton
+from sexton.client.errors import JournalAhead, ProtectionLost, Refused, ReplayLost, TooOld, Unreachable
+from sexton.client.following import Following
+from sexton.client.replaying import Entry, Source
+from sexton.client.sync import Sexton
+from sexton.protection.filter import Filter
+from sexton.protection.model import Item
+from sexton.protocol.binlog_bodies import (
     BackendReport,
     LogConfig,
     NewRecord,
@@ -14,16 +21,9 @@ from sexton.api.binlog_bodies import (
     Placements,
     ReportedTablet,
 )
-from sexton.api.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
-from sexton.binlog.model import Done
-from sexton.client.asynchronous import AsyncSexton
-from sexton.client.errors import JournalAhead, ProtectionLost, Refused, ReplayLost, TooOld, Unreachable
-from sexton.client.following import Following
-from sexton.client.replaying import Entry, Source
-from sexton.client.sync import Sexton
-from sexton.journal.replaying import Replica
-from sexton.protection.filter import Filter
-from sexton.protection.model import Item
+from sexton.protocol.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
+from sexton.replication.binlog.model import Done
+from sexton.replication.journal.replaying import Replica
 from sexton.wal.model import Facts
 
 __all__ = [

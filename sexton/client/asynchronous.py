@@ -9,7 +9,6 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 from tenacity import AsyncRetrying, RetryError, retry_if_exception
 
-from sexton.api.bodies import Applying, Heartbeat, Purging, RegionMap, Shown, Stopped, Told
 from sexton.client import calls, retrying
 from sexton.client.asynchronous_binlogs import AsyncBinlogMethods
 from sexton.client.calls import Call
@@ -19,10 +18,11 @@ from sexton.client.registering import Wanted, What
 from sexton.client.renewing import AGAIN_SECONDS, DEFAULT_TTL_SECONDS, Renewals
 from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
 from sexton.client.sync import NO_TOKEN, TIMEOUT_SECONDS, options
-from sexton.errors import SextonError
+from sexton.insight.views import Overview
+from sexton.kernel.errors import SextonError
 from sexton.protection.errors import NotFound
 from sexton.protection.model import Protection
-from sexton.recycle.shown import Overview
+from sexton.protocol.bodies import Applying, Heartbeat, Purging, RegionMap, Shown, Stopped, Told
 from sexton.wal.model import Heard, Topic
 
 log = logging.getLogger(__name__)

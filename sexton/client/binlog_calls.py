@@ -6,11 +6,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
-from sexton.api import binlog_bodies as bodies
-from sexton.binlog.model import Consumer, CutPage, Done, Log, Read, Stored, Taken
 from sexton.client.calls import CHUNK_BYTES, Call
-from sexton.journal.model import Page, Snapshot
-from sexton.replica.model import Heard, Placed, Replica
+from sexton.protocol import binlog_bodies as bodies
+from sexton.replication.binlog.model import Consumer, CutPage, Done, Log, Read, Stored, Taken
+from sexton.replication.journal.model import Page, Snapshot
+from sexton.replication.replicas.model import Heard, Placed, Replica
 
 ANSWER_SECONDS = 30.0
 """For an answer, once the API has one: a long poll takes that longer."""

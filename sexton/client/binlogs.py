@@ -4,14 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TypeVar
 
-from sexton.api import binlog_bodies as bodies
-from sexton.binlog.model import Consumer, CutPage, Done, Log, Read, Stored, Taken
 from sexton.client import binlog_calls as calls
 from sexton.client.calls import Call
 from sexton.client.following import Following
-from sexton.journal import replaying
-from sexton.journal.model import Page, Snapshot
-from sexton.replica.model import Heard, Placed, Replica
+from sexton.protocol import binlog_bodies as bodies
+from sexton.replication.binlog.model import Consumer, CutPage, Done, Log, Read, Stored, Taken
+from sexton.replication.journal import replaying
+from sexton.replication.journal.model import Page, Snapshot
+from sexton.replication.replicas.model import Heard, Placed, Replica
 
 T = TypeVar("T")
 

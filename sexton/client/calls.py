@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from sexton.api import bodies
 from sexton.client.errors import Unreachable, refusal
-from sexton.errors import BadInput
+from sexton.insight.views import Overview
+from sexton.kernel.errors import BadInput
 from sexton.protection.model import CHUNK_ITEMS, Protection, Sealed
-from sexton.recycle.shown import Overview
+from sexton.protocol import bodies
 from sexton.wal.model import Heard, Pin, Topic
 
 T = TypeVar("T")

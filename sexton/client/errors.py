@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from sexton.api.bodies import Problem
-from sexton.errors import SextonError, code_of
+from sexton.kernel.errors import SextonError, code_of
 from sexton.protection import errors as protections
+from sexton.protocol.bodies import Problem
 from sexton.wal import port as wal
 
 _NUMBERED: dict[str, Callable[[str], SextonError]] = {

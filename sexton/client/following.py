@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sexton.client.errors import JournalAhead, TooOld
-from sexton.journal.replaying import Replica
+from sexton.replication.journal.replaying import Replica
 
 if TYPE_CHECKING:
     from sexton.client.binlogs import BinlogMethods

@@ -14,7 +14,7 @@ from sexton.client import calls
 from sexton.client.errors import ProtectionLost
 from sexton.client.registering import Wanted
 from sexton.client.renewing import AGAIN_SECONDS, DEFAULT_TTL_SECONDS, Renewals
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 from sexton.protection.errors import NotFound
 from sexton.protection.model import Protection
 

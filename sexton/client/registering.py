@@ -5,12 +5,12 @@ from collections.abc import Collection, Generator
 from itertools import islice
 from typing import Any, Required, TypedDict
 
-from sexton.api.bodies import OnMissing, Registration
 from sexton.client import calls
 from sexton.client.calls import Call, chunks
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Protection
+from sexton.protocol.bodies import OnMissing, Registration
 
 
 class What(TypedDict, total=False):

@@ -5,7 +5,7 @@ Pure: instants are seconds of a clock that never goes back, each from before the
 
 from dataclasses import dataclass, field
 
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 
 DEFAULT_TTL_SECONDS = 1_200
 RENEWALS = 3

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from sexton.api.bodies import Replay
 from sexton.client import calls
 from sexton.client.errors import ReplayLost
 from sexton.client.renewing import Renewals
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
+from sexton.protocol.bodies import Replay
 from sexton.wal.model import Facts, Pin
 
 if TYPE_CHECKING:

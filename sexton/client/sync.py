@@ -8,7 +8,6 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 from tenacity import RetryError, Retrying, retry_if_exception
 
-from sexton.api.bodies import Applying, Heartbeat, Purging, RegionMap, Replay, Shown, Stopped, Told
 from sexton.client import calls, retrying
 from sexton.client.binlogs import BinlogMethods
 from sexton.client.calls import Call
@@ -18,9 +17,10 @@ from sexton.client.registering import Wanted, What
 from sexton.client.renewing import DEFAULT_TTL_SECONDS
 from sexton.client.replaying import Replaying, Source
 from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
-from sexton.errors import BadInput
+from sexton.insight.views import Overview
+from sexton.kernel.errors import BadInput
 from sexton.protection.model import Protection
-from sexton.recycle.shown import Overview
+from sexton.protocol.bodies import Applying, Heartbeat, Purging, RegionMap, Replay, Shown, Stopped, Told
 from sexton.wal.model import Heard, Topic
 
 T = TypeVar("T")

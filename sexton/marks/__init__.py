@@ -1,1 +1,1 @@
-"""The life of a mark: MARKED, CLAIMED, GONE. The heart of Sexton."""
+"""The vocabulary of the engine: marks, references, leases, write tokens, and the reasons to keep a mark."""

@@ -5,8 +5,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sexton.lease.model import Lease
-from sexton.message import Message
+from sexton.kernel.message import Message
+from sexton.marks.lease import Lease
 from sexton.storage.model import Outcome
 
 CHUNK_MARKS = 1_000

@@ -1,6 +1,6 @@
 """Decisions about one mark, pure: may it be resolved, and what becomes of it after a sweep."""
 
-from sexton.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Standing, Verdict
 from sexton.storage.policy import ID_CHARACTERS, check_key, check_prefix
 

@@ -1,1 +1,1 @@
-"""Sync protection: what a job copies elsewhere stays while it copies, and no forgotten job keeps it for ever."""
+"""Keep files while a sync job copies them; no forgotten job blocks deletion permanently."""

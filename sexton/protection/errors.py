@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from sexton.errors import BadInput, SextonError
+from sexton.kernel.errors import BadInput, SextonError
 
 
 class ProtectionError(SextonError):

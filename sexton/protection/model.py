@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from sexton.message import Message
+from sexton.kernel.message import Message
 
 CHUNK_ITEMS = 12_500
 """Objects and prefixes of one chunk; a million objects are eighty of them."""

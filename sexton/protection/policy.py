@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.protection.errors import Invalid, SoftDeleted
 from sexton.protection.model import End, Item, Protection, State, Terms
 from sexton.storage.identity import Nowhere, resolve

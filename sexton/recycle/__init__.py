@@ -1,1 +1,1 @@
-"""Recycle: from a mark to nothing left."""
+"""Delete marked objects after their retention: plan, then lease, resolve, claim, delete, settle, forget."""

@@ -6,8 +6,8 @@ since 1970 on the database's clock.
 
 from pydantic import Field, computed_field
 
-from sexton.lease.model import Lease
-from sexton.message import Message
+from sexton.kernel.message import Message
+from sexton.marks.lease import Lease
 
 HELD_BY_VAULT = "vault "
 HELD_BY_OWNER = "owner: "

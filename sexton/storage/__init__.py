@@ -1,1 +1,1 @@
-"""Vaults: the places objects live in, a bucket with a prefix or a directory."""
+"""Vaults: a bucket with a prefix, or a directory; every vault is proved before it is used."""

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 from sexton.storage.model import VaultSpec
 
 S3_SCHEMES = ("s3", "s3a", "s3n")

@@ -8,7 +8,7 @@ import re
 import string
 from urllib.parse import urlsplit
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, RESERVED_PREFIX, Probe, VaultSpec
 
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 from sexton.storage.model import KeyResult, Listed, Marker, Probe, Shard, Undeleted, VaultSpec
 
 UNREACHABLE = "UNREACHABLE"

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sexton.errors import BadInput
-from sexton.storage.local import LocalVault
+from sexton.kernel.errors import BadInput
+from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import MARKER_KEY, Marker, VaultSpec
 from sexton.storage.port import Vault, VaultFault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 
 PROOF_SECONDS = 5.0
 """How long a successful proof may be used, counted from before the marker was read."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
 

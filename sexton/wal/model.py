@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sexton.message import Message
+from sexton.kernel.message import Message
 
 DAY = 86_400
 MOST = 2**63 - 2

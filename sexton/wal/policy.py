@@ -8,7 +8,7 @@ Where the RFC is followed and where not: docs/adr/0024.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.wal.model import (
     MOST,
     Block,

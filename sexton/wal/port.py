@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from sexton.control.model import Halt
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
+from sexton.operators.controls.model import Halt
 from sexton.wal.model import Before, Candidate, Facts, Missing, Topic, Verdict
 
 

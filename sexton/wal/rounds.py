@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from sexton.wal.flushing import Flusher
+from sexton.wal.messages import MOST_SAID, Looked, Page, PageReport, Pages
 from sexton.wal.model import Flushed, Purged, Why
 from sexton.wal.port import Floors
-from sexton.wal.runs import MOST_SAID, Looked, Page, PageReport, Pages
-from sexton.wal.steps import Purger
+from sexton.wal.purger import Purger
 
 log = logging.getLogger(__name__)
 

@@ -4,20 +4,20 @@ import importlib.util
 import logging
 from functools import cached_property
 
-from sexton.db.engine import Database
-from sexton.errors import SextonError
-from sexton.wal.embedded import EmbeddedLog
-from sexton.wal.floors import FloorStore
+from sexton.database.engine import Database
+from sexton.kernel.errors import SextonError
 from sexton.wal.flushing import Flusher
-from sexton.wal.heartbeats import HeartbeatStore
-from sexton.wal.maps import MapStore
 from sexton.wal.model import Terms
 from sexton.wal.port import Log
-from sexton.wal.replays import ReplayStore
+from sexton.wal.purger import Purger
 from sexton.wal.rounds import Rounds
-from sexton.wal.steps import Purger
-from sexton.wal.store import WalStore
-from sexton.wal.turns import WalTurns
+from sexton.wal.sql.embedded_log import EmbeddedLog
+from sexton.wal.sql.floors import FloorStore
+from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.maps import MapStore
+from sexton.wal.sql.replays import ReplayStore
+from sexton.wal.sql.schedule import WalTurns
+from sexton.wal.sql.store import WalStore
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from sqlalchemy import create_engine, text
 from temporalio.exceptions import ApplicationError
 
 from activities.refusals import refusals
-from sexton.errors import BadInput, GuardBusy
+from sexton.kernel.errors import BadInput, GuardBusy
 
 
 def test_a_drivers_error_goes_on_without_its_statement_and_parameters() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sexton import cli
+from sexton.interfaces import cli
 from tests.rig import DEPLOYMENT, Rig
 
 

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from mypy_boto3_s3 import S3Client
 
-from sexton.storage.local import LocalVault
+from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import Listed, Marker, VaultSpec
 from sexton.storage.port import Vault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 
 MARKER = Marker(vault_uuid="9f0c", deployment="test-d", instance="i1", name="hot")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from sexton.contract import NewMark
 from sexton.recycle.model import KindPlan, Plan, Policy
-from sexton.recycle.plans import Live
-from sexton.recycle.policy import policy
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.planning.sql.plans import Live
 from tests.rig import GRACE, RETENTION, Rig
 
 HOUR = 3_600

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from sexton.audit import policy, store, writer
-from sexton.audit.model import AuditRow
-from sexton.audit.places import Places
-from sexton.audit.port import AuditUnreadable
-from sexton.audit.store import AuditReader
-from sexton.audit.writer import ParquetAudit
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.recycle.audit import naming, store, writer
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.port import AuditUnreadable
+from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import ParquetAudit
 from sexton.storage.model import PAGE_KEYS
 from sexton.storage.port import VaultFault
 from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.s3 import RunningS3
 
-DAY = policy.DAY_MS
+DAY = naming.DAY_MS
 NOON = 20_000 * DAY + DAY // 2
 DAYS = 400
 

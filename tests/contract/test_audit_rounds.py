@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sexton import crashpoints
-from sexton.audit.places import Places
-from sexton.audit.policy import DAY_MS
-from sexton.audit.store import AuditReader
-from sexton.audit.writer import ParquetAudit
 from sexton.contract import NewMark
+from sexton.kernel import crash_points
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.naming import DAY_MS
+from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import ParquetAudit
 from tests.rig import Rig, listing, put
 from tests.servers.s3 import RunningS3
 
@@ -79,7 +79,7 @@ def test_a_crash_after_the_audit_is_told_once_a_round_and_the_record_goes(
         if name == "audit.written":
             raise Crash
 
-    with pytest.raises(Crash), crashpoints.installed(dies):
+    with pytest.raises(Crash), crash_points.installed(dies):
         worker.round()
     first = told(worker, worker.registry.last_round("shop")[0])
     worker.later(61)

@@ -3,8 +3,8 @@
 import pytest
 
 from sexton.check.model import Evidence, Finding, Found, Listing, Run, State, Type
-from sexton.check.store import CheckStore
-from sexton.errors import BadInput
+from sexton.check.sql.store import CheckStore
+from sexton.kernel.errors import BadInput
 from tests.rig import Rig
 
 DAY = 86_400

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.control.model import ALL, Control, Kind
-from sexton.control.port import Halted
-from sexton.control.store import ControlStore
-from sexton.crashpoints import installed
-from sexton.errors import BadInput
-from sexton.guard import UnknownInstance
-from sexton.recycle.ledger import Ledger
+from sexton.database.guard import UnknownInstance
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
+from sexton.operators.controls.model import ALL, Control, Kind
+from sexton.operators.controls.port import Halted
+from sexton.operators.controls.store import ControlStore
 from sexton.recycle.model import STOPPED, RoundReport
+from sexton.recycle.rounds.ledger import Ledger
 from tests.contract.command import run
 from tests.rig import Rig, listing, put
 
@@ -21,7 +21,7 @@ from tests.rig import Rig, listing, put
 @pytest.fixture(autouse=True)
 def _every_proof_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 5 s passed between any two pages."""
-    monkeypatch.setattr("sexton.recycle.holding.PROOF_SECONDS", 0.0)
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.0)
 
 
 def fill(rig: Rig, root: Path, marks: int = 30, vault: str = "disk") -> None:
@@ -68,7 +68,7 @@ def test_r32_what_is_said_during_a_round_is_effective_within_a_page(
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     for size, small in (("CHUNK_MARKS", 10), ("LAP_FILES", 10), ("LAPS_AT_ONCE", 1)):
-        monkeypatch.setattr(f"sexton.recycle.steps.{size}", small)
+        monkeypatch.setattr(f"sexton.recycle.pipeline.ranges.{size}", small)
     with rig.db.read() as c:
         weekday = (rig.db.now(c) // 86_400_000 + 3 + 3) % 7  # three days from today
     name = name.format(closed=("mon", "tue", "wed", "thu", "fri", "sat", "sun")[weekday] + " 00:00-01:00")
@@ -148,7 +148,7 @@ def test_a_round_stopped_before_it_deletes_says_that_nothing_is_gone(
 def test_a_stop_that_comes_just_before_the_claim_keeps_everything_unclaimed(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.holding.PROOF_SECONDS", 5.0)  # only the claim itself can see it
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 5.0)  # only the claim itself can see it
     root = rig.local(tmp_path / "v")
     fill(rig, root)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sexton import crashpoints
 from sexton.contract import NewMark
-from sexton.errors import BadInput
-from sexton.guard import UnknownInstance
-from sexton.holds import Hold, HoldStore, TooLate
+from sexton.database.guard import UnknownInstance
+from sexton.kernel import crash_points
+from sexton.kernel.errors import BadInput
+from sexton.operators.holds.store import Hold, HoldStore, TooLate
 from sexton.storage.model import VaultSpec
 from tests.rig import Rig, listing, put
 
@@ -210,8 +210,8 @@ def test_a_claim_and_a_hold_at_the_same_moment_never_both_win(rig: Rig, tmp_path
         if name.split(".")[0] in ("claim", "hold"):
             time.sleep(random.uniform(0, 0.02))
 
-    with crashpoints.installed(drowsy), pytest.MonkeyPatch.context() as small, ThreadPoolExecutor(3) as pool:
-        small.setattr("sexton.recycle.steps.CHUNK_MARKS", 4)
+    with crash_points.installed(drowsy), pytest.MonkeyPatch.context() as small, ThreadPoolExecutor(3) as pool:
+        small.setattr("sexton.recycle.pipeline.ranges.CHUNK_MARKS", 4)
         both = [pool.submit(place, half) for half in (marks[30:], marks[29:10:-1])]
         claimed = pool.submit(recycle).result()
         for each in both:

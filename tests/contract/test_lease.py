@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from sexton.guard import UnknownInstance
-from sexton.lease.model import Lease
-from sexton.lease.port import LeaseBusy, LeaseLost
-from sexton.lease.store import TTL_SECONDS, LeaseStore
+from sexton.database.guard import UnknownInstance
+from sexton.marks.lease import Lease
+from sexton.marks.lease_port import LeaseBusy, LeaseLost
 from sexton.marks.model import DueMark, File, Hand, Page, Problem, Reason, Ref
+from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyResult, Outcome
 from tests.contract.hands import AGES, claim, hand

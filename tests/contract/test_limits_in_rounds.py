@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sexton import crashpoints
 from sexton.contract import NewMark
-from sexton.recycle import steps
+from sexton.kernel import crash_points
+from sexton.recycle.pipeline import ranges
 from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, waiting
 from tests.rig import Rig, listing, put
 
@@ -41,7 +41,7 @@ def killed(shop: Limited, at: str) -> bool:
         if name == at:
             raise KeyboardInterrupt
 
-    with crashpoints.installed(dies):
+    with crash_points.installed(dies):
         try:
             shop.round()
         except KeyboardInterrupt:
@@ -71,8 +71,8 @@ def test_rounds_killed_at_every_point_delete_no_more_in_a_day_than_the_limit(sho
 def test_the_limit_holds_over_the_ranges_of_one_round(
     shop: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "RANGE_OBJECTS", 15)
-    monkeypatch.setattr(steps, "LAP_FILES", 5)
+    monkeypatch.setattr(ranges, "RANGE_OBJECTS", 15)
+    monkeypatch.setattr(ranges, "LAP_FILES", 5)
     root = tmp_path / "v"
     for n in range(5):
         drop(shop, root, 1, f"t{n}-", files=15)
@@ -123,7 +123,7 @@ def test_r45_all_that_is_marked_by_mistake_in_the_middle_of_an_applied_plan_stay
             return
         mistake.update(drop(shop, root, 60, "mistake"))
 
-    with crashpoints.installed(marks_everything):
+    with crash_points.installed(marks_everything):
         applied = shop.round(plan=plan.id)
     if shop.row("dropped", "mistake0") is None:
         drop(shop, root, 60, "mistake")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event, text
 
-from sexton import crashpoints
 from sexton.contract import NewMark
+from sexton.kernel import crash_points
 from sexton.marks.policy import covering_prefixes
 from sexton.recycle.model import RoundReport
 from tests.rig import Rig, listing, put
@@ -187,7 +187,7 @@ def test_what_becomes_live_after_resolve_is_not_claimed(rig: Rig, root: Path) ->
         if name == "resolve.stored":
             live(rig, key="data/t1/a.dat")
 
-    with crashpoints.installed(hook):
+    with crash_points.installed(hook):
         report = run(rig)
 
     assert (report.claimed, len(listing(root))) == (0, 3)

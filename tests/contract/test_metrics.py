@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.control.model import Kind
-from sexton.db.engine import Database
-from sexton.holds import Hold
-from sexton.recycle.ledger import Ledger
+from sexton.database.engine import Database
+from sexton.operators.controls.model import Kind
+from sexton.operators.holds.store import Hold
 from sexton.recycle.model import KindPlan, Opened, Plan
-from sexton.recycle.policy import policy
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.ledger import Ledger
 from tests.contract.planned import Limited, limited
 from tests.rig import GRACE, INTERVAL, RETENTION, Rig, put
 from tests.scrape import collector, scrape

@@ -12,15 +12,15 @@ from sqlalchemy import event, text
 import worker
 from config.settings import Metrics, Settings
 from sexton.contract import NewMark
-from sexton.db.engine import Database
-from sexton.embedded.ports import free_port
-from sexton.errors import BadInput
-from sexton.holds import Hold
-from sexton.metrics import labels
-from sexton.metrics.collector import FigureCollector
-from sexton.metrics.model import Figures, InstanceFigures
-from sexton.metrics.server import serve
+from sexton.database.engine import Database
+from sexton.insight.metrics import labels
+from sexton.insight.metrics.collector import FigureCollector
+from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.insight.metrics.server import serve
+from sexton.kernel.errors import BadInput
+from sexton.operators.holds.store import Hold
 from sexton.recycle.model import RoundReport
+from sexton.runtime.embedded.ports import free_port
 from tests.rig import DEPLOYMENT, Rig
 from tests.scrape import Scraped, collector, scrape
 from tests.servers.temporal import DevServer

@@ -4,7 +4,7 @@ import pytest
 
 from sexton import contract
 from sexton.contract import AlreadyMarked, Collected, NewMark, UnknownInstance
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from tests.contract.hands import claim, hand
 from tests.rig import Rig
 

@@ -11,8 +11,8 @@ from sqlalchemy.exc import DBAPIError
 
 from sexton import contract
 from sexton.contract import Collected, NewMark, NotFirst, Refused
-from sexton.db import schema
-from sexton.errors import BadInput
+from sexton.database import schema
+from sexton.kernel.errors import BadInput
 from tests.contract.hands import claim, hand
 from tests.rig import Rig
 

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import insert
 
 from sexton.contract import NewMark, undrop
-from sexton.owner.port import OwnerSilent
-from sexton.recycle.approvals import AWAITING, EXPIRED, REPLACED
+from sexton.owners.port import OwnerSilent
+from sexton.recycle.planning.sql.approvals import AWAITING, EXPIRED, REPLACED
 from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
 from tests.rig import Rig
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from sexton.contract import NewMark, undrop
-from sexton.recycle.port import PlanRefused
+from sexton.recycle.pipeline.port import PlanRefused
 from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
 from tests.rig import Rig
 

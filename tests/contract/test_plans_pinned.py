@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import update
 
 from sexton.contract import NewMark, undrop
-from sexton.recycle.approvals import REPLACED
-from sexton.recycle.port import PlanRefused
+from sexton.recycle.pipeline.port import PlanRefused
+from sexton.recycle.planning.sql.approvals import REPLACED
 from tests.contract.planned import Limited, kinds, of, thousands_due, waiting
 from tests.rig import Rig
 

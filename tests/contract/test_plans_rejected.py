@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.errors import BadInput
-from sexton.holds import REASON_CHARACTERS
-from sexton.recycle.approvals import AWAITING, REJECTED
-from sexton.recycle.port import PlanRefused
+from sexton.kernel.errors import BadInput
+from sexton.operators.holds.store import REASON_CHARACTERS
+from sexton.recycle.pipeline.port import PlanRefused
+from sexton.recycle.planning.sql.approvals import AWAITING, REJECTED
 from tests.contract.command import run
 from tests.contract.planned import DAY, Limited, kinds, limited, of, thousands_due, waiting
 from tests.rig import Rig

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.recycle.keepers import BY_LIMIT
-from sexton.recycle.port import PlanRefused
+from sexton.marks.keepers import BY_LIMIT
+from sexton.recycle.pipeline.port import PlanRefused
 from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
 from tests.rig import Rig, listing, put
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from sexton import crashpoints
 from sexton.contract import NewMark
-from sexton.errors import BadInput
+from sexton.kernel import crash_points
+from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
 from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, NotFound, SoftDeleted
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, Protection, State, Terms
 from sexton.protection.registrar import REPORT
-from sexton.protection.rows import digest
-from sexton.protection.store import ProtectionStore
+from sexton.protection.sql.rows import digest
+from sexton.protection.sql.store import ProtectionStore
 from tests.contract.hands import claim, hand
 from tests.rig import Rig, listing, put
 
@@ -237,7 +237,7 @@ def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
         if name == point and next(left_to_do, None):
             other.add("shop", "j", 0, items)
 
-    with crashpoints.installed(register):
+    with crash_points.installed(register):
         rig.round()
     told = rig.registrar.add("shop", "j", 0, items)
     return told.claimed + told.missing == 0, "data/a.dat" in left(root)
@@ -385,7 +385,7 @@ def test_what_is_being_deleted_below_a_prefix_is_named(rig: Rig, root: Path) -> 
                 protect(rig, "j", "data/", "dir/")
             told.append(str(refused.value))
 
-    with crashpoints.installed(register):
+    with crash_points.installed(register):
         rig.round()
 
     assert "claimed" in told[0]

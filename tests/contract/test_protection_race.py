@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sexton import contract, crashpoints
+from sexton import contract
 from sexton.contract import Collected, NewMark
+from sexton.kernel import crash_points
 from sexton.protection.model import Item, Protection, Terms
 from sexton.protection.registrar import REPORT, Registrar
-from sexton.protection.rows import digest
-from sexton.protection.store import ProtectionStore
+from sexton.protection.sql.rows import digest
+from sexton.protection.sql.store import ProtectionStore
 from tests.rig import Rig, listing, put
 
 PAUSE_SECONDS = 0.02
@@ -107,7 +108,7 @@ def test_nothing_is_both_protected_or_committed_and_deleted(arena: Rig, tmp_path
         seen.add(name)
         time.sleep(random.uniform(0, PAUSE_SECONDS))
 
-    with crashpoints.installed(drowsy), ThreadPoolExecutor(REGISTRARS + COMMITTERS + 1) as pool:
+    with crash_points.installed(drowsy), ThreadPoolExecutor(REGISTRARS + COMMITTERS + 1) as pool:
         sides = [pool.submit(race.recycle)]
         sides += [pool.submit(race.commit, n) for n in range(COMMITTERS)]
         sides += [pool.submit(race.register, n) for n in range(REGISTRARS)]

@@ -10,8 +10,8 @@ from sexton.contract import NewMark
 from sexton.protection.errors import NotFound
 from sexton.protection.model import Item, Protection, Sealed, Terms
 from sexton.protection.registrar import REPORT, Registrar
-from sexton.protection.rows import digest
-from sexton.protection.store import ProtectionStore
+from sexton.protection.sql.rows import digest
+from sexton.protection.sql.store import ProtectionStore
 from tests.rig import Rig, put
 
 NAMED = 100

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import Collected, NewMark, Refused, commit, prepare, undrop
-from sexton.errors import BadInput
-from sexton.guard import UnknownInstance
+from sexton.database.guard import UnknownInstance
+from sexton.kernel.errors import BadInput
 from sexton.marks.model import Reason, Ref
-from sexton.marks.quarantine import QuarantineStore
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.contract.command import run
 from tests.rig import Rig, listing, put
 

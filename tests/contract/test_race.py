@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, text
 
-from sexton import contract, crashpoints
+from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
+from sexton.interfaces.selftest import race
+from sexton.kernel import crash_points
 from sexton.marks.model import Ref
-from sexton.owner import race
 from tests.contract.hands import AGES, claim, hand
 from tests.rig import Rig, listing, put
 
@@ -60,7 +61,7 @@ def test_nothing_is_both_committed_or_undropped_and_claimed(arena: Rig) -> None:
         seen.add(name)
         drowsy(name)
 
-    with crashpoints.installed(hook):
+    with crash_points.installed(hook):
         # A race that one side wins whole proves nothing; SQLite's lock is not fair, so it may take another.
         while not all(outcomes[side] for side in ("committed", "undropped", "claimed")):
             assert outcomes["races"] < 3, outcomes
@@ -79,7 +80,7 @@ def test_the_race_finds_an_owner_that_commits_without_looking(arena: Rig) -> Non
     def blind(c: object, instance: str, ids: list[str]) -> None:
         """An owner that believes its transaction is still open, and never asks."""
 
-    with crashpoints.installed(drowsy):
+    with crash_points.installed(drowsy):
         result = race.run(arena.db, marks=160, threads=2, commit=blind)
 
     assert result.committed_and_claimed > 0
@@ -146,7 +147,7 @@ def test_r08_a_mark_committed_between_scan_and_claim_stays_gone_and_its_file_sta
             with rig.db.write() as c:
                 contract.commit(c, "shop", ["r1"])
 
-    with crashpoints.installed(commits):
+    with crash_points.installed(commits):
         report = rig.round()
 
     assert (report.due, report.claimed, report.failed) == (2, 1, 0)
@@ -165,7 +166,7 @@ def paused(at: str) -> Iterator[tuple[threading.Event, threading.Event]]:
             there.set()
             assert go.wait(20)
 
-    with crashpoints.installed(hook):
+    with crash_points.installed(hook):
         yield there, go
 
 

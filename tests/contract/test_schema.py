@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.db.tables import Instant
-from sexton.errors import BadInput
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.database.tables import Instant
+from sexton.kernel.errors import BadInput
 from tests.servers.postgres import Cluster
 
 OURS = "test-schema"

@@ -9,17 +9,19 @@ import pytest
 from sqlalchemy import select
 
 from sexton.contract import NewMark
-from sexton.control.model import Kind
-from sexton.control.port import Halted
-from sexton.crashpoints import installed
-from sexton.lease.port import LeaseLost
-from sexton.marks import resolve
-from sexton.marks.fence import prove
+from sexton.kernel.crash_points import installed
+from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import Page
-from sexton.recycle import holding, resolving, steps, sweep
-from sexton.recycle.ledger import Ledger
+from sexton.operators.controls.model import Kind
+from sexton.operators.controls.port import Halted
 from sexton.recycle.model import RangeOrder, RangeProgress
-from sexton.storage.local import LocalVault
+from sexton.recycle.pipeline import active_lease, ranges
+from sexton.recycle.pipeline import delete as sweep
+from sexton.recycle.pipeline import resolve as resolving
+from sexton.recycle.pipeline.sql import files
+from sexton.recycle.pipeline.sql.write_token import prove
+from sexton.recycle.rounds.ledger import Ledger
+from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult, VaultSpec
 from sexton.storage.port import Vault
 from tests.rig import Rig, listing, put
@@ -86,10 +88,10 @@ def due(rig: Rig, root: Path, marks: int) -> RangeOrder:
 def sizes(monkeypatch: pytest.MonkeyPatch, lap: int, page: int = 2) -> None:
     """Make laps of so many marks, one claim each, and pages of so many files."""
     for module, name, size in (
-        (steps, "CHUNK_MARKS", lap),
-        (steps, "LAP_FILES", lap),
+        (ranges, "CHUNK_MARKS", lap),
+        (ranges, "LAP_FILES", lap),
         (resolving, "CHUNK_MARKS", lap),
-        (resolve, "PAGE_KEYS", page),
+        (files, "PAGE_KEYS", page),
         (sweep, "LOOK_SECONDS", 0.01),
     ):
         monkeypatch.setattr(module, name, size)
@@ -115,7 +117,7 @@ def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
 
     def pulse() -> None:
         pulses.append(seen.count("claim.committed"))
-        if pulses.count(steps.LAPS_AT_ONCE) > 60:  # more than enough for another claim
+        if pulses.count(ranges.LAPS_AT_ONCE) > 60:  # more than enough for another claim
             disk.door.set()
 
     with installed(hook):
@@ -123,7 +125,7 @@ def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
 
     change = {"claim.committed": 1, "marks.removed": -1}
     order_of = [name for name in seen if name in (*change, "files.deleted")]
-    assert order_of.index("files.deleted") == steps.LAPS_AT_ONCE == 3
+    assert order_of.index("files.deleted") == ranges.LAPS_AT_ONCE == 3
     assert max(accumulate(change[name] for name in seen if name in change)) == 3
     assert (seen.count("claim.committed"), seen.count("marks.removed"), receipt.removed) == (6, 6, 12)
     assert listing(tmp_path / "v") == NEEDED
@@ -147,7 +149,7 @@ def test_what_ends_the_sweep_ends_the_range_nothing_more_is_deleted_and_what_was
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strike: Callable[[Rig], None], error: type[Exception]
 ) -> None:
     sizes(monkeypatch, lap=8)
-    monkeypatch.setattr(holding, "PROOF_SECONDS", 0.0)
+    monkeypatch.setattr(active_lease, "PROOF_SECONDS", 0.0)
     order = due(rig, root := rig.local(tmp_path / "v"), 40)
     disk = kept_by(rig, lambda spec: Doorkeeper(spec, passes=1), monkeypatch)
     seen: list[str] = []
@@ -223,7 +225,7 @@ def test_numbers_of_files_only_grow_within_a_range_though_earlier_records_are_go
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laps: int
 ) -> None:
     sizes(monkeypatch, lap=2)
-    monkeypatch.setattr(steps, "LAPS_AT_ONCE", laps)
+    monkeypatch.setattr(ranges, "LAPS_AT_ONCE", laps)
     order = due(rig, rig.local(tmp_path / "v"), 8)
     file, seen = rig.db.t.mark_file, {}
 
@@ -243,7 +245,7 @@ def test_a_heartbeat_tells_how_far_a_range_is_also_when_it_is_taken_up_again(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes(monkeypatch, lap=2)
-    monkeypatch.setattr(steps, "SAY_SECONDS", 0.0)
+    monkeypatch.setattr(ranges, "SAY_SECONDS", 0.0)
     order = due(rig, rig.local(tmp_path / "v"), 12)
     said: list[RangeProgress] = []
 
@@ -257,7 +259,7 @@ def test_a_heartbeat_tells_how_far_a_range_is_also_when_it_is_taken_up_again(
     rig.recycler.recycle(order, 2, lambda: None, said.append)
     again = said[first:]
 
-    assert said[0].claimed <= 2 * steps.LAPS_AT_ONCE
+    assert said[0].claimed <= 2 * ranges.LAPS_AT_ONCE
     assert [s.tried for s in said[:first]] == sorted(s.tried for s in said[:first])
     assert again[0].claimed >= 2
     assert again[0].files >= again[0].claimed

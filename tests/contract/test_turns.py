@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.control.model import Kind
-from sexton.control.port import Halted
-from sexton.lease.port import NoFreeSlot
-from sexton.lease.store import LeaseStore
+from sexton.marks.lease_port import NoFreeSlot
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.model import Kind
+from sexton.operators.controls.port import Halted
 from sexton.recycle.model import CloseOrder
-from sexton.recycle.policy import policy
-from sexton.recycle.turns import TurnStore
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.sql.schedule import TurnStore
 from tests.rig import GRACE, INTERVAL, Rig, listing, put
 
 

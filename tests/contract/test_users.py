@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import func, select
 
-from sexton.access import policy
-from sexton.access.calls import CallStore
-from sexton.access.errors import (
+from sexton.operators.access import policy
+from sexton.operators.access.errors import (
     Forbidden,
     LoginsBusy,
     NotAuthorized,
@@ -19,10 +18,11 @@ from sexton.access.errors import (
     UnknownUser,
     UserExists,
 )
-from sexton.access.login import Logins
-from sexton.access.store import TokenStore
-from sexton.access.throttle import Throttle
-from sexton.access.users import UserStore
+from sexton.operators.access.login import Logins
+from sexton.operators.access.sql.login_throttle import Throttle
+from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.sql.users import UserStore
+from sexton.operators.call_log.store import CallStore
 from tests.leaks import made
 from tests.rig import Rig
 

@@ -9,21 +9,21 @@ import pytest
 from sqlalchemy import select, update
 
 from sexton.contract import NewMark
-from sexton.control.model import Kind
-from sexton.control.port import NotEnabled
-from sexton.crashpoints import installed
-from sexton.errors import BadInput
-from sexton.holds import Hold
-from sexton.lease.port import LeaseBusy
-from sexton.lease.store import LeaseStore
+from sexton.database.counters import read_counters
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
+from sexton.marks.lease_port import LeaseBusy
 from sexton.marks.model import Ref
-from sexton.marks.quarantine import QuarantineStore
-from sexton.recycle import store
-from sexton.recycle.counters import read_counters
-from sexton.recycle.ledger import Ledger
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.model import Kind
+from sexton.operators.controls.port import NotEnabled
+from sexton.operators.holds.store import Hold
 from sexton.recycle.model import CloseOrder
-from sexton.recycle.port import PlanRefused, RoundEnded
-from sexton.recycle.turns import TurnStore
+from sexton.recycle.pipeline.port import PlanRefused, RoundEnded
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.sql import store
+from sexton.recycle.rounds.sql.schedule import TurnStore
 from tests.rig import INTERVAL, Rig, listing, put
 
 DAY = 86_400
@@ -109,7 +109,7 @@ class TestHolds:
 def test_after_observe_a_running_round_deletes_nothing_more(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.holding.PROOF_SECONDS", 0.0)
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.0)
     root = rig.local(tmp_path / "v")
     for n in range(5):
         mark(rig, root, f"m{n}")

@@ -7,20 +7,20 @@ import pytest
 from sqlalchemy import insert, text
 
 from sexton import contract
-from sexton.audit.model import AuditRow
-from sexton.audit.places import Places
-from sexton.audit.store import AuditReader
-from sexton.audit.writer import ParquetAudit
 from sexton.contract import NewMark
-from sexton.holds import Hold
+from sexton.insight.views import Story
+from sexton.insight.why.audit import SHOWN, forgotten
+from sexton.insight.why.context import Rules
+from sexton.insight.why.story import story
 from sexton.marks.model import LATE, Ref
-from sexton.pace.store import PaceStore
+from sexton.operators.holds.store import Hold
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.model import KindPlan, Plan
-from sexton.recycle.shown import Story
-from sexton.recycle.story import Rules
-from sexton.recycle.turns import TurnStore
-from sexton.recycle.why import story
-from sexton.recycle.why_audit import SHOWN, forgotten
+from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.rounds.sql.schedule import TurnStore
 from tests.contract.hands import AGES, claim, hand
 from tests.rig import INTERVAL, Rig, put
 

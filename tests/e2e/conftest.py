@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sexton import cli, contract
+from sexton import contract
 from sexton.contract import NewMark
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.registry.add import add_vault
-from sexton.registry.store import Registry
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.interfaces import cli
+from sexton.operators.registry.add_vault import add_vault
+from sexton.operators.registry.store import Registry
 from sexton.storage.model import VaultSpec
 from tests.rig import migrated, put
 from tests.servers.forked import Forked
@@ -43,7 +44,7 @@ def environment(tmp_path: Path, temporal_server: DevServer) -> dict[str, str]:
 @pytest.fixture
 def sexton(environment: dict[str, str], tmp_path: Path) -> Run:
     def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "sexton.cli", *words]
+        command = [sys.executable, "-m", "sexton", *words]
         given = {k: v for k, v in (environment | extra).items() if v}
         return subprocess.run(command, env=given, cwd=tmp_path, capture_output=True, text=True, timeout=60)
 

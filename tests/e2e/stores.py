@@ -8,11 +8,11 @@ from pathlib import Path
 from examples.minidb.backends import Backend
 from examples.minidb.binlogs import Leader, uid
 from examples.minidb.follower import Follower
-from sexton.backend.http import HttpCuts
-from sexton.backend.meta import SqliteMeta
-from sexton.backend.model import Swept
-from sexton.backend.sweeping import Sweeper
 from sexton.client import Sexton
+from sexton.replication.agent.http import HttpCuts
+from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.model import Swept
+from sexton.replication.agent.sweeping import Sweeper
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.rig import Rig
 from tests.servers.api import Api

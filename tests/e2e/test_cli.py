@@ -7,13 +7,13 @@ import pytest
 
 from sexton import contract
 from sexton.contract import NewMark
-from sexton.control.store import ControlStore
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.lease.store import LeaseStore
-from sexton.recycle.policy import policy
-from sexton.recycle.store import RoundStore
-from sexton.registry.store import Registry
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.store import ControlStore
+from sexton.operators.registry.store import Registry
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run
 from tests.rig import GRACE, INTERVAL, RETENTION, Rig, listing, put
 

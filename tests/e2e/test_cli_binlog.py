@@ -7,10 +7,10 @@ import pytest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from sexton.access.calls import CallStore
-from sexton.binlog.model import Terms
-from sexton.binlog.runs import GcReport, GcRequest
-from sexton.db.engine import Database
+from sexton.database.engine import Database
+from sexton.operators.call_log.store import CallStore
+from sexton.replication.binlog.messages import GcReport, GcRequest
+from sexton.replication.binlog.model import Terms
 from tests.contract.binlog.world import DB, SHOP, STEP, World
 from tests.e2e.conftest import Run
 from workflows import ids

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from sexton.control.model import ALL, Kind
-from sexton.control.port import Halted
-from sexton.control.store import ControlStore
-from sexton.db.engine import Database
+from sexton.database.engine import Database
+from sexton.operators.controls.model import ALL, Kind
+from sexton.operators.controls.port import Halted
+from sexton.operators.controls.store import ControlStore
 from tests.e2e.conftest import Run
 
 

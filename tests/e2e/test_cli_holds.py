@@ -5,15 +5,15 @@ import json
 import pytest
 
 from sexton.contract import NewMark, mark
-from sexton.control.model import Kind
-from sexton.control.store import ControlStore
-from sexton.db.engine import Database
-from sexton.holds import HoldStore
-from sexton.lease.store import LeaseStore
+from sexton.database.engine import Database
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.model import Kind
+from sexton.operators.controls.store import ControlStore
+from sexton.operators.holds.store import HoldStore
+from sexton.operators.registry.store import Registry
 from sexton.recycle.model import CloseOrder
-from sexton.recycle.policy import policy
-from sexton.recycle.store import RoundStore
-from sexton.registry.store import Registry
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run
 from tests.rig import GRACE, INTERVAL, RETENTION
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from sexton.db.engine import Database
-from sexton.pace.model import Rate, Told
-from sexton.pace.store import PaceStore
+from sexton.database.engine import Database
+from sexton.recycle.pacing.model import Rate, Told
+from sexton.recycle.pacing.store import PaceStore
 from tests.e2e.conftest import Run
 
 

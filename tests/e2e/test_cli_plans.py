@@ -6,10 +6,10 @@ import pytest
 
 from sexton import contract
 from sexton.contract import NewMark
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.recycle.plans import PlanStore
-from sexton.registry.store import Registry
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.operators.registry.store import Registry
+from sexton.recycle.planning.sql.plans import PlanStore
 from tests.contract.planned import limited
 from tests.e2e.conftest import Run
 

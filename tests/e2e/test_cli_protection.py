@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from sexton.db.engine import Database
+from sexton.database.engine import Database
+from sexton.operators.registry.store import Registry
 from sexton.recycle.model import RoundReport
-from sexton.registry.store import Registry
 from tests.e2e.conftest import Run
 from tests.rig import listing
 

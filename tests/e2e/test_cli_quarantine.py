@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.db.engine import Database
+from sexton.database.engine import Database
 from tests.e2e.conftest import Run
 from tests.rig import listing
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from sexton.access.calls import CallStore
-from sexton.binlog.model import Done
-from sexton.db.engine import Database
-from sexton.replica.model import TabletReport
+from sexton.database.engine import Database
+from sexton.operators.call_log.store import CallStore
+from sexton.replication.binlog.model import Done
+from sexton.replication.replicas.model import TabletReport
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.e2e.conftest import Run
 

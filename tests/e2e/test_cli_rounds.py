@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.db.engine import Database
+from sexton.database.engine import Database
 from tests.e2e.conftest import Run
 from tests.rig import listing
 from tests.servers.temporal import DevServer
@@ -25,7 +25,7 @@ class Terminal:
 
     def __init__(self, environment: dict[str, str], *words: str) -> None:
         ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "sexton.cli", *words]
+        command = [sys.executable, "-m", "sexton", *words]
         given = environment | {"TERM": "xterm", "COLUMNS": "80"}
         self.process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=theirs, text=True)
         os.close(theirs)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sexton.access.calls import CallStore
-from sexton.access.errors import NotAuthorized, Unauthenticated
-from sexton.access.login import Logins
-from sexton.access.store import TokenStore
-from sexton.access.users import UserStore
-from sexton.db.engine import Database
+from sexton.database.engine import Database
+from sexton.operators.access.errors import NotAuthorized, Unauthenticated
+from sexton.operators.access.login import Logins
+from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.sql.users import UserStore
+from sexton.operators.call_log.store import CallStore
 from tests.e2e.conftest import Run, settings
 from tests.leaks import made
 
@@ -88,7 +88,7 @@ def test_a_name_or_scope_that_is_none_is_refused(offline: Run, shop: Database) -
 
 @pytest.mark.parametrize(("second", "code"), [(PASSWORD, 0), (ANOTHER, 130)])
 def test_a_terminal_asks_twice_and_shows_nothing(tmp_path: Path, shop: Database, second: str, code: int) -> None:
-    command = [sys.executable, "-c", TERMINAL, sys.executable, "-m", "sexton.cli", *ADD]
+    command = [sys.executable, "-c", TERMINAL, sys.executable, "-m", "sexton", *ADD]
     given, pipe = os.environ | settings(tmp_path, "127.0.0.1:1"), subprocess.PIPE
     # The space behind a prompt comes when the terminal listens: what is typed before it is thrown away.
     answers = [(b"ada: ", PASSWORD), (b"confirmation: ", second), *([(b"ada: ", "\x03")] if code else [])]

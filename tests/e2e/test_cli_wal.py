@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from sexton.access.calls import CallStore
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.wal.embedded import EmbeddedLog
-from sexton.wal.heartbeats import HeartbeatStore
-from sexton.wal.maps import MapStore
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.operators.call_log.store import CallStore
 from sexton.wal.model import MapOrder, Mapped, Report, Stream
-from sexton.wal.store import WalStore
+from sexton.wal.sql.embedded_log import EmbeddedLog
+from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.maps import MapStore
+from sexton.wal.sql.store import WalStore
 from tests.e2e.conftest import Run
 
 TOPIC = "orders-wal"

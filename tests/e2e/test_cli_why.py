@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from sexton.audit.model import AuditRow
-from sexton.audit.places import Places
-from sexton.audit.writer import ParquetAudit
-from sexton.control.store import ControlStore
-from sexton.db.engine import Database
-from sexton.lease.store import LeaseStore
+from sexton.database.engine import Database
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.store import ControlStore
+from sexton.operators.registry.store import Registry
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.model import CloseOrder
-from sexton.recycle.policy import policy
-from sexton.recycle.store import RoundStore
-from sexton.registry.store import Registry
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.e2e.conftest import Run, settings
 from tests.rig import GRACE, INTERVAL, RETENTION

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from sexton.cli import app
-from sexton.cli.output import show
+from sexton.interfaces.cli.main import app
+from sexton.interfaces.cli.output import show
 from tests.e2e.conftest import Run
 
 COMMANDS = Path(__file__).parents[2] / "docs" / "commands.md"

@@ -13,17 +13,17 @@ from examples.minidb import Corrupt, MiniDB, MiniDBError, Vault, open_engine
 from examples.minidb.sync import copy_table
 from sexton import contract
 from sexton.client import Sexton
-from sexton.control.store import ControlStore
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.holds import Hold, HoldStore
-from sexton.lease.store import LeaseStore
+from sexton.database import schema
+from sexton.database.engine import Database
 from sexton.marks.model import Ref
-from sexton.marks.store import MarkStore
-from sexton.owner.sql import SqlOwner
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.store import ControlStore
+from sexton.operators.holds.store import Hold, HoldStore
+from sexton.operators.registry.store import Registry
+from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.model import Cursor, Policy, RangeOrder
-from sexton.recycle.store import RoundStore
-from sexton.registry.store import Registry
+from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.rounds.sql.store import RoundStore
 from tests.rig import Rig
 from tests.servers.api import Api
 from tests.servers.s3 import RunningS3

@@ -8,7 +8,7 @@ import pytest
 
 from examples.minidb.binlogs import uid
 from examples.minidb.rowsets import MiniDBError
-from sexton.crashpoints import OF_BACKEND, installed
+from sexton.kernel.crash_points import OF_BACKEND, installed
 from tests.contract.backend.node import Crash, crash_at
 from tests.contract.binlog.world import DB, SHOP
 from tests.e2e.stores import BACKENDS, Stores

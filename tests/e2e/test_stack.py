@@ -14,10 +14,10 @@ from typing import Any
 import boto3
 import pytest
 
-from sexton.embedded import EmbeddedError
-from sexton.embedded.child import Child, stop_leftovers
-from sexton.embedded.stack import Stack
-from sexton.embedded.up import QUICK_DEATHS, Watch
+from sexton.runtime.embedded.binaries import EmbeddedError
+from sexton.runtime.embedded.child import Child, stop_leftovers
+from sexton.runtime.embedded.stack import Stack
+from sexton.runtime.embedded.up import QUICK_DEATHS, Watch
 
 LISTEN = "0A"
 """The state of a listening socket in /proc/net/tcp."""

@@ -7,9 +7,9 @@ from examples.minidb.maps import Maps
 from examples.minidb.node import Node
 from examples.minidb.regions import Rows
 from sexton.client import Facts, Sexton
-from sexton.wal.embedded import EmbeddedLog
 from sexton.wal.model import Mode, Terms
 from sexton.wal.port import LogFault
+from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import Wal
 from tests.rig import Rig
 from tests.servers.api import Api

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from sexton.backend.meta import SqliteMeta
-from sexton.backend.sweeping import Sweeper
+from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.sweeping import Sweeper
 from tests.contract.backend.node import Granted
 
 

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 
 from sqlalchemy import select
 
-from sexton.binlog.errors import TooOld, UnknownLog
-from sexton.binlog.model import MOST, Done, Terms
-from sexton.crashpoints import installed
-from sexton.db.engine import Database
-from sexton.journal.errors import JournalTrimmed
-from sexton.journal.replaying import Health, Replica
-from sexton.replica.model import TabletReport
-from sexton.replica.policy import lowest
+from sexton.database.engine import Database
+from sexton.kernel.crash_points import installed
+from sexton.replication.binlog.errors import TooOld, UnknownLog
+from sexton.replication.binlog.model import MOST, Done, Terms
+from sexton.replication.journal.errors import JournalTrimmed
+from sexton.replication.journal.replaying import Health, Replica
+from sexton.replication.replicas.model import TabletReport
+from sexton.replication.replicas.policy import lowest
 from tests.contract.binlog.world import DB, SHOP, World
 
 TABLES, BACKENDS = ("orders", "users"), ("b1", "b2", "b3")

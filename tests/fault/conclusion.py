@@ -1,7 +1,7 @@
 """The end of every history: what was broken is mended, time passes, clean rounds run; then everything must add up."""
 
 from sexton.marks.model import Ref
-from sexton.marks.quarantine import QuarantineStore
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.fault.operations import Control, Later, Mistake, Round
 from tests.fault.shop import INSTANCE
 from tests.fault.witness import Violation

@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import event
 
-from sexton.control.port import Halted, NotEnabled
-from sexton.lease.port import LeaseBusy, LeaseLost
+from sexton.marks.lease_port import LeaseBusy, LeaseLost
+from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.model import STOPPED, SUCCEEDED, AdoptOrder, CloseOrder, Cursor, KindPlan, Opened, Plan, RangeOrder
-from sexton.recycle.port import RoundEnded
+from sexton.recycle.pipeline.port import RoundEnded
 from tests.fault.shop import INSTANCE, Barrier
 from tests.rig import GRACE, Rig
 

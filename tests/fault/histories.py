@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from sexton.crashpoints import OF_ROUNDS
-from sexton.db import schema
-from sexton.db.schema import init as schema_init
-from sexton.marks import remove, resolve
-from sexton.recycle import holding, resolving, steps
-from sexton.storage import local
+from sexton.database import schema
+from sexton.database.schema import init as schema_init
+from sexton.kernel.crash_points import OF_ROUNDS
+from sexton.recycle.pipeline import active_lease, ranges
+from sexton.recycle.pipeline import resolve as resolving
+from sexton.recycle.pipeline.sql import files, settlement
+from sexton.storage.local import vault
 from tests.fault import operations as op
 from tests.fault.conclusion import conclude
 from tests.fault.flow import Process
@@ -177,11 +178,11 @@ def _template() -> Path:
 
 
 SMALL = {
-    steps: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "LAP_FILES": 3, "LATE_MARKS": 2},
+    ranges: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "LAP_FILES": 3, "LATE_MARKS": 2},
     resolving: {"CHUNK_MARKS": 2, "CHUNK_FILES": 3, "STORE_FILES": 2},
-    remove: {"AUDITED_AT_ONCE": 2},
-    resolve: {"PAGE_KEYS": 2, "READ_PAGES": 2},
-    local: {"PAGE_KEYS": 2},
+    settlement: {"AUDITED_AT_ONCE": 2},
+    files: {"PAGE_KEYS": 2, "READ_PAGES": 2},
+    vault: {"PAGE_KEYS": 2},
 }
 """Pages, chunks and ranges of a few keys, so that a few files make many of each."""
 
@@ -193,6 +194,6 @@ def _sizes(history: History) -> Iterator[None]:
             for name, size in sizes.items():
                 patch.setattr(module, name, size)
         if history.strict:  # a lease is renewed before each page, not only when its proof is 5 s old
-            patch.setattr(holding, "PROOF_SECONDS", 0.0)
+            patch.setattr(active_lease, "PROOF_SECONDS", 0.0)
         patch.setattr(schema, "init", lambda *_: None)  # the template has the schema; no worker brings it
         yield

@@ -6,11 +6,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sexton.control.model import Kind
-from sexton.holds import Hold as HoldRow
-from sexton.holds import TooLate
 from sexton.marks.model import Ref
-from sexton.marks.quarantine import QuarantineStore
+from sexton.operators.controls.model import Kind
+from sexton.operators.holds.store import Hold as HoldRow
+from sexton.operators.holds.store import TooLate
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.fault.flow import Flow
 from tests.fault.owner_operations import At, Commit, Compact, Drop, DropTable, Load, Mistake, Undrop, Upload, pick
 from tests.fault.shop import INSTANCE

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sexton import contract
 from sexton.marks.model import DueMark, Expansion, Place, Ref
-from sexton.owner.sql import SqlOwner
+from sexton.owners.sql.owner import SqlOwner
 
 INSTANCE = "shop"
 TTL_SECONDS = 7_200

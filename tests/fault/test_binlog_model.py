@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sexton.db import schema
-from sexton.db.engine import Database
+from sexton.database import schema
+from sexton.database.engine import Database
 from tests.fault.binlog_world import BinlogWorld
 from tests.rig import DEPLOYMENT
 from tests.servers import postgres as postgres_server

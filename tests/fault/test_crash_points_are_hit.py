@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import sexton
-from sexton.crashpoints import NAMES, OF_ROUNDS
+from sexton.kernel.crash_points import NAMES, OF_ROUNDS
 from tests.fault import operations as op
 from tests.fault.histories import OF_OWNER, History, play
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.crashpoints import NAMES, installed
+from sexton.kernel.crash_points import NAMES, installed
 from tests.rig import Rig, listing, put
 
 POINTS = sorted(name for name in NAMES if name.split(".")[0] in ("resolve", "claim", "files", "outcomes", "marks"))

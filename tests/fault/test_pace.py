@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.control.model import Kind
-from sexton.control.port import Halted
-from sexton.pace import policy
-from sexton.pace.pacer import SharedPacer
-from sexton.pace.store import PaceStore
+from sexton.operators.controls.model import Kind
+from sexton.operators.controls.port import Halted
 from sexton.recycle.model import RoundReport
+from sexton.recycle.pacing import policy
+from sexton.recycle.pacing.pacer import SharedPacer
+from sexton.recycle.pacing.store import PaceStore
 from tests.fault.conftest import Faulty
 from tests.rig import Rig
 from tests.servers.fault_proxy import FaultProxy, _Fault
@@ -150,7 +150,7 @@ def test_a_vault_that_takes_nothing_for_long_is_left_alone_and_its_marks_wait_cl
 def test_one_key_that_is_always_refused_holds_up_neither_its_neighbours_nor_its_vault(
     faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.pace.model.TRIES", 3)
+    monkeypatch.setattr("sexton.recycle.pacing.model.TRIES", 3)
     faulty.put("data/1/a.dat", "data/1/b.dat", "data/2/a.dat")
     faulty.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/a.dat", "data/1/b.dat")))
     faulty.rig.mark("dropped", NewMark(id="t2", vault="cold", keys=("data/2/a.dat",)))

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 
-from sexton.crashpoints import OF_ROUNDS
+from sexton.kernel.crash_points import OF_ROUNDS
 from tests.fault.histories import History, histories, play
 
 ALL = settings(

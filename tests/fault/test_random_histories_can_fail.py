@@ -7,11 +7,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from sqlalchemy import delete, false
 
-from sexton.marks import batches, claim, fencing, holders, remove, resolve, sums
-from sexton.marks.batches import Batches
-from sexton.marks.claim import Claims
-from sexton.recycle import policy
-from sexton.recycle.steps import Recycler
+from sexton.operators.holds import keeper
+from sexton.recycle.pipeline import progress
+from sexton.recycle.pipeline.ranges import Recycler
+from sexton.recycle.pipeline.sql import batches, claim, fencing, files, settlement
+from sexton.recycle.pipeline.sql.batches import Batches
+from sexton.recycle.pipeline.sql.claim import Claims
+from sexton.recycle.planning import policy
 from sexton.storage.vaults import ProvenVaults
 from tests.fault import operations as op
 from tests.fault.histories import History, histories, play
@@ -24,7 +26,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def nobody_holds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(holders, "HOLDERS", ())
+    patch.setattr(keeper, "HOLDERS", ())
 
 
 def no_retention(patch: pytest.MonkeyPatch) -> None:
@@ -37,7 +39,7 @@ def the_claim_trusts_what_was_due_before(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_old_hand_may_write(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, claim, fencing, remove, resolve):
+    for module in (batches, claim, fencing, settlement, files):
         patch.setattr(module, "prove", lambda *_, **__: None)
 
 
@@ -46,8 +48,8 @@ def a_batch_taken_over_keeps_untested_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_last_look(patch: pytest.MonkeyPatch) -> None:
-    real = sums.after_sweep
-    patch.setattr(sums, "after_sweep", lambda standing: real(standing._replace(prefix=None)))
+    real = progress.after_sweep
+    patch.setattr(progress, "after_sweep", lambda standing: real(standing._replace(prefix=None)))
 
 
 def the_last_look_asks_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -63,7 +65,7 @@ def nothing_is_adopted(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_is_counted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(remove, "add", lambda *_: None)
+    patch.setattr(settlement, "add", lambda *_: None)
 
 
 GUILTY: dict[Patch, tuple[Any, ...]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, VaultSpec
 from sexton.storage.port import VaultFault
 from tests.fault.conftest import Faulty, backed_up_before_an_undrop
@@ -110,7 +110,7 @@ def test_r44_a_vault_that_is_not_proved_loses_no_record(rig: Rig, tmp_path: Path
 
 
 def test_r44_a_marker_that_vanishes_after_the_claim_stops_the_deletes(rig: Rig, tmp_path: Path) -> None:
-    from sexton.crashpoints import installed
+    from sexton.kernel.crash_points import installed
 
     root = rig.local(tmp_path / "v")
     put(root, "a.dat")
@@ -152,7 +152,7 @@ def test_r44_a_cloned_database_with_another_deployment_id_deletes_nothing(rig: R
 
 def test_a_vault_needs_an_existing_bucket(faulty: Faulty) -> None:
     spec = VaultSpec(instance="shop", name="new", kind="s3", location="no-such-bucket")
-    from sexton.registry.add import add_vault
+    from sexton.operators.registry.add_vault import add_vault
 
     with pytest.raises(VaultFault, match="NO_BUCKET"):
         add_vault(faulty.rig.registry, spec, "test-rig", faulty.proxy.url)

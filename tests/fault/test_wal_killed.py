@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from sexton.crashpoints import OF_WAL
-from sexton.db import schema
-from sexton.db.engine import Database
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
-from sexton.wal.maps import MapStore
 from sexton.wal.model import MapOrder, Mapped, Mode
-from sexton.wal.store import WalStore
+from sexton.wal.sql.maps import MapStore
+from sexton.wal.sql.store import WalStore
 from tests.contract.wal.logs import Real
 from tests.fault import wal_purging
 from tests.fault.wal_region import REGION, ids, read

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sexton.crashpoints import OF_WAL
-from sexton.db import schema
+from sexton.database import schema
+from sexton.kernel.crash_points import OF_WAL
 from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, Entries, World
 from tests.rig import DEPLOYMENT
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from sexton.db import schema
-from sexton.wal.embedded import OutOfRange
+from sexton.database import schema
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
+from sexton.wal.sql.embedded_log import OutOfRange
 from tests.contract.wal.logs import SECONDS, Real
 from tests.fault.test_wal_model import play
 from tests.fault.wal_region import read

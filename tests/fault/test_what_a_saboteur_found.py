@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from sexton import contract
 from sexton.contract import NewMark, Refused
-from sexton.crashpoints import installed
+from sexton.kernel.crash_points import installed
 from sexton.storage.model import MARKER_KEY
 from tests.fault.conftest import Faulty
 from tests.fault.test_crashes import Crash, CrashAt

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import select
 
 from sexton.contract import NewMark
-from sexton.owner.port import OwnerSilent
-from sexton.owner.sql import SqlOwner
-from sexton.recycle.reports import Reports
+from sexton.owners.port import OwnerSilent
+from sexton.owners.sql.owner import SqlOwner
+from sexton.recycle.rounds.sql.reports import Reports
 from tests.fault.conftest import Faulty, backed_up_before_an_undrop
 from tests.rig import Rig, listing, put
 

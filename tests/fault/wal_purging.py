@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 
-from sexton.crashpoints import installed
-from sexton.db.engine import Database
+from sexton.database.engine import Database
+from sexton.kernel.crash_points import installed
 from sexton.wal import kafka
-from sexton.wal.floors import FloorStore
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Terms
-from sexton.wal.steps import Purger
-from sexton.wal.store import WalStore
+from sexton.wal.purger import Purger
+from sexton.wal.sql.floors import FloorStore
+from sexton.wal.sql.store import WalStore
 
 REQUEST_SECONDS = 5.0
 """A broker that was killed is asked for so long before another look: a test does not wait for four times 20 s."""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from sexton.db.engine import Database
-from sexton.wal.heartbeats import HeartbeatStore
+from sexton.database.engine import Database
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts, OpenOrder, Report, Stream, Terms
-from sexton.wal.replays import ReplayStore
-from sexton.wal.store import WalStore
+from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.replays import ReplayStore
+from sexton.wal.sql.store import WalStore
 
 REGION = "r1"
 FLUSH_AT, PAUSE_SECONDS = 20, 0.002

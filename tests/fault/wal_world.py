@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sexton.crashpoints import installed
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.wal.embedded import EmbeddedLog, OutOfRange
-from sexton.wal.floors import FloorStore
-from sexton.wal.heartbeats import HeartbeatStore
-from sexton.wal.maps import MapStore
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.kernel.crash_points import installed
 from sexton.wal.model import Dropped, Facts, MapOrder, Mapped, Mode, OpenOrder, Pin, Report, Stream, Terms
 from sexton.wal.port import Log, LogFault, OldEpoch, PinEnded, ReplayRefused, UnknownRegion
-from sexton.wal.replays import ReplayStore
-from sexton.wal.steps import Purger
-from sexton.wal.store import WalStore
+from sexton.wal.purger import Purger
+from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
+from sexton.wal.sql.floors import FloorStore
+from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.maps import MapStore
+from sexton.wal.sql.replays import ReplayStore
+from sexton.wal.sql.store import WalStore
 
 TOPICS = ("wal-a", "wal-b")
 UNDROP_SECONDS, PIN_SECONDS = 3_600, 300

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sexton.crashpoints import installed
+from sexton.kernel.crash_points import installed
 from tests.fault.flow import Crash, Flow, Process
 from tests.fault.shop import Shop, Thing
 from tests.fault.witness import Place, Witness

@@ -17,10 +17,10 @@ import worker
 from config.settings import Settings
 from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
-from sexton.crashpoints import installed
-from sexton.errors import BadInput
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
 from sexton.recycle.model import TickRequest
-from sexton.temporal import attributes
+from sexton.runtime.temporal import search_attributes
 from tests.contract.wal.node import node
 from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer, start_local
@@ -44,7 +44,7 @@ async def record(scratch: Path) -> dict[str, str]:
     rig.later(10_801)
     environment = await start_local()
     client = await DevServer(environment).connect()
-    await attributes.register(client)
+    await search_attributes.register(client)
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     broken = iter([True])
 
@@ -84,7 +84,7 @@ async def record(scratch: Path) -> dict[str, str]:
             handle = await served.start("shop")
             await handle.result()
             found["recycle-instance-nobody_polls"] = await handle.fetch_history()
-            with mock.patch("sexton.temporal.client.pollers", mock.AsyncMock(return_value=1)):
+            with mock.patch("sexton.runtime.temporal.client.pollers", mock.AsyncMock(return_value=1)):
                 rig.mark("compacted", *(NewMark(id=f"i{n}", vault="disk", keys=(f"i/{n}.dat",)) for n in range(3)))
                 rig.later(10_801)
                 handle = await served.start("shop")

@@ -7,9 +7,9 @@ from typing import Any, Self
 import uvicorn
 
 from config.settings import Settings
-from sexton.access import policy
-from sexton.access.store import TokenStore
-from sexton.api.app import create
+from sexton.interfaces.api.app import create
+from sexton.operators.access import policy
+from sexton.operators.access.sql.tokens import TokenStore
 from tests.leaks import kept, said
 from tests.rig import DEPLOYMENT, Rig
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from sexton.embedded.child import Child
-from sexton.embedded.ports import free_port, is_open
+from sexton.runtime.embedded.child import Child
+from sexton.runtime.embedded.ports import free_port, is_open
 
 POM = Path(__file__).with_name("kafka-pom.xml")
 CLUSTER_ID = "c2V4dG9uLXRlc3RzLWtyZQ"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from sexton.embedded.ports import free_port
+from sexton.runtime.embedded.ports import free_port
 
 
 class Unavailable(Exception):

@@ -10,8 +10,8 @@ import boto3
 from botocore.config import Config
 from mypy_boto3_s3 import S3Client
 
-from sexton.embedded.ports import Ports
-from sexton.embedded.s3 import S3Server
+from sexton.runtime.embedded.ports import Ports
+from sexton.runtime.embedded.s3 import S3Server
 from tests.leaks import made
 
 

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from sexton.embedded.child import Child
-from sexton.embedded.ports import free_port, is_open
-from sexton.spark.server import CLASS, environment, spark_home
-from sexton.spark.session import Sessions
+from sexton.runtime.embedded.child import Child
+from sexton.runtime.embedded.ports import free_port, is_open
+from sexton.runtime.spark.server import CLASS, environment, spark_home
+from sexton.runtime.spark.session import Sessions
 
 QUICK = {
     "spark.sql.shuffle.partitions": "4",

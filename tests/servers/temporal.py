@@ -7,7 +7,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
-from sexton.embedded import find_binary
+from sexton.runtime.embedded.binaries import find_binary
 from tests.leaks import kept
 
 STARTS = 5

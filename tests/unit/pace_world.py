@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sexton.pace.model import Answer, Heard, Shared, Told
-from sexton.pace.pacer import SharedPacer
-from sexton.pace.policy import merged
+from sexton.recycle.pacing.model import Answer, Heard, Shared, Told
+from sexton.recycle.pacing.pacer import SharedPacer
+from sexton.recycle.pacing.policy import merged
 from sexton.storage.model import VaultSpec
 
 SEEN_SECONDS = 15

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
-from sexton.metrics.collector import FigureCollector
+from sexton.insight.metrics.collector import FigureCollector
 from tests.rig import Rig
 from tests.scrape import collector
 

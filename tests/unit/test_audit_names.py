@@ -2,12 +2,12 @@
 
 import pytest
 
-from sexton.audit import parquet, policy
-from sexton.audit.model import AuditRow
-from sexton.audit.port import AuditUnreadable
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.recycle.audit import naming, parquet
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.port import AuditUnreadable
 
-NOON = 20_000 * policy.DAY_MS + 43_200_000
+NOON = 20_000 * naming.DAY_MS + 43_200_000
 ODD_KEYS = ("data/é", "data/e\u0301", "data/\U0001f600", "data/a b+c%20", "data/n\nn", "data/\uffee", "data/'q\"")
 
 
@@ -18,28 +18,28 @@ def row(key: str, *, at: int = NOON, seq: int = 1, outcome: str = "deleted", rea
 def test_the_same_rows_written_later_that_day_have_the_same_name() -> None:
     early, late = [row("a"), row("b")], [row("a", at=NOON + 60_000, seq=9), row("b", at=NOON + 60_000, seq=10)]
 
-    name = policy.file_name(early)
+    name = naming.file_name(early)
 
-    assert name == policy.file_name(late)
+    assert name == naming.file_name(late)
     assert name.startswith("audit/shop/2024-10-04/round-7/batch-3-")
-    assert policy.parse(name, 5) == policy.AuditFile(name, 5, "2024-10-04", 7, 3)
+    assert naming.parse(name, 5) == naming.AuditFile(name, 5, "2024-10-04", 7, 3)
 
 
 @pytest.mark.parametrize(
     "other", [[row("a")], [row("a"), row("c")], [row("a"), row("b", outcome="failed")], [row("a\0b")]]
 )
 def test_other_objects_or_outcomes_have_another_name(other: list[AuditRow]) -> None:
-    assert policy.file_name(other) != policy.file_name([row("a"), row("b")])
+    assert naming.file_name(other) != naming.file_name([row("a"), row("b")])
 
 
 @pytest.mark.parametrize("name", ["audit/shop/notes.txt", "probe/x", "audit/shop/2024-10-04/round-7/batch-3-.parquet"])
 def test_what_is_not_of_the_audit_is_not_taken_for_it(name: str) -> None:
-    assert policy.parse(name, 1) is None
+    assert naming.parse(name, 1) is None
 
 
 def test_days_run_from_one_instant_to_another_over_midnight() -> None:
-    assert list(policy.days(NOON, NOON + policy.DAY_MS)) == ["2024-10-04", "2024-10-05"]
-    assert list(policy.days(NOON, NOON)) == ["2024-10-04"]
+    assert list(naming.days(NOON, NOON + naming.DAY_MS)) == ["2024-10-04", "2024-10-05"]
+    assert list(naming.days(NOON, NOON)) == ["2024-10-04"]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_days_run_from_one_instant_to_another_over_midnight() -> None:
     ],
 )
 def test_a_place_elsewhere_has_a_folder_for_each_deployment(url: str, kind: str, location: str, prefix: str) -> None:
-    spec = policy.place(url, "d-1")
+    spec = naming.place(url, "d-1")
 
     assert spec is not None
     assert (spec.kind, spec.location, spec.prefix) == (kind, location, prefix)
@@ -67,11 +67,11 @@ def test_a_place_elsewhere_has_a_folder_for_each_deployment(url: str, kind: str,
 )
 def test_a_place_that_is_none_or_among_a_vaults_own_files_is_refused(url: str) -> None:
     with pytest.raises(BadInput):
-        policy.place(url, "d-1")
+        naming.place(url, "d-1")
 
 
 def test_without_a_url_there_is_no_place_elsewhere() -> None:
-    assert policy.place("", "d-1") is None
+    assert naming.place("", "d-1") is None
 
 
 def test_a_file_gives_back_its_rows_whatever_is_in_them() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sexton.backend import layout
-from sexton.backend.layout import Malformed
-from sexton.backend.model import MOST_SEGMENTS, MOST_VERSION, NOTHING
+from sexton.replication.agent import layout
+from sexton.replication.agent.layout import Malformed
+from sexton.replication.agent.model import MOST_SEGMENTS, MOST_VERSION, NOTHING
 
 ids = st.from_regex(r"[A-Za-z0-9.-]{1,128}", fullmatch=True)
 versions = st.integers(0, MOST_VERSION)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.catalog.layout import (
+from sexton.kernel.errors import BadInput
+from sexton.owners.catalog.layout import (
     FileKind,
     IndexFormat,
     RowsetFile,
@@ -14,7 +15,6 @@ from sexton.catalog.layout import (
     rowset_prefix,
     tablet_prefix,
 )
-from sexton.errors import BadInput
 from sexton.storage.policy import check_key, check_prefix
 
 ids = st.from_regex(r"[A-Za-z0-9.-]{1,20}", fullmatch=True).filter(lambda i: i not in (".", ".."))

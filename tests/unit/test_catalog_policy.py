@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from config.sections import Recycle
 from config.settings import Settings
-from sexton.catalog.kinds import KINDS
-from sexton.catalog.model import Status
-from sexton.catalog.policy import covered, verdict
 from sexton.marks.model import Fenced
-from sexton.recycle.policy import CATALOG, FILELESS, ORDER, for_owner
+from sexton.owners.catalog.kinds import KINDS
+from sexton.owners.catalog.model import Status
+from sexton.owners.catalog.policy import covered, verdict
+from sexton.recycle.planning.policy import CATALOG, FILELESS, ORDER, for_owner
 
 ranges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda r: (min(r), max(r))), max_size=6)
 

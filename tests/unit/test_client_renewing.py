@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sexton.client.errors import Unreachable
 from sexton.client.renewing import MARGIN, PHASES, SHORTEST_SECONDS, Renewals
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 from sexton.protection.errors import GcIsRunning, Invalid, NotFound, SoftDeleted
 
 

@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sexton.control.model import ALL, Control, Kind
-from sexton.control.policy import halt, is_open, opens_at, parse_window, vault_allowed, vault_whitelist
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.operators.controls.model import ALL, Control, Kind
+from sexton.operators.controls.policy import halt, is_open, opens_at, parse_window, vault_allowed, vault_whitelist
 
 
 def control(kind: Kind, name: str, since: int | None = 1) -> Control:

@@ -5,10 +5,10 @@ import sys
 import argon2
 import pytest
 
-from sexton.access import credentials, passwords, policy
-from sexton.access.credentials import FORGOTTEN_MS, USER_FAILURES, WINDOW_MS, Failures
-from sexton.access.errors import Forbidden, NoArgon2
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.operators.access import credentials, passwords, policy
+from sexton.operators.access.credentials import FORGOTTEN_MS, USER_FAILURES, WINDOW_MS, Failures
+from sexton.operators.access.errors import Forbidden, NoArgon2
 
 MINUTE = 60_000
 ALLOWED = {

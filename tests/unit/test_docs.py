@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from sexton.cli import app
+from sexton.interfaces.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", *(ROOT / "config").rglob("*.yml")])

@@ -17,8 +17,8 @@ def test_importing_workflows_loads_no_database_no_object_store_and_no_spark() ->
 
 
 def test_what_runs_beside_a_storage_node_loads_none_of_them_either() -> None:
-    assert _loaded("import sexton.backend.serving, sexton.backend.http") == ""
+    assert _loaded("import sexton.replication.agent.serving, sexton.replication.agent.http") == ""
 
 
 def test_the_check_would_see_a_heavy_import() -> None:
-    assert _loaded("import sexton.storage.s3_wire").split() == ["boto3", "botocore"]
+    assert _loaded("import sexton.storage.s3.wire").split() == ["boto3", "botocore"]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sexton.metrics import labels
-from sexton.recycle import keepers
-from sexton.recycle.keepers import Keeper, keeper
+from sexton.insight.metrics import labels
+from sexton.marks import keepers
+from sexton.marks.keepers import Keeper, keeper
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """A round's books: sums over ranges, what is held counted once, and a long round's next run goes on with them."""
 
-from sexton.lease.model import Lease
-from sexton.recycle.ledger import Ledger
+from sexton.marks.lease import Lease
 from sexton.recycle.model import Cursor, KindPlan, Opened, Plan, Policy, RangeReceipt
+from sexton.recycle.rounds.ledger import Ledger
 
 POLICY = Policy(version="v", retention_seconds={"a": 600, "b": 600}, upload_grace_seconds=600, after={"b": ("a",)})
 PLAN = Plan(

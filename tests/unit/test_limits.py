@@ -3,10 +3,10 @@
 import pytest
 
 from config.settings import Prices
-from sexton.recycle import limits
-from sexton.recycle.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
-from sexton.recycle.limits import Allowance, Due, allowance, difference, divide, over, shortened, span
 from sexton.recycle.model import KindPlan, KindReport, Plan, Policy, RoundReport
+from sexton.recycle.planning import limits
+from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
+from sexton.recycle.planning.limits import Allowance, Due, allowance, difference, divide, over, shortened, span
 
 POLICY = Policy(
     version="v",

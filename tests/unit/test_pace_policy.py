@@ -2,13 +2,13 @@
 
 import pytest
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.marks.model import Page
-from sexton.pace import policy
-from sexton.pace.lane import Lane
-from sexton.pace.model import Answer, Piece, Rate, Shared, Told, Window
-from sexton.pace.pacer import SharedPacer
-from sexton.pace.port import Unpaced
+from sexton.recycle.pacing import policy
+from sexton.recycle.pacing.lane import Lane
+from sexton.recycle.pacing.model import Answer, Piece, Rate, Shared, Told, Window
+from sexton.recycle.pacing.pacer import SharedPacer
+from sexton.recycle.pacing.port import Unpaced
 from sexton.storage.model import VaultSpec
 from tests.unit.pace_world import Table
 

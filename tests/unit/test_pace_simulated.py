@@ -2,8 +2,8 @@
 
 import pytest
 
-from sexton.pace import policy
-from sexton.pace.model import Shared
+from sexton.recycle.pacing import policy
+from sexton.recycle.pacing.model import Shared
 from tests.unit.pace_world import Store, World
 
 LIMIT = 3_500

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.recycle.model import RoundReport
-from sexton.recycle.policy import for_owner, policy, retry_at, turn, waves
+from sexton.recycle.planning.policy import for_owner, policy, retry_at, turn, waves
 
 MINUTE = 60_000
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.errors import BadInput
-from sexton.replica.graph import (
+from sexton.kernel.errors import BadInput
+from sexton.replication.replicas.version_graph import (
     HIGHEST,
     MOST_GAPS,
     MOST_RANGES,

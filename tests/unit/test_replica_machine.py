@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.replica.machine import NONE, State, updated
+from sexton.replication.replicas.state_machine import NONE, State, updated
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from botocore.parsers import create_parser
 from botocore.session import Session
 
-from sexton.storage.s3_page import UnreadableReply, read
+from sexton.storage.s3.listing_page import UnreadableReply, read
 
 SPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 ODD = ["a+b", "a b", "a%20b", "é", "e\u0301", "\U0001f600", "x\x01y", "n\nn", "<&>", "q'\"", "~", "uml/ü+%"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import check_key, check_listing, check_prefix, check_root, overlaps
 

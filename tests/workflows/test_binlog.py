@@ -12,11 +12,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 import worker
 from config.settings import Settings
-from sexton.binlog.cutting import Cutter
-from sexton.binlog.runs import GcProgress, GcReport, GcRequest
-from sexton.control.model import ALL, Kind
-from sexton.errors import GuardBusy
+from sexton.kernel.errors import GuardBusy
+from sexton.operators.controls.model import ALL, Kind
 from sexton.recycle.model import TickRequest
+from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
+from sexton.replication.binlog.sql.cutting import Cutter
 from tests.contract.binlog.beside import Disk
 from tests.contract.binlog.world import INTERVAL, SHOP, World
 from tests.rig import DEPLOYMENT, Rig

@@ -11,10 +11,10 @@ from sqlalchemy import event
 
 import worker
 from config.settings import Settings
-from sexton.backend.model import SweepOrder, Swept
-from sexton.binlog.model import Done
-from sexton.binlog.runs import GcReport, GcRequest
-from sexton.replica.model import Copy, Placement, Report, Tablet, TabletReport
+from sexton.replication.agent.model import SweepOrder, Swept
+from sexton.replication.binlog.messages import GcReport, GcRequest
+from sexton.replication.binlog.model import Done
+from sexton.replication.replicas.model import Copy, Placement, Report, Tablet, TabletReport
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served

@@ -107,7 +107,7 @@ async def test_a_second_check_of_an_instance_is_refused_while_one_runs_and_a_can
             beat()
 
     with monkeypatch.context() as m:
-        m.setattr("sexton.check.direct.Direct._list", listing)
+        m.setattr("sexton.check.in_process.Direct._list", listing)
         handle = await started(served, shop)
         for _ in range(int(PATIENCE_SECONDS / 0.1)):
             if served.rig.count("check_run"):
@@ -135,7 +135,7 @@ async def test_a_heavy_check_without_a_spark_worker_is_done_by_the_control_worke
         return polled
 
     monkeypatch.setattr("workflows.options.SPARK_WAIT", dt.timedelta(seconds=1))
-    monkeypatch.setattr("sexton.temporal.client.pollers", who_polls)
+    monkeypatch.setattr("sexton.runtime.temporal.client.pollers", who_polls)
     [shop] = shops(served.rig, tmp_path, 1)
 
     report = await (await started(served, shop)).result()

@@ -11,11 +11,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from config.settings import Settings
-from sexton.errors import SextonError
+from sexton.kernel.errors import SextonError
 from sexton.recycle.model import RangeOrder, RoundReport
-from sexton.recycle.steps import Recycler
-from sexton.spark.session import SparkFailed
-from sexton.temporal.client import pollers, spark_queue
+from sexton.recycle.pipeline.ranges import Recycler
+from sexton.runtime.spark.session import SparkFailed
+from sexton.runtime.temporal.client import pollers, spark_queue
 from tests.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids
@@ -40,7 +40,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none(*_: object, **__: object) -> int:
         return 0
 
-    monkeypatch.setattr("sexton.temporal.client.pollers", none)
+    monkeypatch.setattr("sexton.runtime.temporal.client.pollers", none)
 
 
 @pytest.mark.usefixtures("nobody")
@@ -133,6 +133,6 @@ async def test_where_temporal_does_not_say_who_polls_a_spark_worker_is_waited_fo
     async def refused(*_: object, **__: object) -> int:
         raise SextonError("Temporal does not say who polls: permission denied")
 
-    monkeypatch.setattr("sexton.temporal.client.pollers", refused)
+    monkeypatch.setattr("sexton.runtime.temporal.client.pollers", refused)
 
     assert await spark_queue(served.client, settings) == ids.spark_queue(DEPLOYMENT)

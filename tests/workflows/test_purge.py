@@ -12,12 +12,12 @@ from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
-from sexton.control.model import ALL, Kind
+from sexton.operators.controls.model import ALL, Kind
 from sexton.recycle.model import Due, TickRequest
-from sexton.wal.embedded import EmbeddedLog
+from sexton.wal.messages import Outcome, PageReport, PurgeProgress, PurgeReport, PurgeRequest, RoundRequest
 from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream, Topic
 from sexton.wal.port import LogFault
-from sexton.wal.runs import Outcome, PageReport, PurgeProgress, PurgeReport, PurgeRequest, RoundRequest
+from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import Wal
 from tests.contract.wal.node import Asked, node
 from tests.rig import DEPLOYMENT, Rig

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sexton.wal import turns as turns_
+from sexton.wal.messages import Outcome, PageReport, RoundRequest
 from sexton.wal.model import MapOrder, Mapped, Mode
 from sexton.wal.rounds import Rounds
-from sexton.wal.runs import Outcome, PageReport, RoundRequest
+from sexton.wal.sql import schedule as turns_
 from tests.rig import DEPLOYMENT
 from tests.workflows.test_purge import Topics, rig, settings, topics
 from workflows import ids

@@ -10,11 +10,11 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 
 from sexton.contract import NewMark
-from sexton.control.port import Halted, NotEnabled
-from sexton.crashpoints import installed
-from sexton.lease.port import LeaseLost
-from sexton.recycle import steps
-from sexton.spark.session import SparkFailed
+from sexton.kernel.crash_points import installed
+from sexton.marks.lease_port import LeaseLost
+from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.recycle.pipeline import ranges
+from sexton.runtime.spark.session import SparkFailed
 from tests.rig import listing, put
 from tests.workflows.conftest import Served
 from workflows import ids
@@ -172,9 +172,9 @@ async def test_a_round_that_could_not_finish_fails_in_temporal_and_stores_why(
 async def test_a_cancel_that_meets_the_end_of_an_activity_still_stops_the_round(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "RANGE_OBJECTS", 100)
-    monkeypatch.setattr(steps, "LAP_FILES", 100)
-    monkeypatch.setattr(steps, "CHUNK_MARKS", 100)
+    monkeypatch.setattr(ranges, "RANGE_OBJECTS", 100)
+    monkeypatch.setattr(ranges, "LAP_FILES", 100)
+    monkeypatch.setattr(ranges, "CHUNK_MARKS", 100)
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     for n in range(1_000):

@@ -10,9 +10,9 @@ from temporalio.testing import WorkflowEnvironment
 
 import worker
 from config.settings import Settings
-from sexton.crashpoints import installed
-from sexton.errors import BadInput
-from sexton.recycle import steps
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
+from sexton.recycle.pipeline import ranges
 from tests.rig import DEPLOYMENT, Rig, listing
 from tests.servers import temporal
 from tests.servers.temporal import DevServer
@@ -96,7 +96,7 @@ async def test_a_long_round_goes_on_in_a_new_run_under_the_same_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(steps, name, 20)
+        monkeypatch.setattr(ranges, name, 20)
     rig = short_histories.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 600)

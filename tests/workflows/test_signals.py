@@ -11,10 +11,10 @@ import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
-from sexton.control.model import Kind
-from sexton.crashpoints import installed
-from sexton.errors import BadInput
-from sexton.recycle import steps
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
+from sexton.operators.controls.model import Kind
+from sexton.recycle.pipeline import ranges
 from tests.rig import listing
 from tests.workflows.conftest import Served, fill
 
@@ -23,7 +23,7 @@ from tests.workflows.conftest import Served, fill
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of 100 marks, claimed 100 at a time."""
     for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(steps, name, 100)
+        monkeypatch.setattr(ranges, name, 100)
 
 
 @contextmanager
@@ -208,7 +208,7 @@ async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applie
 async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.holding.PROOF_SECONDS", 0.2)
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.2)
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 1_000)
 

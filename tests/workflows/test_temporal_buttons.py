@@ -16,8 +16,8 @@ from temporalio.api.workflowservice.v1 import (
 )
 
 from sexton.contract import NewMark
-from sexton.crashpoints import installed
-from sexton.recycle import steps
+from sexton.kernel.crash_points import installed
+from sexton.recycle.pipeline import ranges
 from tests.rig import Rig, listing, put
 from tests.workflows.conftest import Served
 
@@ -27,7 +27,7 @@ MARKS = 1_000
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(steps, name, 100)
+        monkeypatch.setattr(ranges, name, 100)
 
 
 def fill(rig: Rig, shop: str, root: Path) -> None:
@@ -105,7 +105,7 @@ async def test_r50_after_terminate_the_last_delete_comes_soon_and_the_next_round
 async def test_a_paused_activity_stops_between_pages_and_goes_on_when_it_is_unpaused(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "RANGE_OBJECTS", 2 * MARKS)  # the button pauses one range, not the round
+    monkeypatch.setattr(ranges, "RANGE_OBJECTS", 2 * MARKS)  # the button pauses one range, not the round
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, shop, root)

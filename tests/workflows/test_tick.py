@@ -8,9 +8,9 @@ import pytest
 from temporalio.client import Client
 
 from config.settings import Settings
-from sexton.control.model import Kind
+from sexton.operators.controls.model import Kind
 from sexton.recycle.model import Due, TickRequest
-from sexton.temporal import attributes, schedules
+from sexton.runtime.temporal import schedules, search_attributes
 from tests.rig import Rig, listing
 from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
 from workflows import ids
@@ -199,11 +199,11 @@ async def test_without_a_schedule_there_is_nothing_to_describe_pause_or_nudge(se
 
 
 async def test_search_attributes_are_registered_once(served: Served) -> None:
-    before = await attributes.missing(served.client)
+    before = await search_attributes.missing(served.client)
 
-    assert set(await attributes.register(served.client)) == set(before)
-    assert await attributes.missing(served.client) == []
-    assert await attributes.register(served.client) == []
+    assert set(await search_attributes.register(served.client)) == set(before)
+    assert await search_attributes.missing(served.client) == []
+    assert await search_attributes.register(served.client) == []
 
 
 def test_ticks_are_a_quarter_of_the_interval_and_a_minute_at_most() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowFailureError
 
-from sexton.errors import BadInput
-from sexton.lease.store import LeaseStore
-from sexton.marks.store import MarkStore
-from sexton.recycle import steps
+from sexton.kernel.errors import BadInput
+from sexton.marks.sql.leases import LeaseStore
+from sexton.recycle.pipeline import ranges
+from sexton.recycle.pipeline.sql.store import MarkStore
 from tests.rig import listing
 from tests.workflows.conftest import Served, fill
 from tests.workflows.test_rounds_in_full import short_histories
@@ -70,7 +70,7 @@ async def test_a_retried_activity_before_a_new_run_costs_a_lease_and_not_the_rou
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(steps, name, 20)
+        monkeypatch.setattr(ranges, name, 20)
     rig = short_histories.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 400)

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.api.bodies import MAX_BODY_BYTES, MAX_ITEMS_BYTES
-from sexton.control.model import Kind
+from sexton.operators.controls.model import Kind
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
+from sexton.protocol.bodies import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from tests.contract.api.conftest import Ask
 from tests.contract.test_protection import left
 from tests.rig import Rig

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sexton.access import policy
-from sexton.api.bodies import Items
 from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, Refused, Sexton, Unreachable, protecting
 from sexton.client import calls as asked
 from sexton.client.registering import Wanted
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.operators.access import policy
 from sexton.protection.errors import Exists, Invalid, NotFound, SoftDeleted
 from sexton.protection.model import Protection, State, Terms
-from sexton.protection.rows import digest
+from sexton.protection.sql.rows import digest
+from sexton.protocol.bodies import Items
 from tests.contract.test_protection import left, same
 from tests.rig import Rig, put
 from tests.servers.api import Api

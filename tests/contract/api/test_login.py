@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from sexton.access import policy
-from sexton.access.calls import CallStore
-from sexton.access.throttle import Throttle
-from sexton.access.users import UserStore
 from sexton.client import AsyncSexton, Refused, Sexton
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.operators.access import policy
+from sexton.operators.access.sql.login_throttle import Throttle
+from sexton.operators.access.sql.users import UserStore
+from sexton.operators.call_log.store import CallStore
 from tests.leaks import made
 from tests.rig import Rig
 from tests.servers.api import Api

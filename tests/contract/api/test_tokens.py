@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from sexton.access import policy
-from sexton.access.calls import CallStore
-from sexton.access.model import Call
-from sexton.wal.rows import make
+from sexton.operators.access import policy
+from sexton.operators.access.model import Call
+from sexton.operators.call_log.store import CallStore
+from sexton.wal.sql.rows import make
 from tests.contract.api.conftest import Ask
 from tests.contract.api.routes import OPEN, PIN, ROUTES, Route
 from tests.rig import Rig

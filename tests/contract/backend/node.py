@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from sexton.backend import layout
-from sexton.backend.meta import SqliteMeta
-from sexton.backend.model import Cut, Removed, SweepOrder, Swept
-from sexton.backend.port import CutPage
-from sexton.backend.sweeping import Sweeper
+from sexton.replication.agent import layout
+from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.model import Cut, Removed, SweepOrder, Swept
+from sexton.replication.agent.port import CutPage
+from sexton.replication.agent.sweeping import Sweeper
 
 BYTES = 10
 

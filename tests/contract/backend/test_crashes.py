@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sexton.backend.removing import Removal
-from sexton.crashpoints import OF_BACKEND, installed
+from sexton.kernel.crash_points import OF_BACKEND, installed
+from sexton.replication.agent.removing import Removal
 from tests.contract.backend.node import Crash, Granted, Node, crash_at
 
 
@@ -38,7 +38,7 @@ def test_b11_a_crash_anywhere_is_finished_by_the_next_sweep(node: Node, point: s
 
 @pytest.mark.parametrize("beats", range(1, 12))
 def test_b11_a_crash_between_files_is_finished_too(node: Node, beats: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sexton.backend.removing.PAGE_FILES", 1)
+    monkeypatch.setattr("sexton.replication.agent.removing.PAGE_FILES", 1)
     node.tablet("a")
     for version in range(5):
         node.binlog("a", version, segments=2)

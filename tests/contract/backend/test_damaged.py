@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from sexton.backend import layout
+from sexton.replication.agent import layout
 from tests.contract.backend.node import Node
 
 WRONG = {

@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sexton.backend.http import HttpCuts
-from sexton.backend.model import Cut, Outcome, Removed
-from sexton.backend.port import ApiRefused, ApiSilent
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.replication.agent.http import HttpCuts
+from sexton.replication.agent.model import Cut, Outcome, Removed
+from sexton.replication.agent.port import ApiRefused, ApiSilent
 
 TOKEN = "sxt_0123456789ab_secret"
 

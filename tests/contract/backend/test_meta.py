@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sexton.backend.meta import SqliteMeta
-from sexton.backend.port import NoStore, OtherBackend, StoreFault
+from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.port import NoStore, OtherBackend, StoreFault
 from tests.contract.backend.node import Node
 
 

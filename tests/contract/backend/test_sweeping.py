@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from sexton.backend.model import Cut, SweepOrder
-from sexton.backend.port import OtherBackend, StoreBusy
+from sexton.replication.agent.model import Cut, SweepOrder
+from sexton.replication.agent.port import OtherBackend, StoreBusy
 from tests.contract.backend.node import BYTES, Node
 
 

@@ -15,10 +15,10 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import worker
 from config.settings import load
-from sexton.backend.model import SweepOrder, Swept
-from sexton.backend.port import NoStore, OtherBackend
-from sexton.backend.serving import Backend, catching_up, opened, token
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.replication.agent.model import SweepOrder, Swept
+from sexton.replication.agent.port import NoStore, OtherBackend
+from sexton.replication.agent.serving import Backend, catching_up, opened, token
 from tests.contract.backend.node import Node
 from tests.contract.backend.test_http import TOKEN, Api
 from tests.rig import DEPLOYMENT

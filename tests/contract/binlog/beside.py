@@ -4,13 +4,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from sexton.backend import layout
-from sexton.backend.meta import SqliteMeta
-from sexton.backend.model import Cut, Removed
-from sexton.backend.port import CutPage
-from sexton.backend.sweeping import Sweeper
-from sexton.binlog.model import Done
-from sexton.replica.model import Report, TabletReport
+from sexton.replication.agent import layout
+from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.model import Cut, Removed
+from sexton.replication.agent.port import CutPage
+from sexton.replication.agent.sweeping import Sweeper
+from sexton.replication.binlog.model import Done
+from sexton.replication.replicas.model import Report, TabletReport
 from tests.contract.binlog.world import SHOP, World
 
 

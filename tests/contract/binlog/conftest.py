@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sexton.db import schema
-from sexton.db.engine import Database
+from sexton.database import schema
+from sexton.database.engine import Database
 from tests.contract.binlog.world import World
 from tests.rig import DEPLOYMENT
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sexton.binlog.model import Terms
-from sexton.db.engine import Database
-from sexton.errors import BadInput
+from sexton.database.engine import Database
+from sexton.kernel.errors import BadInput
+from sexton.replication.binlog.model import Terms
 from tests.contract.binlog.world import DB, INTERVAL, SHOP, World
 
 DAY = 86_400

@@ -2,14 +2,14 @@
 
 import pytest
 
-from sexton.binlog.model import MOST, Done
-from sexton.control.model import ALL, Kind
-from sexton.crashpoints import installed
-from sexton.errors import BadInput
-from sexton.journal.model import Op
-from sexton.replica.errors import LastCopy
-from sexton.replica.model import Copy, Placement, Tablet, TabletReport
-from sexton.replica.policy import lowest
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
+from sexton.operators.controls.model import ALL, Kind
+from sexton.replication.binlog.model import MOST, Done
+from sexton.replication.journal.model import Op
+from sexton.replication.replicas.errors import LastCopy
+from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
+from sexton.replication.replicas.policy import lowest
 from tests.contract.binlog.world import DB, INTERVAL, REPLICA_TERMS, SHOP, World
 
 FRESH = REPLICA_TERMS.freshness_seconds

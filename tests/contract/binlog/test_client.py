@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sexton.binlog.model import MOST
 from sexton.client import (
     AsyncSexton,
     BackendReport,
@@ -27,6 +26,7 @@ from sexton.client import (
     binlog_calls,
 )
 from sexton.protection.errors import NotFound
+from sexton.replication.binlog.model import MOST
 from tests.contract.binlog.world import DB, SHOP, World, upsert
 from tests.rig import Rig
 from tests.servers.api import Api

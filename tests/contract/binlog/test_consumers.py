@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from sexton.binlog.errors import OutOfOrder, TooOld, UnknownConsumer, UnknownLog
-from sexton.binlog.model import Record, Stored
-from sexton.crashpoints import installed
-from sexton.db.engine import Database
-from sexton.errors import BadInput
-from sexton.guard import UnknownInstance
+from sexton.database.engine import Database
+from sexton.database.guard import UnknownInstance
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
+from sexton.replication.binlog.errors import OutOfOrder, TooOld, UnknownConsumer, UnknownLog
+from sexton.replication.binlog.model import Record, Stored
 from tests.contract.binlog.world import DB, SHOP, STEP, TERMS, World
 
 DAY = 86_400

@@ -2,13 +2,13 @@
 
 import pytest
 
-from sexton.binlog import cutting
-from sexton.binlog.errors import TooOld, UnknownLog
-from sexton.binlog.model import MOST, Terms
-from sexton.binlog.policy import ttl
-from sexton.db.engine import Database
-from sexton.errors import BadInput
-from sexton.journal.model import Op
+from sexton.database.engine import Database
+from sexton.kernel.errors import BadInput
+from sexton.replication.binlog.errors import TooOld, UnknownLog
+from sexton.replication.binlog.model import MOST, Terms
+from sexton.replication.binlog.policy import ttl
+from sexton.replication.binlog.sql import cutting
+from sexton.replication.journal.model import Op
 from tests.contract.binlog.world import DB, INTERVAL, SHOP, World
 
 DAY = 86_400

@@ -2,14 +2,14 @@
 
 import pytest
 
-from sexton.binlog.errors import UnknownLog
-from sexton.binlog.explaining import Explained, explain
-from sexton.binlog.model import Config, Terms
-from sexton.binlog.tally import Tally, noted, tally
-from sexton.db.engine import Database
-from sexton.registry.store import Registry
-from sexton.replica import tally as copies
-from sexton.replica.model import Holder, Standing, TabletReport
+from sexton.database.engine import Database
+from sexton.operators.registry.store import Registry
+from sexton.replication.binlog.errors import UnknownLog
+from sexton.replication.binlog.model import Config, Terms
+from sexton.replication.binlog.sql.explain import Explained, explain
+from sexton.replication.binlog.sql.figures import Tally, noted, tally
+from sexton.replication.replicas.model import Holder, Standing, TabletReport
+from sexton.replication.replicas.sql import figures as copies
 from tests.contract.binlog.world import DB, SHOP, STEP, World
 
 DAY = 86_400

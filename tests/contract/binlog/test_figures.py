@@ -2,12 +2,13 @@
 
 from sqlalchemy import event
 
-from sexton.binlog.model import Done, Record
-from sexton.db.engine import Database
-from sexton.metrics import binlogs, labels
-from sexton.metrics.model import BinlogFigures
-from sexton.registry.store import Registry
-from sexton.replica.model import TabletReport
+from sexton.database.engine import Database
+from sexton.insight.metrics import labels
+from sexton.insight.metrics.figures import binlogs
+from sexton.insight.metrics.model import BinlogFigures
+from sexton.operators.registry.store import Registry
+from sexton.replication.binlog.model import Done, Record
+from sexton.replication.replicas.model import TabletReport
 from tests.contract.binlog.world import DB, INTERVAL, SHOP, World
 
 HOUR, DAY = 3_600, 86_400

@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from sexton.crashpoints import installed
-from sexton.db.engine import Database
-from sexton.journal.errors import JournalAhead, JournalTrimmed
-from sexton.journal.model import Entry, Op
-from sexton.journal.replaying import Health, Replica
-from sexton.replica.model import TabletReport
+from sexton.database.engine import Database
+from sexton.kernel.crash_points import installed
+from sexton.replication.journal.errors import JournalAhead, JournalTrimmed
+from sexton.replication.journal.model import Entry, Op
+from sexton.replication.journal.replaying import Health, Replica
+from sexton.replication.replicas.model import TabletReport
 from tests.contract.binlog.world import DB, SHOP, STEP, TERMS, World
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from sexton.errors import BadInput
-from sexton.guard import UnknownInstance
-from sexton.journal.model import Op
-from sexton.replica.graph import HIGHEST
-from sexton.replica.model import Report, TabletReport
+from sexton.database.guard import UnknownInstance
+from sexton.kernel.errors import BadInput
+from sexton.replication.journal.model import Op
+from sexton.replication.replicas.model import Report, TabletReport
+from sexton.replication.replicas.version_graph import HIGHEST
 from tests.contract.binlog.world import REPLICA_TERMS, World
 
 GAP = REPLICA_TERMS.gap_persist_seconds

@@ -3,15 +3,15 @@
 import pytest
 from sqlalchemy import func, select
 
-from sexton.binlog.errors import OutOfOrder, TooOld
-from sexton.binlog.model import MOST, Done, Record, Terms
-from sexton.db.engine import Database
-from sexton.errors import BadInput, SextonError
-from sexton.guard import deciding
-from sexton.journal.replaying import Replica as Follower
+from sexton.database.engine import Database
+from sexton.database.guard import deciding
+from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import Ref
-from sexton.marks.versions import needed, noted
-from sexton.replica.model import Copy, Placement, Tablet, TabletReport
+from sexton.replication.binlog.errors import OutOfOrder, TooOld
+from sexton.replication.binlog.model import MOST, Done, Record, Terms
+from sexton.replication.journal.replaying import Replica as Follower
+from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
+from sexton.replication.replicas.sql.keeper import needed, noted
 from tests.contract.binlog.world import DB, INTERVAL, SHOP, World, upsert
 
 DAY = 86_400

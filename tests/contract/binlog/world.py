@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 
-from sexton.binlog.binlogs import Binlogs
-from sexton.binlog.model import Config, CutPage, CutReport, Done, Log, Record, Stored, Terms
-from sexton.control.store import ControlStore
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.journal.model import Entry
-from sexton.registry.store import Registry
-from sexton.replica.model import Copy, Heard, Placement, Replica, Report, Tablet, TabletReport
-from sexton.replica.model import Terms as ReplicaTerms
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.operators.controls.store import ControlStore
+from sexton.operators.registry.store import Registry
+from sexton.replication.binlog.binlogs import Binlogs
+from sexton.replication.binlog.model import Config, CutPage, CutReport, Done, Log, Record, Stored, Terms
+from sexton.replication.journal.model import Entry
+from sexton.replication.replicas.model import Copy, Heard, Placement, Replica, Report, Tablet, TabletReport
+from sexton.replication.replicas.model import Terms as ReplicaTerms
 
 SHOP, DB = "shop", "sales"
 INTERVAL = 313

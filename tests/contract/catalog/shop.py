@@ -11,17 +11,17 @@ from typing import Any
 from mypy_boto3_s3 import S3Client
 from sqlalchemy import event, func, select, update
 
-from sexton.catalog import layout
-from sexton.catalog.layout import IndexFormat
-from sexton.catalog.model import NewTable, Output, Schema, Written
-from sexton.catalog.owner import CatalogOwner
-from sexton.catalog.store import Catalog
-from sexton.catalog.tables import build, create
-from sexton.db.engine import Database
-from sexton.db.rows import in_list
+from sexton.database.engine import Database
+from sexton.database.rows import in_list
 from sexton.marks.model import DueMark, Ref
-from sexton.marks.rows import due_mark
-from sexton.recycle.policy import CATALOG, policy
+from sexton.marks.sql.rows import due_mark
+from sexton.owners.catalog import layout
+from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.catalog.model import NewTable, Output, Schema, Written
+from sexton.owners.catalog.owner import CatalogOwner
+from sexton.owners.catalog.store import Catalog
+from sexton.owners.catalog.tables import build, create
+from sexton.recycle.planning.policy import CATALOG, policy
 from tests.rig import GRACE, RETENTION, Rig, listing, put
 
 OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}

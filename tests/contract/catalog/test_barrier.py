@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete
 
-from sexton import contract, crashpoints
-from sexton.catalog.layout import rowset_prefix
+from sexton import contract
+from sexton.kernel import crash_points
 from sexton.marks.model import DueMark, Expansion, Ref
-from sexton.owner.port import Beat
+from sexton.owners.catalog.layout import rowset_prefix
+from sexton.owners.port import Beat
 from tests.contract.catalog.shop import HOUR, PREPARED, Shop, still
 from tests.servers.fault_proxy import FaultProxy
 
@@ -32,7 +33,7 @@ def test_r03_the_load_is_aborted_before_its_files_go_and_its_late_commit_is_refu
         if name == "files.deleted":
             seen.append(shop.record(shop.t.txns, txn).status)
 
-    with crashpoints.installed(look):
+    with crash_points.installed(look):
         shop.round()
     shop.second_look()
 
@@ -56,7 +57,7 @@ def test_r03_a_commit_between_fence_and_delete_is_refused_and_rolls_back(shop: S
                 shop.catalog.commit(txn)
             refused.append(str(e.value))
 
-    with crashpoints.installed(late):
+    with crash_points.installed(late):
         shop.round()
 
     assert len(refused) == 1
@@ -80,7 +81,7 @@ def test_r04_the_load_above_a_part_is_aborted_before_the_delete(shop: Shop) -> N
         if name == "files.deleted":
             seen.append({shop.record(shop.t.txns, t).status for t in (txn, written, prepared)})
 
-    with crashpoints.installed(look):
+    with crash_points.installed(look):
         shop.round()
     shop.second_look()
 

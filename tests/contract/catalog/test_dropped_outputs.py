@@ -1,7 +1,7 @@
 """A compaction's output that was dropped goes after what went into it: without its record that would seem live."""
 
-from sexton.holds import Hold
-from sexton.recycle.policy import CATALOG, policy
+from sexton.operators.holds.store import Hold
+from sexton.recycle.planning.policy import CATALOG, policy
 from tests.contract.catalog.shop import OWN, RETAINED, Shop
 from tests.rig import GRACE, RETENTION
 

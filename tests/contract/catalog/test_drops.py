@@ -4,10 +4,10 @@ import pytest
 from sqlalchemy import update
 
 from sexton import contract
-from sexton.catalog import parents
-from sexton.catalog.errors import Dropped
-from sexton.catalog.model import NewTable, Schema
 from sexton.marks.model import Ref
+from sexton.owners.catalog import parents
+from sexton.owners.catalog.errors import Dropped
+from sexton.owners.catalog.model import NewTable, Schema
 from tests.contract.catalog.shop import Shop, counted
 
 

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import delete
 
-from sexton.catalog.layout import IndexFormat
 from sexton.marks.model import Expansion, Reason
+from sexton.owners.catalog.layout import IndexFormat
 from tests.contract.catalog.shop import SCHEMAS, Shop, counted, still
 
 

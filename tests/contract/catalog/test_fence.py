@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from sqlalchemy import delete
 
-from sexton.catalog.fence import FENCE_BATCH
 from sexton.marks.model import Fenced, Ref
+from sexton.owners.catalog.barrier import FENCE_BATCH
 from tests.contract.catalog.shop import Shop, counted, still
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sexton import contract
-from sexton.catalog.model import Schema
-from sexton.holds import Hold
 from sexton.marks.model import Ref
+from sexton.operators.holds.store import Hold
+from sexton.owners.catalog.model import Schema
 from tests.contract.catalog.shop import HOUR, RETAINED, Shop
 from tests.rig import GRACE
 from tests.servers.fault_proxy import FaultProxy

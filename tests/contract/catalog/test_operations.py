@@ -3,11 +3,11 @@
 import pytest
 
 from sexton import contract
-from sexton.catalog.errors import Dropped, LabelTaken, NotFound, Uncovered, WrongState
-from sexton.catalog.model import NewTable, Schema, Written
-from sexton.catalog.tables import create
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
+from sexton.owners.catalog.errors import Dropped, LabelTaken, NotFound, Uncovered, WrongState
+from sexton.owners.catalog.model import NewTable, Schema, Written
+from sexton.owners.catalog.tables import create
 from tests.contract.catalog.shop import HOUR, Shop
 
 

@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import text
 
 from sexton import contract
-from sexton.catalog.layout import IndexFormat
 from sexton.marks.model import Ref
-from sexton.owner.port import OwnerSilent
+from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.port import OwnerSilent
 from tests.contract.catalog.shop import SCHEMAS, Shop, counted, still
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from sqlalchemy.exc import OperationalError
 
 from sexton import contract
-from sexton.catalog.errors import CatalogError
-from sexton.catalog.store import Catalog
-from sexton.db.engine import Database
+from sexton.database.engine import Database
+from sexton.owners.catalog.errors import CatalogError
+from sexton.owners.catalog.store import Catalog
 from tests.contract.catalog.shop import HOUR, PREPARED, RETAINED, Shop
 
 EACH = 60

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sexton.binlog.binlogs import Binlogs
-from sexton.binlog.model import Terms
-from sexton.marks.versions import needed
 from sexton.recycle.model import RoundReport
-from sexton.replica.model import Copy, Placement, Report, Tablet, TabletReport
-from sexton.replica.model import Terms as ReplicaTerms
+from sexton.replication.binlog.binlogs import Binlogs
+from sexton.replication.binlog.model import Terms
+from sexton.replication.replicas.model import Copy, Placement, Report, Tablet, TabletReport
+from sexton.replication.replicas.model import Terms as ReplicaTerms
+from sexton.replication.replicas.sql.keeper import needed
 from tests.contract.catalog.shop import RETAINED, Shop
 
 FRESH = 10 * RETAINED

@@ -3,9 +3,9 @@
 from sqlalchemy import delete, insert
 
 from sexton import contract
-from sexton.catalog.layout import IndexFormat
-from sexton.catalog.model import Schema
 from sexton.marks.model import Reason, Ref
+from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.catalog.model import Schema
 from tests.contract.catalog.shop import HOUR, PREPARED, RETAINED, Shop, counted
 
 V1, V2 = IndexFormat.V1, IndexFormat.V2

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from sexton.catalog.errors import LabelTaken
-from sexton.catalog.store import Catalog
-from sexton.db.engine import Database
+from sexton.database.engine import Database
 from sexton.marks.model import Ref
+from sexton.owners.catalog.errors import LabelTaken
+from sexton.owners.catalog.store import Catalog
 from tests.contract.catalog.shop import HOUR, OWN, Shop
 
 KEPT = OWN["txn_label"] + 1

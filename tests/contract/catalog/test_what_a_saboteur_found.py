@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sexton.audit.model import AuditRow
-from sexton.crashpoints import installed
-from sexton.holds import Hold
+from sexton.kernel.crash_points import installed
 from sexton.marks.model import Ref
-from sexton.marks.quarantine import QuarantineStore
-from sexton.recycle.policy import CATALOG, policy
+from sexton.operators.holds.store import Hold
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.recycle.planning.policy import CATALOG, policy
 from sexton.storage.port import VaultFault
 from tests.contract.catalog.shop import EVER, GRACE, HOUR, OWN, RETAINED, RETENTION, Shop
 from tests.rig import Told

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sexton.audit.places import Places
-from sexton.audit.store import AuditReader
-from sexton.audit.writer import ParquetAudit
-from sexton.recycle.story import Rules
-from sexton.recycle.turns import TurnStore
-from sexton.recycle.why import story
+from sexton.insight.why.context import Rules
+from sexton.insight.why.story import story
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.rounds.sql.schedule import TurnStore
 from tests.contract.catalog.shop import RETAINED, Shop
 from tests.rig import INTERVAL
 

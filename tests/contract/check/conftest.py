@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sexton.assembly import owners
+from sexton.runtime.engine import owners
 from tests.rig import DAY, Rig, put
 
 LONG_AGO = 10 * DAY

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from sexton.check.model import RunState
-from sexton.check.repair import Refused
+from sexton.check.sql.repair import Refused
 from sexton.contract import NewMark
-from sexton.metrics.store import FigureStore
-from sexton.storage.local import LocalVault
+from sexton.insight.metrics.figures.store import FigureStore
+from sexton.storage.local.vault import LocalVault
 from tests.contract.check.conftest import Owned, names
 from tests.rig import DAY
 

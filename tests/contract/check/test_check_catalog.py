@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.catalog.layout import tablet_prefix
+from sexton.owners.catalog.layout import tablet_prefix
 from tests.contract.catalog.shop import SCHEMAS, Shop
 from tests.rig import DAY, listing
 

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from sexton import contract
 from sexton.check.model import Found, RunState, Type
-from sexton.check.repair import Refused
+from sexton.check.sql.repair import Refused
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
 from tests.contract.check.conftest import Owned, names

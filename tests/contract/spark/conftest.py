@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from sexton.audit.places import Places
-from sexton.audit.writer import ParquetAudit
-from sexton.recycle.steps import Recycler
-from sexton.spark.compare import OnSpark
-from sexton.spark.deletion import Work
-from sexton.spark.places import Where, without_password
-from sexton.spark.session import Sessions
-from sexton.spark.sweep import SparkSweeper
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.pipeline.ranges import Recycler
+from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.deleter import SparkSweeper
+from sexton.runtime.spark.deletion import Work
+from sexton.runtime.spark.locations import Where, without_password
+from sexton.runtime.spark.session import Sessions
 from tests.contract.check.conftest import owned
 from tests.rig import DEPLOYMENT, Rig
 from tests.servers import spark

@@ -9,8 +9,8 @@ import pytest
 
 from sexton.check.model import CheckRequest, RunState
 from sexton.contract import NewMark
-from sexton.spark import compare, reconcile
-from sexton.spark.compare import OnSpark
+from sexton.runtime.spark import compare, reconcile
+from sexton.runtime.spark.compare import OnSpark
 from tests.contract.check.conftest import Owned, names
 from tests.rig import Rig
 
@@ -153,7 +153,7 @@ def test_what_is_cancelled_is_gone_before_it_returns(
             stopped.append(time.monotonic())
             raise TimeoutError("cancelled")
 
-    monkeypatch.setattr("sexton.spark.session.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("sexton.runtime.spark.session.LOOK_SECONDS", 0.05)
     threading.Timer(0.7, began.set).start()
     with pytest.raises(TimeoutError, match="cancelled"):
         owned.checker.compare(on_spark(owned), order, beat)

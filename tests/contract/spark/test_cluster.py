@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from sexton.spark.compare import OnSpark
-from sexton.spark.deletion import Work
-from sexton.spark.places import Where, without_password
-from sexton.spark.session import Sessions
-from sexton.spark.sweep import SparkSweeper
+from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.deleter import SparkSweeper
+from sexton.runtime.spark.deletion import Work
+from sexton.runtime.spark.locations import Where, without_password
+from sexton.runtime.spark.session import Sessions
 from tests.contract.check.conftest import Owned, names, table
 from tests.fault.live.store import PAGE, Bucket
 from tests.fault.live.store import deletes as pages

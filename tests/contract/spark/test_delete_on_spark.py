@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sexton.audit.places import Places
-from sexton.audit.store import AuditReader
 from sexton.contract import NewMark
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.store import AuditReader
 from tests.contract.spark.conftest import Deleting
 from tests.rig import RETENTION, Rig, listing, put
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.lease.model import Lease
-from sexton.lease.port import LeaseLost
+from sexton.marks.lease import Lease
+from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import Hand
-from sexton.recycle.holding import Holding
-from sexton.spark import deletion, sweep
-from sexton.spark.deletion import DeleteOrder, PartTold, Work
-from sexton.spark.places import Where
-from sexton.spark.session import SparkFailed
-from sexton.spark.sweep import SparkSweep, SparkSweeper
+from sexton.recycle.pipeline.active_lease import Holding
+from sexton.runtime.spark import deleter, deletion
+from sexton.runtime.spark.deleter import SparkSweep, SparkSweeper
+from sexton.runtime.spark.deletion import DeleteOrder, PartTold, Work
+from sexton.runtime.spark.locations import Where
+from sexton.runtime.spark.session import SparkFailed
 from sexton.storage.port import VaultFault
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
@@ -46,10 +46,10 @@ class Field:
         self.answers: dict[int, list[PartTold] | Exception] = {}
         self.doors = [threading.Event() for _ in range(20)]
         self.session, self.proofs, self.local, self.cores = Session(), 0, True, TASKS
-        monkeypatch.setattr(sweep, "LEAST_FILES", 10)
-        monkeypatch.setattr(sweep, "JOB_FILES", 10)
-        monkeypatch.setattr(sweep, "PAGE_KEYS", 2)
-        monkeypatch.setattr(sweep, "_run", self._run)
+        monkeypatch.setattr(deleter, "LEAST_FILES", 10)
+        monkeypatch.setattr(deleter, "JOB_FILES", 10)
+        monkeypatch.setattr(deleter, "PAGE_KEYS", 2)
+        monkeypatch.setattr(deleter, "_run", self._run)
         where = Where(deployment=DEPLOYMENT, database_url="sqlite:///none.db")
         self.sweeper = SparkSweeper(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
         self.holding = Holding(self, self, HAND.lease, self._pulse, {"shut": "BEHIND"})  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ def test_every_file_is_in_one_part_of_one_job(field: Field) -> None:
     assert sorted(numbers) == list(range(1, 42))
     assert all(1 <= len(order.parts) <= TASKS for order in field.orders)
     assert max(len(order.parts) for order in field.orders) == TASKS
-    assert max(order.parts[-1][1] - order.parts[0][0] for order in field.orders) <= 2 * sweep.JOB_FILES
+    assert max(order.parts[-1][1] - order.parts[0][0] for order in field.orders) <= 2 * deleter.JOB_FILES
     assert field.session.interrupted == []
 
 
@@ -229,7 +229,7 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
                 deletion._delete(order, 0, to)
             self._sent_to = self._tried_to = to
 
-    monkeypatch.setattr(sweep, "SparkSweep", Here)
+    monkeypatch.setattr(deleter, "SparkSweep", Here)
     where = Where(deployment=DEPLOYMENT, database_url=rig.url)
     sweeper = SparkSweeper(Field(monkeypatch), Work(where=where, requests=1), rig.marks, 1)  # type: ignore[arg-type]
     rig.recycler = rig.recycler_of(rig.owner, sweeper)

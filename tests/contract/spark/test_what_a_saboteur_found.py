@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from sexton.contract import NewMark
-from sexton.recycle import steps
-from sexton.spark import deletion, session, sweep
-from sexton.spark.deletion import DeleteOrder, PartTold, Work
-from sexton.spark.places import Where, without_password
-from sexton.spark.session import Sessions, SparkFailed
-from sexton.spark.sweep import SparkSweep, SparkSweeper
+from sexton.recycle.pipeline import ranges
+from sexton.runtime.spark import deleter, deletion, session
+from sexton.runtime.spark.deleter import SparkSweep, SparkSweeper
+from sexton.runtime.spark.deletion import DeleteOrder, PartTold, Work
+from sexton.runtime.spark.locations import Where, without_password
+from sexton.runtime.spark.session import Sessions, SparkFailed
 from tests.contract.spark.conftest import Deleting
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
@@ -47,18 +47,18 @@ def test_what_executors_cannot_reach_is_claimed_no_further(
     rig.instance()
     root = rig.local(tmp_path / "disk")
     due(rig, root, 60)
-    monkeypatch.setattr(steps, "LAP_FILES", 10)
-    monkeypatch.setattr("sexton.recycle.steps.CHUNK_MARKS", 10)
+    monkeypatch.setattr(ranges, "LAP_FILES", 10)
+    monkeypatch.setattr("sexton.recycle.pipeline.ranges.CHUNK_MARKS", 10)
 
     def unmounted(_s: Any, _t: Collection[str], order: DeleteOrder) -> list[PartTold]:
         return [PartTold(faults={"disk": "NO_BUCKET"}, audited=True) for _ in order.parts]
 
-    monkeypatch.setattr(sweep, "_run", unmounted)
+    monkeypatch.setattr(deleter, "_run", unmounted)
     deleting(rig)
     report = rig.round()
 
     assert len(listing(root)) == 60
-    assert 0 < report.claimed <= 10 * steps.LAPS_AT_ONCE
+    assert 0 < report.claimed <= 10 * ranges.LAPS_AT_ONCE
     assert report.held == {"vault disk: NO_BUCKET": 60 - report.claimed}
     assert report.vaults == {"disk": "NO_BUCKET"}
     assert report.faults > 0
@@ -86,7 +86,7 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
             self._sent_to = self._tried_to = to
 
     sweeper = SparkSweeper(sessions, Work(where=where(rig), requests=1), rig.marks, 1)
-    monkeypatch.setattr(sweep, "SparkSweep", Here)
+    monkeypatch.setattr(deleter, "SparkSweep", Here)
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     rig.round()
 

@@ -7,8 +7,8 @@ import pytest
 
 import worker
 from sexton.check.model import CheckReport, CheckRequest
-from sexton.spark.session import Sessions
-from sexton.temporal.client import pollers
+from sexton.runtime.spark.session import Sessions
+from sexton.runtime.temporal.client import pollers
 from tests.contract.check.conftest import Owned, names
 from tests.rig import DEPLOYMENT, Rig, listing, put
 from tests.servers.temporal import DevServer

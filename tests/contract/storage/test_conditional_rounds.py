@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sexton import crashpoints
 from sexton.contract import NewMark
-from sexton.errors import BadInput
+from sexton.kernel import crash_points
+from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.marks.quarantine import QuarantineStore
-from sexton.registry.add import add_vault
+from sexton.operators.registry.add_vault import add_vault
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.storage.model import VaultSpec
 from tests.rig import DEPLOYMENT, GRACE, Rig
 from tests.servers.s3 import RunningS3
@@ -45,7 +45,7 @@ def test_r40_an_object_rewritten_after_the_resolve_is_kept_and_set_aside(
         if point == "claim.committed":
             s3.put_object(Bucket=bucket, Key="wh/data/t/b.dat", Body=b"new")
 
-    with crashpoints.installed(rewrite):
+    with crash_points.installed(rewrite):
         report = rig.round()
     kept = rig.row("dropped", "t")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from sexton.errors import BadInput
-from sexton.pace.model import Answer, Heard, Rate, Shared, Told
-from sexton.pace.pacer import SharedPacer
-from sexton.pace.policy import FIRST_PAGE
-from sexton.pace.store import PaceStore
+from sexton.kernel.errors import BadInput
+from sexton.recycle.pacing.model import Answer, Heard, Rate, Shared, Told
+from sexton.recycle.pacing.pacer import SharedPacer
+from sexton.recycle.pacing.policy import FIRST_PAGE
+from sexton.recycle.pacing.store import PaceStore
 from sexton.storage.model import VaultSpec
 from tests.contract.command import run
 from tests.rig import DEPLOYMENT, Rig

@@ -7,12 +7,12 @@ from typing import Literal
 
 import pytest
 
-from sexton.errors import BadInput
-from sexton.registry.add import add_vault
-from sexton.storage.local import LocalVault
+from sexton.kernel.errors import BadInput
+from sexton.operators.registry.add_vault import add_vault
+from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import Outcome, Probe, VaultSpec
 from sexton.storage.port import VaultFault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 from tests.contract.command import run
 from tests.rig import DEPLOYMENT, Rig
 from tests.servers.fault_proxy import FaultProxy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.storage.model import Marker, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault
 from sexton.storage.vaults import ROW_SECONDS, ProvenVaults, open_vault

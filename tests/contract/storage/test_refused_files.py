@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.pace import policy
-from sexton.storage.local import LocalVault
+from sexton.recycle.pacing import policy
+from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult, Outcome, VaultSpec
 from sexton.storage.port import Vault
 from tests.rig import Rig, listing, put
@@ -35,8 +35,8 @@ class Choosy(LocalVault):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sexton.pace.model.TRIES", TRIES)
-    monkeypatch.setattr("sexton.marks.remove.MAX_FAILURES", ROUNDS)
+    monkeypatch.setattr("sexton.recycle.pacing.model.TRIES", TRIES)
+    monkeypatch.setattr("sexton.recycle.pipeline.sql.settlement.MAX_FAILURES", ROUNDS)
     monkeypatch.setattr(policy, "FIRST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(policy, "LAST_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(policy, "GIVE_UP_SECONDS", 2.0)

@@ -6,7 +6,7 @@ import pytest
 
 from sexton.storage.model import KeyResult, Outcome, Probe
 from sexton.storage.port import VaultFault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import Bucket
 from tests.servers.fault_proxy import FaultProxy
 

@@ -6,7 +6,7 @@ import pytest
 
 from sexton.storage.model import Outcome
 from sexton.storage.port import Throttled, VaultFault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import MARKER, Bucket, keys, put_all
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
@@ -196,7 +196,7 @@ def test_a_listing_that_goes_in_circles_is_a_fault(place: Bucket, proxy: FaultPr
 def test_one_bad_reply_to_a_listing_is_asked_for_again(
     place: Bucket, proxy: FaultProxy, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sexton.storage.s3_bucket.QUICK_SECONDS", 60.0)  # a busy machine's quick reply
+    monkeypatch.setattr("sexton.storage.s3.bucket.QUICK_SECONDS", 60.0)  # a busy machine's quick reply
     put_all(place, ["wh/d/1", "wh/d/2"])
     proxy.fail_next("ListObjectsV2", 503, "SlowDown") if fault == "fail" else proxy.reset_next("ListObjectsV2")
 

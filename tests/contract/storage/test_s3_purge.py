@@ -4,9 +4,10 @@ import datetime as dt
 
 import pytest
 
-from sexton.storage import s3_bucket, s3_purge
 from sexton.storage.model import Outcome
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3 import bucket as s3_bucket
+from sexton.storage.s3 import purge
+from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import Bucket
 from tests.contract.storage.versioned import left, purging, set_versioning, told
 from tests.servers.fault_proxy import FaultProxy
@@ -129,7 +130,7 @@ def test_a_page_that_takes_too_long_ends_and_the_rest_is_tried_again(
     place: Bucket, vault: S3Vault, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.put("wh/d/1")
-    monkeypatch.setattr(s3_purge, "PAGE_SECONDS", -1.0)
+    monkeypatch.setattr(purge, "PAGE_SECONDS", -1.0)
 
     assert [r.outcome for r in vault.delete(["d/1"])] == [Outcome.THROTTLED]
     assert [e.operation for e in proxy.log if e.operation == "DeleteObjects"] == []
@@ -141,9 +142,9 @@ def test_a_thousand_keys_with_many_versions_each_end_in_time_too(
 ) -> None:
     for version in range(3):
         place.put("wh/d/1", str(version).encode())
-    monkeypatch.setattr(s3_purge, "PAGE_KEYS", 1)
+    monkeypatch.setattr(purge, "PAGE_KEYS", 1)
     proxy.delay("DeleteObjects", 0.6)
-    monkeypatch.setattr(s3_purge, "PAGE_SECONDS", 1.0)
+    monkeypatch.setattr(purge, "PAGE_SECONDS", 1.0)
 
     assert [r.outcome for r in vault.delete(["d/1"])] == [Outcome.THROTTLED]
 

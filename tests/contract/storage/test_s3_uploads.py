@@ -2,9 +2,9 @@
 
 import pytest
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.storage.port import Throttled, VaultFault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import Bucket
 from tests.servers.fault_proxy import FaultProxy
 

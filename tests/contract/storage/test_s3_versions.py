@@ -2,10 +2,10 @@
 
 import pytest
 
-from sexton.storage import s3_versions
 from sexton.storage.model import Outcome
 from sexton.storage.port import VaultFault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3 import versions
+from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import Bucket, put_all
 from tests.contract.storage.versioned import left, purging, set_versioning, told
 from tests.servers.fault_proxy import FaultProxy
@@ -34,7 +34,7 @@ def test_keys_among_more_neighbours_than_a_page_lose_all_their_versions(
     for key in meant:
         place.put(f"wh/{key}", b"old")
         place.put(f"wh/{key}", b"new")
-    monkeypatch.setattr(s3_versions, "LISTED", listed)
+    monkeypatch.setattr(versions, "LISTED", listed)
 
     results = dict(zip(meant, vault.delete(meant), strict=True))
 
@@ -50,7 +50,7 @@ def test_more_versions_than_a_page_of_one_key_all_go(
 ) -> None:
     put_all(place, ["wh/d/1"] * 25)
     place.put("wh/d/10")
-    monkeypatch.setattr(s3_versions, "LISTED", 10)
+    monkeypatch.setattr(versions, "LISTED", 10)
 
     assert told(vault.delete(["d/1"])) == [(Outcome.DELETED, 25)]
     assert left(place) == {"wh/d/10": (1, 0)}
@@ -60,7 +60,7 @@ def test_where_a_listing_may_hide_versions_nothing_is_said_to_be_gone(
     place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_all(place, [f"wh/d/1-{n:02}" for n in range(11)])
-    monkeypatch.setattr(s3_versions, "LISTED", 10)
+    monkeypatch.setattr(versions, "LISTED", 10)
 
     (result,) = vault.delete(["d/1"])
 

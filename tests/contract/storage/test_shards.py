@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sexton.storage import s3_listing
 from sexton.storage.model import Probe, Shard
 from sexton.storage.port import Vault, VaultFault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3 import listing
+from sexton.storage.s3.vault import S3Vault
 from sexton.storage.shards import cut, in_bytes, spread
 from tests.contract.places import MARKER, Bucket, Directory, Place, keys, put_all
 from tests.contract.storage.test_vault import ODD
@@ -90,7 +90,7 @@ def test_a_folder_that_is_none_of_these_is_a_fault(monkeypatch: pytest.MonkeyPat
     def page(*_: object, **__: object) -> dict[str, Any]:
         return {"CommonPrefixes": [{"Prefix": name}], "IsTruncated": False}
 
-    monkeypatch.setattr(s3_listing, "_page", page)
+    monkeypatch.setattr(listing, "_page", page)
     with pytest.raises(VaultFault, match="BAD_REPLY"):
         Bucket(None, "http://127.0.0.1:1", "bucket").vault().shards(10)  # type: ignore[arg-type]
 
@@ -99,7 +99,7 @@ def test_a_store_that_forgets_the_delimiter_is_a_fault(monkeypatch: pytest.Monke
     def page(*_: object, **__: object) -> dict[str, Any]:
         return {"Contents": [{"Key": "wh/a/1", "Size": 1}], "IsTruncated": False}
 
-    monkeypatch.setattr(s3_listing, "_page", page)
+    monkeypatch.setattr(listing, "_page", page)
     with pytest.raises(VaultFault, match="BAD_REPLY"):
         listed(Bucket(None, "http://127.0.0.1:1", "bucket").vault(), [Shard(loose=True)])  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ def in_byte_order(monkeypatch: pytest.MonkeyPatch, every: list[str], *, heeds_af
         more = {"NextContinuationToken": found[99]} if len(found) > 100 else {}
         return {"Contents": [{"Key": k, "Size": 1} for k in found[:100]], "IsTruncated": bool(more), **more}
 
-    monkeypatch.setattr(s3_listing, "_page", page)
+    monkeypatch.setattr(listing, "_page", page)
     vault = Bucket(None, "http://127.0.0.1:1", "bucket").vault()  # type: ignore[arg-type]
     probed = vault.spec.model_copy(update={"probe": Probe(order="byte", start_after=True)})
     return S3Vault(probed)

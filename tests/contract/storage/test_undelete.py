@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from sexton.errors import BadInput
-from sexton.storage import s3_versions
+from sexton.kernel.errors import BadInput
 from sexton.storage.model import Undeleted
 from sexton.storage.port import VaultFault
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3 import versions
+from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import MARKER, Bucket, Directory, keys, put_all
 from tests.contract.storage.versioned import set_versioning
 from tests.servers.fault_proxy import FaultProxy
@@ -113,7 +113,7 @@ def test_over_several_pages_everything_hidden_is_shown(
         put_all(place, paths)
     vault.delete([path.removeprefix("wh/") for path in paths])
     vault.delete(["d/b/3"])
-    monkeypatch.setattr(s3_versions, "LISTED", listed)
+    monkeypatch.setattr(versions, "LISTED", listed)
 
     assert total(vault.undelete("d/")) == (18, 19, 0, 0)
     assert markers(place) == []
@@ -126,7 +126,7 @@ def test_what_is_still_hidden_where_a_listing_may_leave_out_versions_is_not_call
         place.put(f"wh/d/{n}")
         vault.delete([f"d/{n}"])
     vault.delete(["d/2"])
-    monkeypatch.setattr(s3_versions, "LISTED", 1)
+    monkeypatch.setattr(versions, "LISTED", 1)
 
     assert total(vault.undelete("d/")) == (1, 2, 0, 1)
     assert keys(vault, "d/") == ["d/1"]

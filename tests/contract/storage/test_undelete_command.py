@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sexton.audit.places import Places
-from sexton.audit.writer import ParquetAudit
 from sexton.contract import NewMark
-from sexton.holds import Hold
-from sexton.registry.hiding import HiddenAgain, refuse_hiding
+from sexton.operators.holds.store import Hold
+from sexton.operators.registry.undelete_check import HiddenAgain, refuse_hiding
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.writer import ParquetAudit
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults
 from tests.contract.command import run

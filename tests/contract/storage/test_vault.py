@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, KeyResult, Outcome
 from sexton.storage.port import VaultFault
 from tests.contract.places import MARKER, Place, keys, listing, put_all

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.storage.port import Vault, VaultFault
 from tests.contract.places import MARKER, Directory, Place
 

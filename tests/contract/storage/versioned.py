@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sexton.storage.model import KeyResult, Outcome
-from sexton.storage.s3 import S3Vault
+from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import Bucket
 
 

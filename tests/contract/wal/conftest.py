@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sexton.db import schema
-from sexton.db.engine import Database
+from sexton.database import schema
+from sexton.database.engine import Database
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Embedded, Place, Real
 from tests.rig import DEPLOYMENT

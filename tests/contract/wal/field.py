@@ -1,10 +1,7 @@
 """The stores of topics over one database, a log, and what a test does with them in one line."""
 
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.wal.floors import FloorStore
-from sexton.wal.heartbeats import HeartbeatStore
-from sexton.wal.maps import MapStore
+from sexton.database import schema
+from sexton.database.engine import Database
 from sexton.wal.model import (
     Dropped,
     Heard,
@@ -19,9 +16,12 @@ from sexton.wal.model import (
     Terms,
     Topic,
 )
-from sexton.wal.replays import ReplayStore
-from sexton.wal.steps import Purger
-from sexton.wal.store import WalStore
+from sexton.wal.purger import Purger
+from sexton.wal.sql.floors import FloorStore
+from sexton.wal.sql.heartbeats import HeartbeatStore
+from sexton.wal.sql.maps import MapStore
+from sexton.wal.sql.replays import ReplayStore
+from sexton.wal.sql.store import WalStore
 from tests.contract.wal.logs import Place
 
 DAY = 86_400

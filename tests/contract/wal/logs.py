@@ -8,11 +8,11 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sexton.db.engine import Database
-from sexton.wal.embedded import EmbeddedLog, OutOfRange
+from sexton.database.engine import Database
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.port import Log
+from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
 
 _numbers = count()
 SECONDS = 20.0

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sexton.db import schema
-from sexton.db.engine import Database
+from sexton.database import schema
+from sexton.database.engine import Database
 from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream
-from sexton.wal.steps import Purger
+from sexton.wal.purger import Purger
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Embedded
 from tests.rig import DEPLOYMENT

@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.access.calls import CallStore
-from sexton.api.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 from sexton.client import Entry, Refused, ReplayLost, Sexton, kafka
 from sexton.client.replaying import Replaying
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.operators.call_log.store import CallStore
+from sexton.protocol.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 from sexton.wal.model import Facts, State
 from sexton.wal.port import OldEpoch, OldMap, ReplayRefused
 from tests.contract.wal.field import Field

@@ -1,10 +1,10 @@
 """What metrics tell of topics, from the tables alone, on both databases."""
 
-from sexton.control.model import ALL, Kind
-from sexton.control.store import ControlStore
-from sexton.db.engine import Database
-from sexton.metrics.model import WalFigures
-from sexton.metrics.topics import figures
+from sexton.database.engine import Database
+from sexton.insight.metrics.figures.topics import figures
+from sexton.insight.metrics.model import WalFigures
+from sexton.operators.controls.model import ALL, Kind
+from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import Mapped, Mode
 from tests.contract.wal.field import Field
 

@@ -7,13 +7,13 @@ from contextlib import suppress
 
 import pytest
 
-from sexton.embedded.ports import free_port
+from sexton.runtime.embedded.ports import free_port
 from sexton.wal import flushing
-from sexton.wal.floors import FloorStore
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import Candidate, Flushed, Report, Stream
 from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import NodeSilent
+from sexton.wal.sql.floors import FloorStore
 from tests.contract.wal.field import TERMS, Field
 from tests.contract.wal.node import Asked, node
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from sexton.crashpoints import OF_WAL, installed
-from sexton.db import schema
-from sexton.db.engine import Database
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.kernel.crash_points import OF_WAL, installed
 from sexton.wal import kafka
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts, Purged, Why
 from sexton.wal.policy import SLACK
 from sexton.wal.port import LogFault
-from sexton.wal.steps import Purger
+from sexton.wal.purger import Purger
 from tests.contract.wal.cluster import Cluster, until
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Real

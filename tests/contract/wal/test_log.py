@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from sexton.crashpoints import OF_WAL, installed
+from sexton.kernel.crash_points import OF_WAL, installed
 from sexton.wal.model import Dropped, Mapped, Mode, Why
 from sexton.wal.port import LogFault
-from sexton.wal.steps import Purger
+from sexton.wal.purger import Purger
 from tests.contract.wal.field import DAY, Field
 from tests.contract.wal.logs import Gone
 

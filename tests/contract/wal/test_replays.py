@@ -144,7 +144,7 @@ def test_a_region_that_never_flushed_begins_where_it_was_mapped(field: Field) ->
 
 
 def test_an_old_map_and_one_that_begins_below_the_floor_are_refused(field: Field, topic: str) -> None:
-    from sexton.errors import BadInput
+    from sexton.kernel.errors import BadInput
 
     field.purge(topic)
     with pytest.raises(BadInput, match="cannot begin at 49"):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sexton.control.model import ALL, Kind
-from sexton.control.store import ControlStore
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
+from sexton.operators.controls.model import ALL, Kind
+from sexton.operators.controls.store import ControlStore
 from sexton.wal.model import MapOrder, Mapped, Why
 from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion, UnknownTopic
-from sexton.wal.resets import ResetStore
+from sexton.wal.sql.resets import ResetStore
 from tests.contract.wal.field import Field
 
 

@@ -3,12 +3,12 @@
 import pytest
 from sqlalchemy import update
 
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.wal import turns
+from sexton.database import schema
+from sexton.database.engine import Database
 from sexton.wal.model import MapOrder, Mapped, Mode, Terms
 from sexton.wal.rounds import Rounds
-from sexton.wal.turns import WalTurns
+from sexton.wal.sql import schedule
+from sexton.wal.sql.schedule import WalTurns
 from sexton.wal.wal import Wal
 from tests.contract.wal.field import TERMS as FIELD_TERMS
 from tests.contract.wal.field import Field
@@ -19,8 +19,8 @@ TERMS = Terms(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of three topics, and two of them in a run."""
-    monkeypatch.setattr(turns, "PAGE_TOPICS", 3)
-    monkeypatch.setattr(turns, "MOST_PAGES", 2)
+    monkeypatch.setattr(schedule, "PAGE_TOPICS", 3)
+    monkeypatch.setattr(schedule, "MOST_PAGES", 2)
 
 
 def enabled(db: Database, *names: str) -> None:
@@ -115,8 +115,8 @@ def run(work: Rounds, most: int) -> int:
 def test_topics_that_are_due_for_ever_let_others_have_their_turn(
     field: Field, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    monkeypatch.setattr(turns, "PAGE_TOPICS", 2)
-    monkeypatch.setattr(turns, "MOST_PAGES", 2)  # instead of 2,000: 4
+    monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
+    monkeypatch.setattr(schedule, "MOST_PAGES", 2)  # instead of 2,000: 4
     terms: Terms = FIELD_TERMS.model_copy(update={"purge_entries": 10})
     t = field.db.t.wal_topic
     for n in range(5):

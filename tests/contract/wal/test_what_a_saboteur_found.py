@@ -7,7 +7,7 @@ import pytest
 
 from sexton.wal.model import Dropped, Facts, Mapped, Mode, Report, Source, Stream
 from sexton.wal.port import LogFault, OldEpoch, OldMap, ReplayRefused
-from sexton.wal.steps import Purger
+from sexton.wal.purger import Purger
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Place
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from sexton.wal.model import Dropped, MapOrder, Mapped, Mode, OpenOrder, Report, Stream, Why
 from sexton.wal.port import LogFault, ReplayRefused
-from sexton.wal.resets import ResetStore
-from sexton.wal.steps import Purger
+from sexton.wal.purger import Purger
+from sexton.wal.sql.resets import ResetStore
 from tests.contract.wal.field import Field
 
 

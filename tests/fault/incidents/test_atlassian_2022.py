@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sexton import contract, crashpoints
-from sexton.catalog.errors import NotFound
+from sexton import contract
 from sexton.contract import NewMark, Refused, UnknownInstance
-from sexton.control.port import NotEnabled
-from sexton.errors import SextonError
-from sexton.recycle.port import PlanRefused
+from sexton.kernel import crash_points
+from sexton.kernel.errors import SextonError
+from sexton.operators.controls.port import NotEnabled
+from sexton.owners.catalog.errors import NotFound
+from sexton.recycle.pipeline.port import PlanRefused
 from tests.contract.catalog.shop import Shop
 from tests.contract.command import run
 from tests.contract.planned import Limited, limited, waiting
@@ -94,7 +95,7 @@ def test_atlassian_2022_what_is_taken_back_while_its_plan_is_applied_stays(shop:
         if name == "resolve.stored":
             take_back(shop, *SITES[:59])
 
-    with crashpoints.installed(regrets):
+    with crash_points.installed(regrets):
         applied = shop.round(plan=number)
 
     assert (applied.claimed, applied.deleted) == (1, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.protection.model import End, Item, Protection, State
-from sexton.protection.rows import digest
+from sexton.protection.sql.rows import digest
 from tests.rig import Rig, listing, put
 from tests.scrape import scrape
 

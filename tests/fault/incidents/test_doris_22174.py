@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from sexton.binlog.model import Config, Record, Terms
-from sexton.binlog.policy import FOREVER, LONGEST_TTL, ttl
-from sexton.db import schema
-from sexton.db.engine import Database
-from sexton.errors import BadInput
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.kernel.errors import BadInput
+from sexton.replication.binlog.model import Config, Record, Terms
+from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, ttl
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.rig import DEPLOYMENT
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from sexton import contract, crashpoints
+from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
-from sexton.holds import Hold, TooLate
+from sexton.kernel import crash_points
+from sexton.operators.holds.store import Hold, TooLate
 from tests.fault.incidents.books import check_sums, clean, gone, marks, rows
 from tests.rig import Rig, listing, put
 
@@ -36,7 +37,7 @@ class Meanwhile:
 
     @contextmanager
     def at(self, point: str) -> Iterator[None]:
-        with crashpoints.installed(lambda name: self._come(name, point)):
+        with crash_points.installed(lambda name: self._come(name, point)):
             yield
         assert self._thread.ident is not None, f"no round came to {point}"
         self._thread.join(30)

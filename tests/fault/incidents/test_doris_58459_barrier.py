@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from sexton.catalog.errors import CatalogError
 from sexton.contract import Collected
+from sexton.owners.catalog.errors import CatalogError
 from tests.contract.catalog.shop import EVER, HOUR, PREPARED, Shop
 from tests.fault.incidents.books import gone, marks
 from tests.rig import GRACE, listing

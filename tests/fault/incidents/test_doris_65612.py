@@ -10,7 +10,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.marks.model import MAX_FAILURES, Ref
-from sexton.marks.quarantine import QuarantineStore
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.contract.command import run
 from tests.fault.conftest import Faulty
 from tests.fault.incidents.books import check_sums, gone, marks

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sexton.check.repair import Refused
+from sexton.check.sql.repair import Refused
 from tests.contract.check.conftest import Owned, names, table
 from tests.rig import DAY
 from tests.servers.s3 import RunningS3

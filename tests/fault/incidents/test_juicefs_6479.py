@@ -6,7 +6,7 @@ Here a live side that is not read to its end proves nothing: no orphan is confir
 import pytest
 
 from sexton.check.model import RunState
-from sexton.check.repair import Refused
+from sexton.check.sql.repair import Refused
 from tests.contract.check.conftest import Owned, names, owned
 from tests.rig import DAY
 

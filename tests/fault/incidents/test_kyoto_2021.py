@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 
 from sexton.contract import NewMark, mark
-from sexton.errors import BadInput
+from sexton.kernel.errors import BadInput
 from tests.contract.command import run
 from tests.contract.planned import Limited, limited, waiting
 from tests.fault.conftest import Faulty

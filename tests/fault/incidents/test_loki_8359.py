@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from config.settings import Recycle, Settings
-from sexton import crashpoints
 from sexton.contract import NewMark
-from sexton.recycle.keepers import UNKNOWN_KIND
+from sexton.kernel import crash_points
+from sexton.marks.keepers import UNKNOWN_KIND
 from sexton.recycle.model import Policy
-from sexton.recycle.port import PlanRefused
+from sexton.recycle.pipeline.port import PlanRefused
 from tests.contract.catalog.shop import HOUR, Shop
 from tests.contract.command import run
 from tests.contract.planned import Limited, kinds, waiting
@@ -95,7 +95,7 @@ def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing
         if name == point:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), crashpoints.installed(dies):
+    with pytest.raises(KeyboardInterrupt), crash_points.installed(dies):
         shop.round()
     shop.later(61)
     rounds = [shop.round(), shop.round()]

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.lease.port import LeaseBusy, NoFreeSlot
-from sexton.lease.store import LeaseStore
-from sexton.pace.port import Unpaced
-from sexton.recycle.policy import policy
-from sexton.recycle.steps import Recycler
-from sexton.recycle.store import RoundStore
-from sexton.recycle.sweep import Sweeper
-from sexton.recycle.turns import TurnStore
+from sexton.marks.lease_port import LeaseBusy, NoFreeSlot
+from sexton.marks.sql.leases import LeaseStore
+from sexton.recycle.pacing.port import Unpaced
+from sexton.recycle.pipeline.delete import Sweeper
+from sexton.recycle.pipeline.ranges import Recycler
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.sql.schedule import TurnStore
+from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.fault.incidents.books import rows
 from tests.rig import DEPLOYMENT, GRACE, Rig, listing, put

@@ -6,7 +6,7 @@ import signal
 import sys
 
 import worker
-from sexton.crashpoints import NAMES, installed
+from sexton.kernel.crash_points import NAMES, installed
 
 
 def main(point: str) -> None:

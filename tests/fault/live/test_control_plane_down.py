@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sexton.control.model import Kind
-from sexton.embedded.ports import Ports
-from sexton.embedded.temporal import NAMESPACE, TemporalServer
+from sexton.operators.controls.model import Kind
+from sexton.runtime.embedded.ports import Ports
+from sexton.runtime.embedded.temporal import NAMESPACE, TemporalServer
 from tests.fault.live.scene import SHOP, until
 from tests.fault.live.stage import Stage, at_once
 from tests.fault.live.store import deletes

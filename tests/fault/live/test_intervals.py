@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from config.settings import Recycle, Settings
 from sexton.contract import NewMark
-from sexton.pace.store import PaceStore
-from sexton.temporal import schedules
+from sexton.recycle.pacing.store import PaceStore
+from sexton.runtime.temporal import schedules
 from tests.fault.live.database import own_cluster
 from tests.fault.live.scene import SHOP, Scene, until
 from tests.fault.live.stage import Stage, at_once

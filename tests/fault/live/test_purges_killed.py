@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from sexton.crashpoints import OF_WAL
-from sexton.wal.embedded import EmbeddedLog
+from sexton.kernel.crash_points import OF_WAL
+from sexton.wal.messages import Outcome, PageReport, PurgeReport, PurgeRequest, RoundRequest
 from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream, Terms
-from sexton.wal.runs import Outcome, PageReport, PurgeReport, PurgeRequest, RoundRequest
-from sexton.wal.store import WalStore
+from sexton.wal.sql.embedded_log import EmbeddedLog
+from sexton.wal.sql.store import WalStore
 from sexton.wal.wal import Wal
 from tests.fault.live.scene import Scene, until
 from tests.fault.live.stage import Stage, at_once

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.crashpoints import OF_ROUNDS
+from sexton.kernel.crash_points import OF_ROUNDS
 from tests.fault.live.scene import until
 from tests.fault.live.stage import Stage, at_once
 from tests.rig import Rig, listing, put

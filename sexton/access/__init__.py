@@ -1,1 +1,0 @@
-"""Who may do what over HTTP, and who did."""

@@ -1,1 +1,0 @@
-"""The reference owner: a catalog of tables, indexes, partitions, tablets, rowsets and transactions."""

@@ -1,0 +1,1 @@
+"""Check runs, findings and repairs, as rows."""

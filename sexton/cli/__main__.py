@@ -1,5 +1,0 @@
-"""`python -m sexton.cli` is `sexton`."""
-
-from sexton.cli import main
-
-main()

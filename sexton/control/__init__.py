@@ -1,1 +1,0 @@
-"""What an operator says about all work, effective within a page: stop, lists, windows."""

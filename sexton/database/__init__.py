@@ -1,0 +1,1 @@
+"""One database, PostgreSQL or SQLite: engine, guard, tables, migrations."""

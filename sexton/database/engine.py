@@ -1,0 +1,187 @@
+"""One database, PostgreSQL or SQLite, opened so that a deciding transaction means the same on both.
+
+PostgreSQL: READ COMMITTED (each statement sees what was committed before it began) and synchronous commits (a claim
+that a fail-over could roll back would let an undrop of deleted files succeed). SQLite: WAL, synchronous=FULL, and
+``write()`` begins IMMEDIATE, so nothing is read before the write lock is held.
+"""
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    OperationalError,
+    ProgrammingError,
+)
+from sqlalchemy.exc import TimeoutError as NoConnection
+
+from sexton.database.tables import Instant, Tables, build
+from sexton.kernel.errors import BadInput
+
+SQLITE_BUSY_SECONDS = 10
+LOCK_NOT_AVAILABLE = "55P03"
+LOCK_SECONDS = 5
+"""How long a statement of ours waits for an owner's lock; a round must not hang on a transaction left open."""
+AWAY = (DBAPIError, NoConnection)
+"""A database that does not answer, refuses, or has every connection of ours in use."""
+NOT_HELD = (DataError,)
+"""Of these: it was given what it cannot hold."""
+BROKEN = (ProgrammingError, IntegrityError)
+"""Of these: the schema or the statement is not what it should be; trying again does not help."""
+_BEGIN = "sexton_begin"
+_SNAPSHOT = re.compile(r"[0-9A-Fa-f-]{1,64}")
+
+
+class Database:
+    """An engine, its tables and its clock. Build one per process with ``open``; safe to share between threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.dialect: str = engine.dialect.name
+        self.t: Tables = build(self.dialect)
+
+    @classmethod
+    def open(cls, url: str, connections: int | None = None) -> "Database":
+        """Open the database at a SQLAlchemy URL, over at most so many connections; None: up to 30.
+
+        Raises:
+            BadInput: the URL is neither SQLite nor PostgreSQL.
+        """
+        return cls(_engine(url, connections))
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that writes nothing."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that may write; committed at the end, rolled back when an exception passes."""
+        with self.engine.connect() as connection:
+            connection = connection.execution_options(**{_BEGIN: "IMMEDIATE"})
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def snapshot(self, name: str = "") -> Iterator[Connection]:
+        """A transaction that sees one moment and writes nothing.
+
+        Args:
+            name: of another's moment, as ``share`` returned it, while that transaction is open; empty: now.
+        """
+        if self.dialect == "sqlite":  # there every transaction is one; nobody can share it
+            with self.read() as connection:
+                yield connection
+            return
+        with self.engine.connect() as connection:
+            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                if name:
+                    if not _SNAPSHOT.fullmatch(name):
+                        raise ValueError(f"{name!r} is no name of a snapshot")
+                    connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
+                yield connection
+
+    def share(self, connection: Connection) -> str:
+        """Return the name under which others may see the moment of this snapshot; empty where nobody can (SQLite)."""
+        if self.dialect == "sqlite":
+            return ""
+        # It is open, and silent, for as long as others read.
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        return str(connection.exec_driver_sql("SELECT pg_export_snapshot()").scalar_one())
+
+    def now(self, connection: Connection) -> int:
+        """Return the database's clock plus the test offset, in milliseconds since 1970: ``sexton_now()``."""
+        # Every transaction asks, so what is asked is made once.
+        if self.dialect == "postgresql":
+            now: int = connection.execute(_POSTGRESQL_NOW).scalar_one()  # type: ignore[assignment]
+        else:
+            now = connection.exec_driver_sql(_SQLITE_ASKS_NOW).scalar_one()
+        return now
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self.engine.dispose()
+
+
+def is_locked(error: OperationalError) -> bool:
+    """Tell whether a statement failed because somebody else's transaction took too long, so that it may be repeated."""
+    return getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE or "database is locked" in str(error.orig)
+
+
+_SQLITE_CLOCK = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)"
+SQLITE_NOW = f"(SELECT {_SQLITE_CLOCK} + offset_seconds * 1000 FROM sexton_clock)"
+"""``sexton_now()`` on SQLite, where a function cannot read a table: an expression to paste into SQL."""
+_SQLITE_ASKS_NOW = f"SELECT {SQLITE_NOW}"
+_POSTGRESQL_NOW = select(func.sexton.now(type_=Instant()))
+
+
+_OPTIONS = f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout={LOCK_SECONDS * 1000}"
+
+
+def first_line(error: Exception) -> str:
+    """Return a driver's message without its SQL and parameters."""
+    told = str(getattr(error, "orig", error)).strip()
+    return told.splitlines()[0] if told else type(error).__name__
+
+
+def _engine(url: str, connections: int | None) -> Engine:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as e:
+        raise BadInput("database_url is not a URL; use sqlite:///FILE or postgresql://USER@HOST/DATABASE") from e
+    backend = parsed.get_backend_name()
+    if backend == "postgresql":
+        return create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            isolation_level="READ COMMITTED",
+            pool_size=connections or 10,
+            max_overflow=0 if connections else 20,
+            pool_pre_ping=True,
+            connect_args={"options": _OPTIONS, "connect_timeout": 10},
+        )
+    if backend == "sqlite":
+        return _sqlite(parsed)
+    raise BadInput(f"database_url names {backend}; Sexton keeps its tables in SQLite or PostgreSQL")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch the file to WAL unless it is; the switch does not wait for other connections by itself."""
+    until = time.monotonic() + SQLITE_BUSY_SECONDS
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
+def _sqlite(url: URL) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise BadInput("an in-memory SQLite database forgets its marks; name a file: sqlite:///FILE")
+    engine = create_engine(url, connect_args={"timeout": SQLITE_BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def configure(dbapi_connection: Any, _record: Any) -> None:
+        # pysqlite's own transactions begin only at the first write, so a check before it would see no transaction.
+        dbapi_connection.isolation_level = None
+        for pragma in ("synchronous=FULL", "foreign_keys=ON"):
+            dbapi_connection.execute(f"PRAGMA {pragma}")
+        _write_ahead(dbapi_connection)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_BEGIN, 'DEFERRED')}")
+
+    return engine

@@ -1,0 +1,35 @@
+"""Run the migrations against the ``Database`` in the config's attributes, or print them for a dialect."""
+
+from typing import Any
+
+from alembic import context
+from sqlalchemy import text
+
+from sexton.database.engine import Database
+from sexton.database.schema import VERSION_TABLE
+
+config = context.config
+MIGRATION_LOCK = 0x5E70
+"""Advisory lock key: two ``sexton init`` at once must not both create the schema."""
+
+
+def _options(dialect: str) -> dict[str, Any]:
+    table, schema = VERSION_TABLE[dialect]
+    return {"version_table": table, "version_table_schema": schema}
+
+
+if context.is_offline_mode():
+    dialect = config.attributes["dialect"]
+    if dialect == "postgresql":
+        print("CREATE SCHEMA IF NOT EXISTS sexton;\n", file=config.output_buffer)
+    context.configure(dialect_name=dialect, **_options(dialect))
+    with context.begin_transaction():
+        context.run_migrations()
+else:
+    database: Database = config.attributes["database"]
+    with database.write() as connection:
+        if database.dialect == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:k)"), {"k": MIGRATION_LOCK})
+            connection.execute(text("CREATE SCHEMA IF NOT EXISTS sexton"))
+        context.configure(connection=connection, transactional_ddl=True, **_options(database.dialect))
+        context.run_migrations()

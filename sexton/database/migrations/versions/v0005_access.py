@@ -1,0 +1,13 @@
+"""Who may call, and who called."""
+
+from sexton.database.migrations.run_sql import run_sql
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add it."""
+    run_sql(revision)

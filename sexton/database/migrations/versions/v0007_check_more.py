@@ -1,0 +1,13 @@
+"""What an instance's keys look like, and more kinds of findings."""
+
+from sexton.database.migrations.run_sql import run_sql
+
+revision = "0007"
+down_revision = "0006"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add it."""
+    run_sql(revision)

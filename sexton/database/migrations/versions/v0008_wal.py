@@ -1,0 +1,13 @@
+"""Kafka topics, the regions that share them, replays, and what was purged."""
+
+from sexton.database.migrations.run_sql import run_sql
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add it."""
+    run_sql(revision)

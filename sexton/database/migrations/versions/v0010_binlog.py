@@ -1,0 +1,13 @@
+"""Binlogs, their consumers, the journal, backends and replicas."""
+
+from sexton.database.migrations.run_sql import run_sql
+
+revision = "0010"
+down_revision = "0009"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add it."""
+    run_sql(revision)

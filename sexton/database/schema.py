@@ -1,0 +1,188 @@
+"""Make or check Sexton's schema: Alembic migrations, the deployment id in the clock row, and the owner's grants."""
+
+import io
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+
+from sexton.database.engine import Database, first_line
+from sexton.database.tables import build
+from sexton.kernel.errors import BadInput, SextonError
+
+VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
+OWNER_COLUMNS = "instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn"
+"""What an owner may name when it marks; state and times are the database's."""
+
+
+class SchemaError(SextonError):
+    """The schema is missing, older than this Sexton, or belongs to another deployment."""
+
+
+def init(database_url: str, deployment: str) -> None:
+    """Create or upgrade the schema and write the deployment id. Safe to repeat.
+
+    Raises:
+        SchemaError: the database belongs to another deployment, or cannot be reached.
+    """
+    database = Database.open(database_url)
+    if database.dialect == "sqlite":
+        Path(str(database.engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        command.upgrade(_config(database), "head")
+        with database.write() as c:
+            clock = database.t.clock.fullname
+            # Another init at the same moment is waited for; whoever was first names the deployment.
+            c.execute(
+                text(f"INSERT INTO {clock} (one, deployment) VALUES (true, :d) ON CONFLICT DO NOTHING"),
+                {"d": deployment},
+            )
+            found = c.execute(text(f"SELECT deployment FROM {clock}")).scalar_one()
+            if found != deployment:
+                raise _foreign(found, deployment)
+    except OperationalError as e:
+        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+    except DBAPIError as e:
+        raise SchemaError(f"the database refuses the schema: {first_line(e)}") from e
+    finally:
+        database.close()
+
+
+def belongs_to(database_url: str) -> str:
+    """Return the deployment whose schema is in this database, empty where there is none."""
+    database = Database.open(database_url)
+    try:
+        if database.dialect == "sqlite" and not Path(str(database.engine.url.database)).exists():
+            return ""
+        with database.read() as c:
+            if _version(database, c) is None:
+                return ""
+            return str(
+                c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none() or ""
+            )
+    except OperationalError as e:
+        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+    finally:
+        database.close()
+
+
+def check(database: Database, deployment: str) -> None:
+    """Raise ``SchemaError`` unless the schema is at this version and belongs to this deployment."""
+    file = str(database.engine.url.database)
+    if database.dialect == "sqlite" and not Path(file).is_file():  # connecting would make an empty one
+        raise SchemaError(f"there is no file {file}; was it moved? To make a new one run: sexton init")
+    try:
+        with database.read() as c:
+            found, head = _version(database, c), _head(database)
+            if found != head:
+                raise SchemaError(f"the schema is at {found or 'nothing'}, this Sexton needs {head}; run: sexton init")
+            owner = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
+    except OperationalError as e:
+        raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
+    if owner is None:
+        raise SchemaError("the schema names no deployment yet; run: sexton init")
+    if owner != deployment:
+        raise _foreign(owner, deployment)
+
+
+def status(database_url: str, deployment: str) -> str:
+    """Return one line about the schema for ``sexton doctor``; raises ``SchemaError`` when it is not usable."""
+    database = Database.open(database_url)
+    try:
+        check(database, deployment)
+        with database.read() as c:
+            offset = c.execute(text(f"SELECT offset_seconds FROM {database.t.clock.fullname}")).scalar_one()
+        moved = f", clock moved forward by {offset} s" if offset else ""
+        return f"{database.dialect}, schema {_head(database)}{moved}"
+    finally:
+        database.close()
+
+
+def sql(dialect: str, deployment: str = "") -> str:
+    """Return the whole schema as SQL, for teams with their own migrations: ``sexton init --print-sql``.
+
+    With a deployment id also the row that names it; without, ``sexton init`` writes that row later.
+    """
+    buffer = io.StringIO()
+    config = Config(output_buffer=buffer)
+    config.set_main_option("script_location", "sexton.database:migrations")
+    config.attributes["dialect"] = dialect
+    command.upgrade(config, "head", sql=True)
+    if deployment:
+        buffer.write(f"INSERT INTO {build(dialect).clock.fullname} (one, deployment) VALUES (true, '{deployment}');\n")
+    return buffer.getvalue()
+
+
+def grants(role: str) -> str:
+    """Return the SQL that lets one PostgreSQL role be an owner, and no more than that."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", role):
+        raise BadInput(f"{role!r} is not a role name")
+    return "\n".join(
+        (
+            f'GRANT USAGE ON SCHEMA sexton TO "{role}";',
+            f'GRANT SELECT, INSERT ({OWNER_COLUMNS}) ON sexton.mark TO "{role}";',
+            f'GRANT SELECT ON sexton.mark_history TO "{role}";',
+            "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA sexton FROM PUBLIC;",
+            "GRANT EXECUTE ON FUNCTION sexton.now(), sexton.prepare(text, text, text[], text, text[], interval), "
+            "sexton.prepare(text, text, text[], text, text[], interval, text, text[]), "
+            f'sexton.commit(text, text[]), sexton.undrop(text, text, text[]) TO "{role}";',
+        )
+    )
+
+
+def grant(database_url: str, role: str) -> None:
+    """Let a PostgreSQL role be an owner."""
+    database = Database.open(database_url)
+    try:
+        if database.dialect != "postgresql":
+            raise BadInput("only PostgreSQL has roles; on SQLite whoever can write the file is the owner")
+        with database.write() as c:
+            for statement in grants(role).splitlines():
+                c.exec_driver_sql(statement)
+    finally:
+        database.close()
+
+
+def move_clock(database: Database, seconds: int) -> None:
+    """Move ``sexton_now()`` forward; only in a deployment whose id begins with ``demo-`` or ``test-``."""
+    if seconds < 0:
+        raise BadInput("the clock only moves forward")
+    try:
+        with database.write() as c:
+            c.execute(
+                text(f"UPDATE {database.t.clock.fullname} SET offset_seconds = offset_seconds + :s"), {"s": seconds}
+            )
+    except IntegrityError as e:
+        raise BadInput("the clock moves only in a deployment whose id begins with demo- or test-") from e
+
+
+def _foreign(found: str | None, ours: str) -> SchemaError:
+    return SchemaError(
+        f"the database belongs to deployment {found}, we are {ours}; a copied database must not delete its original's "
+        "files: set SEXTON_DEPLOYMENT right, or start from an empty schema"
+    )
+
+
+def _config(database: Database) -> Config:
+    config = Config()
+    config.set_main_option("script_location", "sexton.database:migrations")
+    config.attributes["database"] = database
+    return config
+
+
+def _head(database: Database) -> str | None:
+    return ScriptDirectory.from_config(_config(database)).get_current_head()
+
+
+def _version(database: Database, connection: Any) -> str | None:
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces itself at each look
+    table, schema = VERSION_TABLE[database.dialect]
+    context = MigrationContext.configure(connection, opts={"version_table": table, "version_table_schema": schema})
+    return context.get_current_revision()

@@ -1,1 +1,0 @@
-"""The database: engine, tables as queries see them, and the migrations that make them."""

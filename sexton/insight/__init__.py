@@ -1,0 +1,1 @@
+"""Read-only answers for people: status, blockers, explanations, metrics. Nothing here changes a row."""

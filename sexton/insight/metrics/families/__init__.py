@@ -1,0 +1,1 @@
+"""Turn figures into metric families."""

@@ -1,0 +1,122 @@
+"""The 18 metrics of the seed (doris-data-recycling-article, table 4.2), named as it prints them, ``elpased`` included.
+
+Where its column of names and its examples differ the column and the label ``resource_type`` win. Milliseconds, as
+there. ``resource_type`` is a kind of marks, ``resource_id`` a vault.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from prometheus_client.core import GaugeMetricFamily, Metric, UnknownMetricFamily
+
+from sexton.database.counters import BYTES, REMOVED, ROUNDS, VAULT
+from sexton.insight.metrics import labels
+from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.recycle.model import KindReport
+
+NOTHING = -1.0
+"""The seed's value of a speed where nothing was recycled, or no time was measured."""
+InFlight: TypeAlias = Mapping[tuple[str, str], int]
+"""(instance, vault) → pages being deleted now by this process."""
+
+
+def _ms_per_mark(k: KindReport) -> float:
+    return k.elapsed_ms / k.removed if k.removed and k.elapsed_ms else NOTHING
+
+
+def _bytes_per_ms(k: KindReport) -> float:
+    return k.bytes / k.elapsed_ms if k.bytes and k.elapsed_ms else NOTHING
+
+
+OF_A_KIND: Mapping[str, tuple[str, Callable[[KindReport], float]]] = {
+    "last_round_recycled_num": ("Marks whose files are gone, in the last round.", lambda k: k.removed),
+    "last_round_to_recycle_num": ("Marks that were due when the last round began.", lambda k: k.due),
+    "last_round_recycled_bytes": ("Bytes freed in the last round, estimates included.", lambda k: k.bytes),
+    "last_round_to_recycle_bytes": (
+        "Bytes that owners gave for the marks due when the last round began.",
+        lambda k: k.due_bytes,
+    ),
+    "last_round_recycle_elpased_ts": ("Milliseconds the last round worked on the kind.", lambda k: k.elapsed_ms),
+    "recycle_time_per_resource": ("Milliseconds per mark in the last round; -1: nothing recycled.", _ms_per_mark),
+    "recycle_bytes_per_ms": ("Bytes per millisecond in the last round; -1: nothing recycled.", _bytes_per_ms),
+}
+SINCE = "Stored with the rounds: survives restarts, equal in every process."
+IN_TOTAL = {
+    "recycle_round": ("Rounds that had the kind.", ROUNDS),
+    "recycle_total_num_since_started": ("Marks whose files are gone, since the instance's first round.", REMOVED),
+    "recycle_total_bytes_since_started": ("Bytes freed, since the instance's first round.", BYTES),
+}
+OF_AN_INSTANCE: Mapping[str, tuple[str, Callable[[InstanceFigures], int | None]]] = {
+    "last_round_recycle_duration": ("Milliseconds the last round took, from its start to its end.", lambda i: _took(i)),
+    "next_ts": ("When the next round is due, ms since 1970; past: as soon as a slot is free.", lambda i: i.next_round),
+    "recycle_start_ts": (
+        "Start of the last round that ended, ms since 1970.",
+        lambda i: i.last.started_at if i.last else None,
+    ),
+    "recycle_end_ts": ("End of the last round, ms since 1970.", lambda i: i.last.ended_at if i.last else None),
+    "recycle_last_success_ts": ("End of the last successful round, ms since 1970.", lambda i: i.last_success_at),
+}
+
+
+def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
+    """Yield the 18 families; without figures of an instance, a family has no samples."""
+    yield _status(figures)
+    busy = GaugeMetricFamily(
+        "recycler_vault_recycle_task_concurrency",
+        "Pages of keys this process deletes at this moment.",
+        labels=["instance_id", "resource_id"],
+    )
+    for i in figures.instances:
+        for vault in i.vaults:
+            busy.add_metric([i.instance, vault], max(0, in_flight.get((i.instance, vault), 0)))
+    yield busy
+    running = "Instances that are being recycled now: valid leases, over all workers."
+    yield GaugeMetricFamily("recycler_instance_running_counter", running, value=figures.running)
+    by_kind = ["instance_id", "resource_type"]
+    for name, (told, of_kind) in OF_A_KIND.items():
+        gauge = GaugeMetricFamily(f"recycler_instance_{name}", told, labels=by_kind)
+        for i in figures.instances:
+            for k in _kinds(i):
+                gauge.add_metric([i.instance, k.kind], of_kind(k))
+        yield gauge
+    for name, (told, counter) in IN_TOTAL.items():
+        total = UnknownMetricFamily(f"recycler_instance_{name}", f"{told} {SINCE}", labels=by_kind)
+        for (instance, kind), n in figures.totals(counter).items():
+            total.add_metric([instance, kind], n)
+        yield total
+    for name, (told, of_instance) in OF_AN_INSTANCE.items():
+        gauge = GaugeMetricFamily(f"recycler_instance_{name}", told, labels=["instance_id"])
+        for i in figures.instances:
+            if (found := of_instance(i)) is not None:
+                gauge.add_metric([i.instance], found)
+        yield gauge
+
+
+def _status(figures: Figures) -> Metric:
+    """Count rounds by how a vault was: what the counters hold as VAULT/STATUS."""
+    told = f"Rounds by what the vault was in them: normal, or why it was left alone. {SINCE}"
+    by_vault = ["instance_id", "resource_id", "status"]
+    family = UnknownMetricFamily("recycler_vault_recycle_status", told, labels=by_vault)
+    found: Counter[tuple[str, str, str]] = Counter()
+    for (instance, what, label), value in figures.counters.items():
+        if what == VAULT:
+            vault, _, status = label.partition("/")
+            found[instance, vault, labels.status(status)] += value
+    for named, value in sorted(found.items()):
+        family.add_metric(named, value)
+    return family
+
+
+def _kinds(i: InstanceFigures) -> list[KindReport]:
+    """Return each kind's part in the last round, also of kinds that had none in it; empty before the first round."""
+    if i.last is None:
+        return []
+    ran = {k.kind: k for k in i.last.kinds}
+    return [ran.get(kind) or KindReport(kind=kind) for kind in sorted({*ran, *i.kinds})]
+
+
+def _took(i: InstanceFigures) -> int | None:
+    if i.last is None or i.last.started_at is None or i.last.ended_at is None:
+        return None
+    return i.last.ended_at - i.last.started_at

@@ -1,0 +1,1 @@
+"""Read the figures of a scrape from SQL, in a fixed number of statements."""

@@ -1,0 +1,229 @@
+"""Read the figures from the tables: a few statements whose cost follows instances, kinds and what is set aside.
+
+Marks that only wait are not counted: of each kind the first entry of the due index is looked at.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, Row, and_, func, literal, not_, select, true, union_all
+from sqlalchemy.exc import DBAPIError
+
+from sexton.check.model import RunState
+from sexton.database.counters import read_counters
+from sexton.database.engine import AWAY, Database, first_line
+from sexton.insight.metrics.figures.binlogs import figures as binlog_figures
+from sexton.insight.metrics.figures.topics import figures as wal_figures
+from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.kernel.errors import SextonError
+from sexton.marks.sql.leases import busy
+from sexton.operators.controls.policy import halt
+from sexton.operators.controls.store import ControlStore
+from sexton.protection.model import State
+from sexton.recycle.model import Policy, RoundReport
+from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.planning import policy as rules
+from sexton.recycle.planning.limits import DAY_MS
+from sexton.recycle.planning.sql.measure import CLAIMED, waits
+from sexton.recycle.planning.sql.plans import PlanStore
+from sexton.recycle.rounds.sql.store import JOB
+
+log = logging.getLogger(__name__)
+
+
+class FiguresUnread(SextonError):
+    """The database did not answer a scrape."""
+
+
+class FigureStore:
+    """Figures as the tables have them."""
+
+    def __init__(
+        self,
+        db: Database,
+        controls: ControlStore,
+        policy: Policy,
+        interval_seconds: int,
+        wal_interval_seconds: int = 1_800,
+        binlog_interval_seconds: int = 313,
+    ) -> None:
+        """``policy`` and the intervals, from one turn to the next, are those of this process."""
+        self._db = db
+        self._controls = controls
+        self._policy = policy
+        self._interval, self._wal_interval = interval_seconds, wal_interval_seconds
+        self._binlog_interval = binlog_interval_seconds
+
+    def read(self) -> Figures:
+        """Return the figures of this moment.
+
+        Raises:
+            FiguresUnread: the database does not answer, or refuses.
+        """
+        try:
+            with self._db.read() as c:
+                return self._figures(c)
+        except AWAY as e:
+            why = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
+            raise FiguresUnread(f"the metrics could not be read from the database ({why}); run: sexton doctor") from e
+
+    def _figures(self, c: Connection) -> Figures:
+        t, now = self._db.t, self._db.now(c)
+        held = busy(t.lease, JOB, now)
+        controls = self._controls.all_in(c)
+        rows = self._instances(c, now)
+        retentions = {r.id: rules.for_owner(self._policy, r.owner).retention_seconds for r in rows}
+        oldest, aside, vaults, last = (
+            self._oldest_due(c, now, retentions),
+            self._aside(c),
+            self._vaults(c),
+            self._last(c),
+        )
+        approvals = self._approvals(c)
+        findings, whole, too_late = self._checks(c)
+        instances = tuple(
+            InstanceFigures(
+                instance=row.id,
+                enabled=row.mode == "enabled",
+                quiet_since=max(row.enabled_at or 0, row.last_success_at or 0) if row.mode == "enabled" else None,
+                halt=halt(controls, row.id, now),
+                next_round=rules.next_round(row.turn_at, row.retry_at, self._interval * 1000, now),
+                kinds=tuple(sorted(retentions[row.id])),
+                oldest_due=oldest[row.id],
+                approvals=len(approvals[row.id]),
+                oldest_approval=min(approvals[row.id], default=None),
+                quarantined=aside[row.id],
+                vaults=tuple(vaults[row.id]),
+                last=last.get(row.id),
+                findings=findings.get(row.id, {}),
+                whole_check=whole.get(row.id),
+                too_late_vaults=too_late.get(row.id, 0),
+                **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "late")},
+                **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
+                **{n: getattr(row, n) for n in ("protections", "soft_protections", "oldest_protection")},
+            )
+            for row in rows
+        )
+        return Figures(
+            now=now,
+            interval_seconds=self._interval,
+            retention_seconds=_longest([self._policy.retention_seconds, *retentions.values()]),
+            max_delete_objects=self._policy.max_delete_objects,
+            running=c.execute(select(func.count()).where(held)).scalar_one(),
+            unreadable=sum(report is None for report in last.values()),
+            instances=instances,
+            paces=tuple(PaceStore(self._db).figures()),
+            wal=wal_figures(self._db, c, now),
+            wal_interval_seconds=self._wal_interval,
+            binlogs=tuple(binlog_figures(self._db, c, now)),
+            binlog_interval_seconds=self._binlog_interval,
+            counters=dict(read_counters(self._db, c)),
+        )
+
+    def _instances(self, c: Connection, now: int) -> list[Row[Any]]:
+        """Return every instance with what is counted for it."""
+        instance, mark, hold = self._db.t.instance, self._db.t.mark, self._db.t.hold
+        claimed = select(func.count()).where(mark.c.instance == instance.c.id, mark.c.state == CLAIMED)
+        batch = self._db.t.batch
+        lately = and_(batch.c.instance == instance.c.id, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
+        unasked = select(func.coalesce(func.sum(batch.c.limited), 0)).where(lately)
+        active = and_(hold.c.instance == instance.c.id, hold.c.released_at.is_(None), hold.c.expires_at > now)
+        wanted = select(
+            instance,
+            claimed.scalar_subquery().label("claimed"),
+            claimed.where(mark.c.swept_at.is_not(None)).scalar_subquery().label("late"),
+            select(func.count()).where(active).scalar_subquery().label("holds"),
+            unasked.scalar_subquery().label("unasked_objects"),
+            select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),
+            *self._protections(),
+        )
+        return list(c.execute(wanted.order_by(instance.c.id)).all())
+
+    def _protections(self) -> Iterator[Any]:
+        """Yield what is counted of an instance's protections."""
+        instance, t = self._db.t.instance, self._db.t.protection
+        its = t.c.instance == instance.c.id
+        soft = t.c.state == State.SOFT
+        yield select(func.count()).where(its, not_(soft)).scalar_subquery().label("protections")
+        yield select(func.count()).where(its, soft).scalar_subquery().label("soft_protections")
+        yield select(func.min(t.c.registered_at)).where(its).scalar_subquery().label("oldest_protection")
+
+    def _approvals(self, c: Connection) -> defaultdict[str, list[int]]:
+        """Return since when each plan of an instance has waited for a person."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for plan in PlanStore(self._db).waiting(c):
+            found[plan.instance].append(plan.since or plan.created_at)
+        return found
+
+    def _oldest_due(
+        self, c: Connection, now: int, retentions: Mapping[str, Mapping[str, int]]
+    ) -> defaultdict[str, dict[str, int]]:
+        """Return what the oldest due mark ages from, by instance and kind: one probe of the due index for each."""
+        instance, mark = self._db.t.instance, self._db.t.mark
+        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        kinds = {kind for its in retentions.values() for kind in its}
+        if not kinds:
+            return found
+        kind = union_all(*(select(literal(k).label("name")) for k in sorted(kinds))).subquery()
+        here = and_(mark.c.instance == instance.c.id, mark.c.kind == kind.c.name, waits(mark))
+        first = select(mark.c.ages_from).where(here).order_by(mark.c.ages_from).limit(1).scalar_subquery()
+        for row in c.execute(
+            select(instance.c.id, kind.c.name, first.label("oldest")).select_from(instance.join(kind, true()))
+        ):
+            retention = retentions[row.id].get(row.name)
+            if row.oldest is not None and retention is not None and row.oldest <= now - 1000 * retention:
+                found[row.id][row.name] = row.oldest
+        return found
+
+    def _aside(self, c: Connection) -> defaultdict[str, dict[str, int]]:
+        mark = self._db.t.mark
+        named = (mark.c.instance, mark.c.quarantined_reason)
+        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        counted = select(*named, func.count()).where(mark.c.quarantined_reason.is_not(None)).group_by(*named)
+        for instance, reason, n in c.execute(counted):
+            found[instance][reason] = n
+        return found
+
+    def _vaults(self, c: Connection) -> defaultdict[str, list[str]]:
+        vault = self._db.t.vault
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for instance, name in c.execute(select(vault.c.instance, vault.c.name).order_by(vault.c.name)):
+            found[instance].append(name)
+        return found
+
+    def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int], dict[str, int]]:
+        """Return, by instance: what stood open at the end of the last check, when the last whole one began, and in how
+        many vaults the last one would tell of a loss too late."""
+        run = self._db.t.check_run
+        ended = run.c.standing.is_not(None)
+        newest = select(func.max(run.c.id)).where(ended).group_by(run.c.instance)
+        found = c.execute(select(run.c.instance, run.c.standing, run.c.evidence).where(run.c.id.in_(newest))).all()
+        standing = {i: {type_: (n, sure) for type_, (n, sure) in open_.items()} for i, open_, _ in found}
+        too_late = {i: len((evidence or {}).get("too_late", ())) for i, _, evidence in found}
+        whole = select(run.c.instance, func.max(run.c.cutoff)).where(run.c.state == RunState.WHOLE)
+        return standing, {row[0]: row[1] for row in c.execute(whole.group_by(run.c.instance))}, too_late
+
+    def _last(self, c: Connection) -> dict[str, RoundReport | None]:
+        """Return each instance's newest report, None where it cannot be understood."""
+        instance, round_ = self._db.t.instance, self._db.t.round.alias()
+        its = and_(round_.c.instance == instance.c.id, round_.c.report.is_not(None))
+        newest = select(round_.c.id).where(its).order_by(round_.c.id.desc()).limit(1).correlate(instance)
+        found: dict[str, RoundReport | None] = {}
+        whole = self._db.t.round
+        both = instance.join(whole, whole.c.id == newest.scalar_subquery())
+        for name, report in c.execute(select(instance.c.id, whole.c.report).select_from(both)):
+            try:
+                found[name] = RoundReport.model_validate(report)
+            except ValidationError as e:
+                found[name] = None
+                log.error(
+                    "the newest report of %s is unreadable (%d problems); it has no figures", name, e.error_count()
+                )
+        return found
+
+
+def _longest(retentions: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    return {kind: max(r[kind] for r in retentions if kind in r) for kind in {k for r in retentions for k in r}}

@@ -1,0 +1,141 @@
+"""Refusals as RFC 9457 problem documents, with the typed code of the error. Nothing that was sent is repeated in them.
+
+What is no refusal of ours is one sentence without detail, and the trace is in the log.
+"""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from sexton.check.port import UnknownCheck
+from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
+from sexton.database.guard import UnknownInstance
+from sexton.kernel.errors import BadInput, SextonError, code_of
+from sexton.operators.access.errors import Forbidden, LoginsBusy, NoArgon2, NotAuthorized, Throttled, Unauthenticated
+from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.protection.errors import Exists, MaxCount, NotFound, SoftDeleted
+from sexton.protocol.bodies import Problem
+from sexton.recycle.pipeline.port import PlanRefused, RoundEnded
+from sexton.replication.binlog.errors import OutOfOrder, TooOld, UnknownConsumer, UnknownLog
+from sexton.replication.journal.errors import JournalAhead, JournalTrimmed
+from sexton.replication.replicas.errors import LastCopy, UnknownBackend, UnknownTablet
+from sexton.runtime.temporal.purges import AlreadyPurging
+from sexton.storage.port import UnknownVault, VaultFault
+from sexton.wal.port import OldEpoch, OldMap, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
+
+log = logging.getLogger(__name__)
+
+REFUSALS = (SextonError, *AWAY)
+"""Errors that say what is wrong, ours and the database's."""
+MEDIA = "application/problem+json"
+RETRY_SECONDS = 5
+STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (Unauthenticated, 401),
+    (NotAuthorized, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (UnknownCheck, 404),
+    (UnknownInstance, 404),
+    (UnknownVault, 404),
+    (UnknownTopic, 404),
+    (UnknownRegion, 404),
+    (UnknownLog, 404),
+    (UnknownConsumer, 404),
+    (UnknownTablet, 404),
+    (UnknownBackend, 404),
+    (Exists, 409),
+    (SoftDeleted, 409),
+    (PlanRefused, 409),
+    (RoundEnded, 409),
+    (NotEnabled, 409),
+    (Halted, 409),
+    (OldMap, 409),
+    (OldEpoch, 409),
+    (ReplayRefused, 409),
+    (AlreadyPurging, 409),
+    (OutOfOrder, 409),
+    (LastCopy, 409),
+    (JournalAhead, 409),
+    (PinEnded, 410),
+    (TooOld, 410),
+    (JournalTrimmed, 410),
+    (MaxCount, 429),
+    (Throttled, 429),
+    (NoArgon2, 501),
+    (VaultFault, 503),
+    (BadInput, 422),
+)
+"""The first that fits; of another refusal 503 where it passes by itself, else 400."""
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of an application with a problem document."""
+    app.add_exception_handler(Exception, _answer)
+    for kind in (*REFUSALS, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _answer)
+
+
+async def _answer(request: Request, error: Exception) -> JSONResponse:
+    return answer(error, f"{request.method} {request.url.path}")
+
+
+def answer(error: Exception, asked: str) -> JSONResponse:
+    """Return an error as it is answered; what is unexpected is logged with what was asked."""
+    told = problem(error)
+    if told.status == 500:
+        log.error("%r failed", asked, exc_info=error)
+    elif isinstance(error, AWAY):
+        log.warning("%r was not answered: %s", asked, first_line(error))
+    headers = {"Cache-Control": "no-store"}
+    if told.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if told.status == 503:
+        headers["Retry-After"] = str(RETRY_SECONDS)
+    if isinstance(error, Throttled | LoginsBusy):
+        headers["Retry-After"] = str(error.retry_seconds)
+    return JSONResponse(told.model_dump(exclude_none=True), told.status, headers, MEDIA)
+
+
+def problem(error: Exception) -> Problem:
+    """Return the problem document of an error."""
+    if isinstance(error, SextonError):
+        told = _named(code_of(error), status(error), str(error), getattr(error, "code", None))
+        return told.model_copy(update={"first": getattr(error, "first", None)})
+    if isinstance(error, RequestValidationError):
+        return _named("INVALID_REQUEST", 422, _unfit(error))
+    if isinstance(error, HTTPException):
+        return _named(f"HTTP_{error.status_code}", error.status_code, str(error.detail))
+    if isinstance(error, NOT_HELD):
+        return _named("BAD_INPUT", 422, "the database cannot hold this: a text is too long, or a number too large")
+    if isinstance(error, AWAY) and not isinstance(error, BROKEN):
+        return _named("DATABASE_AWAY", 503, "the database does not answer, or is busy; try again; see: sexton doctor")
+    return _named("FAILED", 500, "this failed in a way nobody foresaw; the API's log has the trace")
+
+
+def status(error: SextonError) -> int:
+    """Return the HTTP status of a refusal."""
+    if error.passes:
+        return 503
+    return next((code for kind, code in STATUS if isinstance(error, kind)), 400)
+
+
+def _named(code: str, status_: int, detail: str, number: int | None = None) -> Problem:
+    title = code.replace("_", " ").capitalize()
+    return Problem(
+        type=f"urn:sexton:problem:{code}", title=title, status=status_, detail=detail, code=code, number=number
+    )
+
+
+def _unfit(error: RequestValidationError) -> str:
+    """Return what is wrong and where, without what was sent: that may be a secret in the wrong place."""
+    return "; ".join(f"{_where(e)}: {e['msg']}" for e in error.errors()[:10])
+
+
+def _where(error: dict[str, Any]) -> str:
+    """Return where it is; a name that somebody made up, which may be a token, is left out."""
+    at = error["loc"][:-1] if error["type"] == "extra_forbidden" else error["loc"]
+    return ".".join(str(part)[:100] for part in at)

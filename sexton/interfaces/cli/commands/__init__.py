@@ -1,0 +1,1 @@
+"""The commands of `sexton`, one module per command or group of commands."""

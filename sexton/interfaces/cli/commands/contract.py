@@ -1,0 +1,56 @@
+"""`sexton contract`: does the owner's database keep the contract?"""
+
+from typing import Annotated
+
+import typer
+
+from sexton.interfaces.cli.context import Json
+from sexton.interfaces.cli.output import dump
+
+app = typer.Typer(help="The contract between Sexton and an owner's database.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `test` a subcommand although it is the only one."""
+
+
+@app.command("test")
+def race_test(
+    dsn: Annotated[str, typer.Option(help="Database URL; default: the setting database_url.")] = "",
+    marks: Annotated[int, typer.Option(min=100, max=200_000, help="Marks to race over.")] = 2_000,
+    threads: Annotated[int, typer.Option(min=1, max=10, help="Committers, and as many undroppers.")] = 4,
+    as_json: Json = False,
+) -> None:
+    """Race committers and undroppers against a claimer; nothing may be both committed and claimed.
+
+    It uses an instance of its own and deletes no file. Exit code 1 when the contract was broken.
+
+    Example: sexton contract test --dsn postgresql://postgres@127.0.0.1/shop
+    """
+    from config.settings import load
+    from sexton.database import schema
+    from sexton.database.engine import Database
+    from sexton.interfaces.selftest.race import run
+
+    url = dsn or load().database_url
+    if not schema.belongs_to(url):
+        raise schema.SchemaError("this database has no Sexton schema; run: sexton init")
+    db = Database.open(url)
+    try:
+        race = run(db, marks=marks, threads=threads)
+    finally:
+        db.close()
+    if as_json:
+        dump(race.model_dump())
+    else:
+        typer.echo(
+            f"{race.marks} marks: {race.committed} committed, {race.undropped} undropped, {race.claimed} claimed"
+        )
+        typer.echo(f"committed and claimed both: {race.committed_and_claimed}")
+        typer.echo(f"undropped and claimed both: {race.undropped_and_claimed}")
+        typer.echo(f"marks lost: {race.lost}")
+    if not race.proved:
+        typer.echo("one side won alone, so this run proves nothing; try again with more --marks", err=True)
+    if not (race.clean and race.proved):
+        raise typer.Exit(1)

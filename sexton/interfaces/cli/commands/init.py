@@ -1,0 +1,48 @@
+"""`sexton init`: the schema in the owner's database, the deployment id, the owner's grants."""
+
+from typing import Annotated, Literal
+
+import typer
+
+
+def init(
+    print_sql: Annotated[bool, typer.Option("--print-sql", help="Print the schema instead of creating it.")] = False,
+    dialect: Annotated[
+        Literal["postgresql", "sqlite"] | None, typer.Option(help="With --print-sql: which database.")
+    ] = None,
+    grant_to: Annotated[str, typer.Option(help="PostgreSQL role of the owner, gets the contract's grants.")] = "",
+) -> None:
+    """Create or upgrade Sexton's tables. Safe to repeat.
+
+    Where no deployment id is set it prints a new one.
+
+    Example: sexton init --grant-to shop_app
+    """
+    import secrets
+
+    from config.settings import load
+    from sexton.database import schema
+
+    settings = load()
+    if print_sql:
+        chosen = dialect or ("sqlite" if settings.database_url.startswith("sqlite") else "postgresql")
+        typer.echo(schema.sql(chosen, settings.deployment))
+        if grant_to and chosen == "postgresql":
+            typer.echo(schema.grants(grant_to))
+        return
+    deployment = settings.deployment or schema.belongs_to(settings.database_url)
+    if settings.deployment == "" and deployment:
+        raise schema.SchemaError(
+            f"this database belongs to deployment {deployment}; where that is meant, set "
+            f"SEXTON_DEPLOYMENT={deployment}; a copy of it needs a new id and new vaults"
+        )
+    deployment = deployment or f"sexton-{secrets.token_hex(4)}"
+    schema.init(settings.database_url, deployment)
+    typer.echo(schema.status(settings.database_url, deployment))
+    if grant_to:
+        schema.grant(settings.database_url, grant_to)
+        typer.echo(f"role {grant_to} may mark, prepare, commit and undrop")
+    if not settings.deployment:
+        typer.echo("a new deployment; put this into the environment of every sexton process:")
+        typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
+    typer.echo("when a worker runs, let rounds start by themselves: sexton schedules apply")

@@ -1,0 +1,19 @@
+"""`sexton up`: the embedded stack in the foreground."""
+
+from typing import Annotated
+
+import typer
+
+from config.sources import home
+
+
+def up(worker: Annotated[bool, typer.Option(help="Also start a worker.")] = True) -> None:
+    """Run Temporal, S3, SQLite and a worker here until Ctrl-C.
+
+    Data and logs stay in .sexton/.
+
+    Example: sexton up --no-worker
+    """
+    from sexton.runtime.embedded.up import run
+
+    run(home(), worker, typer.echo)

@@ -1,0 +1,141 @@
+"""`sexton doctor`: is everything this process depends on there? Each answer says what to do; exit code 1 on a FAIL."""
+
+import json
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from sexton.interfaces.cli.doctor.binlogs import examine_binlogs
+from sexton.interfaces.cli.doctor.finding import Finding, show_findings
+from sexton.interfaces.cli.doctor.temporal import examine_temporal
+from sexton.interfaces.cli.doctor.topics import examine_wal
+from sexton.interfaces.cli.doctor.work import examine_work
+from sexton.kernel.errors import SextonError
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+
+REACH_SECONDS = 3.0
+DISK_FLOOR_GIB = 1.0
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
+    """Check everything this process depends on.
+
+    Settings, database, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs; with what to do.
+
+    Example: sexton doctor
+    """
+    findings = list(examine())
+    if as_json:
+        typer.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
+    else:
+        show_findings(findings)
+    if any(finding.state == "FAIL" for finding in findings):
+        raise typer.Exit(1)
+
+
+def examine() -> Iterator[Finding]:
+    """One finding per dependency, in the order in which faults should be mended."""
+    from config.settings import load
+
+    yield Finding("OK", "python", f"{platform.python_version()} at {sys.executable}")
+    try:
+        settings = load()
+    except SextonError as e:
+        yield Finding("FAIL", "settings", str(e), "correct it; the rest is not examined")
+        return
+    yield Finding("OK", "settings", "every key known, every value within its bounds")
+    yield _deployment(settings)
+    database = _database(settings)
+    yield database
+    yield from examine_temporal(settings)
+    yield _s3(settings)
+    yield _disk(settings)
+    yield _metrics(settings)
+    if database.state != "FAIL" and settings.deployment:
+        yield from examine_work(settings)
+        yield from examine_wal(settings)
+        yield from examine_binlogs(settings)
+
+
+def _deployment(settings: "Settings") -> Finding:
+    try:
+        name = settings.require_deployment()
+    except SextonError as e:
+        return Finding("FAIL", "deployment", "no id", str(e))
+    if name.startswith(("demo-", "test-")):
+        return Finding("WARN", "deployment", f"{name}: its clock may be moved", "use another id in production")
+    return Finding("OK", "deployment", name)
+
+
+def _database(settings: "Settings") -> Finding:
+    from pathlib import Path
+
+    from config.settings import masked
+    from sexton.database import schema
+
+    sqlite = settings.database_url.removeprefix("sqlite:///")
+    shown = masked(settings.database_url)
+    if sqlite != settings.database_url and not Path(sqlite).is_file():
+        # Connecting would create it.
+        return Finding("FAIL", "database", f"{shown}: no such file", "run: sexton init, or sexton up")
+    if not settings.deployment:
+        return Finding("WARN", "database", f"{shown}: not examined", "set the deployment id first")
+    try:
+        status = schema.status(settings.database_url, settings.deployment)
+    except SextonError as e:
+        return Finding("FAIL", "database", f"{shown}: {e}", "mend it, then run: sexton doctor")
+    if "clock moved" in status:
+        return Finding("WARN", "database", f"{shown}: {status}", "retentions end early: never keep real data here")
+    return Finding("OK", "database", f"{shown}: {status}")
+
+
+def _s3(settings: "Settings") -> Finding:
+    endpoint = settings.s3.endpoint_url
+    if not endpoint:
+        return Finding("OK", "s3", "AWS, unless a vault names its own endpoint")
+    parts = urlsplit(endpoint)
+    fault = _unreachable(str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme])
+    if fault:
+        todo = "start it (sexton up), or set SEXTON_S3__ENDPOINT_URL"
+        return Finding("FAIL", "s3", f"{endpoint}: {fault}", todo)
+    return Finding("OK", "s3", endpoint)
+
+
+def _disk(_settings: "Settings") -> Finding:
+    from config.sources import home
+
+    place = home().absolute()
+    existing = next(p for p in (place, *place.parents) if p.exists())
+    free = shutil.disk_usage(existing).free / 2**30
+    if free < DISK_FLOOR_GIB:
+        return Finding("WARN", "disk", f"{free:.1f} GiB free at {existing}", f"free at least {DISK_FLOOR_GIB:.0f} GiB")
+    return Finding("OK", "disk", f"{free:.1f} GiB free at {existing}")
+
+
+def _metrics(settings: "Settings") -> Finding:
+    listen = settings.metrics.listen
+    if not listen:
+        return Finding("OK", "metrics", "off; metrics.listen is empty")
+    host, _, port = listen.rpartition(":")
+    fault = _unreachable(host.strip("[]"), int(port))
+    if fault:
+        todo = "a worker with this setting answers there: python -m worker"
+        return Finding("WARN", "metrics", f"nobody answers at {listen}: {fault}", todo)
+    return Finding("OK", "metrics", f"a worker answers at {listen}")
+
+
+def _unreachable(host: str, port: int) -> str:
+    """Why nothing answers there; empty where something does."""
+    try:
+        socket.create_connection((host, port), REACH_SECONDS).close()
+    except OSError as e:
+        return e.strerror or str(e)
+    return ""

@@ -1,0 +1,1 @@
+"""How commands print values, as tables for people."""

@@ -1,0 +1,17 @@
+"""One line of `sexton holds` each."""
+
+from sexton.kernel.message import Message
+
+
+class Keeper(Message):
+    """Something that keeps something. ``count`` where a round counted marks; instants in ms since 1970."""
+
+    instance: str
+    held_by: str
+    what: str
+    since: int | None = None
+    until: int | None = None
+    by: str = ""
+    why: str = ""
+    way_out: str = ""
+    count: int | None = None

@@ -1,0 +1,1 @@
+"""Tests that an operator runs against a live deployment."""

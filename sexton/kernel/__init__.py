@@ -1,0 +1,1 @@
+"""What every layer may use: the base error, the base value, crash points."""

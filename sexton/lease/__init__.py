@@ -1,1 +1,0 @@
-"""Leases: who works on an instance."""

@@ -1,0 +1,1 @@
+"""Rows of marks and leases that several capabilities read."""

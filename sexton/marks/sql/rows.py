@@ -1,0 +1,45 @@
+"""Between rows of ``mark`` and values."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Table, and_, false, or_
+
+from sexton.database.engine import Database
+from sexton.database.rows import in_list
+from sexton.marks.model import DueMark, Ref
+
+
+def due_mark(row: Any) -> DueMark:
+    """Return the row as a value; keys that are no list of text make it unresolvable, not an error."""
+    keys = row._mapping["keys"]  # Row.keys is a method
+    if keys is not None and not all(isinstance(k, str) for k in keys):
+        keys = [""]  # refused as a key, so the mark is quarantined
+    return DueMark(
+        kind=row.kind,
+        id=row.id,
+        ages_from=row.ages_from,
+        vault=row.vault,
+        prefix=row.prefix,
+        keys=None if keys is None else tuple(keys),
+        bytes=row.bytes,
+        swept=row.swept_at is not None,
+        etags=tuple(row._mapping.get("etags") or ()),
+    )
+
+
+def among(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
+    """Return the condition that a row of ``table`` is one of the marks named; their kinds are few."""
+    return _one_of(db, table.c.kind, table.c.id, refs)
+
+
+def below(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
+    """Return the condition that a row of ``table`` names one of the marks as its parent."""
+    return _one_of(db, table.c.parent_kind, table.c.parent_id, refs)
+
+
+def _one_of(db: Database, kind: Column[Any], id_: Column[Any], refs: Iterable[Ref]) -> ColumnElement[bool]:
+    kinds: dict[str, list[str]] = {}
+    for ref in refs:
+        kinds.setdefault(ref.kind, []).append(ref.id)
+    return or_(false(), *[and_(kind == k, in_list(db, id_, ids)) for k, ids in kinds.items()])

@@ -1,0 +1,1 @@
+"""Tokens, users and roles of the HTTP API."""

@@ -1,0 +1,1 @@
+"""Tokens, users and failed logins, as rows."""

@@ -1,0 +1,1 @@
+"""The log of calls: who changed or deleted what, when and from where."""

@@ -1,0 +1,44 @@
+"""Controls as values."""
+
+from enum import StrEnum
+
+from sexton.kernel.message import Message
+
+ALL = "*"
+"""The name under which a stop means every instance."""
+
+
+class Kind(StrEnum):
+    """What a control does. ``vault_whitelist`` is the seed's ``recycler_storage_vault_white_list``."""
+
+    STOP = "stop"
+    BLACKLIST = "blacklist"
+    WHITELIST = "whitelist"
+    VAULT_WHITELIST = "vault_whitelist"
+    WINDOW = "window"
+
+
+class Control(Message):
+    """One row. ``name`` is an instance, ``*``, a vault (``VAULT`` or ``INSTANCE/VAULT``), or a window's text.
+
+    ``since`` is in ms since 1970; None where the settings of this process say it.
+    """
+
+    kind: Kind
+    name: str
+    reason: str = ""
+    set_by: str = ""
+    since: int | None = None
+
+
+class Halt(Message):
+    """Why nothing of an instance may go now; ``until`` (ms since 1970) where that is known."""
+
+    by: Kind
+    why: str
+    todo: str
+    since: int | None = None
+    until: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.why}; {self.todo}"

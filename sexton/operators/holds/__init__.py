@@ -1,0 +1,1 @@
+"""Holds: orders that block deletion until they end."""

@@ -1,0 +1,1 @@
+"""Registered instances and their vaults."""

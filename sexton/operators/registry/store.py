@@ -1,0 +1,203 @@
+"""Instances and vault rows. A vault's row is written only after its marker, so a row without a marker is a fault."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sexton.database.engine import Database, first_line
+from sexton.database.guard import EVERYTHING, UnknownInstance, deciding
+from sexton.kernel.errors import BadInput
+from sexton.kernel.message import Message
+from sexton.marks.model import Reason
+from sexton.storage.model import Probe, VaultSpec
+from sexton.storage.policy import overlaps
+from sexton.storage.port import UnknownVault
+
+
+class Instance(Message):
+    """One tenant database. A new one only observes: its rounds plan and report, and delete nothing."""
+
+    id: str
+    mode: str
+    created_at: int
+    enabled_at: int | None
+    owner: str = "sql"
+    """Who knows what its marks mean: ``sql`` (its own transactions write them) or ``catalog`` (the reference owner)."""
+    key_pattern: str = ""
+    """The regular expression that every key of the owner's files matches; empty: nobody has said."""
+
+
+class Registry:
+    """Instances and vaults as rows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def add_instance(self, instance: str, owner: str = "sql") -> None:
+        """Register an instance, observing. Repeating it changes nothing.
+
+        Raises:
+            BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``, or it is registered with another owner.
+        """
+        t = self._db.t
+        try:
+            with self._db.write() as c:
+                found = c.execute(select(t.instance.c.owner).where(t.instance.c.id == instance)).scalar_one_or_none()
+                if found is None:
+                    c.execute(insert(t.instance).values(id=instance, owner=owner))
+                    c.execute(insert(t.instance_guard).values(instance=instance))
+                elif found != owner:
+                    raise BadInput(f"instance {instance} is there with owner {found}; choose another name")
+        except IntegrityError as e:
+            raise BadInput(
+                f"instance {instance!r} was refused: lower-case letters, digits, - and _, at most 63 ({first_line(e)})"
+            ) from e
+
+    def instances(self) -> Sequence[Instance]:
+        """Return every instance by name."""
+        with self._db.read() as c:
+            found = c.execute(select(self._db.t.instance).order_by(self._db.t.instance.c.id))
+            return [Instance(**r._mapping) for r in found]
+
+    def instance(self, name: str) -> Instance:
+        """Return one instance, or raise ``UnknownInstance``."""
+        with self._db.read() as c:
+            row = c.execute(select(self._db.t.instance).where(self._db.t.instance.c.id == name)).one_or_none()
+        if row is None:
+            raise UnknownInstance(name)
+        return Instance(**row._mapping)
+
+    def one(self, named: str | None) -> str:
+        """Return the instance named, or the only one there is.
+
+        Raises:
+            UnknownInstance: it is not registered.
+            BadInput: none is named, and there is not exactly one.
+        """
+        if named is not None:
+            return self.instance(named).id
+        names = [i.id for i in self.instances()]
+        if len(names) != 1:
+            raise BadInput(f"name an instance (--instance NAME), one of: {', '.join(names) or '(none registered)'}")
+        return names[0]
+
+    def owner(self, name: str) -> str:
+        """Return the name of an instance's owner, or raise ``UnknownInstance``."""
+        return self.instance(name).owner
+
+    def enable(self, instance: str) -> None:
+        """Let rounds of this instance delete."""
+        t = self._db.t.instance
+        with deciding(self._db, instance) as c:
+            now = self._db.now(c)
+            c.execute(update(t).where(t.c.id == instance, t.c.mode != "enabled").values(mode="enabled", enabled_at=now))
+
+    def observe(self, instance: str) -> None:
+        """Let rounds of this instance only plan and report; what is claimed stays claimed and waits."""
+        t = self._db.t.instance
+        with deciding(self._db, instance) as c:
+            c.execute(update(t).where(t.c.id == instance).values(mode="observe"))
+
+    def set_key_pattern(self, instance: str, pattern: str) -> None:
+        """Say what the keys of the owner's files look like; empty: nobody knows, so no object is an orphan.
+
+        Raises:
+            BadInput: it is no regular expression, or the catalog's, whose keys are known.
+            UnknownInstance: the instance is not registered.
+        """
+        if self.instance(instance).owner == "catalog":
+            raise BadInput(f"the keys of {instance} are the reference catalog's; there is nothing to say about them")
+        try:
+            re.compile(pattern)
+        except re.error as e:
+            raise BadInput(f"{pattern!r} is no regular expression: {e}") from e
+        t = self._db.t.instance
+        with self._db.write() as c:
+            c.execute(update(t).where(t.c.id == instance).values(key_pattern=pattern))
+
+    def vaults(self, instance: str | None = None) -> Sequence[VaultSpec]:
+        """Return the vaults of one instance, or all."""
+        with self._db.read() as c:
+            return self._vaults(c, instance)
+
+    def vault(self, instance: str, name: str) -> VaultSpec:
+        """Return one vault, or raise ``UnknownVault``."""
+        with self._db.read() as c:
+            found = self._vaults(c, instance, name)
+        if not found:
+            raise UnknownVault(f"instance {instance} has no vault {name}; register it with: sexton vault add")
+        return found[0]
+
+    def last_round(self, instance: str) -> tuple[int, str]:
+        """Return number and run id of the newest round of an instance, (0, "") where there was none."""
+        t = self._db.t.round
+        newest = select(t.c.id, t.c.run_id).where(t.c.instance == instance).order_by(t.c.id.desc()).limit(1)
+        with self._db.read() as c:
+            row = c.execute(newest).one_or_none()
+        return (row.id, row.run_id) if row else (0, "")
+
+    def knows_round(self, instance: str, round_: int, run: str) -> bool:
+        """Tell whether a round of an instance, by its number and run id, is in this database."""
+        t = self._db.t.round
+        its = select(t.c.id).where(t.c.id == round_, t.c.instance == instance, t.c.run_id == run)
+        with self._db.read() as c:
+            return c.execute(its).one_or_none() is not None
+
+    def check_new_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
+        """Refuse a vault that overlaps another one or whose name is taken.
+
+        Raises:
+            UnknownInstance: its instance is not registered.
+            BadInput: it overlaps, or the name is taken.
+        """
+        self.instance(spec.instance)
+        with self._db.read() as c:
+            self._refuse(c, spec, endpoint_url)
+
+    def insert_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
+        """Store a vault whose marker is written, and free the marks that waited for one of this name."""
+        t = self._db.t
+        with deciding(self._db, EVERYTHING, spec.instance) as c:
+            self._refuse(c, spec, endpoint_url)
+            if spec.probe is not None:
+                spec = spec.model_copy(update={"probe": spec.probe.model_copy(update={"at": self._db.now(c)})})
+            try:
+                c.execute(insert(t.vault).values(**spec.model_dump()))
+            except IntegrityError as e:
+                raise BadInput(f"vault {spec.name!r} was refused: {first_line(e)}") from e
+            c.execute(
+                update(t.mark)
+                .where(t.mark.c.instance == spec.instance, or_(t.mark.c.vault == spec.name, t.mark.c.vault.is_(None)))
+                .where(t.mark.c.quarantined_reason == Reason.UNKNOWN_VAULT)
+                .values(quarantined_reason=None, last_error=None)
+            )
+
+    def store_probe(self, instance: str, name: str, probe: Probe) -> None:
+        """Store what a vault's store was seen to do now; whoever has the vault open opens it anew."""
+        t = self._db.t.vault
+        with self._db.write() as c:
+            seen = probe.model_copy(update={"at": self._db.now(c)})
+            c.execute(update(t).where(t.c.instance == instance, t.c.name == name).values(probe=seen.model_dump()))
+
+    def _refuse(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
+        for other in self._vaults(c, None):
+            if (other.instance, other.name) == (spec.instance, spec.name):
+                raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")
+            if overlaps(spec, other, endpoint_url):
+                raise BadInput(
+                    f"{spec.location}/{spec.prefix} overlaps vault {other.name} of instance {other.instance} "
+                    f"({other.location}/{other.prefix}): dropping one would erase the other; use separate prefixes"
+                )
+
+    def _vaults(self, c: Connection, instance: str | None, name: str | None = None) -> list[VaultSpec]:
+        t = self._db.t.vault
+        wanted: Any = select(t).order_by(t.c.instance, t.c.name)
+        if instance is not None:
+            wanted = wanted.where(t.c.instance == instance)
+        if name is not None:
+            wanted = wanted.where(t.c.name == name)
+        fields = VaultSpec.model_fields
+        return [VaultSpec(**{k: v for k, v in r._mapping.items() if k in fields}) for r in c.execute(wanted)]

@@ -1,1 +1,0 @@
-"""Owners: the databases whose garbage it is."""

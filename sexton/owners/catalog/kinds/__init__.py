@@ -1,0 +1,19 @@
+"""The catalog's kinds of marks: a module each, and a line here."""
+
+from sexton.owners.catalog.kind import Kind
+from sexton.owners.catalog.kinds import compacted, dropped, index, partition, prepared, table, tablet, txn_label
+
+KINDS: dict[str, Kind] = {
+    module.KIND.name: module.KIND
+    for module in (
+        tablet,
+        compacted,
+        dropped,
+        prepared,
+        index,
+        partition,
+        table,
+        txn_label,
+    )
+}
+"""Name → kind."""

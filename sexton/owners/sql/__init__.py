@@ -1,0 +1,1 @@
+"""The `sql` owner: any database that calls the SQL functions of Sexton."""

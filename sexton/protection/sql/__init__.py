@@ -1,0 +1,1 @@
+"""Protections as rows, and the keeper that applies them to a claim."""

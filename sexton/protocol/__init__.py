@@ -1,0 +1,1 @@
+"""The wire values of the HTTP API: what the client sends and what the server answers."""

@@ -1,0 +1,96 @@
+"""The exact files of a batch: stored before the claim, read in pages by the delete."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from sqlalchemy import BigInteger, Text, and_, delete, func, insert, literal, or_, select
+
+from sexton.database.engine import Database
+from sexton.database.rows import as_rows
+from sexton.marks.model import File, Hand, Page, Ref
+from sexton.marks.sql.rows import among
+from sexton.recycle.pipeline.sql.write_token import prove
+from sexton.storage.model import PAGE_KEYS, Outcome
+
+READ_PAGES = 8
+"""Pages read at once, so that the files of several vaults still make full pages."""
+
+
+class Files:
+    """Rows of ``mark_file``."""
+
+    _db: Database
+
+    def store_files(self, hand: Hand, files: Sequence[File], beyond: int = 0) -> int:
+        """Add resolved files to the batch; return the number of the last one.
+
+        ``beyond``: a number that was given before. Numbers only grow while a range goes on, though the records of what
+        is deleted meanwhile go.
+        """
+        if not files:
+            return beyond
+        file, db = self._db.t.mark_file, self._db
+        given = as_rows(
+            db,
+            ({"n": n, **f._asdict()} for n, f in enumerate(files, 1)),
+            n=BigInteger(),
+            kind=Text(),
+            id=Text(),
+            vault=Text(),
+            key=Text(),
+            bytes=BigInteger(),
+            etag=Text(),
+        )
+        with db.write() as c:
+            prove(db, c, hand)
+            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == hand.batch)
+            base = max(beyond, c.execute(last).scalar_one())
+            names = ("kind", "id", "vault", "key", "bytes", "etag")
+            rows = select(literal(hand.batch), given.c.n + base, literal(hand.instance), *[given.c[n] for n in names])
+            c.execute(insert(file).from_select(["batch", "seq", "instance", *names], rows))
+        return int(base) + len(files)
+
+    def last_file(self, hand: Hand) -> int:
+        """Return the number of the last file that is stored in the batch."""
+        file = self._db.t.mark_file
+        with self._db.read() as c:
+            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == hand.batch)
+            return int(c.execute(last).scalar_one())
+
+    def drop_files(self, hand: Hand, refs: Iterable[Ref]) -> None:
+        """Forget undone files of marks that were not claimed, or that are listed anew."""
+        file, db = self._db.t.mark_file, self._db
+        with db.write() as c:
+            prove(db, c, hand)
+            undone = or_(file.c.outcome.is_(None), file.c.outcome == Outcome.FAILED)
+            c.execute(delete(file).where(file.c.instance == hand.instance, undone, among(db, file, refs)))
+
+    def pages(self, hand: Hand, after: int, to: int) -> Sequence[Page]:
+        """Return the next undone files of *claimed* marks of the batch, by their numbers after one up to another.
+
+        A few pages of at most 1,000 keys each.
+        """
+        file, mark = self._db.t.mark_file, self._db.t.mark
+        claimed = and_(
+            mark.c.instance == file.c.instance,
+            mark.c.kind == file.c.kind,
+            mark.c.id == file.c.id,
+            mark.c.state == "CLAIMED",
+            mark.c.batch == file.c.batch,
+            mark.c.quarantined_reason.is_(None),
+        )
+        with self._db.read() as c:
+            rows = c.execute(
+                select(file.c.vault, file.c.seq, file.c.key, file.c.etag)
+                .join(mark, claimed)
+                .where(file.c.batch == hand.batch, file.c.seq > after, file.c.seq <= to, file.c.outcome.is_(None))
+                .order_by(file.c.seq)
+                .limit(READ_PAGES * PAGE_KEYS)
+            ).all()
+        pages = []
+        for vault, group in groupby(sorted(rows, key=lambda r: (r.vault, r.seq)), key=lambda r: str(r.vault)):
+            files = list(group)
+            for start in range(0, len(files), PAGE_KEYS):
+                part = files[start : start + PAGE_KEYS]
+                pages.append(Page(vault, [r.seq for r in part], [r.key for r in part], [r.etag for r in part]))
+        return pages

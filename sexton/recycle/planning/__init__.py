@@ -1,0 +1,1 @@
+"""Plan a round: fix the cutoff, the counts, and what waits for approval."""

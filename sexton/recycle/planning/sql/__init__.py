@@ -1,0 +1,1 @@
+"""Plans, approvals and counts of due marks, as rows."""

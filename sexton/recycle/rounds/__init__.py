@@ -1,0 +1,1 @@
+"""Rounds: opened under a lease, scheduled per instance, closed with a report."""

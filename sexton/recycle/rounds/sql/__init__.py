@@ -1,0 +1,1 @@
+"""Rounds, schedules and reports, as rows."""

@@ -1,0 +1,60 @@
+"""Whose turn it is: instances by their next round, as many as may start now."""
+
+from sqlalchemy import ColumnElement, or_, select
+
+from sexton.database.engine import Database
+from sexton.marks.sql.leases import busy
+from sexton.operators.controls.policy import halts
+from sexton.operators.controls.store import ControlStore
+from sexton.recycle.model import Due
+from sexton.recycle.planning import policy as rules
+from sexton.recycle.rounds.sql.store import JOB
+
+SPARE = 100
+"""Instances named beyond the free slots."""
+
+
+class TurnStore:
+    """Due instances, the one that waited longest first: round-robin. Implements ``recycle.port.Turns``."""
+
+    def __init__(self, db: Database, controls: ControlStore, interval_seconds: int, at_once: int) -> None:
+        self._db = db
+        self._controls = controls
+        self._interval_ms = interval_seconds * 1000
+        self._at_once = at_once
+
+    def due(self) -> Due:
+        """Return the instances whose round should start now, and how many may.
+
+        More are named than may start: a round that is paused holds no lease, so only its fixed workflow id tells that
+        it is there. Such come last, or a few of them would keep the others from their turns.
+        """
+        lease, instance, round_ = self._db.t.lease, self._db.t.instance, self._db.t.round
+        with self._db.read() as c:
+            now = self._db.now(c)
+            working = set(c.execute(select(lease.c.instance).where(busy(lease, JOB, now))).scalars())
+            free = self._at_once - len(working)
+            if free <= 0:
+                return Due()
+            waited = c.execute(
+                select(instance.c.id)
+                .where(or_(instance.c.turn_at.is_(None), instance.c.retry_at <= now, self._turn_over(now)))
+                .order_by(instance.c.turn_at.is_not(None), instance.c.turn_at, instance.c.id)
+            ).scalars()
+            halted = halts(self._controls.all_in(c), now)
+            ready = [i for i in waited if i not in working and halted(i) is None]
+            waiting = set(c.execute(select(round_.c.instance).where(round_.c.waiting.is_not(None))).scalars())
+        ready.sort(key=lambda i: i in waiting)
+        return Due(instances=tuple(ready[: free + SPARE]), slots=free)
+
+    def next_round(self, instance: str) -> int:
+        """Return when the instance has its next round (ms since 1970; in the past: as soon as a slot is free)."""
+        t = self._db.t.instance
+        with self._db.read() as c:
+            row = c.execute(select(t.c.turn_at, t.c.retry_at).where(t.c.id == instance)).one()
+            now = self._db.now(c)
+        return rules.next_round(row.turn_at, row.retry_at, self._interval_ms, now)
+
+    def _turn_over(self, now: int) -> ColumnElement[bool]:
+        turn_at = self._db.t.instance.c.turn_at
+        return or_(turn_at <= now - self._interval_ms, turn_at > now)  # later than now: the clock was ahead once

@@ -1,1 +1,0 @@
-"""What Sexton was told to clean: instances and their vaults."""

@@ -1,1 +1,0 @@
-"""Replicas of tablets: which versions each one has, what it misses, and what may therefore not go."""

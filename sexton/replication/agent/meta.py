@@ -1,0 +1,151 @@
+"""A meta store in one SQLite file ``meta.db`` in the data directory, which the storage node makes and writes too.
+
+It is never made by who sweeps: a directory without it is a disk that is not mounted, and nothing in it counts as gone.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+
+from sexton.replication.agent.layout import BACKEND_KEY, MOST_VALUE
+from sexton.replication.agent.port import NoStore, OtherBackend, StoreBusy, StoreFault
+from sexton.storage.local.files import NoPlace, place
+
+NAME = "meta.db"
+BUSY_SECONDS = 30.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS entry (
+    key TEXT NOT NULL PRIMARY KEY CHECK (typeof(key) = 'text'),
+    value TEXT NOT NULL
+) WITHOUT ROWID
+"""
+# As bytes: what is not UTF-8 must be found to be malformed, not stop the reading of what is beside it.
+_BOUNDED = f"coalesce(substr(CAST(value AS BLOB), 1, {MOST_VALUE + 1}), x'')"
+_GET = f"SELECT {_BOUNDED} FROM entry WHERE key = CAST(? AS TEXT)"
+_FROM = "key >= CAST(? AS TEXT) AND key < CAST(? AS TEXT)"
+_SCAN = f"SELECT CAST(key AS BLOB), {_BOUNDED} FROM entry WHERE {_FROM} ORDER BY key LIMIT ?"
+_REMOVE = "DELETE FROM entry WHERE key = CAST(? AS TEXT)"
+_PUT = "INSERT OR REPLACE INTO entry (key, value) VALUES (CAST(? AS TEXT), CAST(? AS TEXT))"
+
+
+class SqliteMeta:
+    """Implements ``port.MetaStore``. One thread at a time; other processes may use the file at once."""
+
+    def __init__(self, directory: Path, backend: str, busy_seconds: float = BUSY_SECONDS) -> None:
+        """Open nothing yet.
+
+        Args:
+            directory: the node's data directory.
+            backend: whose it must be.
+            busy_seconds: how long to wait while the node writes.
+        """
+        self._directory, self._backend, self._busy = directory, backend, busy_seconds
+        self._open: sqlite3.Connection | None = None
+        self._file = (0, 0)
+
+    @classmethod
+    def create(cls, directory: Path, backend: str) -> Self:
+        """Make the store of a new backend, or return the one that is there; for storage nodes."""
+        its = cls(directory, backend)
+        with its._faults():
+            connection = its._connect("rwc")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(_SCHEMA)
+            if connection.execute(_GET, (BACKEND_KEY,)).fetchone() is None:
+                connection.execute(_PUT, (BACKEND_KEY, backend.encode()))
+            connection.execute("COMMIT")
+            connection.close()
+        with its.proven():
+            return its
+
+    @contextmanager
+    def proven(self) -> Iterator[int]:
+        with ExitStack() as open_:
+            try:
+                root = open_.enter_context(place(str(self._directory)))
+                found = os.stat(NAME, dir_fd=root)
+            except (NoPlace, OSError) as e:
+                self.close()
+                told = f"there is no {NAME} in {self._directory} ({e}); is its disk mounted? The storage node makes it"
+                raise NoStore(told) from e
+            self._prove((found.st_dev, found.st_ino))
+            yield root
+
+    def get(self, key: bytes) -> bytes | None:
+        with self._faults():
+            row = self._connection().execute(_GET, (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def scan(self, begin: bytes, end: bytes, count: int) -> Iterator[Sequence[tuple[bytes, bytes]]]:
+        while True:
+            with self._faults():
+                page = self._connection().execute(_SCAN, (begin, end, count)).fetchall()
+            if page:
+                yield page
+            if len(page) < count:
+                return
+            begin = page[-1][0] + b"\0"  # the key right behind it
+
+    def remove(self, keys: Sequence[bytes]) -> None:
+        self._write(_REMOVE, [(key,) for key in keys])
+
+    def put(self, entries: Mapping[bytes, bytes]) -> None:
+        self._write(_PUT, list(entries.items()))
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _prove(self, file: tuple[int, int]) -> None:
+        if self._open is not None and file != self._file:
+            self.close()  # what was read is not of this file: whoever asks begins anew
+            raise NoStore(f"{self._directory / NAME} is another file than before; it is read anew at the next sweep")
+        self._file = file
+        try:
+            whose = self.get(BACKEND_KEY)
+        except StoreFault as e:
+            self.close()
+            raise NoStore(f"{self._directory / NAME} cannot be read as a meta store: {e}") from e
+        if whose is None:
+            raise NoStore(f"{self._directory / NAME} does not say whose it is; the storage node writes {BACKEND_KEY!r}")
+        if whose != self._backend.encode():
+            told = f"{self._directory} is of backend {whose[:130].decode(errors='backslashreplace')}"
+            raise OtherBackend(f"{told}, this one is {self._backend}; look at --backend-id, --data-dir and the mounts")
+
+    def _write(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
+        with self._faults():
+            connection = self._connection()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany(statement, rows)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._open is None:
+            self._open = self._connect("rw")
+        return self._open
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{(self._directory / NAME).absolute().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=self._busy, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as e:
+            told = f"{self._directory / NAME}: {e}"
+            if getattr(e, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise StoreBusy(f"{told}; does the storage node keep a transaction open?") from e
+            raise StoreFault(told) from e

@@ -1,0 +1,1 @@
+"""Binlogs, consumers and cuts, as rows."""

@@ -1,0 +1,1 @@
+"""The journal: one ordered log per instance that followers replay."""

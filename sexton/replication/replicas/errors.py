@@ -1,0 +1,26 @@
+"""What is refused of replicas and backends."""
+
+from sexton.kernel.errors import SextonError
+
+
+class UnknownTablet(SextonError):
+    """Nobody has placed it."""
+
+    name = "NOT_FOUND"
+
+    def __init__(self, tablet: str, backend: str = "") -> None:
+        where = f" on backend {backend}" if backend else ""
+        super().__init__(f"there is no replica of tablet {tablet}{where}; see: sexton replica list")
+
+
+class UnknownBackend(SextonError):
+    """It has no replica, and has never reported."""
+
+    name = "NOT_FOUND"
+
+    def __init__(self, backend: str) -> None:
+        super().__init__(f"there is no backend {backend}; see: sexton replica backends")
+
+
+class LastCopy(SextonError):
+    """What is asked for would leave a tablet without a copy that is in order."""

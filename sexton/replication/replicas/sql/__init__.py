@@ -1,0 +1,1 @@
+"""Replicas and reports, as rows, and the keeper that retains versions for them."""

@@ -1,0 +1,163 @@
+"""One child process: it has a log and a pid file, and it never outlives its parent.
+
+A pid file of a killed parent is trusted only when the process' start time and command line still are what it says.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from sexton.runtime.embedded.binaries import EmbeddedError
+from sexton.runtime.embedded.ports import write_atomically
+
+# Runs between fork and exec of the real program, in its own interpreter: a preexec_fn may deadlock beside threads.
+# prctl(PR_SET_PDEATHSIG = 1, SIGTERM): the kernel ends the child when we are killed. A parent that died before is 1.
+_LAUNCH = """
+import os, sys
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("parent is gone")
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+_POLL_SECONDS = 0.05
+GRACE_SECONDS = 25.0
+"""Longer than a worker's graceful shutdown: it stores what it has deleted."""
+
+
+class Child:
+    """A program of the stack, its log under `logs/NAME.log` and its pid under `run/NAME.pid` of a home."""
+
+    def __init__(self, name: str, command: Sequence[str], home: Path, env: Mapping[str, str]) -> None:
+        self.name = name
+        self.log = home / "logs" / f"{name}.log"
+        self._command = list(command)
+        self._env = dict(env)
+        self._pid_file = home / "run" / f"{name}.pid"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None before the start and after the stop."""
+        return self._process.pid if self._process else None
+
+    def exit_code(self) -> int | None:
+        """How it ended (negative: by that signal), or None while it runs."""
+        return self._process.poll() if self._process else None
+
+    def start(self, ready: Callable[[], bool], timeout: float) -> float:
+        """Start it and wait until `ready()`; return the seconds it took.
+
+        Raises:
+            EmbeddedError: it ended, or was not ready after `timeout` seconds; with the last lines of its log.
+        """
+        began = time.monotonic()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._pid_file.parent.mkdir(parents=True, exist_ok=True)
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".log.1"))
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *self._command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._env,
+                # Its own group: Ctrl-C in the terminal reaches only us, and we stop the children in order.
+                start_new_session=True,
+            )
+        record = {"pid": self._process.pid, "started": _start_time(self._process.pid), "command": self._command}
+        write_atomically(self._pid_file, json.dumps(record))
+        while True:
+            self.check()
+            if ready():
+                return time.monotonic() - began
+            if time.monotonic() - began > timeout:
+                last = self._last_words()
+                self.stop()
+                raise EmbeddedError(f"{self.name} was not ready after {timeout:.0f} s{last}")
+            time.sleep(_POLL_SECONDS)
+
+    def check(self) -> None:
+        """Raise ``EmbeddedError`` with exit code and the log's last lines when it ended by itself."""
+        code = self.exit_code()
+        if code is not None:
+            raise EmbeddedError(f"{self.name} ended with exit code {code}{self._last_words()}")
+
+    def tail(self, lines: int = 15) -> list[str]:
+        """The last lines of its log."""
+        if not self.log.is_file():
+            return []
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - 65_536))
+            return log.read().decode(errors="replace").splitlines()[-lines:]
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is dead: what a crash looks like."""
+        if self._process:
+            _signal_group(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def stop(self, grace: float = GRACE_SECONDS) -> None:
+        """SIGTERM, after `grace` seconds SIGKILL; to its whole group, so that nothing it started stays."""
+        if self._process is None:
+            return
+        _signal_group(self._process.pid, signal.SIGTERM)
+        try:
+            self._process.wait(grace)
+        except subprocess.TimeoutExpired:
+            _signal_group(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._process = None
+        self._pid_file.unlink(missing_ok=True)
+
+    def _last_words(self) -> str:
+        return "".join(f"\n  {line}" for line in [f"last lines of {self.log}:", *self.tail()])
+
+
+def stop_leftovers(home: Path, grace: float = GRACE_SECONDS) -> list[str]:
+    """Stop what a killed parent left behind in this home; return the names of those that still ran."""
+    names = []
+    for file in sorted((home / "run").glob("*.pid")):
+        record = json.loads(file.read_text())
+        deadline = time.monotonic() + grace
+        if _is(record):
+            names.append(file.stem)
+            _signal_group(record["pid"], signal.SIGTERM)
+        while _is(record):
+            if time.monotonic() > deadline:
+                _signal_group(record["pid"], signal.SIGKILL)
+            time.sleep(_POLL_SECONDS)
+        file.unlink()
+    return names
+
+
+def _is(record: dict[str, object]) -> bool:
+    """Whether the process of a pid file still runs: same pid, same start, and our command line."""
+    proc = Path("/proc") / str(record["pid"])
+    try:
+        command = (proc / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+    except OSError:
+        return False
+    return _start_time(record["pid"]) == record["started"] and command == record["command"]
+
+
+def _start_time(pid: object) -> str:
+    """The start of a process in clock ticks since boot (/proc/PID/stat, field 22); empty where that cannot be read."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return

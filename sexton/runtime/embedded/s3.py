@@ -1,0 +1,64 @@
+"""A real S3 server (SeaweedFS) on loopback, its data under a home; a restart over the same home keeps every object."""
+
+import json
+import os
+import urllib.request
+from pathlib import Path
+
+from sexton.runtime.embedded.binaries import find_binary
+from sexton.runtime.embedded.child import Child
+from sexton.runtime.embedded.ports import Ports
+
+READY_SECONDS = 60.0
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Past any http_proxy of the environment: loopback is not for a proxy."""
+_PARTS = ("master", "volume", "filer", "s3")
+"""Each listens on two ports, HTTP and gRPC."""
+_FIXED = (
+    "-admin.ui=false",
+    "-webdav=false",
+    "-s3.port.iceberg=0",
+    "-s3.port.lance=0",
+    "-master.telemetry=false",
+    "-volume.max=5000",  # every bucket takes a volume, an empty file at first; by free disk there are too few for tests
+    "-s3.autoCreateBucket=false",  # a mistyped bucket must be an error, not a new bucket
+)
+
+
+class S3Server:
+    """One SeaweedFS over `HOME/s3`, with the access and secret key it is given."""
+
+    def __init__(self, home: Path, ports: Ports, access_key: str, secret_key: str) -> None:
+        data = home.resolve() / "s3"
+        data.mkdir(parents=True, exist_ok=True)
+        flags = [f"-dir={data}", f"-master.dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *_FIXED]
+        port = {name: ports.take(f"s3 {name}") for name in (*_PARTS, "admin", *(f"{part} grpc" for part in _PARTS))}
+        flags += [f"-{part}.port={port[part]}" for part in (*_PARTS, "admin")]
+        # Not the admin's: its worker dials the default, HTTP port + 10,000, whatever is set here.
+        flags += [f"-{part}.port.grpc={port[f'{part} grpc']}" for part in _PARTS]
+        self._data = data
+        self._master = f"http://127.0.0.1:{port['master']}"
+        self.endpoint_url = f"http://127.0.0.1:{port['s3']}"
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_", "WEED_"))}
+        keys = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
+        self.child = Child("s3", [find_binary("weed"), "mini", *flags], home, env | keys)
+
+    def start(self) -> float:
+        """Start it; return the seconds until it answers."""
+        return self.child.start(self._answers, READY_SECONDS)
+
+    def stop(self) -> None:
+        """Stop it; its data stays."""
+        self.child.stop()
+
+    def _answers(self) -> bool:
+        """Healthy, and every volume on disk registered: until then, up to 5 s after a start, requests get a 500."""
+        try:
+            with _DIRECT.open(f"{self.endpoint_url}/healthz", timeout=2):
+                pass
+            with _DIRECT.open(f"{self._master}/dir/status", timeout=2) as reply:
+                topology = json.load(reply)["Topology"]
+        except OSError:
+            return False
+        nodes = [n for c in topology["DataCenters"] or () for rack in c["Racks"] for n in rack["DataNodes"]]
+        return bool(nodes) and sum(n["Volumes"] for n in nodes) >= len(list(self._data.glob("*.dat")))

@@ -1,0 +1,1 @@
+"""Heavy listing, comparing and deleting on Spark, through Spark Connect only."""

@@ -1,0 +1,58 @@
+"""Findings told by executors: written to the database where they are found, so that none comes to the driver."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from sexton.check.model import CheckOrder, Found, Type
+from sexton.check.policy import Kinds
+from sexton.check.sql.store import CheckStore
+from sexton.runtime.spark.locations import Where
+
+TELL = 1_000
+"""Findings written by one transaction."""
+
+
+class Told:
+    """Writes findings to the database, on an executor, and returns how many of each type. May be repeated."""
+
+    def __init__(self, where: Where, order: CheckOrder, pattern: str) -> None:
+        self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        order, kinds = CheckOrder.model_validate_json(self._order), Kinds(self._pattern)
+        counts: dict[str, int] = {}
+        db = None
+        try:
+            for batch in batches:
+                for start in range(0, batch.num_rows, TELL):
+                    page = [_found(row, kinds) for row in batch.slice(start, TELL).to_pylist()]
+                    if page and db is None:
+                        db = Where.model_validate_json(self._where).database()
+                    if db is not None:
+                        CheckStore(db).saw(order.run, page)
+                    for one in page:
+                        counts[one.type] = counts.get(one.type, 0) + 1
+        finally:
+            if db is not None:
+                db.close()
+        rows = list(counts.items())
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([t for t, _ in rows], pa.string()), pa.array([n for _, n in rows], pa.int64())],
+            names=["type", "number"],
+        )
+
+
+def _found(row: dict[str, Any], kinds: Kinds) -> Found:
+    if row["type"] is None:
+        return kinds.unknown(row["vault"], row["key"], row["size"], row["etag"] or "")
+    return Found(
+        type=Type(row["type"]),
+        vault=row["vault"],
+        key=row["key"],
+        expected=row["expected"],
+        size=row["size"],
+        etag=row["etag"] or "",
+        record=row["record"] or "",
+    )

@@ -1,0 +1,165 @@
+"""Spark data sources: ``sexton.objects``, what vaults list, and ``sexton.records``, what the live side knows.
+
+Options are small JSON: vaults and parts, never keys. A part that cannot be read to its end gives one row whose
+``error`` says so: a job that fails would say it in a trace, and lose what the other parts saw.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from sexton.check.model import Part
+from sexton.check.sources.live_side import LiveSide
+from sexton.kernel.errors import SextonError
+from sexton.kernel.message import Message
+from sexton.runtime.spark.locations import Where
+from sexton.storage.identity import canonical
+from sexton.storage.model import Shard, VaultSpec
+from sexton.storage.port import UNREACHABLE, VaultFault
+
+OBJECTS = pa.schema(
+    [
+        ("vault", pa.string()),
+        ("name", pa.string()),
+        ("key", pa.string()),
+        ("bytes", pa.int64()),
+        ("etag", pa.string()),
+        ("written", pa.string()),
+        ("part", pa.int32()),
+        ("error", pa.string()),
+        ("again", pa.bool_()),
+    ]
+)
+RECORDS = pa.schema(
+    [
+        ("vault", pa.string()),
+        ("name", pa.string()),
+        ("key", pa.string()),
+        ("prefix", pa.bool_()),
+        ("live", pa.bool_()),
+        ("bytes", pa.int64()),
+        ("record", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+
+
+class ListingPart(Message):
+    """A part of a vault, by its number in the run."""
+
+    number: int
+    vault: str
+    shard: Shard
+
+
+class ListingOrder(Message):
+    """Parts of vaults to list, one for each partition."""
+
+    where: Where
+    vaults: tuple[VaultSpec, ...]
+    parts: tuple[ListingPart, ...]
+
+
+class RecordsOrder(Message):
+    """Parts of the live side to read, at one moment."""
+
+    where: Where
+    instance: str
+    moment: str
+    parts: tuple[tuple[Part, ...], ...]
+
+
+class One(InputPartition):
+    """A partition, by its number in the order."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Objects(DataSource):
+    """What vaults list. Option ``order``: a ``ListingOrder`` as JSON."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "sexton.objects"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(OBJECTS)
+
+    def reader(self, schema: StructType) -> "ObjectsReader":  # noqa: ARG002  # Spark calls it so
+        return ObjectsReader(self.options["order"])
+
+
+class ObjectsReader(DataSourceReader):
+    """Lists on executors; no key comes to the driver."""
+
+    def __init__(self, order: str) -> None:
+        self._order = order
+
+    def partitions(self) -> Sequence[One]:
+        return [One(n) for n in range(len(ListingOrder.model_validate_json(self._order).parts))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        order = ListingOrder.model_validate_json(self._order)
+        assert isinstance(partition, One)
+        part = order.parts[partition.number]
+        vaults = order.where.vaults(order.vaults)
+        instance = order.vaults[0].instance
+        try:
+            for page in vaults.get(instance, part.vault).list_shard(part.shard):
+                rows = ((part.vault, canonical(o.key), *o, part.number, None, None) for o in page)
+                yield _batch(OBJECTS, rows)
+            vaults.confirm(instance, part.vault)  # what an unmounted disk shows is no listing
+        except SextonError as e:
+            busy = isinstance(e, VaultFault) and e.reason == UNREACHABLE
+            yield _batch(OBJECTS, [(part.vault, "", "", None, None, None, part.number, str(e)[:500], busy)])
+
+
+class Records(DataSource):
+    """What the live side knows. Option ``order``: a ``RecordsOrder`` as JSON."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "sexton.records"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(RECORDS)
+
+    def reader(self, schema: StructType) -> "RecordsReader":  # noqa: ARG002  # Spark calls it so
+        return RecordsReader(self.options["order"])
+
+
+class RecordsReader(DataSourceReader):
+    """Reads by SQL on executors, over one connection for each task."""
+
+    def __init__(self, order: str) -> None:
+        self._order = order
+
+    def partitions(self) -> Sequence[One]:
+        return [One(n) for n in range(len(RecordsOrder.model_validate_json(self._order).parts))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        order = RecordsOrder.model_validate_json(self._order)
+        assert isinstance(partition, One)
+        db = order.where.database()
+        try:
+            live = LiveSide(db)
+            for part in order.parts[partition.number]:
+                for page in live.read(order.instance, order.moment, part):
+                    yield _batch(RECORDS, ((k.vault, k.name, *k[1:], None) for k in page))
+        except SextonError as e:
+            yield _batch(RECORDS, [("", "", "", False, False, None, None, str(e)[:500])])
+        finally:
+            db.close()
+
+
+def _batch(schema: pa.Schema, rows: Iterable[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Return rows as one Arrow batch."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+    )

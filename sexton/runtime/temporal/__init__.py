@@ -1,0 +1,1 @@
+"""The client's side of Temporal: connect, schedules, search attributes, start and signal workflows."""

@@ -1,0 +1,1 @@
+"""A vault in a directory."""

@@ -1,0 +1,105 @@
+"""Sexton's own files in a local vault: written whole and durably, below its ``_sexton/``."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import groupby
+
+from sexton.storage.local.files import folder, make_folders, place, unlink_together, walk
+from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, KeyResult, Listed
+from sexton.storage.policy import DRAFT, check_own, check_own_prefix, is_own
+
+_FOLDER = RESERVED_PREFIX.removesuffix("/")
+
+
+def write_file(
+    path: str, folders: Sequence[str], name: str, data: bytes, publish: Callable[[str, int], None] | None = None
+) -> None:
+    """Write a file of a folder that is made where it is missing.
+
+    Complete before it has its name: a crash leaves a whole file or none.
+
+    Args:
+        path: the vault's location.
+        folders: the way down from it.
+        name: of the file.
+        data: its bytes.
+        publish: gives the draft (its name, the open folder) its name; without it the draft takes an older one's place.
+    """
+    draft = f"{DRAFT}{secrets.token_hex(8)}"
+    with place(path) as location:
+        make_folders(location, folders)
+        with folder(location, folders) as inner:
+            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=inner)
+            try:
+                with os.fdopen(file, "wb") as out:
+                    out.write(data)
+                    out.flush()
+                    os.fsync(out.fileno())
+            except OSError:
+                os.unlink(draft, dir_fd=inner)
+                raise
+            if publish is None:
+                os.replace(draft, name, src_dir_fd=inner, dst_dir_fd=inner)
+            else:
+                publish(draft, inner)
+            os.fsync(inner)
+
+
+def write(path: str, folders: Sequence[str], name: str, data: bytes) -> None:
+    """Write one file of Sexton's own."""
+    check_own(name)
+    *inner, last = name.split("/")
+    write_file(path, [*folders, _FOLDER, *inner], last, data)
+
+
+def read(path: str, folders: Sequence[str], name: str) -> bytes | None:
+    """Return one file of Sexton's own, None where there is none."""
+    check_own(name)
+    *inner, last = name.split("/")
+    with place(path) as location:
+        try:
+            with folder(location, [*folders, _FOLDER, *inner]) as there:
+                file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=there)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        with os.fdopen(file, "rb") as source:
+            return source.read()
+
+
+def pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[Listed]]:
+    """Yield pages of the files of Sexton's own whose names begin with a prefix."""
+    check_own_prefix(prefix)
+    return _pages(path, folders, prefix)
+
+
+def remove(path: str, folders: Sequence[str], names: Sequence[str]) -> list[KeyResult]:
+    """Unlink files of Sexton's own."""
+    for name in names:
+        check_own(name)
+    with place(path) as location:
+        results: list[KeyResult] = []
+        keys = ["/".join((*folders, _FOLDER, name)) for name in names]
+        for parent, group in groupby(keys, lambda key: key.rpartition("/")[0]):
+            results += unlink_together(location, parent, list(group))
+        return results
+
+
+def _pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[Listed]]:
+    parent, slash, stem = prefix.rpartition("/")
+    page: list[Listed] = []
+    with place(path) as location, ExitStack() as opened:
+        try:
+            inner = opened.enter_context(folder(location, [*folders, _FOLDER, *(parent.split("/") if parent else [])]))
+        except (FileNotFoundError, NotADirectoryError):
+            return  # nothing was written there yet
+        # Outside of the try: a folder that changes under the walk must not end the listing early and in silence.
+        for name, size, _ in walk(inner, parent + slash, stem):
+            if is_own(name):
+                page.append(Listed(key=name, bytes=size))
+            if len(page) == PAGE_KEYS:
+                yield page
+                page = []
+    if page:
+        yield page

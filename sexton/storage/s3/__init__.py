@@ -1,0 +1,1 @@
+"""A vault in an S3 bucket."""

@@ -1,0 +1,58 @@
+"""Sexton's own files in a bucket, below the vault's ``_sexton/``; never the marker."""
+
+from collections.abc import Iterator, Sequence
+
+from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, Listed, Outcome
+from sexton.storage.policy import check_own, check_own_prefix, is_own
+from sexton.storage.s3 import listing
+from sexton.storage.s3.bucket import S3Bucket
+from sexton.storage.s3.delete import Target, delete
+from sexton.storage.s3.purge import purge
+
+
+def write(bucket: S3Bucket, name: str, data: bytes) -> None:
+    """Write one file; S3 shows all of it or none."""
+    check_own(name)
+    full = bucket.full(RESERVED_PREFIX + name)
+    bucket.ask(lambda s3: s3.put_object(Bucket=bucket.name, Key=full, Body=data))
+
+
+def read(bucket: S3Bucket, name: str) -> bytes | None:
+    """Return one file, None where there is none."""
+    check_own(name)
+    return bucket.get(bucket.full(RESERVED_PREFIX + name))
+
+
+def list_(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[Listed]]:
+    """Yield pages of the files whose names begin with a prefix."""
+    check_own_prefix(prefix)
+    return _list(bucket, prefix)
+
+
+def remove(bucket: S3Bucket, names: Sequence[str]) -> None:
+    """Remove files; where versions are purged, theirs as well.
+
+    Raises:
+        VaultFault: the store refused one.
+    """
+    for name in names:
+        check_own(name)
+    keys = [RESERVED_PREFIX + name for name in dict.fromkeys(names)]
+    for start in range(0, len(keys), PAGE_KEYS):
+        page = keys[start : start + PAGE_KEYS]
+        if bucket.spec.versions == "purge" and bucket.versioning() != "":
+            results = list(purge(bucket, page).values())
+        else:
+            results = list(delete(bucket, [Target(key) for key in page]).values())
+        for result in results:
+            if result.outcome is Outcome.THROTTLED:
+                raise bucket.fault("UNREACHABLE", f"{result.key} could not be removed: {result.reason}")
+            if result.outcome not in (Outcome.DELETED, Outcome.ABSENT):
+                raise bucket.fault("DENIED", f"{result.key} could not be removed: {result.reason}")
+
+
+def _list(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[Listed]]:
+    for page in listing.pages(bucket, RESERVED_PREFIX + prefix):
+        named = [one._replace(key=one.key.removeprefix(RESERVED_PREFIX)) for one in page]
+        if shown := [one for one in named if is_own(one.key)]:
+            yield shown

@@ -1,0 +1,200 @@
+"""A vault in an S3 bucket.
+
+Says of a key only what the store said of it: per-key errors in a 200 are read, a reply that is broken, truncated or
+about other keys is a ``VaultFault``, and a listing is complete or none.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+from pydantic import ValidationError
+
+from sexton.kernel.errors import BadInput
+from sexton.storage.model import (
+    MARKER_KEY,
+    PAGE_KEYS,
+    RESERVED_PREFIX,
+    KeyResult,
+    Listed,
+    Marker,
+    Outcome,
+    Probe,
+    Shard,
+    Undeleted,
+    VaultSpec,
+)
+from sexton.storage.policy import check_key, check_listing, check_root, inside_other_vault, is_other_marker
+from sexton.storage.port import Throttled
+from sexton.storage.s3 import lifecycle, listing, own_files
+from sexton.storage.s3 import probe as s3_probe
+from sexton.storage.s3 import uploads as s3_uploads
+from sexton.storage.s3.bucket import S3Bucket, throttled
+from sexton.storage.s3.conditional import delete_meant, look
+from sexton.storage.s3.delete import Target, as_gone, delete
+from sexton.storage.s3.purge import purge
+from sexton.storage.s3.undelete import undelete
+from sexton.storage.s3.wire import error_of
+from sexton.storage.shards import in_bytes, spread
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+KEY_BYTES = 1_024
+"""Longest key an S3 store takes, UTF-8, the vault's prefix included; a longer one spoils its whole delete page."""
+MARKER_BYTES = 65_536
+DESCENDANT_PAGES = 10
+
+
+class S3Vault:
+    """Objects under ``spec.prefix`` of the bucket ``spec.location``. Safe to share between threads."""
+
+    def __init__(self, spec: VaultSpec, endpoint_url: str = "") -> None:
+        """Open without a request.
+
+        Args:
+            spec: the vault's row.
+            endpoint_url: the settings' endpoint, used where the row names none; empty for AWS.
+
+        Raises:
+            BadInput: the prefix is neither empty nor a folder's path.
+        """
+        check_root(spec.prefix)
+        self.spec = spec
+        self._bucket = S3Bucket(spec, endpoint_url)
+
+    def read_marker(self) -> Marker | None:
+        return self._marker_at(self.spec.prefix + MARKER_KEY)
+
+    def write_marker(self, marker: Marker) -> None:
+        # Asked first, because SeaweedFS makes a missing bucket on PUT, and a mistyped name must not become a vault.
+        self._bucket.require()
+        # Read first as well: not every store honours If-None-Match.
+        if self.read_marker() is not None or not self._bucket.call(lambda s3: self._put_new(s3, marker)):
+            raise self._bucket.fault("FOREIGN_MARKER", "there is a marker already; `vault add` never overwrites one")
+        if self.read_marker() != marker:
+            said = "the marker reads back otherwise than written; somebody else wrote one"
+            raise self._bucket.fault("FOREIGN_MARKER", said)
+
+    def replace_marker(self, marker: Marker) -> None:
+        body, key = marker.model_dump_json().encode(), self.spec.prefix + MARKER_KEY
+        self._bucket.ask(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
+
+    def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
+        check_listing(prefix)
+        return self._ours(listing.pages(self._bucket, prefix))
+
+    def shards(self, count: int) -> Sequence[Shard]:
+        return spread(lambda at: listing.folders(self._bucket, at), count)
+
+    def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
+        if (shard.after or shard.until) and not in_bytes(self.spec.probe):
+            raise ValueError(
+                f"vault {self.spec.name} was not seen to list in byte order; a listing cannot be cut there"
+            )
+        given = shard._asdict()
+        return self._ours(listing.pages(self._bucket, given.pop("prefix"), **given))
+
+    def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
+        self._check(keys)
+        found = [seen.object for seen in look(self._bucket, keys)]
+        if None in found:
+            self._bucket.require()  # HEAD says of a missing bucket what it says of a missing key
+        return [listed for listed in found if listed is not None]
+
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        if len(keys) > PAGE_KEYS:
+            raise ValueError(f"{len(keys)} keys in one page, at most {PAGE_KEYS} are possible")
+        if etags and len(etags) != len(keys):
+            raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
+        self._check(keys)
+        if not keys:
+            return []
+        try:
+            versioning = self._bucket.versioning()
+        except Throttled as busy:
+            return [throttled(key, busy) for key in keys]
+        gone = Outcome.HIDDEN if versioning else Outcome.DELETED
+        if self.spec.conditional:
+            results = delete_meant(self._bucket, dict(zip(keys, etags or [""] * len(keys), strict=True)), gone)
+        elif self.spec.versions == "purge" and versioning != "":  # where the store does not tell, it may have versions
+            results = purge(self._bucket, list(dict.fromkeys(keys)))
+        else:
+            plain = delete(self._bucket, [Target(key) for key in dict.fromkeys(keys)])
+            results = {t.key: r for t, r in as_gone(plain, gone).items()}
+        return [results[key] for key in keys]
+
+    def abort_uploads(self, prefix: str) -> int:
+        check_listing(prefix)
+        return s3_uploads.abort_uploads(self._bucket, prefix)
+
+    def uploads(self, before: str) -> Sequence[Listed]:
+        return s3_uploads.begun(self._bucket, before)
+
+    def versions_days(self) -> int | None:
+        return lifecycle.versions_days(self._bucket)
+
+    def write_own(self, name: str, data: bytes) -> None:
+        own_files.write(self._bucket, name, data)
+
+    def read_own(self, name: str) -> bytes | None:
+        return own_files.read(self._bucket, name)
+
+    def list_own(self, prefix: str) -> Iterator[Sequence[Listed]]:
+        return own_files.list_(self._bucket, prefix)
+
+    def remove_own(self, names: Sequence[str]) -> None:
+        own_files.remove(self._bucket, names)
+
+    def probe(self) -> Probe:
+        return s3_probe.probe(self._bucket)
+
+    def undelete(self, prefix: str = "", keys: Sequence[str] = (), *, dry_run: bool = False) -> Iterator[Undeleted]:
+        return undelete(self._bucket, prefix, keys, dry_run)
+
+    def ancestor_markers(self) -> Sequence[Marker]:
+        folders = self.spec.prefix.split("/")[:-1]
+        above = ["/".join([*folders[:depth], MARKER_KEY]) for depth in range(len(folders))]
+        return [marker for marker in map(self._marker_at, above) if marker is not None]
+
+    def descendant_marker(self) -> Marker | None:
+        for page in islice(listing.pages(self._bucket, ""), DESCENDANT_PAGES):
+            for listed in page:
+                if is_other_marker(listed.key):
+                    return self._marker_at(self.spec.prefix + listed.key)
+        return None
+
+    def _check(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            check_key(key)
+            if len((self.spec.prefix + key).encode()) > KEY_BYTES:
+                raise BadInput(f"key {key!r} is longer than the {KEY_BYTES} bytes that S3 allows")
+
+    def _ours(self, pages: Iterator[Sequence[Listed]]) -> Iterator[Sequence[Listed]]:
+        """Leave out what is Sexton's own; nothing may belong to a vault inside this one."""
+        for every in pages:
+            page = [one for one in every if not one.key.startswith(RESERVED_PREFIX)]
+            for listed in page:
+                if inside_other_vault(listed.key):
+                    said = f"{listed.key!r} belongs to another vault inside this one"
+                    raise self._bucket.fault("FOREIGN_MARKER", said)
+            if page:
+                yield page
+
+    def _marker_at(self, key: str) -> Marker | None:
+        raw = self._bucket.get(key, MARKER_BYTES)
+        try:
+            return None if raw is None else Marker.model_validate_json(raw)
+        except ValidationError as error:
+            raise self._bucket.fault("FOREIGN_MARKER", f"{key} cannot be read as a marker: {raw!r:.80}") from error
+
+    def _put_new(self, s3: "S3Client", marker: Marker) -> bool:
+        body = marker.model_dump_json().encode()
+        try:
+            s3.put_object(Bucket=self.spec.location, Key=self.spec.prefix + MARKER_KEY, Body=body, IfNoneMatch="*")
+        except ClientError as error:
+            if error_of(error)[0] in ("PreconditionFailed", "ConditionalRequestConflict"):
+                return False
+            raise
+        return True

@@ -1,1 +1,0 @@
-"""The client's side of Temporal: connect, schedules, search attributes."""

@@ -1,0 +1,1 @@
+"""Topics, regions, floors and pins, as rows."""
