@@ -33,7 +33,7 @@ from sexton.runtime.temporal.client import connect, run, spark_queue
 from workflows import ALL, ids, options, sandbox
 
 if TYPE_CHECKING:
-    from sexton.replication.agent.sweeping import Sweeper
+    from sexton.replication.agent.sweeping import BackendSweeper
     from sexton.runtime.spark.session import Sessions
 
 LOOK_SECONDS = 1.0
@@ -85,12 +85,12 @@ def build_spark(client: Client, settings: Settings, db: Database, sessions: "Ses
     from sexton.runtime.spark.compare import scratch_of
     from sexton.runtime.spark.deletion import Work
     from sexton.runtime.spark.engine import AT_ONCE, SparkEngine
-    from sexton.runtime.spark.locations import Where, without_password
+    from sexton.runtime.spark.locations import ConnectionTarget, without_password
 
     deployment, spark, engine = settings.require_deployment(), settings.spark, Engine(db, settings.terms())
     url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
     work = Work(
-        where=Where(deployment=deployment, database_url=url, endpoint_url=endpoint),
+        where=ConnectionTarget(deployment=deployment, database_url=url, endpoint_url=endpoint),
         requests=spark.spark_task_requests,
         audit_url=settings.audit.audit_url,
         controls=settings.controls(),
@@ -111,7 +111,7 @@ def build_spark(client: Client, settings: Settings, db: Database, sessions: "Ses
     )
 
 
-def build_backend(client: Client, settings: Settings, backend: str, sweeper: "Sweeper") -> Worker:
+def build_backend(client: Client, settings: Settings, backend: str, sweeper: "BackendSweeper") -> Worker:
     """Return a worker for what is done beside one storage node; it opens no database of ours."""
     return Worker(
         client,
@@ -137,7 +137,7 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
         sessions.close()
 
 
-async def main(role: str = "control", backend: beside.Backend | None = None) -> None:
+async def main(role: str = "control", backend: beside.ServedBackend | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C. ``backend``: beside which one, of that role."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # else each client says where it found them
@@ -170,7 +170,7 @@ async def main(role: str = "control", backend: beside.Backend | None = None) -> 
                     await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
 
 
-def asked(arguments: list[str]) -> tuple[str, beside.Backend | None]:
+def asked(arguments: list[str]) -> tuple[str, beside.ServedBackend | None]:
     """Return the role that the command line names, and beside which backend; wrong usage ends the process."""
     parser = argparse.ArgumentParser(prog="python -m worker", description="Run a worker of this deployment.")
     roles = ("control", "spark", "backend")

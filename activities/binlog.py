@@ -2,24 +2,24 @@
 
 from temporalio import activity
 
-from activities.heart import Heart
+from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
 from sexton.replication.binlog.messages import Backends, WaitingOrder
 from sexton.replication.binlog.model import CutReport
-from sexton.replication.binlog.rounds import Rounds
+from sexton.replication.binlog.rounds import BinlogRuns
 
 
 class BinlogActivities:
     """One instance per worker process."""
 
-    def __init__(self, rounds: Rounds) -> None:
+    def __init__(self, rounds: BinlogRuns) -> None:
         self._rounds = rounds
 
     @activity.defn(no_thread_cancel_exception=True)
     def cut_binlogs(self, instance: str) -> CutReport:
         """Cut what has expired, let copies know, and remove rows."""
-        with refusals(), Heart() as heart:
-            return self._rounds.expire(instance, heart.beat)
+        with refusals(), AutoHeartbeat() as heart:
+            return self._rounds.expire(instance, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def waiting_backends(self, order: WaitingOrder) -> Backends:

@@ -2,7 +2,7 @@
 
 from temporalio import activity
 
-from activities.heart import Heart
+from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
 from sexton.check.checker import Checker
 from sexton.check.model import (
@@ -12,7 +12,7 @@ from sexton.check.model import (
     ConcludeOrder,
     Evidence,
     LookOrder,
-    Opened,
+    OpenedCheck,
 )
 from sexton.check.port import Compare
 
@@ -28,26 +28,26 @@ class CheckActivities:
         self._checker, self._how, self._deployment = checker, how, deployment
 
     @activity.defn(no_thread_cancel_exception=True)
-    def begin_check(self, request: CheckRequest) -> Opened:
+    def begin_check(self, request: CheckRequest) -> OpenedCheck:
         """Begin a run."""
-        with refusals(), Heart():
+        with refusals(), AutoHeartbeat():
             opened = self._checker.begin(request, str(activity.info().workflow_run_id))
             return opened.model_copy(update={"deployment": self._deployment})
 
     @activity.defn(no_thread_cancel_exception=True)
     def compare(self, order: CheckOrder) -> Evidence:
         """Compare objects with records."""
-        with refusals(), Heart(STATEMENT_SECONDS) as heart:
-            return self._checker.compare(self._how, order, heart.beat)
+        with refusals(), AutoHeartbeat(STATEMENT_SECONDS) as heart:
+            return self._checker.compare(self._how, order, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def look_again(self, order: LookOrder) -> Evidence:
         """Look once more at what is lost, and at what no listing shows."""
-        with refusals(), Heart(STATEMENT_SECONDS) as heart:
-            return self._checker.look_again(order.order, order.evidence, heart.beat)
+        with refusals(), AutoHeartbeat(STATEMENT_SECONDS) as heart:
+            return self._checker.look_again(order.order, order.evidence, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def conclude_check(self, order: ConcludeOrder) -> CheckReport:
         """End the run."""
-        with refusals(), Heart():
+        with refusals(), AutoHeartbeat():
             return self._checker.conclude(order)

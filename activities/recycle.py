@@ -4,13 +4,13 @@ import logging
 
 from temporalio import activity
 
-from activities.heart import Heart
+from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
 from sexton.recycle.model import (
     AdoptOrder,
     CloseOrder,
-    Opened,
-    OpenOrder,
+    OpenedRound,
+    OpenRoundOrder,
     Plan,
     Policy,
     RangeOrder,
@@ -19,7 +19,7 @@ from sexton.recycle.model import (
     ReleaseOrder,
     RoundReport,
 )
-from sexton.recycle.pipeline.port import Rounds
+from sexton.recycle.pipeline.port import RoundStorePort
 from sexton.recycle.pipeline.ranges import Recycler
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class RecycleActivities:
 
     def __init__(
         self,
-        rounds: Rounds,
+        rounds: RoundStorePort,
         recycler: Recycler,
         policy: Policy,
         *,
@@ -53,9 +53,9 @@ class RecycleActivities:
         self._heavy_objects = heavy_objects
 
     @activity.defn(no_thread_cancel_exception=True)
-    def open_round(self, order: OpenOrder) -> Opened:
+    def open_round(self, order: OpenRoundOrder) -> OpenedRound:
         """Acquire the lease for this run and open its round; retried until the lease or a slot is free."""
-        with refusals(), Heart() as heart:
+        with refusals(), AutoHeartbeat() as heart:
             run = order.run or str(activity.info().workflow_run_id)
             opened = self._rounds.open(order.instance, run, order.plan, self._policy, order.by)
             shut = self._recycler.announce(opened, heart.alive)
@@ -63,40 +63,40 @@ class RecycleActivities:
             return opened.model_copy(update=told)
 
     @activity.defn(no_thread_cancel_exception=True)
-    def abandon_round(self, order: OpenOrder) -> None:
+    def abandon_round(self, order: OpenRoundOrder) -> None:
         """End a round that was called off, or refused, while it waited for its lease."""
-        with refusals(), Heart():
+        with refusals(), AutoHeartbeat():
             self._rounds.abandon(order.run or str(activity.info().workflow_run_id), order.why)
 
     @activity.defn(no_thread_cancel_exception=True)
     def release_lease(self, order: ReleaseOrder) -> None:
         """Give the lease back while the round is paused or backs off."""
-        with refusals(), Heart():
+        with refusals(), AutoHeartbeat():
             self._rounds.release(order.opened, order.why)
 
     @activity.defn(no_thread_cancel_exception=True)
     def make_plan(self, request: RecycleRequest) -> Plan:
         """Fix what this round may delete."""
-        with refusals(), Heart():
+        with refusals(), AutoHeartbeat():
             return self._rounds.plan(request.instance, self._policy, request.requested_by or "round")
 
     @activity.defn(no_thread_cancel_exception=True)
     def find_plan(self, plan: int) -> Plan:
         """Return the plan that is being applied."""
-        with refusals(), Heart():
+        with refusals(), AutoHeartbeat():
             return self._rounds.find_plan(plan)
 
     @activity.defn(no_thread_cancel_exception=True)
     def adopt_claimed(self, order: AdoptOrder) -> RangeReceipt:
         """Finish what earlier rounds claimed."""
-        with refusals(), Heart() as heart:
-            return self._recycler.adopt(order, activity.info().attempt, heart.beat)
+        with refusals(), AutoHeartbeat() as heart:
+            return self._recycler.adopt(order, activity.info().attempt, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def recycle_range(self, order: RangeOrder) -> RangeReceipt:
         """Claim, delete and remove one range of due marks."""
-        with refusals(), Heart() as heart:
-            done = self._recycler.recycle(order, activity.info().attempt, heart.beat, heart.say)
+        with refusals(), AutoHeartbeat() as heart:
+            done = self._recycler.recycle(order, activity.info().attempt, heart.heartbeat, heart.say)
         told = (order.lease.instance, order.round, order.kind, order.number, done.claimed, done.objects)
         log.info("%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind gone in the round", *told)
         return done
@@ -104,7 +104,7 @@ class RecycleActivities:
     @activity.defn(no_thread_cancel_exception=True)
     def close_round(self, order: CloseOrder) -> RoundReport:
         """End the round and store its report."""
-        with refusals(), Heart() as heart:
+        with refusals(), AutoHeartbeat() as heart:
             report = self._rounds.close(order)
             if order.opened.may_delete and report.ended_at is not None:
                 self._recycler.forget_audit(report.instance, report.ended_at, heart.alive)

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from temporalio import activity
 
 from activities.refusals import refusals
-from sexton.recycle.model import Due
-from sexton.recycle.pipeline.port import Turns
+from sexton.recycle.model import DueInstances
+from sexton.recycle.pipeline.port import InstanceSchedulePort
 
 
 class TickActivities:
@@ -14,7 +14,7 @@ class TickActivities:
 
     def __init__(
         self,
-        turns: Turns,
+        turns: InstanceSchedulePort,
         nudge: Callable[[], Awaitable[None]],
         checks: Callable[[], tuple[str, ...]] = lambda: (),
         topics: Callable[[], bool] = lambda: False,
@@ -36,7 +36,7 @@ class TickActivities:
         self._nudge = nudge
 
     @activity.defn
-    def due_instances(self) -> Due:
+    def due_instances(self) -> DueInstances:
         """Return the instances whose rounds should start now, and how many may."""
         with refusals():
             more = {"checks": self._checks(), "topics": self._topics(), "binlogs": self._binlogs()}

@@ -2,12 +2,12 @@
 
 from temporalio import activity
 
-from activities.heart import Heart
+from activities.auto_heartbeat import AutoHeartbeat
 from activities.refusals import refusals
-from sexton.wal.messages import Looked, Page, PageReport, Pages
+from sexton.wal.messages import PurgePreview, TopicPage, TopicPageReport, TopicPages
 from sexton.wal.model import Flushed, Purged
 from sexton.wal.port import UnknownTopic
-from sexton.wal.rounds import Rounds
+from sexton.wal.rounds import PurgeRounds
 
 SILENCE_SECONDS = 300.0
 """A page asks the log a few times, each for at most some twenty seconds a call, and lists its regions."""
@@ -16,37 +16,37 @@ SILENCE_SECONDS = 300.0
 class WalActivities:
     """One instance per worker process."""
 
-    def __init__(self, rounds: Rounds) -> None:
+    def __init__(self, rounds: PurgeRounds) -> None:
         self._rounds = rounds
 
     @activity.defn(no_thread_cancel_exception=True)
-    def due_topics(self, after: str = "") -> Pages:
+    def due_topics(self, after: str = "") -> TopicPages:
         """Return the topics that are due, as pages, of those whose names come after one."""
-        with refusals(), Heart():
+        with refusals(), AutoHeartbeat():
             return self._rounds.pages(after)
 
     @activity.defn(no_thread_cancel_exception=True)
-    def purge_page(self, page: Page) -> PageReport:
+    def purge_page(self, page: TopicPage) -> TopicPageReport:
         """Purge a page of topics: purge, flush, purge again."""
-        with refusals(), Heart(SILENCE_SECONDS) as heart:
-            return self._rounds.page(page, heart.beat)
+        with refusals(), AutoHeartbeat(SILENCE_SECONDS) as heart:
+            return self._rounds.page(page, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
-    def prepare_purge(self, topic: str) -> Looked:
+    def prepare_purge(self, topic: str) -> PurgePreview:
         """Look how far a topic may be purged, and who should flush before."""
-        with refusals(), Heart(SILENCE_SECONDS):
+        with refusals(), AutoHeartbeat(SILENCE_SECONDS):
             return self._rounds.look(topic)
 
     @activity.defn(no_thread_cancel_exception=True)
     def flush_regions(self, topic: str) -> Flushed:
         """Ask the regions that hold a topic back to flush, and wait for them."""
-        with refusals(), Heart(SILENCE_SECONDS) as heart:
-            return self._rounds.flush(topic, heart.beat)
+        with refusals(), AutoHeartbeat(SILENCE_SECONDS) as heart:
+            return self._rounds.flush(topic, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def purge_topic(self, topic: str) -> Purged:
         """Persist how far a topic may be purged, have the log delete what lies below, and record what came of it."""
-        with refusals(), Heart(SILENCE_SECONDS):
+        with refusals(), AutoHeartbeat(SILENCE_SECONDS):
             purged = self._rounds.purge(topic)
             if purged is None:
                 raise UnknownTopic(topic)

@@ -25,7 +25,7 @@ import pyarrow as pa
 from sqlalchemy import delete
 
 from benchmarks.store import BUCKET, KEYS_A_MARK, client, mark_keys
-from config.engine_settings import Terms
+from config.engine_settings import EngineSettings
 from sexton import contract
 from sexton.database import schema
 from sexton.database.engine import Database
@@ -39,7 +39,7 @@ from sexton.recycle.pipeline.sql.store import MarkStore
 from sexton.recycle.planning.policy import cutoff, policy
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.runtime.engine import Engine
-from sexton.storage.model import PAGE_KEYS, Outcome, VaultSpec
+from sexton.storage.model import PAGE_KEYS, KeyOutcome, VaultSpec
 from sexton.storage.port import UNREACHABLE, VaultFault
 from sexton.storage.s3.vault import S3Vault
 
@@ -69,7 +69,7 @@ class Job:
     name: str
     endpoint: str
     marks: int
-    threads: int = Terms.requests_at_once
+    threads: int = EngineSettings.requests_at_once
     database: str = ""
 
     def argument(self) -> str:
@@ -97,7 +97,7 @@ def prepare(url: str, endpoint: str, marks: int) -> None:
 
 def direct(job: Job) -> Callable[[], None]:
     """A whole round, its files deleted by threads."""
-    engine = Engine(Database.open(job.database), Terms(DEPLOYMENT, job.endpoint, requests_at_once=job.threads))
+    engine = Engine(Database.open(job.database), EngineSettings(DEPLOYMENT, job.endpoint, requests_at_once=job.threads))
     return partial(_round, job, engine, engine.recycler(engine.sweeper))
 
 
@@ -105,16 +105,16 @@ def spark(job: Job) -> Callable[[], None]:
     """A whole round, its files deleted by executors on ``CORES`` cores, as many requests at once."""
     from sexton.runtime.spark.deletion import Work
     from sexton.runtime.spark.engine import SparkEngine
-    from sexton.runtime.spark.locations import Where
+    from sexton.runtime.spark.locations import ConnectionTarget
     from sexton.runtime.spark.session import Sessions
 
-    engine = Engine(Database.open(job.database), Terms(DEPLOYMENT, job.endpoint))
+    engine = Engine(Database.open(job.database), EngineSettings(DEPLOYMENT, job.endpoint))
     home = tempfile.mkdtemp(prefix="sexton-bench-")
     sessions = Sessions(f"local[{CORES}]", {"spark.driver.memory": "1g"}, Path(home))
     atexit.register(shutil.rmtree, home)
     atexit.register(sessions.close)
     OTHERS.append(lambda: cpu_of_session(sessions.server_pid or 0))
-    where = Where(deployment=DEPLOYMENT, database_url=job.database, endpoint_url=job.endpoint)
+    where = ConnectionTarget(deployment=DEPLOYMENT, database_url=job.database, endpoint_url=job.endpoint)
     work = Work(where=where, requests=job.threads // CORES)
     warm(sessions, work)
     heavy = SparkEngine(engine, sessions, work, connections=CONNECTIONS, scratch=home)
@@ -196,7 +196,7 @@ def _delete(vault: S3Vault, keys: Sequence[str]) -> None:
         _delete(vault, keys[: len(keys) // 2])
         _delete(vault, keys[len(keys) // 2 :])
     else:
-        if any(r.outcome is not Outcome.DELETED for r in results):
+        if any(r.outcome is not KeyOutcome.DELETED for r in results):
             raise AssertionError("the store refused a key")
 
 

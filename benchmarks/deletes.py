@@ -18,7 +18,7 @@ from benchmarks.contenders import Job
 from benchmarks.results import Figure, Result, at_least, at_most
 from benchmarks.scratch import Scratch, scratch
 from benchmarks.store import OBJECT_BYTES, OWN, FilledStore, remote
-from config.engine_settings import Terms
+from config.engine_settings import EngineSettings
 from sexton.runtime.embedded.binaries import find_binary
 
 THREADS = (2, 4, 8, 16, 32)
@@ -82,7 +82,7 @@ def _best(arena: Arena, name: str, choices: Sequence[int]) -> tuple[int, dict[in
 def run(objects: int, pairs: int, *, peers: bool = True) -> Result:
     """Measure; without ``peers`` only what safety costs."""
     with scratch() as place:
-        threads = {"direct": Terms.requests_at_once, "unsafe": Terms.requests_at_once}
+        threads = {"direct": EngineSettings.requests_at_once, "unsafe": EngineSettings.requests_at_once}
         tuned: dict[str, dict[int, float]] = {}
         if peers:
             small = Arena(place, "small", max(100, objects // TUNED_WITH // 100 * 100))

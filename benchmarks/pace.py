@@ -16,10 +16,10 @@ from pathlib import Path
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.marks.lease import Lease
-from sexton.marks.model import Hand, Page
+from sexton.marks.model import FilePage, WriteToken
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
-from sexton.recycle.pipeline.delete import Holding, Sweeper
+from sexton.recycle.pipeline.delete import Holding, ThreadDeleter
 from sexton.storage.model import PAGE_KEYS, KeyResult, VaultSpec
 from sexton.storage.s3.vault import S3Vault
 from tests.servers.limited_s3 import LimitedS3
@@ -30,7 +30,7 @@ LOW_LIMIT = 1_500
 SECONDS = 180.0
 THREADS = 32
 SPEC = VaultSpec(instance="shop", name="cold", kind="s3", location="bucket")
-HAND = Hand(batch=1, round=1, lease=Lease(instance="shop", job="recycle", owner="bench", epoch=1), attempt=1)
+HAND = WriteToken(batch=1, round=1, lease=Lease(instance="shop", job="recycle", owner="bench", epoch=1), attempt=1)
 
 
 class Files:
@@ -39,20 +39,20 @@ class Files:
     def __init__(self, folders: int, seconds: float) -> None:
         self._folders, self._until = folders, time.monotonic() + seconds
 
-    def last_file(self, _hand: Hand) -> int:
+    def last_file(self, _token: WriteToken) -> int:
         """There is always another."""
         return 2**62
 
-    def pages(self, _hand: Hand, after: int = 0) -> Sequence[Page]:
+    def pages(self, _token: WriteToken, after: int = 0) -> Sequence[FilePage]:
         if time.monotonic() >= self._until:
             return []
         numbers = [range(start, start + PAGE_KEYS) for start in range(after + 1, after + 8 * PAGE_KEYS, PAGE_KEYS)]
-        return [Page("cold", list(n), [self._key(n.start // PAGE_KEYS, seq) for seq in n]) for n in numbers]
+        return [FilePage("cold", list(n), [self._key(n.start // PAGE_KEYS, seq) for seq in n]) for n in numbers]
 
     def _key(self, page: int, seq: int) -> str:
         return f"{page % self._folders:02}/tablet-{page:08}/rowset-0200000000001a2b3c4d5e6f_{seq:010}.dat"
 
-    def record(self, hand: Hand, page: Page, results: Sequence[KeyResult]) -> None:
+    def record(self, token: WriteToken, page: FilePage, results: Sequence[KeyResult]) -> None:
         """Forget it: a throttled key is tried again by the sweep itself."""
 
 
@@ -92,7 +92,7 @@ def run(folders: int, limit: int, seconds: float, workers: int = 1) -> float:
         threads = []
         for _ in range(workers):
             pacer = SharedPacer(PaceStore(db), lambda *_: SPEC, store.url)
-            sweeper = Sweeper(files, Vaults(store.url), THREADS, pacer)  # type: ignore[arg-type]
+            sweeper = ThreadDeleter(files, Vaults(store.url), THREADS, pacer)  # type: ignore[arg-type]
             holding = Holding(Ours(), Ours(), HAND.lease, lambda: None)  # type: ignore[arg-type]
             threads.append(threading.Thread(target=sweeper.sweep, args=(HAND, holding)))
         for thread in threads:

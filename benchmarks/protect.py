@@ -19,7 +19,7 @@ from sqlalchemy import event, text
 from benchmarks.results import Figure, Result, at_most
 from benchmarks.scratch import scratch
 from sexton.client import Filter, Item, Sexton
-from sexton.client.registering import Wanted
+from sexton.client.registering import RegistrationRequest
 from sexton.contract import NewMark
 from tests.rig import Rig
 from tests.servers.api import Api
@@ -69,7 +69,7 @@ def _registration(rig: Rig, root: Path, objects: int) -> dict[str, Any]:
 
     with Api(rig) as api, _guarded(rig.db.engine) as held:
         client = Sexton(api.url, api.token("sync:copy"), timeout_seconds=120, event_hooks={"response": [ended]})
-        made = client.register(Wanted("shop", "copy:1", owner="benchmark", objects=names))
+        made = client.register(RegistrationRequest("shop", "copy:1", owner="benchmark", objects=names))
         client.close()
     seconds = time.perf_counter() - began
     if made.sealed is None or (made.sealed.objects, made.sealed.missing) != (objects, 0):

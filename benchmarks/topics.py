@@ -23,10 +23,10 @@ from benchmarks.results import Figure, Result, at_least, at_most
 from config.settings import Settings
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.messages import PageReport, RoundRequest
-from sexton.wal.model import Heard, MapOrder, Mapped, Mode, Report, Stream
+from sexton.wal.messages import PurgeRoundRequest, TopicPageReport
+from sexton.wal.model import HeartbeatReceipt, LeaderReport, MapOrder, Mode, RegionMapping, Stream
 from sexton.wal.sql.schedule import PAGE_TOPICS
-from sexton.wal.wal import Wal
+from sexton.wal.wal import WalService
 from tests.servers.kafka import Kafka
 from tests.servers.temporal import DevServer, start_local
 from workflows import ids
@@ -50,7 +50,7 @@ def run(topics: int = TOPICS, pairs: int = PAIRS) -> Result:
         usual = Settings(deployment=DEPLOYMENT, database_url=url)
         wanted = {"kafka": {"bootstrap.servers": kafka.address}, "flush": "off"}
         settings = usual.model_copy(update={"wal": usual.wal.model_copy(update=wanted)})
-        wal = Wal(db, settings.wal_terms())
+        wal = WalService(db, settings.wal_terms())
         _map(wal, names)
         statements, beats = _beats(db, wal, names)
         ratios = _deletes(wal, names, pairs)
@@ -89,9 +89,9 @@ def _fill(address: str, names: Sequence[str]) -> None:
         raise AssertionError("Kafka did not take the entries")
 
 
-def _map(wal: Wal, names: Sequence[str]) -> None:
+def _map(wal: WalService, names: Sequence[str]) -> None:
     for name in names:
-        regions = tuple(Mapped(region=f"{name}-{n}", first=0) for n in range(REGIONS))
+        regions = tuple(RegionMapping(region=f"{name}-{n}", first=0) for n in range(REGIONS))
         wal.maps.put(MapOrder(topic=name, generation=1, regions=regions))
         wal.store.enable(name, Mode.DELETE)
     for first in range(0, len(names), PAGE_TOPICS):
@@ -114,20 +114,20 @@ def _heard(db: Database) -> Iterator[list[str]]:
         event.remove(db.engine, "before_cursor_execute", hear)
 
 
-def _beat(wal: Wal, names: Sequence[str], last: int) -> Heard:
+def _heartbeat(wal: WalService, names: Sequence[str], last: int) -> HeartbeatReceipt:
     """Let one node report for all of its regions."""
     its = ((name, f"{name}-{n}") for name in names for n in range(REGIONS))
-    told = [Report(topic=t, region=r, epoch=0, streams=(Stream(flushed=last),)) for t, r in its]
+    told = [LeaderReport(topic=t, region=r, epoch=0, streams=(Stream(flushed=last),)) for t, r in its]
     return wal.heartbeats.hear("node", told)
 
 
-def _beats(db: Database, wal: Wal, names: Sequence[str]) -> tuple[int, list[float]]:
+def _beats(db: Database, wal: WalService, names: Sequence[str]) -> tuple[int, list[float]]:
     """Return the statements of a heartbeat, and the milliseconds that some took."""
     mine, took, statements = names[: NODE_REGIONS // REGIONS], [], 0
     for n in range(BEATS):
         with _heard(db) as said:
             began = time.perf_counter()
-            answer = _beat(wal, mine, n)
+            answer = _heartbeat(wal, mine, n)
             took.append((time.perf_counter() - began) * 1000)
         if answer.taken != len(mine) * REGIONS:
             raise AssertionError(f"not all was heard: {answer}")
@@ -135,7 +135,7 @@ def _beats(db: Database, wal: Wal, names: Sequence[str]) -> tuple[int, list[floa
     return statements, took
 
 
-def _deletes(wal: Wal, names: Sequence[str], pairs: int) -> list[float]:
+def _deletes(wal: WalService, names: Sequence[str], pairs: int) -> list[float]:
     """Return how many times as long a call for each topic takes as one for a hundred, over the same work."""
     pages = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
     ratios = []
@@ -152,10 +152,12 @@ def _deletes(wal: Wal, names: Sequence[str], pairs: int) -> list[float]:
     return ratios
 
 
-async def _round(db: Database, wal: Wal, names: Sequence[str], settings: Settings) -> tuple[float, int, PageReport]:
+async def _round(
+    db: Database, wal: WalService, names: Sequence[str], settings: Settings
+) -> tuple[float, int, TopicPageReport]:
     """Return the seconds of a round over all topics, the events of its history, and its report."""
     for first in range(0, len(names), NODE_REGIONS // REGIONS):
-        _beat(wal, names[first : first + NODE_REGIONS // REGIONS], ENTRIES - 10)
+        _heartbeat(wal, names[first : first + NODE_REGIONS // REGIONS], ENTRIES - 10)
     environment = await start_local()
     try:
         client = await DevServer(environment).connect()
@@ -163,10 +165,10 @@ async def _round(db: Database, wal: Wal, names: Sequence[str], settings: Setting
             began = time.perf_counter()
             handle = await client.start_workflow(
                 ids.PURGE_WAL_ROUND,
-                RoundRequest(deployment=DEPLOYMENT),
+                PurgeRoundRequest(deployment=DEPLOYMENT),
                 id=ids.purge_wal_round(DEPLOYMENT),
                 task_queue=ids.control_queue(DEPLOYMENT),
-                result_type=PageReport,
+                result_type=TopicPageReport,
             )
             report = await handle.result()
             seconds = time.perf_counter() - began

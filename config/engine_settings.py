@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sexton.check.model import Terms as CheckTerms
+from sexton.check.model import CheckSettings as CheckTerms
 from sexton.operators.controls.model import Control
-from sexton.protection.model import Terms as ProtectionTerms
-from sexton.replication.binlog.model import Terms as BinlogTerms
-from sexton.replication.replicas.model import Terms as ReplicaTerms
+from sexton.protection.model import ProtectionSettings as ProtectionTerms
+from sexton.replication.binlog.model import BinlogSettings as BinlogTerms
+from sexton.replication.replicas.model import ReplicaSettings as ReplicaTerms
 from sexton.storage.model import PAGE_KEYS
-from sexton.wal.model import Terms as WalTerms
+from sexton.wal.model import WalSettings as WalTerms
 
 
 @dataclass(frozen=True)
-class Terms:
+class EngineSettings:
     """What a deployment runs with. Seconds, days, and numbers of things at once; ``controls``: what settings add."""
 
     deployment: str

@@ -22,7 +22,7 @@ _PLAIN = re.compile(
 """Keys of Kafka's settings whose values say nothing."""
 
 
-class Explained(NamedTuple):
+class SettingRow(NamedTuple):
     """One setting as `sexton settings show` prints it; passwords are masked."""
 
     key: str
@@ -32,7 +32,7 @@ class Explained(NamedTuple):
     bound: str
 
 
-def rows(settings: BaseModel) -> list[Explained]:
+def rows(settings: BaseModel) -> list[SettingRow]:
     """Return every setting with its value, the place it came from, its unit, and its bounds and default."""
     return list(_walk(settings, "", layers()))
 
@@ -73,7 +73,7 @@ def _shown(key: str, value: Any) -> str:
     return "***" if value and hidden else masked(str(value))
 
 
-def _walk(model: BaseModel, path: str, found: list[Layer]) -> Iterator[Explained]:
+def _walk(model: BaseModel, path: str, found: list[Layer]) -> Iterator[SettingRow]:
     for name, field in type(model).model_fields.items():
         key, value = f"{path}{name}", getattr(model, name)
         if isinstance(value, BaseModel):
@@ -84,10 +84,10 @@ def _walk(model: BaseModel, path: str, found: list[Layer]) -> Iterator[Explained
                     yield from _walk(own, f"{key}.{kind}.", found)
                 else:
                     name = f"{key}.{kind}"
-                    yield Explained(name, _shown(name, own), _source(name, found), "", "")
+                    yield SettingRow(name, _shown(name, own), _source(name, found), "", "")
         else:
             unit: Any = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
-            yield Explained(key, _shown(key, value), _source(key, found), str(unit), _bound(field))
+            yield SettingRow(key, _shown(key, value), _source(key, found), str(unit), _bound(field))
 
 
 def _source(key: str, found: list[Layer]) -> str:

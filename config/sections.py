@@ -77,7 +77,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Temporal(_Section):
+class TemporalSection(_Section):
     """The Temporal service that runs the workflows."""
 
     address: Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
@@ -87,13 +87,13 @@ class Temporal(_Section):
     ui_url: Web = ""
 
 
-class S3(_Section):
+class S3Section(_Section):
     """Where vaults of kind s3 live unless their own row says otherwise. Keys come from the usual AWS chain."""
 
     endpoint_url: Web = ""
 
 
-class Recycle(_Section):
+class RecycleSection(_Section):
     """When rounds run, how long garbage stays, and how hard a round works."""
 
     recycle_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 3_600
@@ -114,14 +114,14 @@ class Recycle(_Section):
     instance_recycler_worker_pool_size: Annotated[int, Field(ge=1, le=64, json_schema_extra={"unit": "requests"})] = 32
 
 
-class Audit(_Section):
+class AuditSection(_Section):
     """Where it is written down, object by object, what went, and for how long."""
 
     audit_url: Annotated[str, AfterValidator(_audit)] = ""
     audit_retention_days: Annotated[int, Field(ge=1, le=3_650, json_schema_extra={"unit": "days"})] = 400
 
 
-class Protection(_Section):
+class ProtectionSection(_Section):
     """For how long sync jobs may keep what they copy, and how many of them."""
 
     sync_protection_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 1_200
@@ -131,7 +131,7 @@ class Protection(_Section):
     strict_gate: bool = False
 
 
-class Check(_Section):
+class CheckSection(_Section):
     """How often metadata and objects are compared, and what is judged."""
 
     enable_checker: bool = True
@@ -142,7 +142,7 @@ class Check(_Section):
     check_grace_seconds: Annotated[int, _seconds(3_600)] = 86_400
 
 
-class Spark(_Section):
+class SparkSection(_Section):
     """Where heavy work runs, and from how much on."""
 
     remote: Annotated[str, Field(pattern=r"^local(\[([0-9]+|\*)\])?$|^sc://\S+$")] = "local[*]"
@@ -154,7 +154,7 @@ class Spark(_Section):
     conf: dict[str, str] = Field(default_factory=dict)
 
 
-class Wal(_Section):
+class WalSection(_Section):
     """Kafka topics that regions of a database share: how far they are purged, and when."""
 
     kafka: Annotated[dict[str, str], BeforeValidator(_librdkafka)] = Field(default_factory=dict)
@@ -174,7 +174,7 @@ class Wal(_Section):
     replay_pin_max_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
 
 
-class Binlog(_Section):
+class BinlogSection(_Section):
     """Binlogs of databases and tables: how often what has expired is cut, and who may keep it for how long."""
 
     gc_binlog_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 313
@@ -182,14 +182,14 @@ class Binlog(_Section):
     max_cut_fraction: Annotated[float, Field(gt=0, le=1, json_schema_extra={"unit": "of a log's records"})] = 0.5
 
 
-class Replica(_Section):
+class ReplicaSection(_Section):
     """Copies of tablets on backends: for how long a report counts, and when a gap is one."""
 
     report_freshness_seconds: Annotated[int, _seconds(60)] = 600
     gap_persist_seconds: Annotated[int, Field(ge=1, le=86_400, json_schema_extra={"unit": "seconds"})] = 60
 
 
-class Api(_Section):
+class ApiSection(_Section):
     """Where `sexton api` answers, and with which certificate."""
 
     listen: Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
@@ -199,7 +199,7 @@ class Api(_Section):
     tls_key: str = ""
 
 
-class Prices(_Section):
+class PricesSection(_Section):
     """What requests cost, for the estimates of plans."""
 
     list_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.005
@@ -207,14 +207,14 @@ class Prices(_Section):
     currency: Annotated[str, Field(pattern=r"^\S{1,8}$")] = "USD"
 
 
-class Metrics(_Section):
+class MetricsSection(_Section):
     """Where a worker answers `GET /metrics`."""
 
     listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = ""
     enable_recycler_stats_metrics: bool = True
 
 
-class OwnKind(_Section):
+class KindSection(_Section):
     """A kind that an owner brings, beside the engine's four; ``after`` names kinds that must go before it."""
 
     retention_seconds: Annotated[int, _seconds(600)]

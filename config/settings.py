@@ -9,57 +9,57 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from config.engine_settings import Terms
-from config.explain import Explained, rows, sentence
+from config.engine_settings import EngineSettings
+from config.explain import SettingRow, rows, sentence
 from config.sections import (
-    S3,
-    Api,
-    Audit,
-    Binlog,
-    Check,
-    Metrics,
-    OwnKind,
-    Prices,
-    Protection,
-    Recycle,
-    Replica,
-    Spark,
-    Temporal,
-    Wal,
+    ApiSection,
+    AuditSection,
+    BinlogSection,
+    CheckSection,
+    KindSection,
+    MetricsSection,
+    PricesSection,
+    ProtectionSection,
+    RecycleSection,
+    ReplicaSection,
+    S3Section,
+    SparkSection,
+    TemporalSection,
+    WalSection,
     check_database,
     check_deployment,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
-from sexton.check.model import Terms as CheckTerms
+from sexton.check.model import CheckSettings as CheckTerms
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import Control, Kind
-from sexton.protection.model import Terms as ProtectionTerms
+from sexton.operators.controls.model import Control, ControlKind
+from sexton.protection.model import ProtectionSettings as ProtectionTerms
 from sexton.recycle.model import Policy
 from sexton.recycle.planning.policy import CATALOG, policy
-from sexton.replication.binlog.model import Terms as BinlogTerms
-from sexton.replication.replicas.model import Terms as ReplicaTerms
-from sexton.wal.model import Terms as WalTerms
+from sexton.replication.binlog.model import BinlogSettings as BinlogTerms
+from sexton.replication.replicas.model import ReplicaSettings as ReplicaTerms
+from sexton.wal.model import WalSettings as WalTerms
 
 __all__ = [
     "ENGINE_KINDS",
-    "S3",
     "UNLIMITED",
-    "Api",
-    "Audit",
-    "Binlog",
-    "Check",
-    "Explained",
-    "Metrics",
-    "OwnKind",
-    "Prices",
-    "Protection",
-    "Recycle",
-    "Replica",
+    "ApiSection",
+    "AuditSection",
+    "BinlogSection",
+    "CheckSection",
+    "KindSection",
+    "MetricsSection",
+    "PricesSection",
+    "ProtectionSection",
+    "RecycleSection",
+    "ReplicaSection",
+    "S3Section",
+    "SettingRow",
     "Settings",
     "SettingsError",
-    "Spark",
-    "Temporal",
-    "Wal",
+    "SparkSection",
+    "TemporalSection",
+    "WalSection",
     "explain",
     "home",
     "load",
@@ -81,20 +81,20 @@ class Settings(BaseSettings):
 
     deployment: Annotated[str, AfterValidator(check_deployment)] = ""
     database_url: Annotated[str, AfterValidator(check_database)] = "sqlite:///.sexton/sexton.db"
-    temporal: Temporal = Temporal()
-    s3: S3 = S3()
-    recycle: Recycle = Recycle()
-    audit: Audit = Audit()
-    protection: Protection = Protection()
-    check: Check = Check()
-    spark: Spark = Spark()
-    wal: Wal = Wal()
-    binlog: Binlog = Binlog()
-    replica: Replica = Replica()
-    api: Api = Api()
-    prices: Prices = Prices()
-    metrics: Metrics = Metrics()
-    kinds: dict[str, OwnKind] = Field(default_factory=dict)
+    temporal: TemporalSection = TemporalSection()
+    s3: S3Section = S3Section()
+    recycle: RecycleSection = RecycleSection()
+    audit: AuditSection = AuditSection()
+    protection: ProtectionSection = ProtectionSection()
+    check: CheckSection = CheckSection()
+    spark: SparkSection = SparkSection()
+    wal: WalSection = WalSection()
+    binlog: BinlogSection = BinlogSection()
+    replica: ReplicaSection = ReplicaSection()
+    api: ApiSection = ApiSection()
+    prices: PricesSection = PricesSection()
+    metrics: MetricsSection = MetricsSection()
+    kinds: dict[str, KindSection] = Field(default_factory=dict)
 
     @classmethod
     def settings_customise_sources(
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
 
     @field_validator("kinds")
     @classmethod
-    def _names(cls, kinds: dict[str, OwnKind]) -> dict[str, OwnKind]:
+    def _names(cls, kinds: dict[str, KindSection]) -> dict[str, KindSection]:
         for name in kinds:
             if name in ENGINE_KINDS:
                 raise ValueError(f"{name!r} is an engine kind; set its retention under [recycle]")
@@ -165,10 +165,10 @@ class Settings(BaseSettings):
             max_delete_fraction=r.max_delete_fraction,
         )
 
-    def terms(self) -> Terms:
+    def terms(self) -> EngineSettings:
         """What the engine is put together with."""
         r = self.recycle
-        return Terms(
+        return EngineSettings(
             deployment=self.require_deployment(),
             endpoint_url=self.s3.endpoint_url,
             controls=self.controls(),
@@ -252,10 +252,10 @@ class Settings(BaseSettings):
         """The lists and windows that the settings add to those in the database."""
         r = self.recycle
         named = {
-            Kind.WHITELIST: r.recycle_whitelist,
-            Kind.BLACKLIST: r.recycle_blacklist,
-            Kind.VAULT_WHITELIST: r.recycler_storage_vault_white_list,
-            Kind.WINDOW: r.recycle_windows,
+            ControlKind.WHITELIST: r.recycle_whitelist,
+            ControlKind.BLACKLIST: r.recycle_blacklist,
+            ControlKind.VAULT_WHITELIST: r.recycler_storage_vault_white_list,
+            ControlKind.WINDOW: r.recycle_windows,
         }
         return tuple(Control(kind=k, name=n, set_by="the settings") for k, names in named.items() for n in names)
 
@@ -270,25 +270,25 @@ def load(**given: str) -> Settings:
     except ValidationError as e:
         sections = (
             Settings,
-            Temporal,
-            S3,
-            Recycle,
-            Audit,
-            Protection,
-            Check,
-            Spark,
-            Wal,
-            Binlog,
-            Replica,
-            Api,
-            Prices,
-            Metrics,
-            OwnKind,
+            TemporalSection,
+            S3Section,
+            RecycleSection,
+            AuditSection,
+            ProtectionSection,
+            CheckSection,
+            SparkSection,
+            WalSection,
+            BinlogSection,
+            ReplicaSection,
+            ApiSection,
+            PricesSection,
+            MetricsSection,
+            KindSection,
         )
         known = {name for section in sections for name in section.model_fields}
         raise SettingsError(" ".join(sentence(p, [top, *layers()], known) for p in e.errors())) from None
 
 
-def explain() -> list[Explained]:
+def explain() -> list[SettingRow]:
     """Every setting with its value, the place it came from, its unit, and its bounds and default."""
     return rows(load())

@@ -20,9 +20,9 @@ from sexton.database.contract_errors import (
     Collected,
     ContractError,
     Gone,
+    InstanceNotRegistered,
     NotFirst,
     Refused,
-    UnknownInstance,
     check_text,
     typed,
 )
@@ -37,10 +37,10 @@ __all__ = [
     "Collected",
     "ContractError",
     "Gone",
+    "InstanceNotRegistered",
     "NewMark",
     "NotFirst",
     "Refused",
-    "UnknownInstance",
     "attach",
     "commit",
     "mark",
@@ -239,7 +239,7 @@ def undrop(connection: Connection | sqlite3.Connection, instance: str, kind: str
     # Nothing of another connection can come between the guard and the end: SQLite has one writer.
     guard = "UPDATE sexton_instance_guard SET seq = seq + 1 WHERE instance = ?"
     if _lite(lite, guard, (instance,)).rowcount != 1:
-        raise UnknownInstance(f"SX004 unknown instance: {instance}")
+        raise InstanceNotRegistered(f"SX004 unknown instance: {instance}")
     reached("undrop.guarded")
     given = {"i": instance, "k": kind, "ids": json.dumps(wanted)}
     reasons = _lite(lite, _REFUSED, given).fetchall()

@@ -41,10 +41,10 @@ from sexton.protection import model as protection
 from sexton.protection.registrar import Registrar
 from sexton.protection.sql.store import ProtectionStore
 from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.audit.port import Audit
-from sexton.recycle.model import AdoptOrder, KindPlan, Opened, Plan, RoundReport
-from sexton.recycle.pipeline.delete import Sweeper
-from sexton.recycle.pipeline.deleter import Sweeps
+from sexton.recycle.audit.port import DeletionLog
+from sexton.recycle.model import AdoptOrder, KindPlan, OpenedRound, Plan, RoundReport
+from sexton.recycle.pipeline.delete import ThreadDeleter
+from sexton.recycle.pipeline.deleter import Deleter
 from sexton.recycle.pipeline.ranges import Recycler
 from sexton.recycle.pipeline.sql.store import MarkStore
 from sexton.recycle.planning.policy import policy, waves
@@ -75,7 +75,7 @@ class Rig:
         threads: int = 4,
         beside: bool = True,
         owner: Owner | None = None,
-        audit: Audit | None = None,
+        audit: DeletionLog | None = None,
         look_seconds: float = 1.7,
     ) -> None:
         """One with everything that a worker has.
@@ -94,25 +94,27 @@ class Rig:
         self.db = opened(url)
         self.registry = Registry(self.db)
         self.controls, self.holds = ControlStore(self.db), HoldStore(self.db)
-        self.protections = ProtectionStore(self.db, protection.Terms())
+        self.protections = ProtectionStore(self.db, protection.ProtectionSettings())
         self.marks, self.leases = MarkStore(self.db, self.controls), LeaseStore(self.db)
         knows = self.registry.knows_round
         self.vaults = OneAtATime(
             self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(look_seconds), knows_round=knows
         )
-        self.sweeper = Sweeper(self.marks, self.vaults, threads, beside=beside)
+        self.sweeper = ThreadDeleter(self.marks, self.vaults, threads, beside=beside)
         self.owner, self.told = owner or SqlOwner(self.db), Told()
-        self.audit: Audit = audit or self.told
+        self.audit: DeletionLog = audit or self.told
         self.recycler = self.recycler_of(self.owner)
         self.registrar = Registrar(self.protections, self.vaults)
         self.rounds = RoundStore(self.db, self.leases, self.controls, INTERVAL, protections=self.protections)
         self.policy = policy(RETENTION, GRACE)
         self.runs, self.live_side = CheckStore(self.db), LiveSide(self.db)
         self.repairs = Repairs(self.db, self.runs, self.vaults)
-        self.checker = checker(self.db, self.runs, self.live_side, self.vaults, check_model.Terms(grace_seconds=DAY))
+        self.checker = checker(
+            self.db, self.runs, self.live_side, self.vaults, check_model.CheckSettings(grace_seconds=DAY)
+        )
         self.direct = Direct(self.vaults, self.live_side, self.runs)
 
-    def recycler_of(self, owner: Owner, sweeps: Sweeps | None = None) -> Recycler:
+    def recycler_of(self, owner: Owner, sweeps: Deleter | None = None) -> Recycler:
         sweeps = sweeps or self.sweeper
         return Recycler(self.marks, self.leases, self.controls, self.vaults, owner, sweeps, self.audit)
 
@@ -166,7 +168,7 @@ class Rig:
                 self.recycle(opened, body, by_name[kind], ledger)
         return self.rounds.close(ledger.close_order(opened, body.id, body, "SUCCEEDED", ""))
 
-    def recycle(self, opened: Opened, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
+    def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
         """Go through one kind, range by range, as the workflow does."""
         ledger.begin(plan)
         while not ledger.kinds[kind.kind].finished:
@@ -256,7 +258,7 @@ class Told:
     def write(self, rows: Sequence[AuditRow]) -> None:
         self.rows += rows
 
-    def forget(self, instance: str, now: int, beat: Callable[[], None] = lambda: None) -> int:
+    def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = lambda: None) -> int:
         return 0
 
 

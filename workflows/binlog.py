@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.replication.binlog.messages import MOST_SAID, Backends, GcProgress, GcReport, GcRequest, WaitingOrder
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
-    from workflows.controls import Controls, Told, stop_if_cancelled
+    from workflows.controls import Controls, InterruptedBySignal, stop_if_cancelled
     from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
     from workflows.words import words
 
@@ -66,7 +66,7 @@ class GcBinlog(Controls):
                 return self._end("CANCELLED")
             try:
                 await self.unless_told(self._work(request))
-            except Told:
+            except InterruptedBySignal:
                 continue
             except ActivityError as e:
                 self._error, cause = words(e), e.cause

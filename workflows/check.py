@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
         ConcludeOrder,
         Evidence,
         LookOrder,
-        Opened,
+        OpenedCheck,
     )
     from workflows import ids
     from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, SPARK_WAIT
@@ -58,7 +58,7 @@ class CheckInstance:
             raise
         return await self._conclude(opened, evidence)
 
-    async def _compare(self, opened: Opened) -> Evidence:
+    async def _compare(self, opened: OpenedCheck) -> Evidence:
         """Compare on Spark where there is much to compare and a Spark worker takes it; else here."""
         note = NO_SPARK
         queue = ids.spark_queue(opened.deployment) if opened.heavy else ""
@@ -86,7 +86,7 @@ class CheckInstance:
             evidence = evidence.model_copy(update={"notes": (*evidence.notes, note)})
         return evidence
 
-    async def _conclude(self, opened: Opened, evidence: Evidence) -> CheckReport:
+    async def _conclude(self, opened: OpenedCheck, evidence: Evidence) -> CheckReport:
         order = ConcludeOrder(instance=opened.order.instance, run=opened.order.run, evidence=evidence)
         report = await workflow.execute_activity_method(
             CheckActivities.conclude_check, order, **CATALOG_WRITE, summary="what it may conclude"

@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError
 T = TypeVar("T")
 
 
-class Told(Exception):
+class InterruptedBySignal(Exception):
     """What was being done was ended by a signal; the work of its activities stopped after the current page."""
 
 
@@ -43,7 +43,7 @@ class Controls:
         self._kicks += 1
 
     async def unless_told(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what the work returns, or cancel it and raise ``Told`` when a signal asks for it.
+        """Return what the work returns, or cancel it and raise ``InterruptedBySignal`` when a signal asks for it.
 
         Work that ended in the same moment counts as done: its result is not lost. When the workflow itself is
         cancelled the work is cancelled, and waited for, first.
@@ -61,7 +61,7 @@ class Controls:
         except (asyncio.CancelledError, ActivityError) as e:
             # An activity that waits for a lease answers a cancel with "busy": Temporal does not try it again then.
             if told:
-                raise Told from e
+                raise InterruptedBySignal from e
             raise
 
     async def back_off(self, seconds: float, kicks: int) -> None:

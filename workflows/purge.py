@@ -10,10 +10,10 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
-    from sexton.wal.messages import Looked, Outcome, PurgeProgress, PurgeReport, PurgeRequest, outcome
+    from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, outcome
     from sexton.wal.model import Flushed, Purged
     from workflows import ids
-    from workflows.controls import Controls, Told, end, stop_if_cancelled
+    from workflows.controls import Controls, InterruptedBySignal, end, stop_if_cancelled
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
     from workflows.words import words
 
@@ -25,7 +25,7 @@ class PurgeWal(Controls):
     def __init__(self) -> None:
         super().__init__()
         self._topic, self._doing, self._error = "", "BEGINNING", ""
-        self._looked: Looked | None = None
+        self._looked: PurgePreview | None = None
         self._flushed: Flushed | None = None
         self._now = False
         self._tries, self._backoff = 0, 0.0
@@ -57,10 +57,10 @@ class PurgeWal(Controls):
                 self._say("PAUSED")
                 await self.while_paused()
             if self._cancel:
-                return self._end(PurgeReport(topic=self._topic, outcome=Outcome.CANCELLED))
+                return self._end(PurgeReport(topic=self._topic, outcome=PurgeOutcome.CANCELLED))
             try:
                 purged = await self.unless_told(self._work())
-            except Told:
+            except InterruptedBySignal:
                 continue
             except ActivityError as e:
                 self._error = words(e)
@@ -72,7 +72,7 @@ class PurgeWal(Controls):
                 self._error = purged.fault
             self._tries += 1
             if self._tries >= MAX_TRIES:
-                return self._end(PurgeReport(topic=self._topic, outcome=Outcome.FAILED))
+                return self._end(PurgeReport(topic=self._topic, outcome=PurgeOutcome.FAILED))
             self._backoff, kicks = backoff(self._tries), self._kicks
             self._say("BACKING OFF")
             await self.back_off(self._backoff, kicks)
@@ -116,7 +116,7 @@ class PurgeWal(Controls):
         if report.purged is not None and not report.purged.fault:
             report = report.model_copy(update={"error": ""})
         self._say(report.outcome)
-        if report.outcome is Outcome.FAILED:
+        if report.outcome is PurgeOutcome.FAILED:
             why = report.purged.fault if report.purged else report.error
             raise ApplicationError(why or report.error, type=ids.PURGE_FAILED, non_retryable=True)
         return report

@@ -7,9 +7,9 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
-    from sexton.wal.messages import Page, PageReport, Pages, RoundProgress, RoundRequest
+    from sexton.wal.messages import PurgeRoundProgress, PurgeRoundRequest, TopicPage, TopicPageReport, TopicPages
     from workflows import ids
-    from workflows.controls import Controls, Told
+    from workflows.controls import Controls, InterruptedBySignal
     from workflows.options import CATALOG_WRITE, WAL_FLUSH
     from workflows.words import words
 
@@ -21,20 +21,22 @@ class PurgeWalRound(Controls):
     def __init__(self) -> None:
         super().__init__()
         self._doing = "BEGINNING"
-        self._left: list[Page] = []
+        self._left: list[TopicPage] = []
         self._all = 0
-        self._report = PageReport()
+        self._report = TopicPageReport()
 
     @workflow.query
-    def progress(self) -> RoundProgress:
+    def progress(self) -> PurgeRoundProgress:
         """Return what it does now."""
-        return RoundProgress(doing=self._doing, pages=self._all, done=self._all - len(self._left), report=self._report)
+        return PurgeRoundProgress(
+            doing=self._doing, pages=self._all, done=self._all - len(self._left), report=self._report
+        )
 
     @workflow.run
-    async def run(self, request: RoundRequest) -> PageReport:
+    async def run(self, request: PurgeRoundRequest) -> TopicPageReport:
         """Purge; return what came of it, in numbers."""
         self._report = request.done
-        due: Pages = await workflow.execute_activity_method(
+        due: TopicPages = await workflow.execute_activity_method(
             WalActivities.due_topics, request.after, **CATALOG_WRITE, summary="topics that are due"
         )
         self._left, self._all = list(due.pages), len(due.pages)
@@ -46,7 +48,7 @@ class PurgeWalRound(Controls):
             self._say("PURGING")
             try:
                 await self.unless_told(self._work(due.at_once))
-            except Told:
+            except InterruptedBySignal:
                 continue
         await self.while_paused()
         if due.more and not self._cancel:
@@ -63,7 +65,7 @@ class PurgeWalRound(Controls):
             if isinstance(error, BaseException):
                 raise error
 
-    async def _page(self, page: Page, turns: asyncio.Semaphore) -> None:
+    async def _page(self, page: TopicPage, turns: asyncio.Semaphore) -> None:
         async with turns:
             try:
                 told = await workflow.execute_activity_method(
@@ -72,7 +74,7 @@ class PurgeWalRound(Controls):
             except ActivityError as e:
                 if is_cancelled_exception(e):  # by a signal, also one that was taken back since
                     raise
-                told = PageReport(faults=1, said=(words(e),))
+                told = TopicPageReport(faults=1, said=(words(e),))
         self._left.remove(page)
         self._report += told
 

@@ -18,20 +18,20 @@ with workflow.unsafe.imports_passed_through():
         SUCCEEDED,
         AdoptOrder,
         KindPlan,
-        Opened,
-        OpenOrder,
+        OpenedRound,
+        OpenRoundOrder,
         Plan,
-        Progress,
         RangeOrder,
         RangeReceipt,
         RecycleRequest,
         ReleaseOrder,
+        RoundProgress,
         RoundReport,
     )
     from sexton.recycle.planning.policy import waves
     from sexton.recycle.rounds.ledger import Ledger
     from workflows import ids
-    from workflows.controls import Controls, Told, stop_if_cancelled
+    from workflows.controls import Controls, InterruptedBySignal, stop_if_cancelled
     from workflows.options import (
         BATCH_DELETE,
         CATALOG_READ,
@@ -53,7 +53,7 @@ SPARK_BUSY = "no Spark worker took it, or the rest of one that died, within {sec
 
 
 @dataclass(frozen=True)
-class End:
+class AttemptResult:
     """How one go under one lease ended: as planned, unless a field says otherwise."""
 
     error: str = ""
@@ -81,7 +81,7 @@ class RecycleInstance(Controls):
         carried = request.carried
         self._request = request
         self._run = carried.run if carried else ""
-        self._opened: Opened | None = carried.opened if carried else None
+        self._opened: OpenedRound | None = carried.opened if carried else None
         self._plan: Plan | None = None
         self._plan_id = carried.plan if carried else request.plan
         self._ledger = Ledger(carried)
@@ -112,9 +112,9 @@ class RecycleInstance(Controls):
         return report
 
     @workflow.query
-    def progress(self) -> Progress:
+    def progress(self) -> RoundProgress:
         """Tell how far the round is, from what its ranges reported so far."""
-        return Progress(
+        return RoundProgress(
             instance=self._request.instance,
             doing=self._doing,
             round=self._opened.round if self._opened else None,
@@ -135,9 +135,9 @@ class RecycleInstance(Controls):
             await self.while_paused()
         try:
             if self._cancel:
-                raise Told
+                raise InterruptedBySignal
             end = await self.unless_told(self._work())
-        except Told:
+        except InterruptedBySignal:
             if self._cancel:
                 return await self._close(CANCELLED, "cancelled")
             if not self._pause:  # taken back already; what was cut short goes on under a new epoch
@@ -147,7 +147,7 @@ class RecycleInstance(Controls):
             # A round that was paused or backing off is refused its lease: it ends as it would have under it.
             if self._opened is None or _type(e) not in (ids.HALTED, ids.NOT_ENABLED):
                 raise
-            end = End(error=words(e), halted=_type(e) == ids.HALTED, fatal=True)
+            end = AttemptResult(error=words(e), halted=_type(e) == ids.HALTED, fatal=True)
         if end.full:
             if not (self._cancel or self._pause):
                 carried = self._ledger.carried(self._run, self._opened, self._plan_id)
@@ -174,7 +174,7 @@ class RecycleInstance(Controls):
         self._backoff = 0.0
         return None
 
-    async def _work(self) -> End:
+    async def _work(self) -> AttemptResult:
         """Take the lease, then do everything that is left to do."""
         self._say("WAITING")
         order = self._order()
@@ -196,7 +196,7 @@ class RecycleInstance(Controls):
         if not opened.may_delete:
             # It was enabled when this round began: what is left is not done, and nobody may call it a success.
             observes = "the instance was set to observe"
-            return End(error=observes, fatal=True) if self._ledger.unfinished else End()
+            return AttemptResult(error=observes, fatal=True) if self._ledger.unfinished else AttemptResult()
         self._say("RECYCLING")
         self._ledger.begin(plan)
         errors = [f"adopt: {adopting}"] if adopting else []
@@ -217,10 +217,10 @@ class RecycleInstance(Controls):
                 if isinstance(error, ActivityError) and (end := _end(error)).ends_all:
                     return end
             if workflow.info().is_continue_as_new_suggested():
-                return End(full=True)
-        return End(error="; ".join(errors + self._ledger.errors))
+                return AttemptResult(full=True)
+        return AttemptResult(error="; ".join(errors + self._ledger.errors))
 
-    async def _adopt(self, opened: Opened) -> str:
+    async def _adopt(self, opened: OpenedRound) -> str:
         """Finish what earlier rounds claimed; return what went wrong: it does not keep what is due from going."""
         self._say("ADOPTING")
         order = AdoptOrder(
@@ -258,7 +258,7 @@ class RecycleInstance(Controls):
         stop_if_cancelled()
         return plan
 
-    async def _recycle(self, opened: Opened, plan: Plan, kind: KindPlan, turns: asyncio.Semaphore) -> None:
+    async def _recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, turns: asyncio.Semaphore) -> None:
         """Go through one kind, range by range, until it is finished or the history is full."""
         name, ledger = kind.kind, self._ledger
         ledger.error(name, "")
@@ -274,7 +274,7 @@ class RecycleInstance(Controls):
             self._say("RECYCLING")
             stop_if_cancelled()
 
-    async def _range(self, opened: Opened, kind: KindPlan, order: RangeOrder) -> RangeReceipt:
+    async def _range(self, opened: OpenedRound, kind: KindPlan, order: RangeOrder) -> RangeReceipt:
         """Do one range on Spark, where the kind has many objects and a Spark worker takes it; else here."""
         name, summary = kind.kind, f"{kind.kind}, range {order.number}"
         heavy = opened.heavy_objects is not None and kind.objects > opened.heavy_objects
@@ -337,9 +337,9 @@ class RecycleInstance(Controls):
                 raise
             workflow.logger.info("the schedule could not be told that a slot is free: %s", words(e))
 
-    def _order(self) -> OpenOrder:
+    def _order(self) -> OpenRoundOrder:
         request = self._request
-        return OpenOrder(instance=request.instance, plan=request.plan, run=self._run, by=request.requested_by)
+        return OpenRoundOrder(instance=request.instance, plan=request.plan, run=self._run, by=request.requested_by)
 
     def _say(self, doing: str, state: str = "") -> None:
         """Show in the Temporal UI what is going on."""
@@ -362,9 +362,9 @@ def _since(began: dt.datetime) -> int:
     return round((workflow.now() - began).total_seconds() * 1000)
 
 
-def _end(error: ActivityError) -> End:
+def _end(error: ActivityError) -> AttemptResult:
     kind = _type(error)
-    return End(
+    return AttemptResult(
         error=words(error), lost=kind == ids.LEASE_LOST, halted=kind == ids.HALTED, fatal=kind == ids.NOT_ENABLED
     )
 

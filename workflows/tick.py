@@ -11,9 +11,9 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 with workflow.unsafe.imports_passed_through():
     from activities.tick import TickActivities
     from sexton.check.model import CheckRequest
-    from sexton.recycle.model import Due, RecycleRequest, TickRequest
+    from sexton.recycle.model import DueInstances, RecycleRequest, TickRequest
     from sexton.replication.binlog.messages import GcRequest
-    from sexton.wal.messages import RoundRequest
+    from sexton.wal.messages import PurgeRoundRequest
     from workflows import ids
     from workflows.binlog import GcBinlog
     from workflows.check import CheckInstance
@@ -27,7 +27,7 @@ class RecycleTick:
     """Thin: it waits for nothing it starts."""
 
     @workflow.run
-    async def run(self, request: TickRequest) -> Due:
+    async def run(self, request: TickRequest) -> DueInstances:
         """Start what is due; return the instances whose rounds were started."""
         due = await workflow.execute_activity_method(TickActivities.due_instances, **CATALOG_READ)
         started: list[str] = []
@@ -41,7 +41,7 @@ class RecycleTick:
             check = CheckRequest(instance=name, by=ids.SCHEDULED)
             await _start(CheckInstance.run, check, ids.check(request.deployment, name), f"check {name}")
         if due.topics:
-            purge = RoundRequest(deployment=request.deployment)
+            purge = PurgeRoundRequest(deployment=request.deployment)
             await _start(PurgeWalRound.run, purge, ids.purge_wal_round(request.deployment), "purge topics")
         for name in due.binlogs:
             gc = GcRequest(deployment=request.deployment, instance=name, requested_by=ids.SCHEDULED)

@@ -34,7 +34,7 @@ def main() -> int:
     from config.sources import home
     from sexton.kernel.errors import SextonError
     from sexton.runtime.embedded.stack import Stack
-    from sexton.runtime.embedded.up import Watch
+    from sexton.runtime.embedded.up import StackSupervisor
 
     for number in STOPPERS:
         signal.signal(number, _interrupt)
@@ -58,7 +58,7 @@ def main() -> int:
         told = True
         if not options.exit:
             print("\nThe stack stays up. Ctrl-C stops it.", flush=True)
-            Watch(stack, console.say).stay()
+            StackSupervisor(stack, console.say).stay()
     except (SextonError, DemoFailed) as e:
         console.say(f"the demo failed: {e}")
         return 1

@@ -8,16 +8,16 @@ from sexton.check.model import (
     CheckReport,
     CheckRequest,
     ConcludeOrder,
+    Discrepancy,
     Evidence,
-    Found,
-    Known,
-    Opened,
+    LiveEntry,
+    OpenedCheck,
     Run,
     Type,
 )
 from sexton.check.object_lookup import there
 from sexton.check.policy import judged_until, listed_by, still, tells_too_late
-from sexton.check.port import Beat, Compare, Live, NoLiveSide, Runs
+from sexton.check.port import CheckRuns, Compare, Heartbeat, Live, NoLiveSide
 from sexton.kernel.errors import BadInput
 from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
@@ -34,11 +34,11 @@ class Checker:
 
     def __init__(
         self,
-        runs: Runs,
+        runs: CheckRuns,
         live: Live,
         vaults: Vaults,
         registered: Callable[[str], Sequence[VaultSpec]],
-        records: Callable[[str], Iterator[Found]],
+        records: Callable[[str], Iterator[Discrepancy]],
         take_back: Callable[[Run], int],
         *,
         grace_seconds: int,
@@ -67,7 +67,7 @@ class Checker:
         self._grace, self._inverted = grace_seconds, inverted
         self._expected, self._heavy, self._interval = expected, heavy_objects, interval_seconds
 
-    def begin(self, request: CheckRequest, run: str) -> Opened:
+    def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
         """Begin a run; a repeated attempt goes on with the same one."""
         if not self._registered(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
@@ -82,32 +82,32 @@ class Checker:
             grace_seconds=self._grace,
             inverted=self._inverted,
         )
-        return Opened(order=order, heavy=max(expected, listed_by(last)) >= self._heavy)
+        return OpenedCheck(order=order, heavy=max(expected, listed_by(last)) >= self._heavy)
 
-    def compare(self, how: Compare, order: CheckOrder, beat: Beat) -> Evidence:
+    def compare(self, how: Compare, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
         """Compare objects with records, in the way given."""
         try:
             self._live.check(order.instance)
         except (NoLiveSide, OwnerSilent) as e:  # listing would be for nothing
             return Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
-        return how.compare(order, self._registered(order.instance), beat)
+        return how.compare(order, self._registered(order.instance), heartbeat)
 
-    def look_again(self, order: CheckOrder, evidence: Evidence, beat: Beat) -> Evidence:
+    def look_again(self, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat) -> Evidence:
         """Look once more at what is lost or of another size, and at what no listing shows."""
         notes: list[str] = []
-        too_late = self._too_late(order, notes, beat)
+        too_late = self._too_late(order, notes, heartbeat)
         try:
-            self._look_at_objects(order.run, beat)
+            self._look_at_objects(order.run, heartbeat)
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not everything was looked at a second time: {e}")
         counts = dict(evidence.found)
-        for found in (self._uploads(order, notes, beat), self._records(order.instance)):
-            page: list[Found] = []
+        for found in (self._uploads(order, notes, heartbeat), self._records(order.instance)):
+            page: list[Discrepancy] = []
             for one in found:
                 counts[one.type] = counts.get(one.type, 0) + 1
                 page.append(one)
                 if len(page) == LOOK:
-                    beat()
+                    heartbeat()
                     self._runs.saw(order.run, page)
                     page = []
             self._runs.saw(order.run, page)
@@ -121,27 +121,27 @@ class Checker:
             self._take_back(order.run)  # while a GuardBusy is, this step is tried again
         return self._runs.report(order.run.id)
 
-    def _look_at_objects(self, run: Run, beat: Beat) -> None:
+    def _look_at_objects(self, run: Run, heartbeat: Heartbeat) -> None:
         after = 0
         while findings := self._runs.seen_in(run, (Type.LOST, Type.SIZE_MISMATCH), after, LOOK):
             after = findings[-1].id
-            beat()
-            named: dict[str, list[Known]] = defaultdict(list)
+            heartbeat()
+            named: dict[str, list[LiveEntry]] = defaultdict(list)
             for known in self._live.named(run.instance, sorted({f.record for f in findings})):
                 named[known.record].append(known)
             keys: dict[str, set[str]] = defaultdict(set)
             for f in findings:
                 keys[f.vault].add(f.key)
-            now = there(self._vaults, run.instance, keys, beat)
+            now = there(self._vaults, run.instance, keys, heartbeat)
             again = {f.id: still(f, named[f.record], now) for f in findings}
             self._runs.confirm(run, [i for i, yes in again.items() if yes])
             self._runs.refute(run, [i for i, yes in again.items() if not yes])
 
-    def _too_late(self, order: CheckOrder, notes: list[str], beat: Beat) -> list[str]:
+    def _too_late(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> list[str]:
         """Return the vaults in which a loss may be told when its versions are gone already."""
         found = []
         for spec in self._registered(order.instance):
-            beat()
+            heartbeat()
             try:
                 days = self._vaults.get(order.instance, spec.name).versions_days()
             except (VaultFault, UnknownVault) as e:
@@ -156,14 +156,14 @@ class Checker:
                 )
         return found
 
-    def _uploads(self, order: CheckOrder, notes: list[str], beat: Beat) -> Iterator[Found]:
+    def _uploads(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> Iterator[Discrepancy]:
         """Yield the uploads that were never finished."""
         before = judged_until(order.run.cutoff, UPLOAD_SECONDS)
         for spec in self._registered(order.instance):
-            beat()
+            heartbeat()
             try:
                 for listed in self._vaults.get(order.instance, spec.name).uploads(before):
                     said = f"begun {listed.written}, upload {listed.etag}"
-                    yield Found(type=Type.UPLOAD, vault=spec.name, key=listed.key, detail=said)
+                    yield Discrepancy(type=Type.UPLOAD, vault=spec.name, key=listed.key, detail=said)
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"unfinished uploads were not listed: {e}")

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sexton.check.model import CheckOrder, Evidence, Found, Listing, Type
+from sexton.check.model import CheckOrder, Discrepancy, Evidence, Listing, Type
 from sexton.check.policy import Kinds, judged_until, live_read, old_enough
-from sexton.check.port import Beat, Live, NoLiveSide, Runs
+from sexton.check.port import CheckRuns, Heartbeat, Live, NoLiveSide
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import OwnerSilent
 from sexton.storage.identity import canonical
@@ -56,23 +56,23 @@ WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault 
 class Direct:
     """Implements ``check.port.Compare``."""
 
-    def __init__(self, vaults: Vaults, live: Live, runs: Runs) -> None:
+    def __init__(self, vaults: Vaults, live: Live, runs: CheckRuns) -> None:
         self._vaults, self._live, self._runs = vaults, live, runs
 
-    def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], beat: Beat) -> Evidence:
+    def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
         """List every vault, then read the live side, and tell what does not agree."""
         with _scratch() as db:
             until = judged_until(order.run.cutoff, order.grace_seconds)
-            listings = tuple(self._list(db, spec, until, beat) for spec in vaults)
+            listings = tuple(self._list(db, spec, until, heartbeat) for spec in vaults)
             seen = Evidence(cutoff=order.run.cutoff, listings=listings, listed_at=self._runs.now())
             try:
-                seen = self._read(db, order, seen, beat)
+                seen = self._read(db, order, seen, heartbeat)
             except (OwnerSilent, NoLiveSide) as e:
                 return seen.model_copy(update={"errors": (str(e),)})
-            found = self._tell(order, self._findings(db, order, listings), beat)
+            found = self._tell(order, self._findings(db, order, listings), heartbeat)
             return seen.model_copy(update={"found": found})
 
-    def _list(self, db: sqlite3.Connection, spec: VaultSpec, until: str, beat: Beat) -> Listing:
+    def _list(self, db: sqlite3.Connection, spec: VaultSpec, until: str, heartbeat: Heartbeat) -> Listing:
         """List one vault; it is proved before and after: what an unmounted disk shows is no listing."""
         name, tried = spec.name, 0
         while True:
@@ -81,7 +81,7 @@ class Direct:
             try:
                 for shard in (vault := self._vaults.get(spec.instance, name)).shards(1):
                     for page in vault.list_shard(shard):
-                        beat()
+                        heartbeat()
                         judged = [old_enough(o.written, until) for o in page]
                         rows = zip(page, judged, strict=True)
                         db.executemany(
@@ -94,18 +94,18 @@ class Direct:
             except (VaultFault, UnknownVault) as e:
                 tried += 1
                 if isinstance(e, Throttled) and tried < TRIES:
-                    _wait(e.retry_after or 2.0 ** (tried - 1), beat)
+                    _wait(e.retry_after or 2.0 ** (tried - 1), heartbeat)
                     continue
                 return Listing(vault=name, parts=1, ended=0, objects=objects, young=young, errors=(str(e)[:500],))
             return Listing(vault=name, parts=1, ended=1, objects=objects, young=young)
 
-    def _read(self, db: sqlite3.Connection, order: CheckOrder, seen: Evidence, beat: Beat) -> Evidence:
+    def _read(self, db: sqlite3.Connection, order: CheckOrder, seen: Evidence, heartbeat: Heartbeat) -> Evidence:
         """Read the live side; return the evidence with what was seen of it."""
         prefixes = Counter[str]()
         with self._live.moment(order.instance) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
-                    beat()
+                    heartbeat()
                     exact = (k for k in page if not k.prefix)
                     db.executemany(_KNOW, ((k.vault, k.name, k.key, k.live, k.bytes, k.record) for k in exact))
                     covers = [k for k in page if k.prefix]
@@ -115,12 +115,14 @@ class Direct:
         files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
         return live_read(seen, moment.at, files, prefixes)
 
-    def _findings(self, db: sqlite3.Connection, order: CheckOrder, listings: Sequence[Listing]) -> Iterator[Found]:
+    def _findings(
+        self, db: sqlite3.Connection, order: CheckOrder, listings: Sequence[Listing]
+    ) -> Iterator[Discrepancy]:
         for its in listings:
             if its.whole:  # of a listing that was cut short everything behind the cut would look lost
                 for vault, key, expected, size, etag, record in db.execute(_FORWARD, (its.vault,)):
                     type_ = Type.LOST if size is None else Type.SIZE_MISMATCH
-                    yield Found(
+                    yield Discrepancy(
                         type=type_, vault=vault, key=key, expected=expected, size=size, etag=etag, record=record
                     )
         if order.inverted:
@@ -129,13 +131,13 @@ class Direct:
                 if not _covered(db, vault, name):
                     yield kinds.unknown(vault, key, size, etag)
 
-    def _tell(self, order: CheckOrder, findings: Iterator[Found], beat: Beat) -> dict[str, int]:
-        counts, page = Counter[str](), list[Found]()
+    def _tell(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
+        counts, page = Counter[str](), list[Discrepancy]()
         for found in findings:
             counts[found.type] += 1
             page.append(found)
             if len(page) == TELL:
-                beat()
+                heartbeat()
                 self._runs.saw(order.run, page)
                 page = []
         self._runs.saw(order.run, page)
@@ -149,10 +151,10 @@ def _covered(db: sqlite3.Connection, vault: str, name: str) -> bool:
     return db.execute(some, (vault, *prefixes)).fetchone() is not None
 
 
-def _wait(seconds: float, beat: Beat) -> None:
+def _wait(seconds: float, heartbeat: Heartbeat) -> None:
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        beat()
+        heartbeat()
         time.sleep(min(left, 0.5))
 
 

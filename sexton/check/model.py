@@ -26,7 +26,7 @@ class Type(StrEnum):
     """Records that do not agree with each other; ``key`` names the record, ``detail`` says how."""
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """Where a finding stands."""
 
     OPEN = "OPEN"
@@ -37,7 +37,7 @@ class State(StrEnum):
     """A whole run did not find it any more."""
 
 
-class Found(Message):
+class Discrepancy(Message):
     """One disagreement, as one run saw it. Sizes are bytes; None: not known, or nothing there."""
 
     type: Type
@@ -51,12 +51,12 @@ class Found(Message):
     detail: str = ""
 
 
-class Finding(Found):
+class Finding(Discrepancy):
     """A disagreement over the runs that saw it. Instants are ms since 1970."""
 
     id: int
     instance: str
-    state: State = State.OPEN
+    state: FindingState = FindingState.OPEN
     first_seen: int
     proven_at: int | None = None
     """The cutoff of the first whole run of an unbroken row of whole runs that saw it."""
@@ -67,7 +67,7 @@ class Finding(Found):
     """Who accepted it, and why."""
 
 
-class Known(NamedTuple):
+class LiveEntry(NamedTuple):
     """What the live side says of one place: an object, or with ``prefix`` everything under it.
 
     ``live``: it must be there; else it only may (garbage that waits, or is being written). ``bytes``: its size, None
@@ -167,7 +167,7 @@ class CheckOrder(Message):
     inverted: bool = True
 
 
-class Before(Message):
+class PreviousRun(Message):
     """What the last whole run of the instance saw, by vault: objects, and live names."""
 
     objects: dict[str, int]
@@ -197,7 +197,7 @@ class Run(Message):
     lacks: tuple[str, ...] = ()
 
 
-class Opened(Message):
+class OpenedCheck(Message):
     """A run that has begun: what is to be done, and whether it is so much that Spark should do it."""
 
     order: CheckOrder
@@ -248,7 +248,7 @@ class Compared(Message):
     missing_ids: tuple[str, ...] = ()
 
 
-class Terms(Message):
+class CheckSettings(Message):
     """What checks run with. Seconds and objects."""
 
     enabled: bool = True
@@ -272,7 +272,7 @@ class Repaired(Message):
         return Repaired(**{n: getattr(self, n) + getattr(other, n) for n in names})
 
 
-class Verdict(Message):
+class RunVerdict(Message):
     """Whether a run may confirm anything, and if not, why."""
 
     lacks: tuple[str, ...] = Field(default=())

@@ -9,7 +9,7 @@ from sexton.storage.port import Vaults
 
 
 def there(
-    vaults: Vaults, instance: str, keys: Mapping[str, Iterable[str]], beat: Callable[[], None] = lambda: None
+    vaults: Vaults, instance: str, keys: Mapping[str, Iterable[str]], heartbeat: Callable[[], None] = lambda: None
 ) -> dict[tuple[str, str], Listed]:
     """Return what is there, by vault and key; vaults are proved before and after.
 
@@ -20,7 +20,7 @@ def there(
     """
     found: dict[tuple[str, str], Listed] = {}
     for vault, wanted in keys.items():
-        beat()
+        heartbeat()
         for listed in vaults.get(instance, vault).stat(sorted(filter(_acceptable, wanted))):
             found[vault, listed.key] = listed
         vaults.confirm(instance, vault)

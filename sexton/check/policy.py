@@ -8,7 +8,17 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
 
-from sexton.check.model import Before, Evidence, Finding, Found, Known, Run, State, Type, Verdict
+from sexton.check.model import (
+    Discrepancy,
+    Evidence,
+    Finding,
+    FindingState,
+    LiveEntry,
+    PreviousRun,
+    Run,
+    RunVerdict,
+    Type,
+)
 from sexton.storage.identity import canonical
 from sexton.storage.model import RESERVED_PREFIX, Listed
 
@@ -24,11 +34,11 @@ MOST_ORPHANS = 0.01
 """Share of the objects that a repair may mark at most: more is a fault of the check, or of the metadata."""
 
 
-def judge(evidence: Evidence, before: Before | None) -> Verdict:
+def judge(evidence: Evidence, before: PreviousRun | None) -> RunVerdict:
     """Return whether a run is whole: each reason why it is not is one sentence."""
     lacks = list(evidence.errors)
     if not evidence.listings and evidence.errors:
-        return Verdict(lacks=tuple(lacks))  # it did not come far enough to lack anything else
+        return RunVerdict(lacks=tuple(lacks))  # it did not come far enough to lack anything else
     if not evidence.listings:
         lacks.append("no vault was listed")
     for its in evidence.listings:
@@ -52,7 +62,7 @@ def judge(evidence: Evidence, before: Before | None) -> Verdict:
             lacks += _shrunk(its.vault, "objects", its.objects, before.objects.get(its.vault, 0))
             if evidence.live is not None:
                 lacks += _shrunk(its.vault, "live files", its.live, before.live.get(its.vault, 0))
-    return Verdict(lacks=tuple(lacks))
+    return RunVerdict(lacks=tuple(lacks))
 
 
 def _shrunk(vault: str, what: str, now: int, before: int) -> list[str]:
@@ -96,16 +106,16 @@ class Kinds:
         """``pattern``: see ``check.port.Live.pattern``."""
         self._pattern = re.compile(pattern) if pattern else None
 
-    def unknown(self, vault: str, key: str, size: int, etag: str) -> Found:
+    def unknown(self, vault: str, key: str, size: int, etag: str) -> Discrepancy:
         """Return the finding: only what is made like the owner's own files is an orphan."""
         its = self._pattern.fullmatch(key) if self._pattern else None
         if its is None or "\0" in key:
-            return Found(type=Type.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag)
+            return Discrepancy(type=Type.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag)
         record = its.groupdict().get("record") or ""
-        return Found(type=Type.ORPHAN, vault=vault, key=key, size=size, etag=etag, record=record)
+        return Discrepancy(type=Type.ORPHAN, vault=vault, key=key, size=size, etag=etag, record=record)
 
 
-def still(finding: Finding, known: Iterable[Known], there: Mapping[tuple[str, str], Listed]) -> bool:
+def still(finding: Finding, known: Iterable[LiveEntry], there: Mapping[tuple[str, str], Listed]) -> bool:
     """Tell whether a second look at the record and the object finds what the first did.
 
     Args:
@@ -131,7 +141,7 @@ def repairable(finding: Finding) -> bool:
     """Tell whether a repair may take it up: confirmed, still open, and of a kind that says what should be."""
     ours = finding.key.startswith(RESERVED_PREFIX)
     known = finding.type in (Type.ORPHAN, Type.LOST)
-    return known and finding.state is State.OPEN and finding.confirmed_at is not None and not ours
+    return known and finding.state is FindingState.OPEN and finding.confirmed_at is not None and not ours
 
 
 def too_many(vault: str, orphans: int, objects: int) -> str:

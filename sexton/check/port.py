@@ -7,20 +7,20 @@ from typing import Any, Protocol
 from sexton.check.model import (
     CheckOrder,
     CheckReport,
+    Discrepancy,
     Evidence,
     Finding,
-    Found,
-    Known,
+    LiveEntry,
     Moment,
     Part,
     Run,
+    RunVerdict,
     Type,
-    Verdict,
 )
 from sexton.kernel.errors import SextonError
 from sexton.storage.model import VaultSpec
 
-Beat = Callable[[], None]
+Heartbeat = Callable[[], None]
 """Called between pages; raises when the work should stop."""
 
 
@@ -43,11 +43,11 @@ class Live(Protocol):
         """Raise ``NoLiveSide`` where nobody says what is live: listing would be for nothing."""
         ...
 
-    def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[Known]]:
+    def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         """Yield pages of what one part names."""
         ...
 
-    def named(self, instance: str, records: Sequence[str]) -> Sequence[Known]:
+    def named(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         """Return what these records (``KIND/ID``) name now."""
         ...
 
@@ -62,12 +62,12 @@ class Live(Protocol):
 class Compare(Protocol):
     """One way to compare objects with records: in this process, or on Spark."""
 
-    def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], beat: Beat) -> Evidence:
+    def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
         """List the vaults, then read the live side, and tell what does not agree; may be repeated."""
         ...
 
 
-class Runs(Protocol):
+class CheckRuns(Protocol):
     """Runs and their findings."""
 
     def now(self) -> int:
@@ -90,7 +90,7 @@ class Runs(Protocol):
         """Store what of the run is done, so that another attempt need not do it again; small JSON."""
         ...
 
-    def saw(self, run: Run, found: Sequence[Found]) -> None:
+    def saw(self, run: Run, found: Sequence[Discrepancy]) -> None:
         """Note what a run sees; the same again changes nothing."""
         ...
 
@@ -106,7 +106,7 @@ class Runs(Protocol):
         """Call gone what a second look did not find; return how many."""
         ...
 
-    def conclude(self, run: Run, evidence: Evidence) -> Verdict:
+    def conclude(self, run: Run, evidence: Evidence) -> RunVerdict:
         """End a run and draw the conclusions that its evidence allows."""
         ...
 

@@ -1,14 +1,14 @@
 """The API for programs: ``Sexton`` and ``AsyncSexton``, for meta services, nodes of regions, and jobs that copy.
 
 ``with client.protect(...)`` keeps what is copied, renews it in the background, and stops the caller when that fails;
-``with client.replay(...)`` does so for what a region reads of its topic; ``client.follow`` keeps a ``Replica`` up with
-the journal of binlogs and replicas. The values that calls take are here too.
+``with client.replay(...)`` does so for what a region reads of its topic; ``client.follow`` applies the journal of binlogs
+and replicas to a ``FollowerState``. The values that calls take are here too.
 """
 
 from sexton.client.asynchronous import AsyncSexton
-from sexton.client.errors import JournalAhead, ProtectionLost, Refused, ReplayLost, TooOld, Unreachable
+from sexton.client.errors import JournalAhead, ProtectionLost, ReplayLost, RequestRefused, TooOld, Unreachable
 from sexton.client.following import Following
-from sexton.client.replaying import Entry, Source
+from sexton.client.replaying import TopicEntry, TopicSource
 from sexton.client.sync import Sexton
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
@@ -22,18 +22,18 @@ from sexton.protocol.binlog_bodies import (
     ReportedTablet,
 )
 from sexton.protocol.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
-from sexton.replication.binlog.model import Done
-from sexton.replication.journal.replaying import Replica
+from sexton.replication.binlog.model import CutDone
+from sexton.replication.journal.replaying import FollowerState
 from sexton.wal.model import Facts
 
 __all__ = [
     "AsyncSexton",
     "BackendReport",
-    "Done",
+    "CutDone",
     "DroppedRegion",
-    "Entry",
     "Facts",
     "Filter",
+    "FollowerState",
     "Following",
     "Heartbeat",
     "Item",
@@ -45,15 +45,15 @@ __all__ = [
     "PlacedTablet",
     "Placements",
     "ProtectionLost",
-    "Refused",
     "RegionMap",
     "RegionReport",
     "ReplayLost",
-    "Replica",
     "ReportedTablet",
+    "RequestRefused",
     "Sexton",
-    "Source",
     "StreamReport",
     "TooOld",
+    "TopicEntry",
+    "TopicSource",
     "Unreachable",
 ]

@@ -11,19 +11,19 @@ from tenacity import AsyncRetrying, RetryError, retry_if_exception
 
 from sexton.client import calls, retrying
 from sexton.client.asynchronous_binlogs import AsyncBinlogMethods
-from sexton.client.calls import Call
+from sexton.client.calls import ApiCall
 from sexton.client.errors import ProtectionLost, Unreachable
 from sexton.client.protecting import KEPT
-from sexton.client.registering import Wanted, What
+from sexton.client.registering import RegistrationRequest, What
 from sexton.client.renewing import AGAIN_SECONDS, DEFAULT_TTL_SECONDS, Renewals
 from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
 from sexton.client.sync import NO_TOKEN, TIMEOUT_SECONDS, options
 from sexton.insight.views import Overview
 from sexton.kernel.errors import SextonError
-from sexton.protection.errors import NotFound
+from sexton.protection.errors import ProtectionNotFound
 from sexton.protection.model import Protection
-from sexton.protocol.bodies import Applying, Heartbeat, Purging, RegionMap, Shown, Stopped, Told
-from sexton.wal.model import Heard, Topic
+from sexton.protocol.bodies import Applying, Heartbeat, Purging, RegionMap, Shown, StopResult, StoriesBody
+from sexton.wal.model import HeartbeatReceipt, Topic
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class AsyncSexton(AsyncBinlogMethods):
         await self.close()
 
     async def send(
-        self, call: Call[T], patience_seconds: float | None = None, timeout_seconds: float | None = None
+        self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None
     ) -> T:
         """Send one call, again and again where that may help, and return its answer."""
         patience = self._patience if patience_seconds is None else patience_seconds
@@ -93,7 +93,7 @@ class AsyncSexton(AsyncBinlogMethods):
             answer = e.answer
         return call.read(answer.status_code, answer.content)
 
-    async def _once(self, call: Call[Any], timeout_seconds: float | None) -> httpx.Response:
+    async def _once(self, call: ApiCall[Any], timeout_seconds: float | None) -> httpx.Response:
         timeout = httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else timeout_seconds
         answer = await self._http.request(
             call.method, call.path, content=call.content(), params=call.query, timeout=timeout
@@ -106,15 +106,15 @@ class AsyncSexton(AsyncBinlogMethods):
         """Return every instance: what runs, waits, is due, is kept."""
         return await self.send(calls.status())
 
-    async def why(self, key: str, instance: str | None = None) -> Told:
+    async def why(self, key: str, instance: str | None = None) -> StoriesBody:
         """Return the story of an object's key or a mark's id."""
         return await self.send(calls.why(key, instance))
 
-    async def stop(self, reason: str, instance: str | None = None) -> Stopped:
+    async def stop(self, reason: str, instance: str | None = None) -> StopResult:
         """Stop deletion of an instance, or of all, within 5 s."""
         return await self.send(calls.stop(reason, instance))
 
-    async def start(self, instance: str | None = None) -> Stopped:
+    async def start(self, instance: str | None = None) -> StopResult:
         """Take a stop back."""
         return await self.send(calls.start(instance))
 
@@ -134,7 +134,7 @@ class AsyncSexton(AsyncBinlogMethods):
         """Return what is registered, the oldest first."""
         return await self.send(calls.protections(instance))
 
-    async def register(self, wanted: Wanted) -> Protection:
+    async def register(self, wanted: RegistrationRequest) -> Protection:
         """Register and seal what a job wants to be kept, in as many requests as it takes."""
         steps, answer = wanted.calls(), None
         while True:
@@ -165,7 +165,7 @@ class AsyncSexton(AsyncBinlogMethods):
         """Say which regions a topic has. To replay one, use the synchronous client in a thread: consumers block."""
         return await self.send(calls.regions(topic, map_))
 
-    async def heartbeat(self, node: str, beat: Heartbeat) -> Heard:
+    async def heartbeat(self, node: str, beat: Heartbeat) -> HeartbeatReceipt:
         """Say how far the regions of a node have flushed."""
         return await self.send(calls.heartbeat(node, beat))
 
@@ -174,9 +174,9 @@ class AsyncSexton(AsyncBinlogMethods):
         return await self.send(calls.purge(topic))
 
     def protect(self, instance: str, job: str, **what: Unpack[What]) -> "AsyncProtecting":
-        """Return a block in which what is named stays; arguments as of ``Wanted``."""
+        """Return a block in which what is named stays; arguments as of ``RegistrationRequest``."""
         what.setdefault("ttl_seconds", DEFAULT_TTL_SECONDS)
-        wanted = Wanted(instance, job, **what)
+        wanted = RegistrationRequest(instance, job, **what)
         return AsyncProtecting(self, wanted)
 
 
@@ -184,7 +184,7 @@ class AsyncProtecting:
     """As ``Protecting``: where renewing fails, the task that entered the block is cancelled, and the block's end raises
     ``ProtectionLost``."""
 
-    def __init__(self, client: AsyncSexton, wanted: Wanted) -> None:
+    def __init__(self, client: AsyncSexton, wanted: RegistrationRequest) -> None:
         self._client, self._wanted = client, wanted
         self._ttl = wanted.ttl_seconds or DEFAULT_TTL_SECONDS
         self._lost: ProtectionLost | None = None
@@ -235,10 +235,10 @@ class AsyncProtecting:
             return
         try:
             await self._client.send(calls.finish(self._wanted.instance, self._wanted.job, self.registered.id))
-        except NotFound as e:
+        except ProtectionNotFound as e:
             raise ProtectionLost(f"{e}: it ended before the job did") from e
 
-    def _renewal(self) -> Call[Protection]:
+    def _renewal(self) -> ApiCall[Protection]:
         its = self.registered.id
         return calls.renew(self._wanted.instance, self._wanted.job, self._ttl, its, at_least=True)
 

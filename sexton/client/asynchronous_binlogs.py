@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from sexton.client import binlog_calls as calls
-from sexton.client.calls import Call
+from sexton.client.calls import ApiCall
 from sexton.protocol import binlog_bodies as bodies
-from sexton.replication.binlog.model import Consumer, CutPage, Done, Log, Read, Stored, Taken
-from sexton.replication.journal.model import Page, Snapshot
-from sexton.replication.replicas.model import Heard, Placed, Replica
+from sexton.replication.binlog.model import Consumer, CutDone, CutPage, Log, Read, Stored, Taken
+from sexton.replication.journal.model import JournalPage, Snapshot
+from sexton.replication.replicas.model import Placed, Replica, ReportReceipt
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class AsyncBinlogMethods(ABC):
 
     @abstractmethod
     async def send(
-        self, call: Call[T], patience_seconds: float | None = None, timeout_seconds: float | None = None
+        self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None
     ) -> T:
         """Send one call, again and again where that may help, and return its answer."""
         ...
@@ -91,7 +91,7 @@ class AsyncBinlogMethods(ABC):
         """Say where the copies of partitions are, all of each: before one of them takes its first version."""
         return await self.send(calls.place_replicas(db, table, placements, instance))
 
-    async def report(self, backend: str, body: bodies.BackendReport, instance: str | None = None) -> Heard:
+    async def report(self, backend: str, body: bodies.BackendReport, instance: str | None = None) -> ReportReceipt:
         """Say which versions a backend's copies have."""
         return await self.send(calls.report(backend, body, instance))
 
@@ -115,11 +115,13 @@ class AsyncBinlogMethods(ABC):
         """Return up to which versions the binlogs of a backend's copies may go, of uids behind one."""
         return await self.send(calls.cuts(node, after, limit, instance))
 
-    async def acknowledge_cuts(self, node: str, done: Iterable[Done], instance: str | None = None) -> Taken:
+    async def acknowledge_cuts(self, node: str, done: Iterable[CutDone], instance: str | None = None) -> Taken:
         """Say what is gone from a backend."""
         return await self.send(calls.acknowledge_cuts(node, done, instance))
 
-    async def journal(self, after: int, wait: float = 0, follower: str = "", instance: str | None = None) -> Page:
+    async def journal(
+        self, after: int, wait: float = 0, follower: str = "", instance: str | None = None
+    ) -> JournalPage:
         """Return the entries behind one, a hundred at most."""
         return await self.send(
             calls.journal(after, wait, follower, instance), timeout_seconds=wait + calls.ANSWER_SECONDS

@@ -6,30 +6,30 @@
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
-from sexton.client.calls import CHUNK_BYTES, Call
+from sexton.client.calls import CHUNK_BYTES, ApiCall
 from sexton.protocol import binlog_bodies as bodies
-from sexton.replication.binlog.model import Consumer, CutPage, Done, Log, Read, Stored, Taken
-from sexton.replication.journal.model import Page, Snapshot
-from sexton.replication.replicas.model import Heard, Placed, Replica
+from sexton.replication.binlog.model import Consumer, CutDone, CutPage, Log, Read, Stored, Taken
+from sexton.replication.journal.model import JournalPage, Snapshot
+from sexton.replication.replicas.model import Placed, Replica, ReportReceipt
 
 ANSWER_SECONDS = 30.0
 """For an answer, once the API has one: a long poll takes that longer."""
 
 
-def logs(after: tuple[str, str] = ("", ""), instance: str | None = None) -> Call[bodies.Logs]:
+def logs(after: tuple[str, str] = ("", ""), instance: str | None = None) -> ApiCall[bodies.LogsBody]:
     """Logs behind one, a thousand at most."""
-    return Call("GET", "/v1/databases", bodies.Logs, query=_query(instance, db=after[0], table=after[1]))
+    return ApiCall("GET", "/v1/databases", bodies.LogsBody, query=_query(instance, db=after[0], table=after[1]))
 
 
-def keep_log(db: str, config: bodies.LogConfig, table: str | None = None, instance: str | None = None) -> Call[Log]:
+def keep_log(db: str, config: bodies.LogConfig, table: str | None = None, instance: str | None = None) -> ApiCall[Log]:
     """How a log is kept."""
-    return Call("PUT", f"{_log(db, table)}/binlog", Log, config, _query(instance))
+    return ApiCall("PUT", f"{_log(db, table)}/binlog", Log, config, _query(instance))
 
 
-def add_records(db: str, records: Sequence[bodies.NewRecord], instance: str | None = None) -> Call[Stored]:
+def add_records(db: str, records: Sequence[bodies.NewRecord], instance: str | None = None) -> ApiCall[Stored]:
     """Records of a database; ``chunks`` makes pieces that the API takes."""
     body = bodies.NewRecords(records=tuple(records))
-    return Call("POST", f"/v1/databases/{_name(db)}/binlogs", Stored, body, _query(instance))
+    return ApiCall("POST", f"/v1/databases/{_name(db)}/binlogs", Stored, body, _query(instance))
 
 
 def read_records(
@@ -39,94 +39,96 @@ def read_records(
     limit: int = 1_000,
     consumer: str | None = None,
     instance: str | None = None,
-) -> Call[Read]:
+) -> ApiCall[Read]:
     """Records of a log behind one."""
     query = _query(instance, db=db, table=table, after=after, limit=limit, consumer=consumer)
-    return Call("GET", "/v1/binlogs", Read, query=query)
+    return ApiCall("GET", "/v1/binlogs", Read, query=query)
 
 
-def consumers(instance: str | None = None) -> Call[bodies.Consumers]:
+def consumers(instance: str | None = None) -> ApiCall[bodies.Consumers]:
     """Who reads which log."""
-    return Call("GET", "/v1/consumers", bodies.Consumers, query=_query(instance))
+    return ApiCall("GET", "/v1/consumers", bodies.Consumers, query=_query(instance))
 
 
 def register_consumer(
     name: str, db: str, table: str | None = None, after: int | None = None, instance: str | None = None
-) -> Call[Consumer]:
+) -> ApiCall[Consumer]:
     """A consumer, and the last record that it has."""
     body = bodies.Consuming(db=db, table=table, after=after)
-    return Call("PUT", f"/v1/consumers/{_name(name)}", Consumer, body, _query(instance))
+    return ApiCall("PUT", f"/v1/consumers/{_name(name)}", Consumer, body, _query(instance))
 
 
-def acknowledge(name: str, db: str, seq: int, table: str | None = None, instance: str | None = None) -> Call[Consumer]:
+def acknowledge(
+    name: str, db: str, seq: int, table: str | None = None, instance: str | None = None
+) -> ApiCall[Consumer]:
     """Up to which record a consumer has everything."""
     body = bodies.Acknowledgement(db=db, table=table, commit_seq=seq)
-    return Call("POST", f"/v1/consumers/{_name(name)}/acknowledge", Consumer, body, _query(instance))
+    return ApiCall("POST", f"/v1/consumers/{_name(name)}/acknowledge", Consumer, body, _query(instance))
 
 
-def remove_consumer(name: str, db: str, table: str | None = None, instance: str | None = None) -> Call[None]:
+def remove_consumer(name: str, db: str, table: str | None = None, instance: str | None = None) -> ApiCall[None]:
     """A consumer that holds nothing any more."""
-    return Call("DELETE", f"/v1/consumers/{_name(name)}", None, query=_query(instance, db=db, table=table))
+    return ApiCall("DELETE", f"/v1/consumers/{_name(name)}", None, query=_query(instance, db=db, table=table))
 
 
-def drop(db: str, table: str | None = None, instance: str | None = None) -> Call[bodies.Dropped]:
+def drop(db: str, table: str | None = None, instance: str | None = None) -> ApiCall[bodies.DroppedCopies]:
     """A table, or a whole database, that is dropped for good."""
-    return Call("DELETE", _log(db, table), bodies.Dropped, query=_query(instance))
+    return ApiCall("DELETE", _log(db, table), bodies.DroppedCopies, query=_query(instance))
 
 
-def place_replicas(db: str, table: str, placements: bodies.Placements, instance: str | None = None) -> Call[Placed]:
+def place_replicas(db: str, table: str, placements: bodies.Placements, instance: str | None = None) -> ApiCall[Placed]:
     """Where the copies of some partitions are."""
-    return Call("PUT", f"{_log(db, table)}/replicas", Placed, placements, _query(instance))
+    return ApiCall("PUT", f"{_log(db, table)}/replicas", Placed, placements, _query(instance))
 
 
-def report(backend: str, body: bodies.BackendReport, instance: str | None = None) -> Call[Heard]:
+def report(backend: str, body: bodies.BackendReport, instance: str | None = None) -> ApiCall[ReportReceipt]:
     """What a backend says of its copies."""
-    return Call("POST", f"/v1/backends/{_name(backend)}/report", Heard, body, _query(instance))
+    return ApiCall("POST", f"/v1/backends/{_name(backend)}/report", ReportReceipt, body, _query(instance))
 
 
-def decommission(backend: str, instance: str | None = None) -> Call[bodies.Decommissioned]:
+def decommission(backend: str, instance: str | None = None) -> ApiCall[bodies.Decommissioned]:
     """A backend that will never come back. Sent again it is not known, so it is sent once."""
     path = f"/v1/backends/{_name(backend)}"
-    return Call("DELETE", path, bodies.Decommissioned, query=_query(instance), repeatable=False)
+    return ApiCall("DELETE", path, bodies.Decommissioned, query=_query(instance), repeatable=False)
 
 
-def unwell(limit: int = 100, instance: str | None = None) -> Call[bodies.Replicas]:
+def unwell(limit: int = 100, instance: str | None = None) -> ApiCall[bodies.Replicas]:
     """Copies with which something is wrong."""
-    return Call("GET", "/v1/replicas", bodies.Replicas, query=_query(instance, limit=limit))
+    return ApiCall("GET", "/v1/replicas", bodies.Replicas, query=_query(instance, limit=limit))
 
 
-def replicas(tablet: str, instance: str | None = None) -> Call[bodies.Replicas]:
+def replicas(tablet: str, instance: str | None = None) -> ApiCall[bodies.Replicas]:
     """The copies of one tablet, and what they need."""
-    return Call("GET", f"/v1/replicas/{_name(tablet)}", bodies.Replicas, query=_query(instance))
+    return ApiCall("GET", f"/v1/replicas/{_name(tablet)}", bodies.Replicas, query=_query(instance))
 
 
-def full_copy(tablet: str, backend: str, reason: str, instance: str | None = None) -> Call[Replica]:
+def full_copy(tablet: str, backend: str, reason: str, instance: str | None = None) -> ApiCall[Replica]:
     """A copy that only a full copy repairs."""
     path = f"/v1/replicas/{_name(tablet)}/{_name(backend)}/full-copy"
-    return Call("POST", path, Replica, bodies.FullCopy(reason=reason), _query(instance))
+    return ApiCall("POST", path, Replica, bodies.FullCopy(reason=reason), _query(instance))
 
 
-def cuts(node: str, after: str = "", limit: int = 1_000, instance: str | None = None) -> Call[CutPage]:
+def cuts(node: str, after: str = "", limit: int = 1_000, instance: str | None = None) -> ApiCall[CutPage]:
     """Up to which version the binlogs of a backend's copies may go."""
     query = _query(instance, after=after, limit=limit)
-    return Call("GET", f"/v1/nodes/{_name(node)}/cuts", CutPage, query=query)
+    return ApiCall("GET", f"/v1/nodes/{_name(node)}/cuts", CutPage, query=query)
 
 
-def acknowledge_cuts(node: str, done: Iterable[Done], instance: str | None = None) -> Call[Taken]:
+def acknowledge_cuts(node: str, done: Iterable[CutDone], instance: str | None = None) -> ApiCall[Taken]:
     """What is gone from a backend."""
     body = bodies.CutsDone(instance=instance, done=tuple(done))
-    return Call("POST", f"/v1/nodes/{_name(node)}/cuts", Taken, body)
+    return ApiCall("POST", f"/v1/nodes/{_name(node)}/cuts", Taken, body)
 
 
-def journal(after: int, wait: float = 0, follower: str = "", instance: str | None = None) -> Call[Page]:
+def journal(after: int, wait: float = 0, follower: str = "", instance: str | None = None) -> ApiCall[JournalPage]:
     """Entries behind one; ``wait``: for so many seconds, where there is none."""
     query = _query(instance, after=after, wait=wait, follower=follower or None)
-    return Call("GET", "/v1/journal", Page, query=query)
+    return ApiCall("GET", "/v1/journal", JournalPage, query=query)
 
 
-def snapshot(follower: str = "", instance: str | None = None) -> Call[Snapshot]:
+def snapshot(follower: str = "", instance: str | None = None) -> ApiCall[Snapshot]:
     """What all entries of the journal amount to."""
-    return Call("GET", "/v1/journal/snapshot", Snapshot, query=_query(instance, follower=follower or None))
+    return ApiCall("GET", "/v1/journal/snapshot", Snapshot, query=_query(instance, follower=follower or None))
 
 
 def chunks(records: Iterable[bodies.NewRecord]) -> Iterator[list[bodies.NewRecord]]:

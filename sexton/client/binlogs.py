@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from sexton.client import binlog_calls as calls
-from sexton.client.calls import Call
+from sexton.client.calls import ApiCall
 from sexton.client.following import Following
 from sexton.protocol import binlog_bodies as bodies
-from sexton.replication.binlog.model import Consumer, CutPage, Done, Log, Read, Stored, Taken
+from sexton.replication.binlog.model import Consumer, CutDone, CutPage, Log, Read, Stored, Taken
 from sexton.replication.journal import replaying
-from sexton.replication.journal.model import Page, Snapshot
-from sexton.replication.replicas.model import Heard, Placed, Replica
+from sexton.replication.journal.model import JournalPage, Snapshot
+from sexton.replication.replicas.model import Placed, Replica, ReportReceipt
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class BinlogMethods(ABC):
     """The part of ``Sexton`` that is about binlogs."""
 
     @abstractmethod
-    def send(self, call: Call[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
+    def send(self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
         """Send one call, again and again where that may help, and return its answer."""
         ...
 
@@ -102,7 +102,7 @@ class BinlogMethods(ABC):
         """Say where the copies of partitions are, all of each: before one of them takes its first version."""
         return self.send(calls.place_replicas(db, table, placements, instance))
 
-    def report(self, backend: str, body: bodies.BackendReport, instance: str | None = None) -> Heard:
+    def report(self, backend: str, body: bodies.BackendReport, instance: str | None = None) -> ReportReceipt:
         """Say which versions a backend's copies have."""
         return self.send(calls.report(backend, body, instance))
 
@@ -126,11 +126,11 @@ class BinlogMethods(ABC):
         """Return up to which versions the binlogs of a backend's copies may go, of uids behind one."""
         return self.send(calls.cuts(node, after, limit, instance))
 
-    def acknowledge_cuts(self, node: str, done: Iterable[Done], instance: str | None = None) -> Taken:
+    def acknowledge_cuts(self, node: str, done: Iterable[CutDone], instance: str | None = None) -> Taken:
         """Say what is gone from a backend."""
         return self.send(calls.acknowledge_cuts(node, done, instance))
 
-    def journal(self, after: int, wait: float = 0, follower: str = "", instance: str | None = None) -> Page:
+    def journal(self, after: int, wait: float = 0, follower: str = "", instance: str | None = None) -> JournalPage:
         """Return the entries behind one, a hundred at most.
 
         Args:
@@ -149,7 +149,7 @@ class BinlogMethods(ABC):
         """Return what all entries of the journal amount to."""
         return self.send(calls.snapshot(follower, instance))
 
-    def follow(self, replica: replaying.Replica, *, follower: str, instance: str | None = None) -> Following:
+    def follow(self, replica: replaying.FollowerState, *, follower: str, instance: str | None = None) -> Following:
         """Return what keeps a replica up with the journal, step by step; see ``Following``.
 
         Args:

@@ -13,7 +13,7 @@ from sexton.insight.views import Overview
 from sexton.kernel.errors import BadInput
 from sexton.protection.model import CHUNK_ITEMS, Protection, Sealed
 from sexton.protocol import bodies
-from sexton.wal.model import Heard, Pin, Topic
+from sexton.wal.model import HeartbeatReceipt, Pin, Topic
 
 T = TypeVar("T")
 CHUNK_BYTES = 8 << 20
@@ -21,7 +21,7 @@ CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Call(Generic[T]):
+class ApiCall(Generic[T]):
     """One request. ``repeatable``: sending it twice does what sending it once does."""
 
     method: str
@@ -44,7 +44,7 @@ class Call(Generic[T]):
         """
         try:
             if status >= 400:
-                raise refusal(bodies.Problem.model_validate_json(content))
+                raise refusal(bodies.ProblemDocument.model_validate_json(content))
             answered: T = None if self.answer is None else _adapter(self.answer).validate_json(content)  # type: ignore[assignment]
             return answered
         except ValidationError as e:
@@ -60,100 +60,100 @@ def _of(instance: str, *rest: object) -> str:
     return "/".join(["/v1/instances", quote(instance, safe=""), *(quote(str(r), safe="") for r in rest)])
 
 
-def token(user: str, password: str, scope: str | None = None, ttl_seconds: int | None = None) -> Call[bodies.Issued]:
+def token(user: str, password: str, scope: str | None = None, ttl_seconds: int | None = None) -> ApiCall[bodies.Issued]:
     """A password for a token. Sent twice it gives two. ``BadInput`` of what the API would not read."""
     try:
         body = bodies.Credentials(user=user, password=password, scope=scope, ttl_seconds=ttl_seconds)
     except ValidationError as e:  # its own text repeats what it was given
         wrong = "; ".join(f"{'.'.join(map(str, w['loc']))}: {w['msg']}" for w in e.errors(include_input=False))
         raise BadInput(f"no such login: {wrong}") from None
-    return Call("POST", "/v1/token", bodies.Issued, body)
+    return ApiCall("POST", "/v1/token", bodies.Issued, body)
 
 
-def status() -> Call[Overview]:
+def status() -> ApiCall[Overview]:
     """Every instance on one page."""
-    return Call("GET", "/v1/status", Overview)
+    return ApiCall("GET", "/v1/status", Overview)
 
 
-def why(key: str, instance: str | None = None) -> Call[bodies.Told]:
+def why(key: str, instance: str | None = None) -> ApiCall[bodies.StoriesBody]:
     """The story of a key or an id."""
     query = {"key": key} | ({} if instance is None else {"instance": instance})
-    return Call("GET", "/v1/why", bodies.Told, query=query)
+    return ApiCall("GET", "/v1/why", bodies.StoriesBody, query=query)
 
 
-def stop(reason: str, instance: str | None = None) -> Call[bodies.Stopped]:
+def stop(reason: str, instance: str | None = None) -> ApiCall[bodies.StopResult]:
     """Stop deletion of one instance, or of all."""
     path = "/v1/stop" if instance is None else _of(instance, "stop")
-    return Call("POST", path, bodies.Stopped, bodies.Stop(reason=reason))
+    return ApiCall("POST", path, bodies.StopResult, bodies.Stop(reason=reason))
 
 
-def start(instance: str | None = None) -> Call[bodies.Stopped]:
+def start(instance: str | None = None) -> ApiCall[bodies.StopResult]:
     """Take a stop back."""
-    return Call("POST", "/v1/start" if instance is None else _of(instance, "start"), bodies.Stopped)
+    return ApiCall("POST", "/v1/start" if instance is None else _of(instance, "start"), bodies.StopResult)
 
 
-def plan(instance: str) -> Call[bodies.Shown]:
+def plan(instance: str) -> ApiCall[bodies.Shown]:
     """Store and return what a round would delete now."""
-    return Call("POST", _of(instance, "plans"), bodies.Shown, repeatable=False)
+    return ApiCall("POST", _of(instance, "plans"), bodies.Shown, repeatable=False)
 
 
-def show_plan(number: int) -> Call[bodies.Shown]:
+def show_plan(number: int) -> ApiCall[bodies.Shown]:
     """A plan and what became of it."""
-    return Call("GET", f"/v1/plans/{number}", bodies.Shown)
+    return ApiCall("GET", f"/v1/plans/{number}", bodies.Shown)
 
 
-def apply(number: int) -> Call[bodies.Applying]:
+def apply(number: int) -> ApiCall[bodies.Applying]:
     """Start the round that deletes exactly what a plan says."""
-    return Call("POST", f"/v1/plans/{number}/apply", bodies.Applying, repeatable=False)
+    return ApiCall("POST", f"/v1/plans/{number}/apply", bodies.Applying, repeatable=False)
 
 
-def watermark(instance: str, value: int) -> Call[None]:
+def watermark(instance: str, value: int) -> ApiCall[None]:
     """Say how far the owner has come."""
-    return Call("PUT", _of(instance, "watermark"), None, bodies.Watermark(value=value))
+    return ApiCall("PUT", _of(instance, "watermark"), None, bodies.Watermark(value=value))
 
 
-def protections(instance: str) -> Call[list[Protection]]:
+def protections(instance: str) -> ApiCall[list[Protection]]:
     """What is registered, the oldest first."""
-    return Call("GET", _of(instance, "protections"), list[Protection])
+    return ApiCall("GET", _of(instance, "protections"), list[Protection])
 
 
-def protection(instance: str, job: str) -> Call[Protection]:
+def protection(instance: str, job: str) -> ApiCall[Protection]:
     """A job's protection."""
-    return Call("GET", _of(instance, "protections", job), Protection)
+    return ApiCall("GET", _of(instance, "protections", job), Protection)
 
 
-def register(instance: str, body: bodies.Registration) -> Call[Protection]:
+def register(instance: str, body: bodies.Registration) -> ApiCall[Protection]:
     """Register what a job copies, or with a digest open a registration in chunks."""
-    return Call("POST", _of(instance, "protections"), Protection, body)
+    return ApiCall("POST", _of(instance, "protections"), Protection, body)
 
 
-def chunk(instance: str, job: str, number: int, items: bodies.Items) -> Call[Sealed]:
+def chunk(instance: str, job: str, number: int, items: bodies.Items) -> ApiCall[Sealed]:
     """Register one chunk."""
-    return Call("PUT", _of(instance, "protections", job, "chunks", number), Sealed, items)
+    return ApiCall("PUT", _of(instance, "protections", job, "chunks", number), Sealed, items)
 
 
-def seal(instance: str, job: str, on_missing: bodies.OnMissing, count: int | None = None) -> Call[Protection]:
+def seal(instance: str, job: str, on_missing: bodies.OnMissing, count: int | None = None) -> ApiCall[Protection]:
     """Make chunks a protection; ``count``: of chunks."""
     body = bodies.Seal(on_missing=on_missing, chunks=count)
-    return Call("POST", _of(instance, "protections", job, "seal"), Protection, body)
+    return ApiCall("POST", _of(instance, "protections", job, "seal"), Protection, body)
 
 
 def renew(
     instance: str, job: str, ttl_seconds: int | None, of: int | None = None, *, at_least: bool = False
-) -> Call[Protection]:
+) -> ApiCall[Protection]:
     """Move its end forward; ``of``: that very one; ``at_least``: one that keeps for longer is as good."""
     body = bodies.Renewal(ttl_seconds=ttl_seconds, id=of, at_least=at_least)
-    return Call("PATCH", _of(instance, "protections", job), Protection, body)
+    return ApiCall("PATCH", _of(instance, "protections", job), Protection, body)
 
 
-def finish(instance: str, job: str, of: int | None = None) -> Call[Protection]:
+def finish(instance: str, job: str, of: int | None = None) -> ApiCall[Protection]:
     """Say that a job is done; ``of``: with that very one."""
-    return Call("POST", _of(instance, "protections", job, "finish"), Protection, bodies.Finish(id=of))
+    return ApiCall("POST", _of(instance, "protections", job, "finish"), Protection, bodies.Finish(id=of))
 
 
-def release(instance: str, job: str, reason: str) -> Call[Protection]:
+def release(instance: str, job: str, reason: str) -> ApiCall[Protection]:
     """End a protection at once."""
-    return Call("POST", _of(instance, "protections", job, "release"), Protection, bodies.Release(reason=reason))
+    return ApiCall("POST", _of(instance, "protections", job, "release"), Protection, bodies.Release(reason=reason))
 
 
 def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[bodies.Items]:
@@ -174,39 +174,39 @@ def _items(names: dict[str, Sequence[str]] | dict[str, list[str]]) -> bodies.Ite
     return bodies.Items(objects=tuple(names["objects"]), prefixes=tuple(names["prefixes"]))
 
 
-def topic(name: str) -> Call[Topic]:
+def topic(name: str) -> ApiCall[Topic]:
     """A topic as Sexton knows it."""
-    return Call("GET", _topic(name), Topic)
+    return ApiCall("GET", _topic(name), Topic)
 
 
-def regions(name: str, map_: bodies.RegionMap) -> Call[Topic]:
+def regions(name: str, map_: bodies.RegionMap) -> ApiCall[Topic]:
     """The owner's map of a topic."""
-    return Call("PUT", _topic(name, "regions"), Topic, map_)
+    return ApiCall("PUT", _topic(name, "regions"), Topic, map_)
 
 
-def heartbeat(node: str, beat: bodies.Heartbeat) -> Call[Heard]:
+def heartbeat(node: str, beat: bodies.Heartbeat) -> ApiCall[HeartbeatReceipt]:
     """What a node says of its regions."""
-    return Call("POST", f"/v1/nodes/{quote(node, safe='')}/heartbeat", Heard, beat)
+    return ApiCall("POST", f"/v1/nodes/{quote(node, safe='')}/heartbeat", HeartbeatReceipt, beat)
 
 
-def purge(name: str) -> Call[bodies.Purging]:
+def purge(name: str) -> ApiCall[bodies.Purging]:
     """Start the purge of a topic."""
-    return Call("POST", _topic(name, "purge"), bodies.Purging, repeatable=False)
+    return ApiCall("POST", _topic(name, "purge"), bodies.Purging, repeatable=False)
 
 
-def open_replay(name: str, replay: bodies.Replay) -> Call[Pin]:
+def open_replay(name: str, replay: bodies.Replay) -> ApiCall[Pin]:
     """Pin what a region must read. Sent twice it pins twice; the pin that nobody knows of ends by itself."""
-    return Call("POST", _topic(name, "replays"), Pin, replay)
+    return ApiCall("POST", _topic(name, "replays"), Pin, replay)
 
 
-def renew_replay(name: str, id_: str) -> Call[Pin]:
+def renew_replay(name: str, id_: str) -> ApiCall[Pin]:
     """Keep what is pinned for as long again."""
-    return Call("PATCH", _topic(name, "replays", id_), Pin)
+    return ApiCall("PATCH", _topic(name, "replays", id_), Pin)
 
 
-def release_replay(name: str, id_: str) -> Call[None]:
+def release_replay(name: str, id_: str) -> ApiCall[None]:
     """End a replay."""
-    return Call("DELETE", _topic(name, "replays", id_), None)
+    return ApiCall("DELETE", _topic(name, "replays", id_), None)
 
 
 def _topic(name: str, *rest: str) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from sexton.kernel.errors import SextonError, code_of
 from sexton.protection import errors as protections
-from sexton.protocol.bodies import Problem
+from sexton.protocol.bodies import ProblemDocument
 from sexton.wal import port as wal
 
 _NUMBERED: dict[str, Callable[[str], SextonError]] = {
     kind.name: kind
     for kind in (
         protections.GcIsRunning,
-        protections.NotFound,
+        protections.ProtectionNotFound,
         protections.Exists,
         protections.MaxCount,
         protections.SoftDeleted,
@@ -31,7 +31,7 @@ class Unreachable(SextonError):
     passes = True
 
 
-class Refused(SextonError):
+class RequestRefused(SextonError):
     """The API refused; ``code`` and ``status`` are those of the problem document."""
 
     def __init__(self, detail: str, code: str, status: int) -> None:
@@ -39,7 +39,7 @@ class Refused(SextonError):
         self.code, self.status = code, status
 
 
-class TooOld(Refused):
+class TooOld(RequestRefused):
     """Records, or entries of the journal, behind the one that was named are gone; ``first`` is the first there is."""
 
     def __init__(self, detail: str, code: str, status: int, first: int) -> None:
@@ -47,7 +47,7 @@ class TooOld(Refused):
         self.first = first
 
 
-class JournalAhead(Refused):
+class JournalAhead(RequestRefused):
     """The journal never had the entry that was named: it was restored from a backup, or is another one's."""
 
 
@@ -59,7 +59,7 @@ class ProtectionLost(SextonError):
     """What was copied may be gone: the protection could not be renewed in time. Copy again, under another run."""
 
 
-def refusal(problem: Problem) -> SextonError:
+def refusal(problem: ProblemDocument) -> SextonError:
     """Return the error that a problem document tells of."""
     typed = (_TYPED if problem.number is None else _NUMBERED).get(problem.code)
     if typed is not None:
@@ -68,4 +68,4 @@ def refusal(problem: Problem) -> SextonError:
         return TooOld(problem.detail, problem.code, problem.status, problem.first)
     if problem.code == JOURNAL_AHEAD:
         return JournalAhead(problem.detail, problem.code, problem.status)
-    return Refused(problem.detail, problem.code, problem.status)
+    return RequestRefused(problem.detail, problem.code, problem.status)

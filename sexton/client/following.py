@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sexton.client.errors import JournalAhead, TooOld
-from sexton.replication.journal.replaying import Replica
+from sexton.replication.journal.replaying import FollowerState
 
 if TYPE_CHECKING:
     from sexton.client.binlogs import BinlogMethods
@@ -15,7 +15,9 @@ class Following:
     A replica that its owner keeps, with ``applied`` in it, goes on from there; applying an entry twice does no harm.
     """
 
-    def __init__(self, client: "BinlogMethods", replica: Replica, follower: str, instance: str | None = None) -> None:
+    def __init__(
+        self, client: "BinlogMethods", replica: FollowerState, follower: str, instance: str | None = None
+    ) -> None:
         self._client, self._follower, self._instance = client, follower, instance
         self.replica = replica
         self.anew = 0

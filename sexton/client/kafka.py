@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from sexton.client.errors import ReplayLost
-from sexton.client.replaying import Entry
+from sexton.client.replaying import TopicEntry
 from sexton.wal.kafka import PARTITION, QUIET, KafkaLog, made
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
@@ -39,7 +39,7 @@ class KafkaSource:
             raise ReplayLost(str(found)) from found
         return found
 
-    def read(self, start: int, end: int) -> Iterator[Entry]:
+    def read(self, start: int, end: int) -> Iterator[TopicEntry]:
         if start >= end:
             return
         self._consumer.assign([TopicPartition(self._topic, PARTITION, start)])
@@ -59,7 +59,7 @@ class KafkaSource:
                 if at >= end:
                     return
                 entries += 1
-                yield Entry(at, message.key(), message.value())
+                yield TopicEntry(at, message.key(), message.value())
                 if at == end - 1:
                     return
             if entries:  # whoever applies them may take its time

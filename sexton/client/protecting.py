@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from sexton.client import calls
 from sexton.client.errors import ProtectionLost
-from sexton.client.registering import Wanted
+from sexton.client.registering import RegistrationRequest
 from sexton.client.renewing import AGAIN_SECONDS, DEFAULT_TTL_SECONDS, Renewals
 from sexton.kernel.errors import SextonError
-from sexton.protection.errors import NotFound
+from sexton.protection.errors import ProtectionNotFound
 from sexton.protection.model import Protection
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ KEPT = "the protection of job {} keeps what it covers until its time is over; th
 OnLost = Callable[[ProtectionLost], object]
 
 
-class Stopped(BaseException):
+class CopyInterrupted(BaseException):
     """Raised in the caller's thread; no ``except Exception`` of a single object's copy takes it for its own.
 
     The block turns it into ``ProtectionLost``, unless it comes at the very moment the block is left: then it comes out
@@ -48,7 +48,7 @@ class Protecting:
     """
 
     def __init__(
-        self, client: "Sexton", wanted: Wanted, *, interrupt: bool = True, on_lost: OnLost | None = None
+        self, client: "Sexton", wanted: RegistrationRequest, *, interrupt: bool = True, on_lost: OnLost | None = None
     ) -> None:
         self._client, self._wanted, self._interrupt, self._on_lost = client, wanted, interrupt, on_lost
         self._ttl = wanted.ttl_seconds or DEFAULT_TTL_SECONDS
@@ -57,7 +57,7 @@ class Protecting:
         self._renewals = Renewals(self._ttl, float("-inf"))
         self._caller = threading.current_thread()
         self._pid = 0
-        self._raised: list[Stopped] = []
+        self._raised: list[CopyInterrupted] = []
         self._stopped = _kind_of(self._raised)
         self.registered: Protection
         """What came of the registration; ``registered.sealed.named`` has what is not kept."""
@@ -86,7 +86,7 @@ class Protecting:
         try:
             try:
                 self._leave()
-            except Stopped:  # it came while the block was being left
+            except CopyInterrupted:  # it came while the block was being left
                 self._leave()
         finally:  # whatever else comes between, nothing is renewed for a block that was left
             self._left = True
@@ -95,14 +95,14 @@ class Protecting:
         lost = self._lost
         if lost is None and error is None and (why := self._renewals.lost(time.monotonic())):
             lost = self._error(why)
-        if lost is not None and (error is None or isinstance(error, ProtectionLost | Stopped)):
+        if lost is not None and (error is None or isinstance(error, ProtectionLost | CopyInterrupted)):
             raise lost from None
         if error is not None:
             error.add_note(KEPT.format(self._wanted.job) if lost is None else str(lost))
             return
         try:
             self._client.send(calls.finish(self._wanted.instance, self._wanted.job, self.registered.id))
-        except NotFound as e:
+        except ProtectionNotFound as e:
             raise ProtectionLost(f"{e}: it ended before the job did") from e
 
     def _leave(self) -> None:
@@ -111,7 +111,7 @@ class Protecting:
             if self._interrupt:
                 _interrupt(self._caller, None)  # it may not have come yet
 
-    def _renewal(self) -> calls.Call[Protection]:
+    def _renewal(self) -> calls.ApiCall[Protection]:
         its = self.registered.id
         return calls.renew(self._wanted.instance, self._wanted.job, self._ttl, its, at_least=True)
 
@@ -169,15 +169,15 @@ class Protecting:
         return ProtectionLost(f"the protection of job {self._wanted.job} is lost: {why}")
 
 
-def _kind_of(raised: list[Stopped]) -> type[Stopped]:
+def _kind_of(raised: list[CopyInterrupted]) -> type[CopyInterrupted]:
     """Return a kind of stop that remembers what of it was raised, until somebody has looked."""
 
-    class Its(Stopped):
+    class Its(CopyInterrupted):
         def __init__(self) -> None:
             super().__init__()
             raised.append(self)
 
-    Its.__qualname__ = Its.__name__ = Stopped.__name__
+    Its.__qualname__ = Its.__name__ = CopyInterrupted.__name__
     return Its
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Required, TypedDict
 
 from sexton.client import calls
-from sexton.client.calls import Call, chunks
+from sexton.client.calls import ApiCall, chunks
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Protection
@@ -14,7 +14,7 @@ from sexton.protocol.bodies import OnMissing, Registration
 
 
 class What(TypedDict, total=False):
-    """Whose, and what, is to be kept: the arguments of ``Wanted``, which says what they mean."""
+    """Whose, and what, is to be kept: the arguments of ``RegistrationRequest``, which says what they mean."""
 
     owner: Required[str]
     objects: Collection[str]
@@ -26,7 +26,7 @@ class What(TypedDict, total=False):
     on_missing: OnMissing
 
 
-class Wanted:
+class RegistrationRequest:
     """What a job wants to be kept; of its objects no copy is made."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Wanted:
             on_missing=on_missing,
         )
 
-    def calls(self) -> Generator[Call[Any], Any, Protection]:
+    def calls(self) -> Generator[ApiCall[Any], Any, Protection]:
         """Yield each request, take its answer, and return the protection."""
         if self._filter is not None:
             filter_ = self._filter.encode()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Entry(NamedTuple):
+class TopicEntry(NamedTuple):
     """An entry of a topic."""
 
     id: int
@@ -32,14 +32,14 @@ class Entry(NamedTuple):
     value: bytes | None
 
 
-class Source(Protocol):
+class TopicSource(Protocol):
     """Reads a topic: Kafka (``sexton.client.kafka.KafkaSource``), or what stands for it."""
 
     def facts(self) -> Facts:
         """Return which topic it is, and where it begins and ends now."""
         ...
 
-    def read(self, start: int, end: int) -> Iterator[Entry]:
+    def read(self, start: int, end: int) -> Iterator[TopicEntry]:
         """Yield the entries from ``start`` on and below ``end``. Raises ``ReplayLost`` where it cannot."""
         ...
 
@@ -51,7 +51,7 @@ class Source(Protocol):
 class Replaying:
     """What ``client.replay`` returns: enter it, iterate over it, and open the region when the block has ended well."""
 
-    def __init__(self, client: "Sexton", topic: str, source: Source, wanted: Replay) -> None:
+    def __init__(self, client: "Sexton", topic: str, source: TopicSource, wanted: Replay) -> None:
         self._client, self._topic, self._source, self._wanted = client, topic, source, wanted
         self._over = threading.Event()
         self._lost: ReplayLost | None = None
@@ -87,7 +87,7 @@ class Replaying:
         threading.Thread(target=self._renew, name=f"replays {self._wanted.region}", daemon=True).start()
         return self
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[TopicEntry]:
         """Yield every entry, other regions' too. Raises ``ReplayLost`` as soon as one is missing."""
         due = self.pin.start
         for entry in self._source.read(self.pin.start, self.end):

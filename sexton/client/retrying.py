@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 from tenacity import RetryCallState, stop_after_delay, wait_exponential_jitter
 
-from sexton.client.calls import Call
+from sexton.client.calls import ApiCall
 
 PATIENCE_SECONDS = 30.0
 PASSING = frozenset({502, 503, 504})
@@ -20,7 +20,7 @@ class Passing(Exception):
         self.answer = answer
 
 
-def again(call: Call[Any], error: BaseException) -> bool:
+def again(call: ApiCall[Any], error: BaseException) -> bool:
     """Tell whether a request may be sent again."""
     if isinstance(error, Passing):
         return call.repeatable

@@ -10,18 +10,18 @@ from tenacity import RetryError, Retrying, retry_if_exception
 
 from sexton.client import calls, retrying
 from sexton.client.binlogs import BinlogMethods
-from sexton.client.calls import Call
+from sexton.client.calls import ApiCall
 from sexton.client.errors import Unreachable
 from sexton.client.protecting import OnLost, Protecting
-from sexton.client.registering import Wanted, What
+from sexton.client.registering import RegistrationRequest, What
 from sexton.client.renewing import DEFAULT_TTL_SECONDS
-from sexton.client.replaying import Replaying, Source
+from sexton.client.replaying import Replaying, TopicSource
 from sexton.client.retrying import PASSING, PATIENCE_SECONDS, Passing
 from sexton.insight.views import Overview
 from sexton.kernel.errors import BadInput
 from sexton.protection.model import Protection
-from sexton.protocol.bodies import Applying, Heartbeat, Purging, RegionMap, Replay, Shown, Stopped, Told
-from sexton.wal.model import Heard, Topic
+from sexton.protocol.bodies import Applying, Heartbeat, Purging, RegionMap, Replay, Shown, StopResult, StoriesBody
+from sexton.wal.model import HeartbeatReceipt, Topic
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 30.0
@@ -105,7 +105,7 @@ class Sexton(BinlogMethods):
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
 
-    def send(self, call: Call[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
+    def send(self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None) -> T:
         """Send one call, again and again where that may help, and return its answer; seconds as the client's own."""
         patience = self._patience if patience_seconds is None else patience_seconds
         attempts = Retrying(
@@ -126,7 +126,7 @@ class Sexton(BinlogMethods):
             answer = e.answer
         return call.read(answer.status_code, answer.content)
 
-    def _once(self, call: Call[Any], timeout_seconds: float | None) -> httpx.Response:
+    def _once(self, call: ApiCall[Any], timeout_seconds: float | None) -> httpx.Response:
         timeout = httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else timeout_seconds
         answer = self._http.request(call.method, call.path, content=call.content(), params=call.query, timeout=timeout)
         if answer.status_code in PASSING:
@@ -137,15 +137,15 @@ class Sexton(BinlogMethods):
         """Return every instance: what runs, waits, is due, is kept."""
         return self.send(calls.status())
 
-    def why(self, key: str, instance: str | None = None) -> Told:
+    def why(self, key: str, instance: str | None = None) -> StoriesBody:
         """Return the story of an object's key or a mark's id."""
         return self.send(calls.why(key, instance))
 
-    def stop(self, reason: str, instance: str | None = None) -> Stopped:
+    def stop(self, reason: str, instance: str | None = None) -> StopResult:
         """Stop deletion of an instance, or of all, within 5 s."""
         return self.send(calls.stop(reason, instance))
 
-    def start(self, instance: str | None = None) -> Stopped:
+    def start(self, instance: str | None = None) -> StopResult:
         """Take a stop back."""
         return self.send(calls.start(instance))
 
@@ -165,7 +165,7 @@ class Sexton(BinlogMethods):
         """Return what is registered, the oldest first."""
         return self.send(calls.protections(instance))
 
-    def register(self, wanted: Wanted) -> Protection:
+    def register(self, wanted: RegistrationRequest) -> Protection:
         """Register and seal what a job wants to be kept, in as many requests as it takes."""
         steps, answer = wanted.calls(), None
         while True:
@@ -196,7 +196,7 @@ class Sexton(BinlogMethods):
         """Say which regions a topic has, all of them: before the first append of each."""
         return self.send(calls.regions(topic, map_))
 
-    def heartbeat(self, node: str, beat: Heartbeat) -> Heard:
+    def heartbeat(self, node: str, beat: Heartbeat) -> HeartbeatReceipt:
         """Say how far the regions of a node have flushed."""
         return self.send(calls.heartbeat(node, beat))
 
@@ -213,7 +213,7 @@ class Sexton(BinlogMethods):
         flushed: Sequence[int | None] = (None,),
         node: str = "",
         kafka: Mapping[str, str] | None = None,
-        source: Source | None = None,
+        source: TopicSource | None = None,
     ) -> Replaying:
         """Return a block that pins and reads what a region needs of its topic; see ``Replaying``.
 
@@ -248,12 +248,12 @@ class Sexton(BinlogMethods):
         on_lost: OnLost | None = None,
         **what: Unpack[What],
     ) -> Protecting:
-        """Return a block in which what is named stays; arguments as of ``Wanted``. See ``Protecting``.
+        """Return a block in which what is named stays; arguments as of ``RegistrationRequest``. See ``Protecting``.
 
         ``interrupt``: where it is lost, stop the thread that entered the block at its next step in Python, so that the
         block raises ``ProtectionLost``; otherwise only ``check`` and the block's end raise it. ``on_lost`` is called
         from another thread: to end what that does not reach, a child process or a long call into C.
         """
         what.setdefault("ttl_seconds", DEFAULT_TTL_SECONDS)
-        wanted = Wanted(instance, job, **what)
+        wanted = RegistrationRequest(instance, job, **what)
         return Protecting(self, wanted, interrupt=interrupt, on_lost=on_lost)

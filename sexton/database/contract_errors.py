@@ -28,8 +28,10 @@ class Refused(ContractError):
     """SX003: what was to come back is claimed, gone or not marked, or its ancestor is marked."""
 
 
-class UnknownInstance(ContractError):
+class InstanceNotRegistered(ContractError):
     """SX004: no instance of that name is registered."""
+
+    name = "UNKNOWN_INSTANCE"
 
 
 class AlreadyMarked(ContractError):
@@ -48,7 +50,7 @@ _CODES: dict[str, type[ContractError]] = {
     "SX001": Collected,
     "SX002": NotFirst,
     "SX003": Refused,
-    "SX004": UnknownInstance,
+    "SX004": InstanceNotRegistered,
     "SX005": Gone,
 }
 

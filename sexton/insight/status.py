@@ -17,11 +17,11 @@ from sexton.recycle.pipeline.sql.store import MarkStore
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.sql.measure import waits
 from sexton.recycle.planning.sql.plans import PlanStore
-from sexton.recycle.rounds.sql.schedule import TurnStore
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import JOB
 
 
-class Gone(NamedTuple):
+class KindProgressRow(NamedTuple):
     """What of one kind went in a round so far."""
 
     claimed: int
@@ -29,7 +29,7 @@ class Gone(NamedTuple):
     objects: int
 
 
-def overview(db: Database, policy: Policy, controls: ControlStore, turns: TurnStore, slots: int) -> Overview:
+def overview(db: Database, policy: Policy, controls: ControlStore, turns: RoundSchedule, slots: int) -> Overview:
     """Return every instance's status under the policy given; ``slots`` is how many rounds may run at once."""
     instances = tuple(_instance(db, i.id, i.mode, policy, controls, turns) for i in Registry(db).instances())
     lease = db.t.lease
@@ -39,7 +39,7 @@ def overview(db: Database, policy: Policy, controls: ControlStore, turns: TurnSt
     return Overview(slots_used=used, slots=slots, instances=instances)
 
 
-def gone(db: Database, round_: int) -> Mapping[str, Gone]:
+def gone(db: Database, round_: int) -> Mapping[str, KindProgressRow]:
     """Return what went in a round so far, by kind; nothing where the database cannot be asked this moment."""
     t = db.t.tally
     sums = [func.sum(t.c.claimed), func.sum(t.c.removed), func.sum(t.c.deleted + t.c.absent + t.c.hidden)]
@@ -48,7 +48,7 @@ def gone(db: Database, round_: int) -> Mapping[str, Gone]:
             rows = c.execute(select(t.c.kind, *sums).where(t.c.round == round_).group_by(t.c.kind)).all()
     except SQLAlchemyError:  # it only feeds a progress bar
         return {}
-    return {kind: Gone(int(claimed), int(removed), int(objects)) for kind, claimed, removed, objects in rows}
+    return {kind: KindProgressRow(int(claimed), int(removed), int(objects)) for kind, claimed, removed, objects in rows}
 
 
 def _running(db: Database, c: Connection, instance: str, now: int) -> Running | None:
@@ -99,7 +99,7 @@ def _kind(db: Database, c: Connection, instance: str, kind: str, policy: Policy,
 
 
 def _instance(
-    db: Database, name: str, mode: str, policy: Policy, controls: ControlStore, turns: TurnStore
+    db: Database, name: str, mode: str, policy: Policy, controls: ControlStore, turns: RoundSchedule
 ) -> InstanceStatus:
     mark, round_, hold, instance = db.t.mark, db.t.round, db.t.hold, db.t.instance
     kinds = MarkStore(db).kinds(name)

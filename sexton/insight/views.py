@@ -1,7 +1,7 @@
 """What is shown: plans in a list, instances on one page, stories. Values; instants in ms since 1970."""
 
 from sexton.kernel.message import Message
-from sexton.operators.controls.model import Halt, Kind
+from sexton.operators.controls.model import ControlKind, Halt
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap
 
@@ -118,5 +118,5 @@ class Story(Message):
     events: tuple[Event, ...]
 
 
-NOW = frozenset({"hold", "protection", "awaits_approval"} | {f"halted_{kind}" for kind in Kind})
+NOW = frozenset({"hold", "protection", "awaits_approval"} | {f"halted_{kind}" for kind in ControlKind})
 """Events that hold now; their ``at`` says since when."""

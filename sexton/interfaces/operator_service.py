@@ -31,11 +31,11 @@ from sexton.recycle.pipeline.sql.store import MarkStore
 from sexton.recycle.planning.estimate import Estimate, estimate, rate
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.reports import Reports
-from sexton.recycle.rounds.sql.schedule import TurnStore
-from sexton.replication.binlog.binlogs import Binlogs
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from sexton.replication.binlog.binlogs import BinlogService
 from sexton.runtime.engine import owners
 from sexton.storage.vaults import ProvenVaults
-from sexton.wal.wal import Wal
+from sexton.wal.wal import WalService
 
 LATELY = 5
 """Rounds from which the rate of deleting is taken."""
@@ -51,7 +51,7 @@ class Planned(NamedTuple):
     halt: Halt | None
 
 
-class Desk:
+class OperatorService:
     """One database, with the settings of this process."""
 
     def __init__(self, settings: Settings, db: Database) -> None:
@@ -64,10 +64,10 @@ class Desk:
         return ControlStore(self.db, self.settings.controls())
 
     @cached_property
-    def turns(self) -> TurnStore:
+    def turns(self) -> RoundSchedule:
         """Whose turn is when."""
         recycle = self.settings.recycle
-        return TurnStore(self.db, self.controls, recycle.recycle_interval_seconds, recycle.recycle_concurrency)
+        return RoundSchedule(self.db, self.controls, recycle.recycle_interval_seconds, recycle.recycle_concurrency)
 
     @cached_property
     def protections(self) -> ProtectionStore:
@@ -94,14 +94,14 @@ class Desk:
         return AuditReader(self.db, Places(vaults, self.registry.vaults, **kept_in))
 
     @cached_property
-    def wal(self) -> Wal:
+    def wal(self) -> WalService:
         """Kafka topics that regions share."""
-        return Wal(self.db, self.settings.wal_terms())
+        return WalService(self.db, self.settings.wal_terms())
 
     @cached_property
-    def binlogs(self) -> Binlogs:
+    def binlogs(self) -> BinlogService:
         """Binlogs, replicas, and the journal that followers replay."""
-        return Binlogs(self.db, self.settings.binlog_terms(), self.settings.replica_terms(), self.controls)
+        return BinlogService(self.db, self.settings.binlog_terms(), self.settings.replica_terms(), self.controls)
 
     def topics(self) -> WalFigures:
         """Return the topics that are purged, in numbers."""

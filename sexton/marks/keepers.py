@@ -27,7 +27,7 @@ _WAITS = "its "
 """How the name begins where something of the mark's own must go first: its children, its rowset."""
 
 
-class Keeper(StrEnum):
+class KeepReason(StrEnum):
     """The classes of keepers, as metrics name them."""
 
     HOLD = "hold"
@@ -48,10 +48,10 @@ class Keeper(StrEnum):
     OTHER = "other"
 
 
-FAULTS = (Keeper.VAULT, Keeper.OWNER_SILENT, Keeper.PROTECTION_UNREADABLE)
+FAULTS = (KeepReason.VAULT, KeepReason.OWNER_SILENT, KeepReason.PROTECTION_UNREADABLE)
 """Keepers of which somebody must know: a vault not proved, an owner or a protection that could not be asked."""
 
-PROTECTED = (Keeper.PROTECTION, Keeper.PROTECTION_UNREADABLE)
+PROTECTED = (KeepReason.PROTECTION, KeepReason.PROTECTION_UNREADABLE)
 """Keepers that are sync jobs."""
 
 
@@ -60,27 +60,29 @@ def approval(plan: int) -> str:
     return f"{_APPROVAL}{plan}"
 
 
-def keeper(name: str) -> Keeper:
+def keeper(name: str) -> KeepReason:
     """Return the class of what a round named, e.g. ``hold`` for ``hold 17``."""
     if name.startswith(HELD_BY_VAULT):
-        return Keeper.VAULT_WHITELIST if name.endswith(NOT_LISTED) else Keeper.VAULT
+        return KeepReason.VAULT_WHITELIST if name.endswith(NOT_LISTED) else KeepReason.VAULT
     if re.fullmatch(r"hold \d+", name):
-        return Keeper.HOLD
+        return KeepReason.HOLD
     for start, found in (
-        (PROTECTION, Keeper.PROTECTION),
-        (UNREADABLE, Keeper.PROTECTION_UNREADABLE),
-        (HELD_BY_OWNER, Keeper.OWNER_SILENT),
-        (_IN_USE, Keeper.IN_USE),
-        (_APPROVAL, Keeper.APPROVAL),
-        (QUARANTINED, Keeper.QUARANTINED),
-        (UNKNOWN_KIND, Keeper.UNKNOWN_KIND),
-        (REPLICA, Keeper.REPLICA),
-        (_WAITS, Keeper.WAITS),
-        (BELOW, Keeper.WAITS),
+        (PROTECTION, KeepReason.PROTECTION),
+        (UNREADABLE, KeepReason.PROTECTION_UNREADABLE),
+        (HELD_BY_OWNER, KeepReason.OWNER_SILENT),
+        (_IN_USE, KeepReason.IN_USE),
+        (_APPROVAL, KeepReason.APPROVAL),
+        (QUARANTINED, KeepReason.QUARANTINED),
+        (UNKNOWN_KIND, KeepReason.UNKNOWN_KIND),
+        (REPLICA, KeepReason.REPLICA),
+        (_WAITS, KeepReason.WAITS),
+        (BELOW, KeepReason.WAITS),
     ):
         if name.startswith(start):
             return found
-    return {OWNER_BUSY: Keeper.OWNER_BUSY, LIVE: Keeper.LIVE, BY_LIMIT: Keeper.LIMIT}.get(name, Keeper.OTHER)
+    return {OWNER_BUSY: KeepReason.OWNER_BUSY, LIVE: KeepReason.LIVE, BY_LIMIT: KeepReason.LIMIT}.get(
+        name, KeepReason.OTHER
+    )
 
 
 def is_fault(name: str) -> bool:
@@ -91,17 +93,17 @@ def is_fault(name: str) -> bool:
 def way_out(name: str, instance: str) -> str:
     """Return what to do about a keeper that a round met; empty where its name says enough."""
     return {
-        Keeper.VAULT_WHITELIST: "sexton lists show vaults",
-        Keeper.VAULT: f"sexton vault list {instance}",
-        Keeper.QUARANTINED: f"sexton quarantine list {instance}",
-        Keeper.OWNER_BUSY: "it goes when the owner's transaction ends",
-        Keeper.OWNER_SILENT: "sexton doctor",
-        Keeper.UNKNOWN_KIND: "set kinds.NAME.retention_seconds",
-        Keeper.APPROVAL: f"sexton apply {name.removeprefix(_APPROVAL)}",
-        Keeper.LIMIT: f"the next rounds plan it anew; or at once: sexton plan {instance}, sexton apply PLAN",
-        Keeper.WAITS: "it goes in a later round",
-        Keeper.REPLICA: "it goes when all copies have it; see: sexton replica list",
-        Keeper.PROTECTION_UNREADABLE: "release it, and register it again: sexton protection release JOB",
-        Keeper.PROTECTION: f"it goes when its job is finished; see: sexton protection list {instance}",
-        Keeper.IN_USE: "it goes when its owner lets it go",
+        KeepReason.VAULT_WHITELIST: "sexton lists show vaults",
+        KeepReason.VAULT: f"sexton vault list {instance}",
+        KeepReason.QUARANTINED: f"sexton quarantine list {instance}",
+        KeepReason.OWNER_BUSY: "it goes when the owner's transaction ends",
+        KeepReason.OWNER_SILENT: "sexton doctor",
+        KeepReason.UNKNOWN_KIND: "set kinds.NAME.retention_seconds",
+        KeepReason.APPROVAL: f"sexton apply {name.removeprefix(_APPROVAL)}",
+        KeepReason.LIMIT: f"the next rounds plan it anew; or at once: sexton plan {instance}, sexton apply PLAN",
+        KeepReason.WAITS: "it goes in a later round",
+        KeepReason.REPLICA: "it goes when all copies have it; see: sexton replica list",
+        KeepReason.PROTECTION_UNREADABLE: "release it, and register it again: sexton protection release JOB",
+        KeepReason.PROTECTION: f"it goes when its job is finished; see: sexton protection list {instance}",
+        KeepReason.IN_USE: "it goes when its owner lets it go",
     }.get(keeper(name), "")

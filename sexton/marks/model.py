@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sexton.kernel.message import Message
 from sexton.marks.lease import Lease
-from sexton.storage.model import Outcome
+from sexton.storage.model import KeyOutcome
 
 CHUNK_MARKS = 1_000
 """Marks claimed in one transaction: 66 ms on PostgreSQL, so nobody waits longer than about 100 ms (measured)."""
@@ -19,7 +19,7 @@ SEVERAL = "*"
 """The vault under which marks are counted that have files in several vaults, or in none."""
 LATE = "(late)"
 """Batch kind under which swept prefixes are listed once more."""
-DONE = (Outcome.DELETED, Outcome.ABSENT, Outcome.HIDDEN)
+DONE = (KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN)
 """Outcomes that confirm an object gone."""
 
 
@@ -104,7 +104,7 @@ class File(NamedTuple):
     etag: str = ""
 
 
-class Page(NamedTuple):
+class FilePage(NamedTuple):
     """Stored files of one vault, at most 1,000, about to be deleted: ``seqs``, ``keys`` and ``etags`` go together."""
 
     vault: str
@@ -113,7 +113,7 @@ class Page(NamedTuple):
     etags: Sequence[str] = ()
 
 
-class Hand(Message):
+class WriteToken(Message):
     """Who writes: every write about a batch holds only for this lease epoch, this attempt, and the last to open it."""
 
     batch: int
@@ -145,7 +145,7 @@ class Reason(StrEnum):
     DELETE_FAILED = "DELETE_FAILED"
 
 
-class Problem(NamedTuple):
+class Unresolvable(NamedTuple):
     """Why a mark, as it was seen, cannot be turned into files."""
 
     mark: DueMark
@@ -160,7 +160,7 @@ RESOLVED_ANEW = (Reason.CHANGED, Reason.SCHEMA_MISSING)
 """Reasons for which a claimed mark's files are forgotten when it is set aside."""
 
 
-class Terms(NamedTuple):
+class ClaimFacts(NamedTuple):
     """What one mark's claim must know beside its name.
 
     ``files`` are stored for it; ``fenced``: it must be; ``below``: the marks that may be claimed with it, None where it
@@ -184,7 +184,7 @@ class Claimed(NamedTuple):
     held: Mapping[Ref, str] = MappingProxyType({})
 
 
-class Done(NamedTuple):
+class DeletedSoFar(NamedTuple):
     """What of one kind went in a round so far: marks, and objects and bytes that are gone."""
 
     removed: int
@@ -192,7 +192,7 @@ class Done(NamedTuple):
     bytes: int
 
 
-class Standing(NamedTuple):
+class DeletionCounts(NamedTuple):
     """A claimed mark and the sums over its files, as the decision after a sweep sees it."""
 
     prefix: str | None
@@ -204,7 +204,7 @@ class Standing(NamedTuple):
     lacking: str | None = None
 
 
-class Verdict(StrEnum):
+class Settlement(StrEnum):
     """What becomes of a claimed mark after a sweep over its files."""
 
     GONE = "gone"

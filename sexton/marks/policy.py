@@ -1,7 +1,7 @@
 """Decisions about one mark, pure: may it be resolved, and what becomes of it after a sweep."""
 
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.marks.model import DueMark, Expansion, Place, Reason, Standing, Verdict
+from sexton.marks.model import DeletionCounts, DueMark, Expansion, Place, Reason, Settlement
 from sexton.storage.policy import ID_CHARACTERS, check_key, check_prefix
 
 
@@ -39,23 +39,23 @@ def places(mark: DueMark, told: Expansion | None) -> tuple[Place, ...]:
     return found
 
 
-def after_sweep(standing: Standing) -> Verdict:
+def after_sweep(standing: DeletionCounts) -> Settlement:
     """Return what becomes of a claimed mark once every file was tried.
 
     A record goes only when each of its files is confirmed gone. A prefix is listed once more after the upload grace
     (a PUT may land after list and delete), so its first clean sweep leaves it SWEPT.
     """
     if standing.changed:
-        return Verdict.CHANGED
+        return Settlement.CHANGED
     if standing.failed:
-        return Verdict.FAILED
+        return Settlement.FAILED
     if standing.done < standing.files:
-        return Verdict.WAITING
+        return Settlement.WAITING
     if standing.lacking:
-        return Verdict.LACKING
+        return Settlement.LACKING
     if standing.prefix is not None and standing.swept_at is None:
-        return Verdict.SWEPT
-    return Verdict.GONE
+        return Settlement.SWEPT
+    return Settlement.GONE
 
 
 def covering_prefixes(name: str) -> list[str]:

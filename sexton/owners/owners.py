@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
-from sexton.owners.port import Beat, Owner
+from sexton.owners.port import Heartbeat, Owner
 
 NO_CHECK = "its next check"
 """What an orphan's mark waits for: a check that saw everything and found it again, of the last two days."""
@@ -27,30 +27,32 @@ class Owners:
         self._owners = owners
         self._known: dict[str, Owner] = {}
 
-    def due(self, instance: str, cutoffs: Mapping[str, int], beat: Beat) -> None:
-        self._of(instance).due(instance, cutoffs, beat)
+    def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
+        self._of(instance).due(instance, cutoffs, heartbeat)
 
     def grows(self, instance: str) -> Mapping[str, Collection[str]]:
         return self._of(instance).grows(instance)
 
-    def time_out(self, instance: str, beat: Beat) -> None:
-        self._of(instance).time_out(instance, beat)
+    def time_out(self, instance: str, heartbeat: Heartbeat) -> None:
+        self._of(instance).time_out(instance, heartbeat)
 
-    def expand(self, instance: str, marks: Sequence[DueMark], beat: Beat) -> Mapping[Ref, Expansion]:
-        found = self._of(instance).expand(instance, marks, beat)
+    def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
+        found = self._of(instance).expand(instance, marks, heartbeat)
         if not (ours := [m for m in marks if m.etags]):
             return found
         waiting = self._unproven(instance, [m.id for m in ours])
         return {**found, **{m.ref: Expansion(waits=NO_CHECK) for m in ours if m.id in waiting}}
 
-    def fence(self, instance: str, batch: int, marks: Sequence[Ref], beat: Beat) -> Mapping[Ref, tuple[Fenced, str]]:
-        return self._of(instance).fence(instance, batch, marks, beat)
+    def fence(
+        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+    ) -> Mapping[Ref, tuple[Fenced, str]]:
+        return self._of(instance).fence(instance, batch, marks, heartbeat)
 
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
         self._of(instance).forget(instance, batch, refs)
 
-    def live(self, instance: str, marks: Sequence[DueMark], beat: Beat) -> frozenset[Ref]:
-        found = self._of(instance).live(instance, marks, beat)
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:
+        found = self._of(instance).live(instance, marks, heartbeat)
         ours = [m for m in marks if m.etags]
         waiting = self._unproven(instance, [m.id for m in ours]) if ours else ()
         return found | {m.ref for m in ours if m.id in waiting}

@@ -10,7 +10,7 @@ from typing import Protocol
 from sexton.kernel.errors import SextonError
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 
-Beat = Callable[[], None]
+Heartbeat = Callable[[], None]
 """Called between long statements; raises when the work should stop."""
 COUNT_SECONDS = 30
 """How long an owner's database may count what is live (PostgreSQL): below what a heart waits for."""
@@ -23,7 +23,7 @@ class OwnerSilent(SextonError):
 class Owner(Protocol):
     """One database's word about its marks. Each call may be repeated; any may raise ``OwnerSilent``."""
 
-    def due(self, instance: str, cutoffs: Mapping[str, int], beat: Beat) -> None:
+    def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
         """Bring what has become garbage by now as marks: what is below parents that are due.
 
         It changes nothing else, so that a plan may ask for it as well.
@@ -31,7 +31,7 @@ class Owner(Protocol):
         Args:
             instance: the instance; it may delete.
             cutoffs: kind → the latest ``coalesce(expires_at, marked_at)`` that is due, ms since 1970.
-            beat: see ``Beat``.
+            beat: see ``Heartbeat``.
         """
         ...
 
@@ -39,15 +39,17 @@ class Owner(Protocol):
         """Return the kinds that ``due`` makes, and below which kinds: their time is their parent's."""
         ...
 
-    def time_out(self, instance: str, beat: Beat) -> None:
+    def time_out(self, instance: str, heartbeat: Heartbeat) -> None:
         """Abort what has run out of time; what it leaves behind becomes marks. Asked by rounds that may delete."""
         ...
 
-    def expand(self, instance: str, marks: Sequence[DueMark], beat: Beat) -> Mapping[Ref, Expansion]:
+    def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         """Return what those marks stand for that do not name their own vault and files, or need a fence."""
         ...
 
-    def fence(self, instance: str, batch: int, marks: Sequence[Ref], beat: Beat) -> Mapping[Ref, tuple[Fenced, str]]:
+    def fence(
+        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+    ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Make sure that none of these marks, FENCED a moment ago, is committed later; answer for each, with a reason.
 
         Whoever writes them is aborted first, and looked at again after that.
@@ -58,7 +60,7 @@ class Owner(Protocol):
         """Remove the owner's own records of marks whose files are confirmed gone; the marks go next."""
         ...
 
-    def live(self, instance: str, marks: Sequence[DueMark], beat: Beat) -> frozenset[Ref]:
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:
         """Return those of the marks of which anything is live."""
         ...
 

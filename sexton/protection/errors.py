@@ -18,7 +18,7 @@ class GcIsRunning(ProtectionError):
     code, name, passes = 20642, "GC_IS_RUNNING", True
 
 
-class NotFound(ProtectionError):
+class ProtectionNotFound(ProtectionError):
     """No protection of that job."""
 
     code, name = 20643, "NOT_FOUND"

@@ -13,7 +13,7 @@ NAMED = 100
 """What is not kept is told by name up to so many."""
 
 
-class State(StrEnum):
+class ProtectionState(StrEnum):
     """Where a protection stands. It keeps what it covers in each of them, from the commit of its rows on."""
 
     OPEN = "OPEN"
@@ -32,7 +32,7 @@ class Item(NamedTuple):
     prefix: bool = False
 
 
-class Terms(Message):
+class ProtectionSettings(Message):
     """The settings of protections, in seconds."""
 
     ttl_seconds: int = 1_200
@@ -68,7 +68,7 @@ class Protection(Message):
     job: str
     owner: str
     description: str = ""
-    state: State = State.OPEN
+    state: ProtectionState = ProtectionState.OPEN
     valid_ts: int | None = None
     registered_at: int = 0
     expires_at: int = 0
@@ -78,7 +78,7 @@ class Protection(Message):
     sealed: Sealed | None = None
 
 
-class End(StrEnum):
+class ProtectionEnd(StrEnum):
     """Why a protection no longer keeps anything."""
 
     OVERDUE = "OVERDUE"

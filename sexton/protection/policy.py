@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
 from sexton.protection.errors import Invalid, SoftDeleted
-from sexton.protection.model import End, Item, Protection, State, Terms
+from sexton.protection.model import Item, Protection, ProtectionEnd, ProtectionSettings, ProtectionState
 from sexton.storage.identity import Nowhere, resolve
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import check_key, check_listing
@@ -27,7 +27,7 @@ def check_names(job: str, owner: str) -> None:
         raise Invalid(f"{job!r} cannot name a job: no '/', nothing that is not printable, neither '.' nor '..'")
 
 
-def expiry(now: int, seconds: int | None, terms: Terms) -> int:
+def expiry(now: int, seconds: int | None, terms: ProtectionSettings) -> int:
     """Return when a protection ends that is asked for now (ms).
 
     Raises:
@@ -42,7 +42,9 @@ def expiry(now: int, seconds: int | None, terms: Terms) -> int:
     return now + wanted * 1_000
 
 
-def renewed(protection: Protection, now: int, seconds: int | None, terms: Terms, *, at_least: bool = False) -> int:
+def renewed(
+    protection: Protection, now: int, seconds: int | None, terms: ProtectionSettings, *, at_least: bool = False
+) -> int:
     """Return when a protection ends that is renewed now: never earlier than before.
 
     ``at_least``: one that ends later than is asked for goes on as it is.
@@ -51,7 +53,7 @@ def renewed(protection: Protection, now: int, seconds: int | None, terms: Terms,
         SoftDeleted: its job has finished it.
         Invalid: it would end earlier, or too late.
     """
-    if protection.state is State.SOFT:
+    if protection.state is ProtectionState.SOFT:
         raise SoftDeleted(f"the protection of job {protection.job} is finished; register another job")
     until = expiry(now, seconds, terms)
     if at_least:
@@ -64,16 +66,16 @@ def renewed(protection: Protection, now: int, seconds: int | None, terms: Terms,
     return until
 
 
-def ended(protection: Protection, now: int, watermark: int | None, terms: Terms) -> End | None:
+def ended(protection: Protection, now: int, watermark: int | None, terms: ProtectionSettings) -> ProtectionEnd | None:
     """Return why a protection ends with the round that begins now, or None: it keeps what it covers."""
-    if protection.state is not State.SOFT:
-        return End.OVERDUE if now > protection.expires_at else None
+    if protection.state is not ProtectionState.SOFT:
+        return ProtectionEnd.OVERDUE if now > protection.expires_at else None
     if watermark is None or protection.valid_ts is None:
-        return End.NO_WATERMARK
+        return ProtectionEnd.NO_WATERMARK
     if watermark > protection.valid_ts:
-        return End.PASSED
+        return ProtectionEnd.PASSED
     finished = protection.finished_at if protection.finished_at is not None else protection.registered_at
-    return End.TOO_LONG if now - finished > terms.max_soft_hold_seconds * 1_000 else None
+    return ProtectionEnd.TOO_LONG if now - finished > terms.max_soft_hold_seconds * 1_000 else None
 
 
 class Cover(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from sexton.protection.filter import Filter
-from sexton.protection.model import End, Item, Protection, Sealed
+from sexton.protection.model import Item, Protection, ProtectionEnd, Sealed
 
 
 class Register(Protocol):
@@ -61,6 +61,6 @@ class Register(Protocol):
         """End it at once."""
         ...
 
-    def end_due(self, instance: str) -> Mapping[str, End]:
+    def end_due(self, instance: str) -> Mapping[str, ProtectionEnd]:
         """End what is overdue, or finished and past."""
         ...

@@ -8,7 +8,7 @@ from itertools import islice
 
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
-from sexton.protection.model import NAMED, Item, Protection, Sealed, State
+from sexton.protection.model import NAMED, Item, Protection, ProtectionState, Sealed
 from sexton.protection.port import Register
 from sexton.storage.port import Vault, Vaults
 
@@ -84,7 +84,7 @@ class Registrar:
             Invalid: something is missing; or a chunk is, or is still looked for.
         """
         there = self._register.find(instance, job)
-        if there.state is not State.OPEN:  # said once, and what was reported then ends nothing now
+        if there.state is not ProtectionState.OPEN:  # said once, and what was reported then ends nothing now
             return there
         told = self._register.told(instance, job, of=there.id)
         lacking = [n for n in range(len(told) if count is None else count) if told.get(n) is None]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, FailFast, Field
 
 from sexton.protocol.bodies import PRINTABLE, Body, Reason
-from sexton.replication.binlog.model import MOST, Consumer, Done, Log
+from sexton.replication.binlog.model import MOST, Consumer, CutDone, Log
 from sexton.replication.replicas.model import Replica
 
 NAME = r"^[^\x00-\x1f\x7f\u0085\u2028\u2029/]{1,128}$"
@@ -125,10 +125,10 @@ class CutsDone(Body):
     """What a backend has let go."""
 
     instance: Annotated[str, Field(max_length=63)] | None = None
-    done: Annotated[tuple[Done, ...], FailFast(), Field(max_length=MOST_REPORTED)]
+    done: Annotated[tuple[CutDone, ...], FailFast(), Field(max_length=MOST_REPORTED)]
 
 
-class Logs(BaseModel):
+class LogsBody(BaseModel):
     """Logs, in the order of databases and tables."""
 
     logs: tuple[Log, ...]
@@ -147,7 +147,7 @@ class Replicas(BaseModel):
     need: int | None = None
 
 
-class Dropped(BaseModel):
+class DroppedCopies(BaseModel):
     """How many copies of tablets are to let everything go."""
 
     replicas: int

@@ -88,7 +88,7 @@ class Inventory(Body):
     until: Annotated[str, Field(max_length=MAX_NAME)] = ""
 
 
-class Runs(BaseModel):
+class ChecksBody(BaseModel):
     """Checks, the newest first."""
 
     checks: tuple[Run, ...]
@@ -220,13 +220,13 @@ class Topics(BaseModel):
     topics: tuple[Topic, ...]
 
 
-class Health(Message):
+class HealthBody(Message):
     """Whether the database answers."""
 
     status: Literal["ok", "unavailable"]
 
 
-class Stopped(Message):
+class StopResult(Message):
     """What a stop or start came to."""
 
     instance: str
@@ -255,13 +255,13 @@ class Applying(Message):
     run: str
 
 
-class Told(Message):
+class StoriesBody(Message):
     """What is known of a key or an id; none: nothing is."""
 
     stories: tuple[Story, ...]
 
 
-class Problem(Message):
+class ProblemDocument(Message):
     """An RFC 9457 problem document. ``code`` is for programs; ``number`` is MatrixOne's, where there is one."""
 
     type: str

@@ -84,7 +84,7 @@ class Plan(Message):
         return sum(k.marks for k in self.kinds)
 
 
-class Opened(Message):
+class OpenedRound(Message):
     """The round as it stands after opening: its row, its lease, whether it may delete, the policy of its day."""
 
     round: int
@@ -146,7 +146,7 @@ class KindProgress(Message):
         return max(0, self.due - self.scanned) * self.elapsed_ms / self.scanned / 1000
 
 
-class Progress(Message):
+class RoundProgress(Message):
     """The answer to the query ``progress``.
 
     ``doing`` is one of WAITING (for its lease), ADOPTING, PLANNING, RECYCLING, PAUSED, BACKING_OFF, CLOSING, ENDED.
@@ -168,7 +168,7 @@ class Carried(Message):
     """What a run hands to the next one when its history has grown long."""
 
     run: str
-    opened: Opened | None = None
+    opened: OpenedRound | None = None
     plan: int | None
     leases: int
     lost_leases: int
@@ -186,7 +186,7 @@ class RecycleRequest(Message):
     carried: Carried | None = None
 
 
-class OpenOrder(Message):
+class OpenRoundOrder(Message):
     """Take the lease and open the round of ``run`` (empty: the workflow run that asks); ``by``: who asked for it."""
 
     instance: str
@@ -200,7 +200,7 @@ class OpenOrder(Message):
 class ReleaseOrder(Message):
     """Give the lease back while the round waits; ``why`` is shown with it."""
 
-    opened: Opened
+    opened: OpenedRound
     why: str
 
 
@@ -280,7 +280,7 @@ class Counts(Message):
     bytes_hidden: int = 0
 
 
-class Tally(Counts):
+class KindVaultCounts(Counts):
     """Counts of one kind in one vault."""
 
     kind: str
@@ -290,7 +290,7 @@ class Tally(Counts):
 class CloseOrder(Message):
     """End a round and store its report."""
 
-    opened: Opened
+    opened: OpenedRound
     plan: int | None
     outcome: str
     error: str = ""
@@ -343,7 +343,7 @@ class RoundReport(Counts):
     """Objects that are gone of claimed marks that are not finished: counted by the round that finishes those."""
     faults: int = 0
     """Marks kept because a vault could not be proved or an owner could not be asked: somebody must look."""
-    tallies: tuple[Tally, ...] = ()
+    tallies: tuple[KindVaultCounts, ...] = ()
     kinds: tuple[KindReport, ...] = ()
     vaults: dict[str, str] = Field(default_factory=dict)
     """Each vault of the instance: ``normal``, or why it was left alone."""
@@ -359,7 +359,7 @@ class TickRequest(Message):
     deployment: str
 
 
-class Due(Message):
+class DueInstances(Message):
     """Instances whose turn it is, the one that waited longest first, and how many rounds may start."""
 
     instances: tuple[str, ...] = ()

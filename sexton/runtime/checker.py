@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 
 from sexton.check.checker import Checker
-from sexton.check.model import Found, Terms
+from sexton.check.model import CheckSettings, Discrepancy
 from sexton.check.sources import catalog_integrity
 from sexton.check.sources.live_side import LiveSide
 from sexton.check.sql.orphans import Orphans
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.storage.port import Vaults
 
 
@@ -19,16 +19,16 @@ def checker(
     runs: CheckStore,
     live: LiveSide,
     vaults: Vaults,
-    terms: Terms,
+    terms: CheckSettings,
     expected: Callable[[str], int | None] = lambda _: None,
 ) -> Checker:
     """Return a checker; ``expected`` says how many live objects an instance has, where it knows."""
     registry = Registry(db)
 
-    def records(instance: str) -> Iterator[Found]:
+    def records(instance: str) -> Iterator[Discrepancy]:
         if registry.owner(instance) == "catalog":
             with db.snapshot() as c:
-                yield from catalog_integrity.records(Scope(db, c, instance))
+                yield from catalog_integrity.records(CatalogTransaction(db, c, instance))
 
     return Checker(
         runs,

@@ -3,11 +3,11 @@
 Whoever needs one of them alone builds it alone; here is how all of them belong together.
 """
 
-from config.engine_settings import Terms
+from config.engine_settings import EngineSettings
 from sexton.check.in_process import Direct
 from sexton.check.sources.live_side import LiveSide
 from sexton.check.sql.orphans import Orphans
-from sexton.check.sql.schedule import CheckTurns
+from sexton.check.sql.schedule import CheckSchedule
 from sexton.check.sql.store import CheckStore
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
@@ -22,45 +22,45 @@ from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
-from sexton.recycle.pipeline.delete import Sweeper
-from sexton.recycle.pipeline.deleter import Sweeps
+from sexton.recycle.pipeline.delete import ThreadDeleter
+from sexton.recycle.pipeline.deleter import Deleter
 from sexton.recycle.pipeline.ranges import Recycler
 from sexton.recycle.pipeline.sql.store import MarkStore
-from sexton.recycle.rounds.sql.schedule import TurnStore
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
-from sexton.replication.binlog.binlogs import Binlogs
+from sexton.replication.binlog.binlogs import BinlogService
 from sexton.runtime.checker import checker
 from sexton.storage.vaults import ProvenVaults
-from sexton.wal.wal import Wal
+from sexton.wal.wal import WalService
 
 
 class Engine:
     """What a worker's activities and its metrics use."""
 
-    def __init__(self, db: Database, terms: Terms) -> None:
+    def __init__(self, db: Database, terms: EngineSettings) -> None:
         self.db, registry, lookup = db, Registry(db), Registry(db).vault
         self.controls = ControlStore(db, terms.controls)
-        self.turns = TurnStore(db, self.controls, terms.interval_seconds, terms.rounds_at_once)
+        self.turns = RoundSchedule(db, self.controls, terms.interval_seconds, terms.rounds_at_once)
         self.protections = ProtectionStore(db, terms.protection)
         self.leases, self.marks = LeaseStore(db, at_once=terms.rounds_at_once), MarkStore(db, self.controls)
         vaults = ProvenVaults(lookup, terms.deployment, terms.endpoint_url, knows_round=registry.knows_round)
         pacer = SharedPacer(PaceStore(db), lookup, terms.endpoint_url)
-        self.sweeper = Sweeper(self.marks, vaults, terms.requests_at_once, pacer, most_keys=terms.keys_a_request)
+        self.sweeper = ThreadDeleter(self.marks, vaults, terms.requests_at_once, pacer, most_keys=terms.keys_a_request)
         self._owner = owner = owners(db)
         kept_in = {"deployment": terms.deployment, "endpoint_url": terms.endpoint_url, "audit_url": terms.audit_url}
         self.audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)
         self._listings = terms.listings_at_once
         self.vaults, self.runs, self.live = vaults, CheckStore(db), LiveSide(db)
         self.checker = checker(db, self.runs, self.live, vaults, terms.check, owner.live_objects)
-        self.check_turns = CheckTurns(db, terms.check.interval_seconds, enabled=terms.check.enabled)
+        self.check_turns = CheckSchedule(db, terms.check.interval_seconds, enabled=terms.check.enabled)
         self.direct = Direct(vaults, self.live, self.runs)
-        self.wal = Wal(db, terms.wal)
-        self.binlogs = Binlogs(db, terms.binlog, terms.replica, self.controls)
+        self.wal = WalService(db, terms.wal)
+        self.binlogs = BinlogService(db, terms.binlog, terms.replica, self.controls)
         self.rounds = RoundStore(
             db, self.leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
         )
 
-    def recycler(self, sweeps: Sweeps, **more: int) -> Recycler:
+    def recycler(self, sweeps: Deleter, **more: int) -> Recycler:
         """Return what does ranges, with files deleted where ``sweeps`` says; ``more``: sizes, see ``Recycler``."""
         return Recycler(
             self.marks, self.leases, self.controls, self.vaults, self._owner, sweeps, self.audit, self._listings, **more

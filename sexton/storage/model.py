@@ -105,7 +105,7 @@ class Shard(NamedTuple):
     """Only keys beyond ``after`` and up to ``until``, in byte order, where these are named."""
 
 
-class Outcome(StrEnum):
+class KeyOutcome(StrEnum):
     """What became of one key of a delete page."""
 
     DELETED = "deleted"
@@ -129,7 +129,7 @@ class KeyResult(NamedTuple):
     """
 
     key: str
-    outcome: Outcome
+    outcome: KeyOutcome
     reason: str = ""
     bytes: int | None = None
     retry_after: float | None = None

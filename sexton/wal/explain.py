@@ -3,15 +3,15 @@
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
 from sexton.wal import policy
-from sexton.wal.model import Mode, Pin, Region, Topic, Verdict
+from sexton.wal.model import Mode, Pin, PurgeVerdict, Region, Topic
 from sexton.wal.port import UnknownTopic
 from sexton.wal.sql.rows import known, pins
-from sexton.wal.wal import Wal
+from sexton.wal.wal import WalService
 
 MOST_LINES = 1_000
 
 
-class Line(Message):
+class RegionLag(Message):
     """A region: how far it lags, in entries of the topic and in bytes on average. ``holds``: whether it counts."""
 
     region: Region
@@ -20,15 +20,15 @@ class Line(Message):
     bytes: int | None
 
 
-class Explained(Message):
+class TopicExplanation(Message):
     """A topic and everybody who has to do with it; of the regions those that need the oldest entries.
 
     ``frees``, ``bytes``: what a purge would let go. ``behind``: how many regions it would ask to flush before.
     """
 
     topic: Topic
-    verdict: Verdict
-    lines: tuple[Line, ...]
+    verdict: PurgeVerdict
+    lines: tuple[RegionLag, ...]
     regions: int
     pins: tuple[Pin, ...]
     frees: int
@@ -37,7 +37,7 @@ class Explained(Message):
     now: int
 
 
-def explain(db: Database, wal: Wal, name: str) -> Explained:
+def explain(db: Database, wal: WalService, name: str) -> TopicExplanation:
     """Ask the log, decide as a purge would, and say why; no floor is raised. Raises ``UnknownTopic``."""
     verdict = wal.purger.look([name]).get(name)
     if verdict is None:
@@ -49,7 +49,7 @@ def explain(db: Database, wal: Wal, name: str) -> Explained:
     frees = 0
     if verdict.keep_from is not None and topic.mode is Mode.DELETE:
         frees = max(0, max(verdict.keep_from, topic.floor or 0) - policy.SLACK - (topic.log_start or 0))
-    return Explained(
+    return TopicExplanation(
         topic=topic,
         verdict=verdict,
         lines=tuple(_line(topic, its, now) for its in every[:MOST_LINES]),
@@ -62,8 +62,8 @@ def explain(db: Database, wal: Wal, name: str) -> Explained:
     )
 
 
-def _line(topic: Topic, its: Region, now: int) -> Line:
+def _line(topic: Topic, its: Region, now: int) -> RegionLag:
     known_ = its.keep_from is not None and topic.log_end is not None
     entries = max(0, (topic.log_end or 0) - (its.keep_from or 0)) if known_ else None
     size = None if entries is None or not topic.entry_bytes else int(entries * topic.entry_bytes)
-    return Line(region=its, holds=policy.holds(its, now), entries=entries, bytes=size)
+    return RegionLag(region=its, holds=policy.holds(its, now), entries=entries, bytes=size)

@@ -35,7 +35,7 @@ class Flusher:
         """
         self._floors, self._client, self._timeout, self._look = floors, client, timeout_seconds, look
 
-    def flush(self, names: Sequence[str], beat: Callable[[], None]) -> Flushed:
+    def flush(self, names: Sequence[str], heartbeat: Callable[[], None]) -> Flushed:
         """Ask those that hold these topics, each once, and return when they have flushed, or the time is over."""
         until = time.monotonic() + self._timeout
         wanted = {(its.topic, its.region): its for its in self._floors.behind(names)[:MOST_REGIONS]}
@@ -48,14 +48,14 @@ class Flusher:
         try:
             asking = {pool.submit(self._ask, *to, its, until): (to[0], its) for to, its in by_node.items()}
             for done in as_completed(asking):
-                beat()
+                heartbeat()
                 (node, some), (took, why) = asking[done], done.result()
                 asked |= {(one.topic, one.region) for one in some[:took]}
                 if why:
                     silent[node] = why
         finally:  # whoever is told to stop waits for those that are asked, and for no others
             pool.shutdown(cancel_futures=True)
-        left = self._wait(names, {key: wanted[key].keep_from for key in asked}, until, beat)
+        left = self._wait(names, {key: wanted[key].keep_from for key in asked}, until, heartbeat)
         late = sorted(f"{topic}/{region}" for topic, region in left)
         return Flushed(
             asked=len(asked),
@@ -78,7 +78,7 @@ class Flusher:
         return len(regions), ""
 
     def _wait(
-        self, names: Sequence[str], from_: dict[tuple[str, str], int], until: float, beat: Callable[[], None]
+        self, names: Sequence[str], from_: dict[tuple[str, str], int], until: float, heartbeat: Callable[[], None]
     ) -> set[tuple[str, str]]:
         """Return who has not flushed when the time is over: whose ``keep_from`` is what it was."""
         left = set(from_)
@@ -88,6 +88,6 @@ class Flusher:
             left = {key for key in left if key in still and still[key] <= from_[key]}
             if not left or time.monotonic() >= until:
                 break
-            beat()
+            heartbeat()
             time.sleep(min(POLL_SECONDS, max(0.0, until - time.monotonic())))
         return left

@@ -6,7 +6,7 @@ from sexton.kernel.message import Message
 from sexton.wal.model import Flushed, Purged
 
 
-class Outcome(StrEnum):
+class PurgeOutcome(StrEnum):
     """How the purge of one topic ended."""
 
     PURGED = "PURGED"
@@ -26,7 +26,7 @@ class PurgeRequest(Message):
     requested_by: str = ""
 
 
-class Looked(Message):
+class PurgePreview(Message):
     """What a purge of one topic would come to now. ``behind``: regions that should flush before."""
 
     behind: int = 0
@@ -38,7 +38,7 @@ class PurgeReport(Message):
     """How the purge of one topic ended."""
 
     topic: str
-    outcome: Outcome
+    outcome: PurgeOutcome
     purged: Purged | None = None
     flushed: Flushed = Flushed()
     error: str = ""
@@ -56,7 +56,7 @@ class PurgeProgress(Message):
     backoff_seconds: float = 0.0
 
 
-class Page(Message):
+class TopicPage(Message):
     """A hundred topics that are due, by their first and last name. ``began``: ms since 1970."""
 
     first: str
@@ -64,16 +64,16 @@ class Page(Message):
     began: int
 
 
-class Pages(Message):
+class TopicPages(Message):
     """What a round has to do. ``more``: there is more than one run takes."""
 
-    pages: tuple[Page, ...] = ()
+    pages: tuple[TopicPage, ...] = ()
     topics: int = 0
     more: bool = False
     at_once: int = 10
 
 
-class PageReport(Message):
+class TopicPageReport(Message):
     """What came of topics, in numbers; who is meant is in the database (``sexton wal list``)."""
 
     topics: int = 0
@@ -88,38 +88,38 @@ class PageReport(Message):
     said: tuple[str, ...] = ()
     """Some of what was refused, in words."""
 
-    def __add__(self, other: "PageReport") -> "PageReport":
+    def __add__(self, other: "TopicPageReport") -> "TopicPageReport":
         """Return both together."""
-        numbers = {n: getattr(self, n) + getattr(other, n) for n in PageReport.model_fields if n != "said"}
-        return PageReport(**numbers, said=(self.said + other.said)[:MOST_SAID])
+        numbers = {n: getattr(self, n) + getattr(other, n) for n in TopicPageReport.model_fields if n != "said"}
+        return TopicPageReport(**numbers, said=(self.said + other.said)[:MOST_SAID])
 
 
-class RoundRequest(Message):
+class PurgeRoundRequest(Message):
     """Purge what is due; of a run that goes on for another: what that did, and up to which topic it came."""
 
     deployment: str
     after: str = ""
-    done: PageReport = PageReport()
+    done: TopicPageReport = TopicPageReport()
 
 
-class RoundProgress(Message):
+class PurgeRoundProgress(Message):
     """What a round does now."""
 
     doing: str
     pages: int = 0
     done: int = 0
-    report: PageReport = PageReport()
+    report: TopicPageReport = TopicPageReport()
 
 
 MOST_SAID = 5
 
 
-def outcome(purged: Purged) -> Outcome:
+def outcome(purged: Purged) -> PurgeOutcome:
     """Return how the purge of one topic ended."""
     if purged.fault:
-        return Outcome.FAILED
+        return PurgeOutcome.FAILED
     if purged.verdict.quarantine:
-        return Outcome.QUARANTINED
+        return PurgeOutcome.QUARANTINED
     if purged.verdict.blocked:
-        return Outcome.BLOCKED
-    return Outcome.PURGED if purged.verdict.rose or purged.freed else Outcome.NOTHING
+        return PurgeOutcome.BLOCKED
+    return PurgeOutcome.PURGED if purged.verdict.rose or purged.freed else PurgeOutcome.NOTHING

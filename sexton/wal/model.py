@@ -21,7 +21,7 @@ class Mode(StrEnum):
     """Nothing more: Kafka's own retention deletes."""
 
 
-class Source(StrEnum):
+class KeepFromSource(StrEnum):
     """From where a region's ``keep_from`` is known."""
 
     MAP = "map"
@@ -35,7 +35,7 @@ class Source(StrEnum):
     """An operator said so."""
 
 
-class State(StrEnum):
+class RegionState(StrEnum):
     """What a region is to a topic."""
 
     MAPPED = "MAPPED"
@@ -126,8 +126,8 @@ class Region(Message):
     """A ``keep_from`` that was reported above the topic's end as we know it: it counts when we see an end as high."""
     waits_marks: int | None = None
     waits_flushed: tuple[int, ...] | None = None
-    source: Source = Source.MAP
-    state: State = State.MAPPED
+    source: KeepFromSource = KeepFromSource.MAP
+    state: RegionState = RegionState.MAPPED
     reported_at: int | None = None
     node: str = ""
     releases_at: int | None = None
@@ -143,7 +143,7 @@ class Stream(Message):
     idle: int | None = Field(None, ge=0)
 
 
-class Report(Message):
+class LeaderReport(Message):
     """What the leader of a region says of it, in one topic. A number that cannot be is ignored, not refused: a node's
     other reports count."""
 
@@ -173,7 +173,7 @@ class Pin(Message):
     """For how long from the answer: clocks differ."""
 
 
-class Terms(Message):
+class WalSettings(Message):
     """What purges run with."""
 
     flush_entries: int = 1_000_000
@@ -213,7 +213,7 @@ class Block(Message):
     said: str
 
 
-class Verdict(Message):
+class PurgeVerdict(Message):
     """How far a topic may be purged, or why not. ``losses`` are alarms, and stop no purge: what is gone is gone."""
 
     keep_from: int | None = None
@@ -243,7 +243,7 @@ class Candidate(Message):
     """Of the node; empty: it never said."""
 
 
-class Before(Message):
+class LogStateBeforeRead(Message):
     """What was known before the log was asked: of what came after, the log's answer says nothing.
 
     ``safe``: by topic the highest of what regions need, the floor and the end: below it was an entry once.
@@ -269,7 +269,7 @@ class Purge(Message):
     freed: int | None = None
 
 
-class Heard(Message):
+class HeartbeatReceipt(Message):
     """What became of a node's reports: taken; waiting for the end of their topic to be seen as high; ignored."""
 
     taken: int = 0
@@ -277,7 +277,7 @@ class Heard(Message):
     ignored: int = 0
 
 
-class Mapped(Message):
+class RegionMapping(Message):
     """A region in an owner's map. ``first``: the topic's end before the region's first append; None: not told.
 
     It counts when the region is mapped first; of one that comes back after its drop was final nothing is kept.
@@ -288,7 +288,7 @@ class Mapped(Message):
     first: int | None = Field(None, ge=0, le=MOST)
 
 
-class Dropped(Message):
+class RegionDrop(Message):
     """A region that was dropped, and for how long from now its drop can still be undone."""
 
     region: str
@@ -304,12 +304,12 @@ class MapOrder(Message):
 
     topic: str
     generation: int = Field(ge=0, le=MOST)
-    regions: tuple[Mapped, ...] = ()
+    regions: tuple[RegionMapping, ...] = ()
     moved: tuple[str, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[RegionDrop, ...] = ()
 
 
-class OpenOrder(Message):
+class OpenRegionOrder(Message):
     """A region is to be opened. ``flushed``: of each stream the last entry that its manifest names, None: no file."""
 
     topic: str
@@ -326,7 +326,7 @@ class Purged(Message):
     floor: int | None
     log_start: int | None
     freed: int
-    verdict: Verdict
+    verdict: PurgeVerdict
     fault: str = ""
     passes: bool = False
 

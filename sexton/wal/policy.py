@@ -14,18 +14,18 @@ from sexton.wal.model import (
     Block,
     Candidate,
     Facts,
+    KeepFromSource,
+    LeaderReport,
     MapOrder,
-    Mapped,
     Missing,
     Pin,
+    PurgeVerdict,
     Region,
-    Report,
-    Source,
-    State,
+    RegionMapping,
+    RegionState,
     Stream,
-    Terms,
     Topic,
-    Verdict,
+    WalSettings,
     Why,
 )
 
@@ -54,15 +54,15 @@ def knows(flushed: Iterable[int | None]) -> tuple[int, ...]:
     return tuple(0 if last is None else last + 1 for last in flushed)
 
 
-def believable(report: Report) -> bool:
+def believable(report: LeaderReport) -> bool:
     """Tell whether a report's numbers can be: somebody's 2⁶⁴ - 1 must not spoil what others say."""
     numbers = [report.epoch, *(m for s in report.streams for m in (s.flushed, s.idle) if m is not None)]
     return max(numbers) <= MOST // 32  # their sum, over up to 16 streams, can be stored too
 
 
 def verdict(
-    topic: Topic, facts: Facts, regions: Sequence[Region], pins: Sequence[Pin], now: int, terms: Terms, safe: int
-) -> Verdict:
+    topic: Topic, facts: Facts, regions: Sequence[Region], pins: Sequence[Pin], now: int, terms: WalSettings, safe: int
+) -> PurgeVerdict:
     """Return how far a topic may be purged, or why not.
 
     Args:
@@ -75,20 +75,20 @@ def verdict(
         safe: see ``Before``: it cannot be above the end.
     """
     if topic.quarantined:
-        return Verdict(quarantine=topic.quarantined)
+        return PurgeVerdict(quarantine=topic.quarantined)
     if wrong := strange(topic, facts, safe):
-        return Verdict(quarantine=wrong)
+        return PurgeVerdict(quarantine=wrong)
     holding = [r for r in regions if holds(r, now)]
     blocked = [*_blocked(topic, facts, now, terms), *_silent(topic, holding, now, terms)]
     gone = tuple(lost(holding, facts.start))
     losses = {"losses": gone[:NAMED], "lost": len(gone)}
     if blocked:
-        return Verdict(blocked=tuple(blocked), **losses)
+        return PurgeVerdict(blocked=tuple(blocked), **losses)
     needs = {f"region {r.region}": r.keep_from for r in holding if r.keep_from is not None}
     needs |= {f"replay {p.id} of region {p.region}": p.start for p in pins}
     lowest = min((facts.end, *needs.values()))
     holders = tuple(sorted(who for who, needed in needs.items() if needed == lowest))
-    return Verdict(keep_from=lowest, holders=holders[:NAMED], **losses)
+    return PurgeVerdict(keep_from=lowest, holders=holders[:NAMED], **losses)
 
 
 def strange(topic: Topic, facts: Facts, safe: int) -> str:
@@ -103,7 +103,7 @@ def strange(topic: Topic, facts: Facts, safe: int) -> str:
     return ""
 
 
-def _blocked(topic: Topic, facts: Facts, now: int, terms: Terms) -> Iterator[Block]:
+def _blocked(topic: Topic, facts: Facts, now: int, terms: WalSettings) -> Iterator[Block]:
     if not topic.enabled:
         yield Block(why=Why.NOT_ENABLED, said=f"it is not enabled; run: sexton wal enable {topic.name}")
     if facts.partitions != 1:
@@ -120,7 +120,7 @@ def _blocked(topic: Topic, facts: Facts, now: int, terms: Terms) -> Iterator[Blo
         yield Block(why=Why.MAP_STALE, said=f"the owner's map is {(now - topic.mapped_at) // 1000:,} s old")
 
 
-def _silent(topic: Topic, holding: Sequence[Region], now: int, terms: Terms) -> Iterator[Block]:
+def _silent(topic: Topic, holding: Sequence[Region], now: int, terms: WalSettings) -> Iterator[Block]:
     """Yield which regions nobody has heard of; where there is none at all the topic must have been empty for long."""
     if names := sorted(r.region for r in holding if r.keep_from is None):
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
@@ -138,11 +138,11 @@ def _silent(topic: Topic, holding: Sequence[Region], now: int, terms: Terms) -> 
 
 def holds(region: Region, now: int) -> bool:
     """Tell whether a region still needs its entries in a topic."""
-    if region.state is State.GONE:
+    if region.state is RegionState.GONE:
         return False
-    if region.state is State.DROPPED:
+    if region.state is RegionState.DROPPED:
         return region.releases_at is None or now < region.releases_at
-    if region.state is State.MOVED:
+    if region.state is RegionState.MOVED:
         return region.until is None or region.keep_from is None or region.keep_from < region.until
     return True
 
@@ -168,14 +168,14 @@ def delete_before(floor: int | None, facts: Facts) -> int | None:
     return offset if max(0, facts.start) < offset <= facts.end else None
 
 
-def candidates(topic: Topic, end: int, regions: Sequence[Region], now: int, terms: Terms) -> list[Candidate]:
+def candidates(topic: Topic, end: int, regions: Sequence[Region], now: int, terms: WalSettings) -> list[Candidate]:
     """Return the regions that should flush, who frees most first: who needs the oldest entries.
 
     What counts is the topic's entries above what a region needs, not its own (GreptimeDB RFC, "preparation").
     """
     behind = []
     for its in sorted(regions, key=lambda r: (r.keep_from or 0, r.region)):
-        if its.keep_from is None or not holds(its, now) or its.state is State.DROPPED:
+        if its.keep_from is None or not holds(its, now) or its.state is RegionState.DROPPED:
             continue
         entries = end - its.keep_from
         weight = int(entries * topic.entry_bytes)
@@ -197,7 +197,7 @@ def start(region: Region, flushed: Sequence[int | None], end: int | None = None)
         flushed: of each stream the last entry that the manifest names.
         end: of the topic, as it was seen last; a first entry above it was wrong.
     """
-    if region.source is Source.RESET:
+    if region.source is KeepFromSource.RESET:
         return region.keep_from
     its = knows(flushed)
     mine = max(region.first if end is None or region.first <= end else 0, min(its))
@@ -224,7 +224,7 @@ def remapped(topic: Topic, there: Mapping[str, Region], order: MapOrder, now: in
         BadInput: a region begins below the floor.
     """
     anew = topic.generation is not None and not topic.map_digest
-    gone = () if anew else (State.GONE,)
+    gone = () if anew else (RegionState.GONE,)
     known = {name: its.model_copy(update=UNTOLD) if anew else its for name, its in there.items()}
     changed = {name: its for name, its in known.items() if anew}
     for its in order.regions:
@@ -233,26 +233,26 @@ def remapped(topic: Topic, there: Mapping[str, Region], order: MapOrder, now: in
             # An entry that was told for another topic of that name may be in this one as well.
             changed[its.region] = _began(topic, its.model_copy(update={"first": None}) if anew else its, old)
             continue
-        new: dict[str, Any] = {"state": State.MAPPED, "releases_at": None, "until": None}
+        new: dict[str, Any] = {"state": RegionState.MAPPED, "releases_at": None, "until": None}
         if its.epoch > old.epoch:
             new |= {"epoch": its.epoch, **WAITS_NOT}
         changed[its.region] = old.model_copy(update=new)
     for name in order.moved:
         # Nobody told of it before it moved: until its node reports, all that is there may be its own.
         old = known.get(name) or Region(topic=topic.name, region=name)
-        if old.state not in (State.MOVED, *gone):
-            changed[name] = old.model_copy(update={"state": State.MOVED, "releases_at": None, "until": None})
+        if old.state not in (RegionState.MOVED, *gone):
+            changed[name] = old.model_copy(update={"state": RegionState.MOVED, "releases_at": None, "until": None})
     for dropped in order.dropped:
         old = known.get(dropped.region) or Region(topic=topic.name, region=dropped.region)
         if old.state not in gone:
             until = now + dropped.undrop_seconds * 1000
             changed[dropped.region] = old.model_copy(
-                update={"state": State.DROPPED, "releases_at": until, "until": None}
+                update={"state": RegionState.DROPPED, "releases_at": until, "until": None}
             )
     return [new for name, new in changed.items() if new != there.get(name)]
 
 
-def _began(topic: Topic, its: Mapped, old: Region | None) -> Region:
+def _began(topic: Topic, its: RegionMapping, old: Region | None) -> Region:
     """Return a region that is mapped anew; ``old``: as it was when it went."""
     if its.first is not None and its.first < (topic.floor or 0):
         raise BadInput(

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from sexton.kernel.errors import SextonError
 from sexton.operators.controls.model import Halt
-from sexton.wal.model import Before, Candidate, Facts, Missing, Topic, Verdict
+from sexton.wal.model import Candidate, Facts, LogStateBeforeRead, Missing, PurgeVerdict, Topic
 
 
 class LogFault(SextonError):
@@ -19,7 +19,7 @@ class LogFault(SextonError):
         self.topic, self.reason, self.passes = topic, reason, passes
 
 
-class Log(Protocol):
+class TopicLog(Protocol):
     """A log with one partition a topic: Apache Kafka, or the embedded one. Safe to share between threads.
 
     What is asked for many topics is answered for each: a fault of one is a value, and never ends the others.
@@ -65,11 +65,15 @@ class FlushClient(Protocol):
 class Floors(Protocol):
     """Where floors are persisted: ``wal.floors.FloorStore``."""
 
-    def before(self, names: Sequence[str]) -> Before: ...
+    def before(self, names: Sequence[str]) -> LogStateBeforeRead: ...
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]: ...
     def behind(self, names: Sequence[str]) -> Sequence[Candidate]: ...
-    def judge(self, answers: Mapping[str, Facts | LogFault], before: Before) -> Mapping[str, Verdict]: ...
-    def raise_floors(self, answers: Mapping[str, Facts | LogFault], before: Before) -> Mapping[str, Verdict]: ...
+    def judge(
+        self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead
+    ) -> Mapping[str, PurgeVerdict]: ...
+    def raise_floors(
+        self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead
+    ) -> Mapping[str, PurgeVerdict]: ...
     def seen(self, answers: Mapping[str, Facts | LogFault], faults: Mapping[str, LogFault]) -> None: ...
     def stopped(self) -> Halt | None: ...
     def weighed(self, names: Sequence[str], sizes: Mapping[str, float]) -> None: ...

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sexton.kernel.crash_points import reached
 from sexton.wal import policy
-from sexton.wal.model import Before, Facts, Mode, Purged, Topic, Verdict
-from sexton.wal.port import Floors, Log, LogFault
+from sexton.wal.model import Facts, LogStateBeforeRead, Mode, Purged, PurgeVerdict, Topic
+from sexton.wal.port import Floors, LogFault, TopicLog
 
 FRESH_SECONDS = 5.0
 """A topic that somebody made anew has the same name: its id was seen no longer ago than this before anything goes."""
@@ -21,10 +21,10 @@ STALE_SECONDS = 1.0
 class Purger:
     """Purges topics, a hundred or one at a time."""
 
-    def __init__(self, log: Log, floors: Floors, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: TopicLog, floors: Floors, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._floors, self._clock = log, floors, clock
 
-    def look(self, names: Sequence[str]) -> Mapping[str, Verdict]:
+    def look(self, names: Sequence[str]) -> Mapping[str, PurgeVerdict]:
         """Say how far each topic may be purged; nothing is deleted, and no floor raised."""
         before = self._floors.before(names)
         return self._floors.judge(self._ask(names, before), before)
@@ -55,7 +55,7 @@ class Purger:
         there = {n: its for n, its in found.items() if isinstance(its, Facts) and its.end > its.start}
         self._floors.weighed(names, self._log.weigh(there))
 
-    def _ask(self, names: Sequence[str], before: Before) -> Mapping[str, Facts | LogFault]:
+    def _ask(self, names: Sequence[str], before: LogStateBeforeRead) -> Mapping[str, Facts | LogFault]:
         """Ask the log; where an end is below what is safe, ask again whether a newer leader says otherwise.
 
         A leader that was away answers what it knew before, until it hears that it leads no more. What the same leader
@@ -106,7 +106,7 @@ def _done(topic: Topic, after: Facts | LogFault) -> bool:
 
 
 def _purged(
-    topic: Topic, verdict: Verdict, before: Facts | LogFault, after: Facts | LogFault, fault: LogFault | None
+    topic: Topic, verdict: PurgeVerdict, before: Facts | LogFault, after: Facts | LogFault, fault: LogFault | None
 ) -> Purged:
     starts = [its.start if isinstance(its, Facts) else None for its in (before, after)]
     freed = starts[1] - starts[0] if starts[0] is not None and starts[1] is not None else 0

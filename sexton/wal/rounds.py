@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from sexton.wal.flushing import Flusher
-from sexton.wal.messages import MOST_SAID, Looked, Page, PageReport, Pages
+from sexton.wal.messages import MOST_SAID, PurgePreview, TopicPage, TopicPageReport, TopicPages
 from sexton.wal.model import Flushed, Purged, Why
 from sexton.wal.port import Floors
 from sexton.wal.purger import Purger
@@ -13,59 +13,61 @@ from sexton.wal.purger import Purger
 log = logging.getLogger(__name__)
 
 
-class Turns(Protocol):
+class TopicSchedulePort(Protocol):
     """Whose turn it is: ``wal.turns.WalTurns``."""
 
-    def pages(self, after: str) -> Pages: ...
-    def names(self, page: Page) -> Sequence[str]: ...
-    def unweighed(self, page: Page) -> Sequence[str]: ...
+    def pages(self, after: str) -> TopicPages: ...
+    def names(self, page: TopicPage) -> Sequence[str]: ...
+    def unweighed(self, page: TopicPage) -> Sequence[str]: ...
     def forget(self) -> None: ...
 
 
-class Rounds:
+class PurgeRounds:
     """The work of rounds, and the steps of a purge of one topic."""
 
-    def __init__(self, turns: Turns, floors: Floors, purger: Purger, flusher: Flusher | None, at_once: int) -> None:
+    def __init__(
+        self, turns: TopicSchedulePort, floors: Floors, purger: Purger, flusher: Flusher | None, at_once: int
+    ) -> None:
         """``flusher``: None where nobody is asked to flush. ``at_once``: pages at a time."""
         self._turns, self._floors, self._purger, self._flusher = turns, floors, purger, flusher
         self._at_once = at_once
 
-    def pages(self, after: str) -> Pages:
+    def pages(self, after: str) -> TopicPages:
         """Return what is due, of the topics whose names come after one."""
         self._turns.forget()
         return self._turns.pages(after).model_copy(update={"at_once": self._at_once})
 
-    def page(self, page: Page, beat: Callable[[], None]) -> PageReport:
+    def page(self, page: TopicPage, heartbeat: Callable[[], None]) -> TopicPageReport:
         """Purge a page of topics. May be repeated: what was done is not done again."""
         names = self._turns.names(page)
         purged = dict(self._purger.purge(names))
-        beat()
+        heartbeat()
         if new := self._turns.unweighed(page):
             self._purger.weigh(new)
-            beat()
+            heartbeat()
         flushed = Flushed()
         # Where something blocks it flushes free nothing.
         free = [name for name in names if name in purged and not purged[name].verdict.blocked]
         held = sorted({its.topic for its in self._floors.behind(free)}) if self._flusher is not None else []
         if held and self._flusher is not None:
-            flushed = self._flusher.flush(held, beat)
+            flushed = self._flusher.flush(held, heartbeat)
             again = self._purger.purge(held) if flushed.flushed else {}
             purged |= {name: _both(purged[name], its) for name, its in again.items() if name in purged}
         for its in purged.values():
             _log(its)
         return _report(purged, flushed)
 
-    def look(self, topic: str) -> Looked:
+    def look(self, topic: str) -> PurgePreview:
         """Look at one topic, and whether regions should flush before it is purged."""
         verdict = self._purger.look([topic]).get(topic)
         # A log that is silent now may answer when the purge is tried again.
         blocked = verdict is None or any(b.why is not Why.FAULT for b in verdict.blocked)
         behind = 0 if blocked else len(self._floors.behind([topic]))
-        return Looked(behind=behind, flushes=self._flusher is not None)
+        return PurgePreview(behind=behind, flushes=self._flusher is not None)
 
-    def flush(self, topic: str, beat: Callable[[], None]) -> Flushed:
+    def flush(self, topic: str, heartbeat: Callable[[], None]) -> Flushed:
         """Ask the regions that hold one topic back, and wait."""
-        return self._flusher.flush([topic], beat) if self._flusher is not None else Flushed()
+        return self._flusher.flush([topic], heartbeat) if self._flusher is not None else Flushed()
 
     def purge(self, topic: str) -> Purged | None:
         """Purge one topic; None where nobody has told of it."""
@@ -96,10 +98,10 @@ def _both(first: Purged, second: Purged) -> Purged:
     return second.model_copy(update={"freed": first.freed + second.freed, "verdict": verdict})
 
 
-def _report(purged: Mapping[str, Purged], flushed: Flushed) -> PageReport:
+def _report(purged: Mapping[str, Purged], flushed: Flushed) -> TopicPageReport:
     every = list(purged.values())
     faults = [its.fault for its in every if its.fault]
-    return PageReport(
+    return TopicPageReport(
         topics=len(every),
         raised=sum(its.verdict.rose for its in every),
         freed=sum(its.freed for its in every),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from sexton.operators.controls.model import Halt
 from sexton.wal import policy
-from sexton.wal.model import Before, Block, Facts, Pin, Region, Topic, Verdict, Why
+from sexton.wal.model import Block, Facts, LogStateBeforeRead, Pin, PurgeVerdict, Region, Topic, Why
 from sexton.wal.port import LogFault
 
 MOST_SAID = 500
@@ -14,7 +14,7 @@ NAMED_HOLDERS = 100
 Answers = Mapping[str, Facts | LogFault]
 
 
-class Seen(NamedTuple):
+class TopicDecision(NamedTuple):
     """One topic, as a decision sees it."""
 
     topic: Topic
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     pins: Sequence[Pin]
 
 
-def sound(there: Mapping[str, Topic], answers: Answers, before: Before) -> dict[str, Facts]:
+def sound(there: Mapping[str, Topic], answers: Answers, before: LogStateBeforeRead) -> dict[str, Facts]:
     """Return what was said of topics that are those we know: of another, or one that was cut, nothing counts."""
     found = {}
     for name, its in answers.items():
@@ -35,7 +35,7 @@ def sound(there: Mapping[str, Topic], answers: Answers, before: Before) -> dict[
     return found
 
 
-def halted(verdict: Verdict, halt: Halt | None) -> Verdict:
+def halted(verdict: PurgeVerdict, halt: Halt | None) -> PurgeVerdict:
     """Return the verdict as a stop of everything leaves it: what was found out stays, nothing may go."""
     if halt is None:
         return verdict
@@ -43,7 +43,7 @@ def halted(verdict: Verdict, halt: Halt | None) -> Verdict:
     return verdict.model_copy(update={"blocked": blocked, "keep_from": None, "holders": ()})
 
 
-def topic_row(state: Seen, verdict: Verdict, now: int) -> dict[str, Any]:
+def topic_row(state: TopicDecision, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
     """Return what becomes of a topic's row; ``of`` names it."""
     topic, its = state.topic, state.its
     blocked = {str(b.why): topic.blocked.get(b.why, now) for b in verdict.blocked}
@@ -68,7 +68,7 @@ def ends(topic: Topic, its: Facts) -> dict[str, int]:
     return {"log_start": max(its.start, topic.log_start or 0), "log_end": max(its.end, topic.log_end or 0)}
 
 
-def purge_row(state: Seen, verdict: Verdict, now: int) -> dict[str, Any]:
+def purge_row(state: TopicDecision, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
     """Return the row of a floor: when, and because of whom no further."""
     its = state.its
     assert isinstance(its, Facts)

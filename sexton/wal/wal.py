@@ -7,32 +7,32 @@ from functools import cached_property
 from sexton.database.engine import Database
 from sexton.kernel.errors import SextonError
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Terms
-from sexton.wal.port import Log
+from sexton.wal.model import WalSettings
+from sexton.wal.port import TopicLog
 from sexton.wal.purger import Purger
-from sexton.wal.rounds import Rounds
+from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.replays import ReplayStore
-from sexton.wal.sql.schedule import WalTurns
+from sexton.wal.sql.schedule import WalSchedule
 from sexton.wal.sql.store import WalStore
 
 log = logging.getLogger(__name__)
 
 
-class Wal:
+class WalService:
     """What there is to ask and to do. Nothing connects before it is used."""
 
-    def __init__(self, db: Database, terms: Terms) -> None:
+    def __init__(self, db: Database, terms: WalSettings) -> None:
         self._db, self._terms = db, terms
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db), HeartbeatStore(db)
         self.replays = ReplayStore(db, terms)
-        self.floors, self.turns = FloorStore(db, terms), WalTurns(db, terms)
+        self.floors, self.turns = FloorStore(db, terms), WalSchedule(db, terms)
 
     @cached_property
-    def log(self) -> Log:
+    def log(self) -> TopicLog:
         """The log: Kafka where the settings name one, else the one in our own database.
 
         Raises:
@@ -52,9 +52,9 @@ class Wal:
         return Purger(self.log, self.floors)
 
     @cached_property
-    def rounds(self) -> Rounds:
+    def rounds(self) -> PurgeRounds:
         """The work of workflows."""
-        return Rounds(self.turns, self.floors, self.purger, self._flusher(), self._terms.at_once)
+        return PurgeRounds(self.turns, self.floors, self.purger, self._flusher(), self._terms.at_once)
 
     def _flusher(self) -> Flusher | None:
         if not self._terms.flushes:

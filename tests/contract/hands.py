@@ -1,6 +1,6 @@
 """A hand to claim with: lease, round and batch over a ``Rig``'s database, without a vault or a file."""
 
-from sexton.marks.model import Claimed, File, Hand, Ref
+from sexton.marks.model import Claimed, File, Ref, WriteToken
 from sexton.recycle.model import RangeOrder
 from tests.rig import Rig
 
@@ -8,7 +8,7 @@ AGES = 10**13
 """A cutoff in milliseconds after everything that a test marks."""
 
 
-def hand(rig: Rig, kind: str = "dropped", *, run: str = "run", number: int = 0, attempt: int = 1) -> Hand:
+def token(rig: Rig, kind: str = "dropped", *, run: str = "run", number: int = 0, attempt: int = 1) -> WriteToken:
     """Open a round as ``run`` and in it one batch."""
     opened = rig.rounds.open("shop", run, None, rig.policy)
     order = RangeOrder(
@@ -23,13 +23,13 @@ def hand(rig: Rig, kind: str = "dropped", *, run: str = "run", number: int = 0, 
     return rig.marks.open_batch(order, attempt)[0]
 
 
-def claim(rig: Rig, with_: Hand, kind: str, *ids: str) -> Claimed:
+def claim(rig: Rig, with_: WriteToken, kind: str, *ids: str) -> Claimed:
     """Resolve each mark to one file of its own and claim what may be claimed."""
     rig.marks.store_files(with_, [File(kind, i, "disk", f"data/{i}.dat", 1) for i in ids])
     return rig.marks.claim(with_, [Ref(kind, i) for i in ids], AGES)
 
 
-def finish(rig: Rig, with_: Hand, kind: str, *ids: str) -> None:
+def finish(rig: Rig, with_: WriteToken, kind: str, *ids: str) -> None:
     """Take claimed marks of keys for gone: their files were forgotten, so nothing is left to do."""
     rig.marks.drop_files(with_, [Ref(kind, i) for i in ids])
     rig.marks.settle(with_, rig.marks.standings(with_, [Ref(kind, i) for i in ids]), 600)

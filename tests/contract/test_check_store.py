@@ -2,15 +2,15 @@
 
 import pytest
 
-from sexton.check.model import Evidence, Finding, Found, Listing, Run, State, Type
+from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, Listing, Run, Type
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
 from tests.rig import Rig
 
 DAY = 86_400
-A = Found(type=Type.ORPHAN, vault="disk", key="data/a", size=7, etag="e", record="rowset/1")
-B = Found(type=Type.ORPHAN, vault="disk", key="data/b", size=8)
-LOST = Found(type=Type.LOST, vault="disk", key="data/l", expected=9, record="rowset/2")
+A = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/a", size=7, etag="e", record="rowset/1")
+B = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/b", size=8)
+LOST = Discrepancy(type=Type.LOST, vault="disk", key="data/l", expected=9, record="rowset/2")
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def seen(run: Run, **changed: object) -> Evidence:
     return whole.model_copy(update=changed)
 
 
-def checked(store: CheckStore, name: str, *found: Found, whole: bool = True) -> Run:
+def checked(store: CheckStore, name: str, *found: Discrepancy, whole: bool = True) -> Run:
     """One run that sees this."""
     run = store.begin("shop", name)
     store.saw(run, found)
@@ -67,7 +67,7 @@ def test_a_run_that_is_not_whole_confirms_nothing_and_calls_nothing_gone(store: 
     still = told(store)["data/a"]
     run = store.last("shop")
 
-    assert (still.state, still.confirmed_at) == (State.OPEN, None)
+    assert (still.state, still.confirmed_at) == (FindingState.OPEN, None)
     assert run is not None
     assert (run.state, run.lacks) == ("PARTIAL", ("the live side was not read to its end",))
 
@@ -126,13 +126,13 @@ def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore,
     with pytest.raises(BadInput, match="no open finding"):
         store.accept(finding.id, "ada", "again")
 
-    assert (accepted.state, accepted.said_by) == (State.ACCEPTED, "ada: put there by hand")
+    assert (accepted.state, accepted.said_by) == (FindingState.ACCEPTED, "ada: put there by hand")
     assert hidden == []
 
 
 def test_odd_keys_are_kept_and_pages_go_on(store: CheckStore, rig: Rig) -> None:
     keys = ["ü", "a+b", "n\nn", "x\x01", "nul\0", "\U0001f600", "'", "a" * 1_024]
-    checked(store, "1", *(Found(type=Type.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
+    checked(store, "1", *(Discrepancy(type=Type.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
 
     first = store.findings("shop", limit=5)
     rest = store.findings("shop", after=first[-1].id)

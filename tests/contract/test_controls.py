@@ -9,7 +9,7 @@ from sexton.contract import NewMark
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import ALL, Control, Kind
+from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.operators.controls.store import ControlStore
 from sexton.recycle.model import STOPPED, RoundReport
@@ -44,9 +44,9 @@ def at(point: str, act: Callable[[], object]) -> Callable[[str], None]:
 
 def stopped(rig: Rig, point: str) -> RoundReport:
     """Run a round that is stopped at a point, and end it as the workflow does; nothing stops the next one."""
-    with installed(at(point, lambda: rig.controls.put(Kind.STOP, "shop"))), pytest.raises(Halted):
+    with installed(at(point, lambda: rig.controls.put(ControlKind.STOP, "shop"))), pytest.raises(Halted):
         rig.round(run=point)
-    rig.controls.remove(Kind.STOP, "shop")
+    rig.controls.remove(ControlKind.STOP, "shop")
     opened = rig.rounds.open("shop", point, None, rig.policy)
     return rig.rounds.close(Ledger().close_order(opened, None, None, STOPPED, "shop is stopped"))
 
@@ -54,15 +54,15 @@ def stopped(rig: Rig, point: str) -> RoundReport:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        (Kind.STOP, "shop"),
-        (Kind.STOP, ALL),
-        (Kind.BLACKLIST, "shop"),
-        (Kind.WHITELIST, "other"),
-        (Kind.WINDOW, "{closed}"),
+        (ControlKind.STOP, "shop"),
+        (ControlKind.STOP, ALL),
+        (ControlKind.BLACKLIST, "shop"),
+        (ControlKind.WHITELIST, "other"),
+        (ControlKind.WINDOW, "{closed}"),
     ],
 )
 def test_r32_what_is_said_during_a_round_is_effective_within_a_page(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, name: str
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: ControlKind, name: str
 ) -> None:
     rig.registry.add_instance("other")
     root = rig.local(tmp_path / "v")
@@ -87,13 +87,13 @@ def test_r32_what_is_said_during_a_round_is_effective_within_a_page(
 def test_r32_the_blacklist_wins_over_the_whitelist(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
-    rig.controls.put(Kind.WHITELIST, "shop")
-    rig.controls.put(Kind.BLACKLIST, "shop", "in doubt")
+    rig.controls.put(ControlKind.WHITELIST, "shop")
+    rig.controls.put(ControlKind.BLACKLIST, "shop", "in doubt")
 
     with pytest.raises(Halted, match=r"shop is on the blacklist \(by .*in doubt\)"):
         rig.round()
 
-    rig.controls.remove(Kind.BLACKLIST, "shop")
+    rig.controls.remove(ControlKind.BLACKLIST, "shop")
     assert rig.round().removed == 30
 
 
@@ -101,12 +101,12 @@ def test_r33_a_stop_between_claim_and_delete_lets_no_file_go_and_start_finishes_
     root = rig.local(tmp_path / "v")
     fill(rig, root)
 
-    with installed(at("claim.committed", lambda: rig.controls.put(Kind.STOP, "shop"))), pytest.raises(Halted):
+    with installed(at("claim.committed", lambda: rig.controls.put(ControlKind.STOP, "shop"))), pytest.raises(Halted):
         rig.round()
 
     assert len(listing(root)) == 30
     assert rig.count("mark", state="CLAIMED") == 30
-    rig.controls.remove(Kind.STOP, "shop")
+    rig.controls.remove(ControlKind.STOP, "shop")
     rig.later(61)
     assert rig.round().removed == 30
     assert listing(root) == {}
@@ -152,7 +152,7 @@ def test_a_stop_that_comes_just_before_the_claim_keeps_everything_unclaimed(
     root = rig.local(tmp_path / "v")
     fill(rig, root)
 
-    with installed(at("resolve.stored", lambda: rig.controls.put(Kind.STOP, "shop"))), pytest.raises(Halted):
+    with installed(at("resolve.stored", lambda: rig.controls.put(ControlKind.STOP, "shop"))), pytest.raises(Halted):
         rig.round()
 
     assert rig.count("mark", state="MARKED") == 30
@@ -163,8 +163,8 @@ def test_r34_only_vaults_on_the_whitelist_are_touched(rig: Rig, tmp_path: Path) 
     roots = {name: rig.local(tmp_path / name, name) for name in ("a", "b", "c")}
     for name, root in roots.items():
         fill(rig, root, 5, name)
-    rig.controls.put(Kind.VAULT_WHITELIST, "a")
-    rig.controls.put(Kind.VAULT_WHITELIST, "shop/b")
+    rig.controls.put(ControlKind.VAULT_WHITELIST, "a")
+    rig.controls.put(ControlKind.VAULT_WHITELIST, "shop/b")
 
     report = rig.round()
 
@@ -181,18 +181,18 @@ def test_a_vault_that_leaves_the_whitelist_after_the_claim_keeps_its_files_until
     for name, root in roots.items():
         fill(rig, root, 5, name)
 
-    with installed(at("claim.committed", lambda: rig.controls.put(Kind.VAULT_WHITELIST, "a"))):
+    with installed(at("claim.committed", lambda: rig.controls.put(ControlKind.VAULT_WHITELIST, "a"))):
         rig.round()
 
     assert {name: len(listing(root)) for name, root in roots.items()} == {"a": 0, "b": 5}
     assert rig.count("mark", state="CLAIMED", vault="b") == 5
-    rig.controls.remove(Kind.VAULT_WHITELIST, "a")
+    rig.controls.remove(ControlKind.VAULT_WHITELIST, "a")
     rig.round()
     assert listing(roots["b"]) == {}
 
 
 def test_what_the_settings_list_counts_too(rig: Rig) -> None:
-    controls = ControlStore(rig.db, [Control(kind=Kind.BLACKLIST, name="shop", set_by="the settings")])
+    controls = ControlStore(rig.db, [Control(kind=ControlKind.BLACKLIST, name="shop", set_by="the settings")])
 
     with pytest.raises(Halted, match="by the settings"):
         controls.check("shop")
@@ -200,26 +200,28 @@ def test_what_the_settings_list_counts_too(rig: Rig) -> None:
 
 
 def test_saying_it_again_keeps_since_when_and_takes_the_new_reason(rig: Rig) -> None:
-    first = rig.controls.put(Kind.STOP, "shop", "one", "ada")
+    first = rig.controls.put(ControlKind.STOP, "shop", "one", "ada")
     rig.later(10)
-    rig.controls.put(Kind.STOP, "shop", "two", "bob")
+    rig.controls.put(ControlKind.STOP, "shop", "two", "bob")
     (found,) = rig.controls.all()
 
     assert (found.since, found.reason, found.set_by) == (first.since, "two", "bob")
-    assert [rig.controls.remove(Kind.STOP, "shop") for _ in "12"] == [True, False]
+    assert [rig.controls.remove(ControlKind.STOP, "shop") for _ in "12"] == [True, False]
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "error"),
     [
-        (Kind.STOP, "nobody", UnknownInstance),
-        (Kind.BLACKLIST, ALL, UnknownInstance),
-        (Kind.VAULT_WHITELIST, "nowhere", BadInput),
-        (Kind.VAULT_WHITELIST, "other/disk", BadInput),
-        (Kind.WINDOW, "always", BadInput),
+        (ControlKind.STOP, "nobody", UnknownInstance),
+        (ControlKind.BLACKLIST, ALL, UnknownInstance),
+        (ControlKind.VAULT_WHITELIST, "nowhere", BadInput),
+        (ControlKind.VAULT_WHITELIST, "other/disk", BadInput),
+        (ControlKind.WINDOW, "always", BadInput),
     ],
 )
-def test_what_names_nothing_is_refused(rig: Rig, tmp_path: Path, kind: Kind, name: str, error: type[Exception]) -> None:
+def test_what_names_nothing_is_refused(
+    rig: Rig, tmp_path: Path, kind: ControlKind, name: str, error: type[Exception]
+) -> None:
     rig.local(tmp_path / "v")
 
     with pytest.raises(error):

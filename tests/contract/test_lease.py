@@ -11,11 +11,11 @@ from sqlalchemy import select
 from sexton.database.guard import UnknownInstance
 from sexton.marks.lease import Lease
 from sexton.marks.lease_port import LeaseBusy, LeaseLost
-from sexton.marks.model import DueMark, File, Hand, Page, Problem, Reason, Ref
+from sexton.marks.model import DueMark, File, FilePage, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.model import Cursor, RangeReceipt
-from sexton.storage.model import KeyResult, Outcome
-from tests.contract.hands import AGES, claim, hand
+from sexton.storage.model import KeyOutcome, KeyResult
+from tests.contract.hands import AGES, claim, token
 from tests.rig import Rig, keys
 
 
@@ -133,24 +133,24 @@ def new(rig: Rig) -> DueMark:
     return mark
 
 
-WRITES: dict[str, Callable[[Rig, Hand], object]] = {
+WRITES: dict[str, Callable[[Rig, WriteToken], object]] = {
     "claim": lambda rig, h: rig.marks.claim(h, [Ref("dropped", "new")], AGES),
     "store": lambda rig, h: rig.marks.store_files(h, [File("dropped", "new", "disk", "data/x", 1)]),
     "record": lambda rig, h: rig.marks.record(
-        h, Page("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=Outcome.DELETED, bytes=1)]
+        h, FilePage("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=KeyOutcome.DELETED, bytes=1)]
     ),
     "settle": lambda rig, h: rig.marks.settle(
         h, rig.marks.standings(h, [Ref("dropped", "old"), Ref("dropped", "empty")]), 600
     ),
     "drop files": lambda rig, h: rig.marks.drop_files(h, [Ref("dropped", "old")]),
-    "quarantine": lambda rig, h: rig.marks.quarantine(h, [Problem(new(rig), Reason.NO_VAULT, "")]),
+    "quarantine": lambda rig, h: rig.marks.quarantine(h, [Unresolvable(new(rig), Reason.NO_VAULT, "")]),
     "close": lambda rig, h: rig.marks.close_batch(h, RangeReceipt()),
     "end": lambda rig, h: rig.marks.end_batch(h),
 }
 
 
 @pytest.fixture
-def holder(rig: Rig) -> Hand:
+def holder(rig: Rig) -> WriteToken:
     """A holder in the middle of its work: ``old`` and ``empty`` claimed, one file of ``old`` to be deleted."""
     for name in ("old", "empty", "new"):
         rig.sql(
@@ -159,7 +159,7 @@ def holder(rig: Rig) -> Hand:
             id=name,
             keys=keys(f"data/{name}.dat"),
         )
-    made = hand(rig, run="first")
+    made = token(rig, run="first")
     claim(rig, made, "dropped", "old")
     rig.marks.claim(made, [Ref("dropped", "empty")], AGES)
     return made
@@ -173,7 +173,7 @@ def world(rig: Rig) -> str:
         return repr([sorted(map(repr, c.execute(select(table)))) for table in tables])
 
 
-def assert_nothing_is_written(rig: Rig, by: Hand) -> None:
+def assert_nothing_is_written(rig: Rig, by: WriteToken) -> None:
     before = world(rig)
 
     for name, write in WRITES.items():
@@ -182,32 +182,32 @@ def assert_nothing_is_written(rig: Rig, by: Hand) -> None:
         assert world(rig) == before, name
 
 
-def test_r30_the_holder_of_an_old_epoch_writes_nothing(rig: Rig, holder: Hand) -> None:
+def test_r30_the_holder_of_an_old_epoch_writes_nothing(rig: Rig, holder: WriteToken) -> None:
     rig.later(TTL_SECONDS)
-    hand(rig, run="second")
+    token(rig, run="second")
 
     assert_nothing_is_written(rig, holder)
 
 
-def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: Hand) -> None:
-    newer = hand(rig, run="first", attempt=2)
+def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: WriteToken) -> None:
+    newer = token(rig, run="first", attempt=2)
     assert (newer.batch, newer.lease) == (holder.batch, holder.lease)
 
     assert_nothing_is_written(rig, holder)
     with pytest.raises(LeaseLost):
-        hand(rig, run="first", attempt=1)
+        token(rig, run="first", attempt=1)
 
 
-def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig, holder: Hand) -> None:
+def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig, holder: WriteToken) -> None:
     """A run that was reset in Temporal starts its attempts at 1 again."""
-    again = hand(rig, run="first", attempt=1)
+    again = token(rig, run="first", attempt=1)
     assert (again.batch, again.lease, again.attempt) == (holder.batch, holder.lease, holder.attempt)
 
     assert_nothing_is_written(rig, holder)
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: Hand, write: str) -> None:
+def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: WriteToken, write: str) -> None:
     before = world(rig)
 
     WRITES[write](rig, holder)
@@ -215,7 +215,7 @@ def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: Hand, write: st
     assert world(rig) != before
 
 
-def test_an_expired_lease_claims_nothing_even_when_nobody_took_it(rig: Rig, holder: Hand) -> None:
+def test_an_expired_lease_claims_nothing_even_when_nobody_took_it(rig: Rig, holder: WriteToken) -> None:
     rig.later(TTL_SECONDS)
     before = world(rig)
 
@@ -227,7 +227,7 @@ def test_an_expired_lease_claims_nothing_even_when_nobody_took_it(rig: Rig, hold
     assert rig.count("mark_file", outcome="deleted") == 1
 
 
-def test_a_freed_lease_writes_nothing(rig: Rig, holder: Hand) -> None:
+def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:
     rig.leases.free(holder.lease)
 
     assert_nothing_is_written(rig, holder)

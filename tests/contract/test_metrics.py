@@ -7,9 +7,9 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.database.engine import Database
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.store import Hold
-from sexton.recycle.model import KindPlan, Opened, Plan
+from sexton.recycle.model import KindPlan, OpenedRound, Plan
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
 from tests.contract.planned import Limited, limited
@@ -43,7 +43,7 @@ ELAPSED_MS = 250
 class Timed(Rig):
     """A rig whose rounds work 250 ms on each kind."""
 
-    def recycle(self, opened: Opened, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
+    def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
         super().recycle(opened, plan, kind, ledger)
         ledger.cut_short(kind.kind, ELAPSED_MS)
 
@@ -125,7 +125,7 @@ def test_totals_grow_with_each_round_and_are_whole_in_a_new_process(timed: Timed
 
 def test_two_processes_show_the_same(timed: Timed) -> None:
     timed.round()
-    timed.controls.put(Kind.STOP, "shop", "a look")
+    timed.controls.put(ControlKind.STOP, "shop", "a look")
     other = Database.open(timed.url)
 
     mine, theirs = scrape(timed), scrape(collector(timed, db=other))
@@ -164,7 +164,7 @@ def test_an_age_begins_anew_with_a_success_and_a_stop_is_timed(rig: Rig) -> None
     rig.later(7_200)
     before = scrape(rig)
     report = rig.round()
-    rig.controls.put(Kind.STOP, "shop", "a look")
+    rig.controls.put(ControlKind.STOP, "shop", "a look")
     rig.later(90_000)
 
     after = scrape(rig)

@@ -6,7 +6,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton import contract
 from sexton.contract import Collected, ContractError, Gone, NewMark, Refused, UnknownInstance
-from tests.contract.hands import claim, finish, hand
+from tests.contract.hands import claim, finish, token
 from tests.rig import Rig
 
 
@@ -71,7 +71,7 @@ def test_a_commit_removes_its_marks_and_only_them(rig: Rig) -> None:
 
 def test_a_commit_of_what_is_claimed_is_refused_and_takes_the_owners_rows_with_it(rig: Rig) -> None:
     prepare(rig, "r1", "r2")
-    taken = hand(rig, "prepared")
+    taken = token(rig, "prepared")
     claim(rig, taken, "prepared", "r2")
 
     with pytest.raises(Collected, match=rf"SX001 collected: .*r2 claimed in batch {taken.batch}\b"):
@@ -84,7 +84,7 @@ def test_a_commit_of_what_is_claimed_is_refused_and_takes_the_owners_rows_with_i
 
 def test_a_commit_of_what_is_gone_names_the_batch(rig: Rig) -> None:
     prepare(rig, "r1")
-    taken = hand(rig, "prepared")
+    taken = token(rig, "prepared")
     claim(rig, taken, "prepared", "r1")
     finish(rig, taken, "prepared", "r1")  # a prefix: swept once
     finish(rig, taken, "prepared", "r1")
@@ -130,7 +130,7 @@ def test_undrop_takes_back_all_or_nothing(rig: Rig) -> None:
 
 def test_undrop_of_what_is_claimed_or_gone_is_refused(rig: Rig) -> None:
     rig.mark("dropped", *(NewMark(id=i, vault="disk", keys=("x",)) for i in ("stays", "claimed", "gone")))
-    taken = hand(rig)
+    taken = token(rig)
     claim(rig, taken, "dropped", "claimed", "gone")
     finish(rig, taken, "dropped", "gone")
 
@@ -148,7 +148,7 @@ def test_undrop_looks_up_and_down_the_tree(rig: Rig) -> None:
 
     with pytest.raises(Refused, match="leaf: its ancestor dropped table is marked"):
         undrop(rig, "leaf", kind="tablet")
-    claim(rig, hand(rig, "tablet"), "tablet", "leaf")
+    claim(rig, token(rig, "tablet"), "tablet", "leaf")
     with pytest.raises(Refused, match="table: its descendant tablet leaf is claimed"):
         undrop(rig, "table")
 
@@ -158,7 +158,7 @@ def test_undrop_looks_up_and_down_the_tree(rig: Rig) -> None:
 def test_undrop_sees_a_descendant_that_is_gone(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
     rig.mark("tablet", NewMark(id="leaf", vault="disk", keys=("t/l.dat",), parent=("dropped", "table")))
-    taken = hand(rig, "tablet")
+    taken = token(rig, "tablet")
     claim(rig, taken, "tablet", "leaf")
     finish(rig, taken, "tablet", "leaf")
 
@@ -177,7 +177,7 @@ def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:
 
 def test_what_is_gone_is_never_marked_again(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
-    taken = hand(rig)
+    taken = token(rig)
     claim(rig, taken, "dropped", "t1")
     finish(rig, taken, "dropped", "t1")
 

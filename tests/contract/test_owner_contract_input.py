@@ -5,7 +5,7 @@ import pytest
 from sexton import contract
 from sexton.contract import AlreadyMarked, Collected, NewMark, UnknownInstance
 from sexton.kernel.errors import BadInput
-from tests.contract.hands import claim, hand
+from tests.contract.hands import claim, token
 from tests.rig import Rig
 
 
@@ -20,7 +20,7 @@ def test_a_mark_that_exists_is_refused(rig: Rig) -> None:
 
     with pytest.raises(AlreadyMarked):
         rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("y",)))
-    claim(rig, hand(rig), "dropped", "t1")
+    claim(rig, token(rig), "dropped", "t1")
     with pytest.raises((AlreadyMarked, Collected)):
         rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("y",)))
 

@@ -13,7 +13,7 @@ from sexton import contract
 from sexton.contract import Collected, NewMark, NotFirst, Refused
 from sexton.database import schema
 from sexton.kernel.errors import BadInput
-from tests.contract.hands import claim, hand
+from tests.contract.hands import claim, token
 from tests.rig import Rig
 
 MARK = "INSERT INTO sexton.mark (instance, kind, id, vault, prefix{}) VALUES ('shop', 'dropped', 'x', 'disk', 'x/'{})"
@@ -71,7 +71,7 @@ def test_the_role_marks_prepares_commits_and_undrops(rig: Rig, owner: Connection
 def test_the_role_is_told_what_was_collected(rig: Rig, owner: Connection) -> None:
     contract.prepare(owner, "shop", "load", ["r1"], "disk", ["r1/"], 60)
     owner.commit()
-    claim(rig, hand(rig, "prepared"), "prepared", "r1")
+    claim(rig, token(rig, "prepared"), "prepared", "r1")
 
     owner.execute(text("INSERT INTO visible VALUES ('r1')"))
     with pytest.raises(Collected, match=r"r1 claimed in batch \d+ at .* \(its transaction expired at"):
@@ -174,7 +174,7 @@ def test_what_is_claimed_stays_so_at_every_isolation_level(rig: Rig, owner: Conn
     owner.rollback()
     owner.execution_options(isolation_level=level)
     assert owner.execute(text("SELECT count(*) FROM sexton.mark WHERE state = 'MARKED'")).scalar_one() == 2
-    taken = hand(rig)
+    taken = token(rig)
     claim(rig, taken, "dropped", "a", "b")
 
     with pytest.raises(DBAPIError) as stale:  # its snapshot is older than the claim
@@ -193,7 +193,7 @@ def test_a_commit_with_an_old_snapshot_cannot_win_over_a_claim(rig: Rig, owner: 
     owner.commit()
     owner.execution_options(isolation_level="REPEATABLE READ")
     owner.execute(text("INSERT INTO visible VALUES ('r')"))
-    claim(rig, hand(rig, "prepared"), "prepared", "r")
+    claim(rig, token(rig, "prepared"), "prepared", "r")
 
     with pytest.raises(DBAPIError) as stale:
         contract.commit(owner, "shop", ["r"])

@@ -10,7 +10,7 @@ import pytest
 from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
 from sexton.kernel.errors import BadInput
-from tests.contract.hands import claim, hand
+from tests.contract.hands import claim, token
 from tests.rig import Rig
 
 MARKS = "SELECT kind, id, state FROM sexton_mark ORDER BY 1, 2"
@@ -82,7 +82,7 @@ def test_a_refusal_leaves_the_rollback_to_the_owner(
 ) -> None:
     contract.prepare(owner, "shop", "load", ["r1", "r2"], "disk", ["r1/", "r2/"], 60)
     owner.commit()
-    claim(rig, hand(rig, "prepared"), "prepared", "r2")
+    claim(rig, token(rig, "prepared"), "prepared", "r2")
 
     owner.execute("BEGIN")
     owner.execute("INSERT INTO visible VALUES ('r1')")
@@ -132,7 +132,7 @@ def test_a_mistaken_statement_does_not_unclaim(
     rig: Rig, owner: sqlite3.Connection, other: sqlite3.Connection, mistake: str
 ) -> None:
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
-    claim(rig, hand(rig), "dropped", "t1")
+    claim(rig, token(rig), "dropped", "t1")
 
     with pytest.raises(sqlite3.IntegrityError):
         owner.execute(mistake)

@@ -9,13 +9,13 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, NotFound, SoftDeleted
+from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, ProtectionNotFound, SoftDeleted
 from sexton.protection.filter import Filter
-from sexton.protection.model import Item, Protection, State, Terms
+from sexton.protection.model import Item, Protection, ProtectionSettings, ProtectionState
 from sexton.protection.registrar import REPORT
 from sexton.protection.sql.rows import digest
 from sexton.protection.sql.store import ProtectionStore
-from tests.contract.hands import claim, hand
+from tests.contract.hands import claim, token
 from tests.rig import Rig, listing, put
 
 DUE = 10_801
@@ -66,7 +66,7 @@ def test_p01_what_is_registered_stays_and_goes_in_the_first_round_after_release(
     rig.protections.release("shop", "j")
     second = rig.round()
 
-    assert (made.state, made.sealed and made.sealed.objects) == (State.ACTIVE, 1)
+    assert (made.state, made.sealed and made.sealed.objects) == (ProtectionState.ACTIVE, 1)
     assert (first.held, kept) == ({"protection j": 1}, {"data/a.dat"})
     assert (second.held, left(root)) == ({}, set())
 
@@ -94,7 +94,7 @@ def test_p03_a_finished_job_is_not_registered_again_nor_renewed_and_may_be_finis
 
 
 def test_p04_a_full_register_is_swept_before_it_refuses(rig: Rig, root: Path) -> None:
-    rig.protections._terms = Terms(max_count=2)
+    rig.protections._terms = ProtectionSettings(max_count=2)
     protect(rig, "old", "data/a.dat", seconds=60)
     protect(rig, "live", "data/b.dat")
     with pytest.raises(MaxCount) as refused:
@@ -118,10 +118,10 @@ def test_p05_what_is_no_filter_makes_no_entry(rig: Rig, root: Path, text: str) -
 
 def test_p06_an_unknown_job_is_not_found(rig: Rig, root: Path) -> None:
     for act in (rig.protections.finish, rig.protections.release):
-        with pytest.raises(NotFound) as refused:
+        with pytest.raises(ProtectionNotFound) as refused:
             act("shop", "nobody")
         assert refused.value.code == 20643
-    with pytest.raises(NotFound):
+    with pytest.raises(ProtectionNotFound):
         rig.protections.renew("shop", "nobody", 60)
 
 
@@ -158,7 +158,7 @@ def test_a_watermark_only_moves_forward(rig: Rig) -> None:
 
 
 def test_p10_an_overdue_one_keeps_as_long_as_no_round_has_reaped_it(rig: Rig, root: Path) -> None:
-    at_work = hand(rig)  # its round began before
+    at_work = token(rig)  # its round began before
     put(root, "data/late.dat")
     protect(rig, "j", "data/late.dat", seconds=60)
     rig.mark("dropped", NewMark(id="late", vault="disk", keys=("data/late.dat",)))
@@ -230,7 +230,7 @@ def test_p13_what_is_gone_fails_the_registration_or_is_reported(rig: Rig, root: 
 def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
     """Commit the rows of a registration when a claim has come to a point; return whether it is kept, and there."""
     items, left_to_do = [Item("disk", "data/a.dat")], iter("1")
-    other = ProtectionStore(Rig(rig.url).db, Terms())
+    other = ProtectionStore(Rig(rig.url).db, ProtectionSettings())
     other.open(wanted("j", *items), None)
 
     def register(name: str) -> None:
@@ -258,7 +258,7 @@ def test_p14_rows_may_come_while_a_claim_holds_the_guard(
 
 
 def test_p15_many_protections_of_other_objects_keep_nothing_else(rig: Rig, root: Path) -> None:
-    rig.protections._terms = Terms(max_count=2_000)
+    rig.protections._terms = ProtectionSettings(max_count=2_000)
     for n in range(50):
         rig.protections.open(wanted(f"j{n}", Item("disk", f"else/{n}")), None)
         rig.protections.add("shop", f"j{n}", 0, [Item("disk", f"else/{n}"), Item("disk", f"other/{n}/", True)])
@@ -296,14 +296,14 @@ def test_p17_an_object_of_two_protections_goes_when_both_have_ended(rig: Rig, ro
 
 
 def test_p18_with_the_strict_gate_nothing_is_registered_while_a_round_runs(rig: Rig, root: Path) -> None:
-    rig.protections._terms = Terms(strict_gate=True)
+    rig.protections._terms = ProtectionSettings(strict_gate=True)
     lease = rig.leases.acquire("shop", "recycle", "somebody")
     with pytest.raises(GcIsRunning) as refused:
         protect(rig, "j", "data/a.dat")
     rig.leases.free(lease)
 
     assert refused.value.code == 20642
-    assert protect(rig, "j", "data/a.dat").state is State.ACTIVE
+    assert protect(rig, "j", "data/a.dat").state is ProtectionState.ACTIVE
 
 
 def test_p19_one_file_of_a_prefix_stays_and_its_record_until_it_went(rig: Rig, root: Path) -> None:
@@ -409,7 +409,7 @@ def test_a_refusal_that_comes_late_ends_nobody_elses_protection(
     rig.registrar.whole(wanted("j", *items), items)
     rig.round()
 
-    assert [p.state for p in told] == [State.ACTIVE]
+    assert [p.state for p in told] == [ProtectionState.ACTIVE]
     assert left(root) == {"data/a.dat", "data/new.dat"}
 
 
@@ -428,7 +428,7 @@ def test_what_came_of_a_chunk_is_told_of_its_own_registration(
         return claimed(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rig.protections, "claimed", slow)
-    with pytest.raises(NotFound):
+    with pytest.raises(ProtectionNotFound):
         rig.registrar.add("shop", "j", 0, first)
 
     assert rig.registrar.add("shop", "j", 0, second).missing == 2

@@ -12,7 +12,7 @@ import pytest
 from sexton import contract
 from sexton.contract import Collected, NewMark
 from sexton.kernel import crash_points
-from sexton.protection.model import Item, Protection, Terms
+from sexton.protection.model import Item, Protection, ProtectionSettings
 from sexton.protection.registrar import REPORT, Registrar
 from sexton.protection.sql.rows import digest
 from sexton.protection.sql.store import ProtectionStore
@@ -81,7 +81,7 @@ class Race:
 
     def register(self, which: int) -> None:
         """Register random objects, a few at a time; believe what is said, and nothing else."""
-        store = ProtectionStore(self.rig.db, Terms(max_count=10_000))
+        store = ProtectionStore(self.rig.db, ProtectionSettings(max_count=10_000))
         registrar = Registrar(store, self.rig.vaults)
         for n in range(JOBS):
             if n == JOBS - 1:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.protection.errors import NotFound
-from sexton.protection.model import Item, Protection, Sealed, Terms
+from sexton.protection.errors import ProtectionNotFound
+from sexton.protection.model import Item, Protection, ProtectionSettings, Sealed
 from sexton.protection.registrar import REPORT, Registrar
 from sexton.protection.sql.rows import digest
 from sexton.protection.sql.store import ProtectionStore
@@ -74,7 +74,7 @@ def test_p22_each_chunk_is_honoured_from_its_commit_and_what_is_named_is_exactly
 
 def test_p23_a_renewal_that_races_the_reaper_is_renewed_or_not_found(rig: Rig, tmp_path: Path) -> None:
     put(rig.local(tmp_path / "v"), "data/a.dat")
-    store = ProtectionStore(rig.db, Terms(max_count=10_000))
+    store = ProtectionStore(rig.db, ProtectionSettings(max_count=10_000))
     items = [Item("disk", "data/", prefix=True)]
     renewed, gone = set[str](), set[str]()
 
@@ -83,7 +83,7 @@ def test_p23_a_renewal_that_races_the_reaper_is_renewed_or_not_found(rig: Rig, t
         try:
             store.renew("shop", job, 600)
             renewed.add(job)
-        except NotFound:
+        except ProtectionNotFound:
             gone.add(job)
 
     for turn in range(6):

@@ -17,7 +17,7 @@ from sexton.contract import Collected, NewMark, Refused
 from sexton.interfaces.selftest import race
 from sexton.kernel import crash_points
 from sexton.marks.model import Ref
-from tests.contract.hands import AGES, claim, hand
+from tests.contract.hands import AGES, claim, token
 from tests.rig import Rig, listing, put
 
 PAUSE_SECONDS = 0.02
@@ -104,7 +104,7 @@ def prepare(rig: Rig, *ids: str) -> None:
 def test_an_owner_in_the_middle_of_its_commit_is_not_waited_for(postgres_rig: Rig) -> None:
     rig = postgres_rig
     prepare(rig, "r1", "r2")
-    taken = hand(rig, "prepared")
+    taken = token(rig, "prepared")
     with rig.db.engine.connect() as owner:
         contract.commit(owner, "shop", ["r1"])
 
@@ -208,7 +208,7 @@ def test_who_waits_behind_an_open_claim_sees_it_afterwards(
 ) -> None:
     prepare(rig, "t")
     rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
-    taken = hand(rig, kind)
+    taken = token(rig, kind)
 
     with paused(point) as (there, go), ThreadPoolExecutor(2) as pool:
         claimer = pool.submit(rig.marks.claim, taken, [Ref(kind, "t")], AGES)
@@ -226,7 +226,7 @@ def test_who_waits_behind_an_open_claim_sees_it_afterwards(
 
 def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
-    taken = hand(rig)
+    taken = token(rig)
 
     with rig.db.write() as owner, ThreadPoolExecutor(1) as pool:
         contract.undrop(owner, "shop", "dropped", ["t"])

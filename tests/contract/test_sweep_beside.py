@@ -11,8 +11,8 @@ from sqlalchemy import select
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.marks.lease_port import LeaseLost
-from sexton.marks.model import Page
-from sexton.operators.controls.model import Kind
+from sexton.marks.model import FilePage
+from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.recycle.model import RangeOrder, RangeProgress
 from sexton.recycle.pipeline import active_lease, ranges
@@ -115,13 +115,13 @@ def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
         if name == "claim.committed" and seen.count(name) == 2:
             disk.wait_for(1)  # the first page is under way, and another lap is to be claimed
 
-    def pulse() -> None:
+    def heartbeat() -> None:
         pulses.append(seen.count("claim.committed"))
         if pulses.count(ranges.LAPS_AT_ONCE) > 60:  # more than enough for another claim
             disk.door.set()
 
     with installed(hook):
-        receipt = rig.recycler.recycle(order, 1, pulse)
+        receipt = rig.recycler.recycle(order, 1, heartbeat)
 
     change = {"claim.committed": 1, "marks.removed": -1}
     order_of = [name for name in seen if name in (*change, "files.deleted")]
@@ -133,7 +133,7 @@ def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
 
 
 def _stop(rig: Rig) -> None:
-    rig.controls.put(Kind.STOP, "shop", "drill")
+    rig.controls.put(ControlKind.STOP, "shop", "drill")
 
 
 def _lose(rig: Rig) -> None:
@@ -167,7 +167,7 @@ def test_what_ends_the_sweep_ends_the_range_nothing_more_is_deleted_and_what_was
             finally:
                 disk.door.set()
 
-    def pulse() -> None:
+    def heartbeat() -> None:
         """Once there is more to delete, hold the range's own thread: the sweep must find out by itself."""
         if seen.count("claim.committed") > 1 and not held.is_set():
             held.set()
@@ -175,14 +175,14 @@ def test_what_ends_the_sweep_ends_the_range_nothing_more_is_deleted_and_what_was
             disk.begins.acquire(timeout=0.5)
 
     with installed(hook), pytest.raises(error) as raised:
-        rig.recycler.recycle(order, 1, pulse)
+        rig.recycler.recycle(order, 1, heartbeat)
 
     assert (raised.type, sweeps()) == (error, [])
     assert struck[0].startswith("sweep")
     assert len(disk.begun) == 8
     assert rig.count("mark_file", outcome="deleted") == 8
     assert len(listing(root)) == 40 + 1 - 8
-    rig.controls.remove(Kind.STOP, "shop")
+    rig.controls.remove(ControlKind.STOP, "shop")
     rig.later(61)
     report = rig.round()
     assert (report.state, report.deleted, report.removed, report.absent) == ("SUCCEEDED", 40, 40, 0)
@@ -292,13 +292,13 @@ def test_outcomes_of_one_batch_are_stored_side_by_side_and_of_a_batch_taken_over
 ) -> None:
     """Executors store them at the same time; whoever takes the batch over waits for those under way."""
     order = due(rig, rig.local(tmp_path / "v"), 2)
-    hand, _ = rig.marks.open_batch(order, 1)
+    token, _ = rig.marks.open_batch(order, 1)
     stored: list[bool] = []
     with rig.db.write() as c:
-        prove(rig.db, c, hand, shared=True)
+        prove(rig.db, c, token, shared=True)
         if rig.db.dialect == "postgresql":  # SQLite has one writer
             other = threading.Thread(
-                target=lambda: stored.append(rig.marks.record(hand, Page("disk", [], []), []) is None)
+                target=lambda: stored.append(rig.marks.record(token, FilePage("disk", [], []), []) is None)
             )
             other.start()
             other.join(4)
@@ -306,5 +306,5 @@ def test_outcomes_of_one_batch_are_stored_side_by_side_and_of_a_batch_taken_over
     newer, _ = rig.marks.open_batch(order, 2)
 
     with pytest.raises(LeaseLost):
-        rig.marks.record(hand, Page("disk", [], []), [])
-    rig.marks.record(newer, Page("disk", [], []), [])
+        rig.marks.record(token, FilePage("disk", [], []), [])
+    rig.marks.record(newer, FilePage("disk", [], []), [])

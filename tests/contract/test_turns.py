@@ -7,16 +7,16 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.lease_port import NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
-from sexton.recycle.rounds.sql.schedule import TurnStore
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.rig import GRACE, INTERVAL, Rig, listing, put
 
 
-def turns(rig: Rig, at_once: int = 16) -> TurnStore:
-    return TurnStore(rig.db, rig.controls, INTERVAL, at_once)
+def turns(rig: Rig, at_once: int = 16) -> RoundSchedule:
+    return RoundSchedule(rig.db, rig.controls, INTERVAL, at_once)
 
 
 def due(rig: Rig, at_once: int = 16) -> list[str]:
@@ -76,7 +76,7 @@ class TestTurns:
 
     def test_what_is_halted_has_no_turn(self, rig: Rig) -> None:
         rig.instance("a")
-        rig.controls.put(Kind.BLACKLIST, "shop")
+        rig.controls.put(ControlKind.BLACKLIST, "shop")
 
         assert due(rig) == ["a"]
         with pytest.raises(Halted):

@@ -12,8 +12,8 @@ from sexton.operators.access import policy
 from sexton.operators.access.errors import (
     Forbidden,
     LoginsBusy,
+    LoginsThrottled,
     NotAuthorized,
-    Throttled,
     Unauthenticated,
     UnknownUser,
     UserExists,
@@ -141,13 +141,13 @@ def test_whoever_guesses_waits_whether_there_is_such_a_user_or_not(rig: Rig, use
             logins.login(name, ANOTHER, HERE)
 
     for logins in (one, another):
-        with pytest.raises(Throttled) as caught:
+        with pytest.raises(LoginsThrottled) as caught:
             logins.login(name, PASSWORD, HERE)
         assert 50 <= caught.value.retry_seconds <= 60
     rig.later(60)
     with pytest.raises(NotAuthorized):
         one.login(name, ANOTHER, HERE)
-    with pytest.raises(Throttled) as caught:
+    with pytest.raises(LoginsThrottled) as caught:
         one.login(name, PASSWORD, HERE)
     assert 60 < caught.value.retry_seconds <= 120
 
@@ -157,7 +157,7 @@ def test_nobody_locks_a_user_out_from_elsewhere(rig: Rig, users: UserStore) -> N
     for _ in range(19):
         throttle.failed(HERE, "ada")
 
-    with pytest.raises(Throttled):
+    with pytest.raises(LoginsThrottled):
         throttle.check(HERE, "ada")
     throttle.check(HERE, "bob")
     assert Logins(rig.db).login("ada", PASSWORD, THERE)
@@ -169,7 +169,7 @@ def test_a_source_that_tries_one_name_after_another_waits_too(rig: Rig) -> None:
         throttle.check(f"2001:db8::{n}", f"user{n}")
         throttle.failed(f"2001:db8::{n}", f"user{n}")
 
-    with pytest.raises(Throttled):
+    with pytest.raises(LoginsThrottled):
         throttle.check("2001:db8::ffff", "somebody")
     throttle.check("2001:db8:0:1::", "somebody")
 
@@ -187,7 +187,7 @@ def test_a_success_ends_the_count_of_its_user_and_what_it_added_to_that_of_the_s
     throttle.check(HERE, "bob")
     throttle.failed(HERE, "ada")
 
-    with pytest.raises(Throttled):
+    with pytest.raises(LoginsThrottled):
         logins.login("ada", PASSWORD, HERE)
 
 

@@ -15,7 +15,7 @@ from sexton.kernel.errors import BadInput
 from sexton.marks.lease_port import LeaseBusy
 from sexton.marks.model import Ref
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.holds.store import Hold
 from sexton.recycle.model import CloseOrder
@@ -23,7 +23,7 @@ from sexton.recycle.pipeline.port import PlanRefused, RoundEnded
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.sql import store
-from sexton.recycle.rounds.sql.schedule import TurnStore
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.rig import INTERVAL, Rig, listing, put
 
 DAY = 86_400
@@ -137,7 +137,7 @@ class TestClocks:
     def test_a_turn_in_the_future_is_due(self, rig: Rig) -> None:
         rig.round()
         self.ahead(rig, "instance", "turn_at")
-        turns = TurnStore(rig.db, rig.controls, INTERVAL, 1)
+        turns = RoundSchedule(rig.db, rig.controls, INTERVAL, 1)
 
         assert turns.due().instances == ("shop",)
         rig.round()
@@ -285,13 +285,13 @@ def test_vaults_that_do_not_answer_do_not_cost_the_others_their_round(
 
 def test_a_window_cannot_start_at_midnights_end(rig: Rig) -> None:
     with pytest.raises(BadInput, match="window"):
-        rig.controls.put(Kind.WINDOW, "daily 24:00-06:00")
+        rig.controls.put(ControlKind.WINDOW, "daily 24:00-06:00")
     assert rig.round().state == "SUCCEEDED"
 
 
 def test_a_reason_that_is_no_text_is_refused(rig: Rig) -> None:
     with pytest.raises(BadInput, match="not text"):
-        rig.controls.put(Kind.STOP, "shop", "\udcff")
+        rig.controls.put(ControlKind.STOP, "shop", "\udcff")
     with pytest.raises(BadInput, match="not text"):
         rig.holds.place(Hold(instance="shop", scope="instance", reason="\udcff"), DAY)
     assert rig.controls.all() == ()

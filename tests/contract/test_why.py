@@ -20,8 +20,8 @@ from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.model import KindPlan, Plan
 from sexton.recycle.pacing.store import PaceStore
-from sexton.recycle.rounds.sql.schedule import TurnStore
-from tests.contract.hands import AGES, claim, hand
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from tests.contract.hands import AGES, claim, token
 from tests.rig import INTERVAL, Rig, put
 
 KEY = "data/9/a.dat"
@@ -38,7 +38,7 @@ def worker(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
 
 def tell(rig: Rig, what: str) -> list[Story]:
     audit = AuditReader(rig.db, Places(rig.vaults, rig.registry.vaults))
-    turns = TurnStore(rig.db, rig.controls, INTERVAL, 16)
+    turns = RoundSchedule(rig.db, rig.controls, INTERVAL, 16)
     return story(rig.db, what, None, Rules(rig.policy, rig.controls, turns, rig.owner, audit))
 
 
@@ -143,7 +143,7 @@ def test_of_a_fenced_mark_it_says_so(worker: Rig) -> None:
 
 def test_of_a_claimed_mark_it_tells_batch_round_plan_and_what_became_of_the_file(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY, "data/9/b.dat"))
-    with_ = hand(worker)
+    with_ = token(worker)
     claim(worker, with_, "dropped", "9")
     worker.sql("UPDATE {}mark_file SET outcome = 'failed', reason = 'AccessDenied: no'")
 
@@ -156,15 +156,15 @@ def test_of_a_claimed_mark_it_tells_batch_round_plan_and_what_became_of_the_file
 
 def test_of_a_mark_claimed_with_its_parent_it_says_so(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY,))
-    claim(worker, hand(worker), "dropped", "9")
+    claim(worker, token(worker), "dropped", "9")
     worker.sql("UPDATE {}mark SET absorbed = true")
 
     assert "with the mark above it" in events(worker, KEY)["claimed"]
 
 
 def test_of_a_file_that_went_with_its_marks_parent_it_tells_the_outcome(worker: Rig) -> None:
-    with_ = hand(worker, "tablet")
-    late = hand(worker, "(late)", number=1)
+    with_ = token(worker, "tablet")
+    late = token(worker, "(late)", number=1)
     with worker.db.write() as c:
         at = worker.db.now(c)
         gone = {"instance": "shop", "kind": "compacted", "id": "r1", "parent_kind": "tablet", "parent_id": "9"}
@@ -212,7 +212,7 @@ def test_after_its_second_look_the_batch_and_the_plan_that_claimed_a_prefix_are_
     batch = worker.row("dropped", "9").batch
     put(tmp_path / "v", "data/9/late.dat")
     worker.later(3_601)
-    worker.marks.take_late(hand(worker, LATE, run="dies"), Ref("", ""), 10)
+    worker.marks.take_late(token(worker, LATE, run="dies"), Ref("", ""), 10)
 
     looked_at, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)

@@ -12,7 +12,7 @@ from sexton.client import Sexton
 from sexton.replication.agent.http import HttpCuts
 from sexton.replication.agent.meta import SqliteMeta
 from sexton.replication.agent.model import Swept
-from sexton.replication.agent.sweeping import Sweeper
+from sexton.replication.agent.sweeping import BackendSweeper
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.rig import Rig
 from tests.servers.api import Api
@@ -72,11 +72,11 @@ class Stores:
         for b in backends or BACKENDS:
             self.backends[b].report()
 
-    def sweeper(self, backend: str, keys: int = 2) -> Sweeper:
+    def sweeper(self, backend: str, keys: int = 2) -> BackendSweeper:
         """Who sweeps beside a backend, just started; small pages, so that there are many places to crash at."""
         cuts = HttpCuts(self._api.url, self._tokens[backend], backend, SHOP)
         self.closing.callback(cuts.close)
-        return Sweeper(SqliteMeta(self.directory / backend, backend), cuts, SHOP, keys)
+        return BackendSweeper(SqliteMeta(self.directory / backend, backend), cuts, SHOP, keys)
 
     def sweep(self, *backends: str) -> Swept:
         swept = Swept()

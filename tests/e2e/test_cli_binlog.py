@@ -10,7 +10,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.messages import GcReport, GcRequest
-from sexton.replication.binlog.model import Terms
+from sexton.replication.binlog.model import BinlogSettings
 from tests.contract.binlog.world import DB, SHOP, STEP, World
 from tests.e2e.conftest import Run
 from workflows import ids
@@ -21,7 +21,7 @@ DAY = 86_400
 @pytest.fixture
 def world(shop: Database) -> World:
     """Logs of ``sales``: records 1 to 3 of ``orders`` have expired, 4 has not; lisbon has all up to 2."""
-    world = World(shop, Terms(free_records=3))
+    world = World(shop, BinlogSettings(free_records=3))
     world.keep(7 * DAY)
     for seq in (1, 2, 3):
         world.commit(seq, world.now - 8 * DAY * 1000, orders={"p1": seq})

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sexton.database.engine import Database
-from sexton.operators.controls.model import ALL, Kind
+from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.operators.controls.store import ControlStore
 from tests.e2e.conftest import Run
@@ -30,7 +30,7 @@ def test_a_stop_halts_the_instance_and_a_start_ends_it(offline: Run, shop: Datab
 
 
 def test_a_start_names_what_still_keeps_the_instance(offline: Run, shop: Database) -> None:
-    ControlStore(shop).put(Kind.STOP, ALL, "drill")
+    ControlStore(shop).put(ControlKind.STOP, ALL, "drill")
 
     started = offline("start", "shop")
     everything = offline("start", "--all", SEXTON_RECYCLE__RECYCLE_BLACKLIST="shop")
@@ -72,7 +72,7 @@ def test_lists_show_what_is_in_the_database_and_in_the_settings(offline: Run, sh
 
 
 def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, shop: Database) -> None:
-    ControlStore(shop).put(Kind.STOP, "shop", "drill")
+    ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
 
     examined = offline("doctor", "--json")
 

@@ -7,7 +7,7 @@ import pytest
 from sexton.contract import NewMark, mark
 from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import HoldStore
 from sexton.operators.registry.store import Registry
@@ -63,10 +63,10 @@ def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Databas
     rounds = RoundStore(shop, LeaseStore(shop), controls, INTERVAL)
     opened = rounds.open("shop", "run-1", None, policy(RETENTION, GRACE))
     rounds.release(opened, "backing off for 20 s: dropped: the disk is full")
-    controls.put(Kind.STOP, "*", "drill")
-    controls.put(Kind.BLACKLIST, "two")
-    controls.put(Kind.WHITELIST, "shop")
-    controls.put(Kind.VAULT_WHITELIST, "disk")
+    controls.put(ControlKind.STOP, "*", "drill")
+    controls.put(ControlKind.BLACKLIST, "two")
+    controls.put(ControlKind.WHITELIST, "shop")
+    controls.put(ControlKind.VAULT_WHITELIST, "disk")
     offline("hold", "instance", "two", *REASON)
 
     everything = offline("holds", "--json")
@@ -97,7 +97,7 @@ def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Databas
 
 def test_why_names_stop_observe_and_vault_list_and_when_the_next_round_is(offline: Run, shop: Database) -> None:
     free = offline("why", "t1", "--json")
-    ControlStore(shop).put(Kind.STOP, "shop", "drill")
+    ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
     away = {"SEXTON_RECYCLE__RECYCLER_STORAGE_VAULT_WHITE_LIST": "elsewhere"}
     kept = offline("why", "data/a.dat", "--json", **away)
 

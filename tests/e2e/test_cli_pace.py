@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sexton.database.engine import Database
-from sexton.recycle.pacing.model import Rate, Told
+from sexton.recycle.pacing.model import PaceReport, Rate
 from sexton.recycle.pacing.store import PaceStore
 from tests.e2e.conftest import Run
 
@@ -33,7 +33,7 @@ def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Data
     with shop.read() as c:
         root = c.execute(row.select()).one().location
     place = f"file:{root}/data/"
-    PaceStore(shop).exchange("a", [Told(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
+    PaceStore(shop).exchange("a", [PaceReport(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
 
     people = offline("pace")
     [found] = json.loads(offline("pace", "--json").stdout)["places"]

@@ -6,7 +6,7 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
-from sexton.replication.binlog.model import Done
+from sexton.replication.binlog.model import CutDone
 from sexton.replication.replicas.model import TabletReport
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.e2e.conftest import Run
@@ -111,7 +111,7 @@ def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies
     world.b.replicas.full_copy(SHOP, "t1", "b3", "hold limit")
     world.b.replicas.full_copy(SHOP, "t1", "b2", "its disk is gone")
     granted = world.cuts("b1")
-    told = [Done(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
+    told = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
     world.b.sender.acknowledge(SHOP, "b1", told)
     then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
 

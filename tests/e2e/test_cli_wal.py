@@ -7,7 +7,7 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
-from sexton.wal.model import MapOrder, Mapped, Report, Stream
+from sexton.wal.model import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.maps import MapStore
@@ -23,7 +23,7 @@ def topic(shop: Database) -> EmbeddedLog:
     log = EmbeddedLog(shop)
     log.create(TOPIC)
     log.append(TOPIC, [b"x" * 40] * 300)
-    regions = tuple(Mapped(region=r, first=0) for r in ("r1", "r2"))
+    regions = tuple(RegionMapping(region=r, first=0) for r in ("r1", "r2"))
     MapStore(shop).put(MapOrder(topic=TOPIC, generation=1, regions=regions))
     flushed(shop, "r1", 99)
     flushed(shop, "r2", 249)
@@ -36,14 +36,14 @@ def start(log: EmbeddedLog) -> int:
 
 
 def flushed(db: Database, region: str, last: int) -> None:
-    report = Report(topic=TOPIC, region=region, epoch=0, streams=(Stream(flushed=last),))
+    report = LeaderReport(topic=TOPIC, region=region, epoch=0, streams=(Stream(flushed=last),))
     HeartbeatStore(db).hear("n1", [report])
 
 
 def test_a_topic_that_a_region_holds_from_its_first_entry_frees_nothing(offline: Run, shop: Database) -> None:
     EmbeddedLog(shop).create(TOPIC)
     EmbeddedLog(shop).append(TOPIC, [b"x"] * 5)
-    MapStore(shop).put(MapOrder(topic=TOPIC, generation=1, regions=(Mapped(region="r1", first=0),)))
+    MapStore(shop).put(MapOrder(topic=TOPIC, generation=1, regions=(RegionMapping(region="r1", first=0),)))
     offline("wal", "enable", TOPIC)
 
     assert "a purge frees nothing; held by region r1\n" in offline("wal", "explain", TOPIC).stdout

@@ -77,9 +77,9 @@ def claim(sexton: Database, kind: str) -> frozenset[Ref]:
     common = {"cutoff": now, "limit": 100, "upload_grace_seconds": 600}
     store = MarkStore(sexton)
     order = RangeOrder(round=opened.round, number=0, lease=opened.lease, kind=kind, **common)
-    hand, _ = store.open_batch(order, 1)
+    token, _ = store.open_batch(order, 1)
     due = store.due(INSTANCE, kind, now, Cursor(), 100)
-    return store.claim(hand, [m.ref for m in due], now).marks
+    return store.claim(token, [m.ref for m in due], now).marks
 
 
 def in_bucket(vault: Vault) -> dict[str, int]:

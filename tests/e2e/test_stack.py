@@ -17,7 +17,7 @@ import pytest
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.child import Child, stop_leftovers
 from sexton.runtime.embedded.stack import Stack
-from sexton.runtime.embedded.up import QUICK_DEATHS, Watch
+from sexton.runtime.embedded.up import QUICK_DEATHS, StackSupervisor
 
 LISTEN = "0A"
 """The state of a listening socket in /proc/net/tcp."""
@@ -86,7 +86,7 @@ def test_two_workers_run_beside_each_other(running: Stack) -> None:
 
 def test_a_dead_worker_is_started_again_and_said_so(running: Stack) -> None:
     said: list[str] = []
-    watch = Watch(running, said.append, first_wait_seconds=0.1)
+    watch = StackSupervisor(running, said.append, first_wait_seconds=0.1)
     running.start_worker()
     killed = running.children["worker"].pid
     running.children["worker"].kill()
@@ -109,7 +109,7 @@ def test_a_worker_that_dies_again_and_again_ends_it_with_the_reason(tmp_path: Pa
     stack.children["worker"].start(lambda: True, 10)
 
     with pytest.raises(EmbeddedError, match=r"worker ended with exit code 1(.|\n)*no luck"):
-        Watch(stack, said.append, first_wait_seconds=0.01).stay(look_seconds=0.01)
+        StackSupervisor(stack, said.append, first_wait_seconds=0.01).stay(look_seconds=0.01)
 
     assert len([line for line in said if "started again" in line]) == QUICK_DEATHS
     assert said[-2:] == [

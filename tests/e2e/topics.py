@@ -7,10 +7,10 @@ from examples.minidb.maps import Maps
 from examples.minidb.node import Node
 from examples.minidb.regions import Rows
 from sexton.client import Facts, Sexton
-from sexton.wal.model import Mode, Terms
+from sexton.wal.model import Mode, WalSettings
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
-from sexton.wal.wal import Wal
+from sexton.wal.wal import WalService
 from tests.rig import Rig
 from tests.servers.api import Api
 
@@ -40,7 +40,7 @@ class Field:
     """Two topics, a node, and Sexton, which purges."""
 
     def __init__(self, rig: Rig, api: Api, directory: Path) -> None:
-        self.log, self.wal = Watched(rig.db), Wal(rig.db, Terms(flush_entries=10))
+        self.log, self.wal = Watched(rig.db), WalService(rig.db, WalSettings(flush_entries=10))
         for topic in (A, B):
             self.log.create(topic)
             self.wal.store.enable(topic, Mode.DELETE)
@@ -59,9 +59,9 @@ class Field:
 
     def purge(self, topic: str = A) -> int:
         """Let the node say how far it is, and purge; return the floor."""
-        self.node.beat()
+        self.node.heartbeat()
         self.wal.purger.look([topic])  # Sexton did not know how far the topic goes
-        self.node.beat()
+        self.node.heartbeat()
         return self.wal.purger.purge([topic])[topic].floor or 0
 
     def reopen(self, *regions: str, epoch: int = 2) -> None:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.sweeping import Sweeper
+from sexton.replication.agent.sweeping import BackendSweeper
 from tests.contract.backend.node import Granted
 
 
@@ -12,7 +12,7 @@ def main(directory: str, cut: str, *uids: str) -> None:
     granted = Granted(page=1)
     for uid in uids:
         granted.grant(uid, int(cut))
-    Sweeper(SqliteMeta(Path(directory), "7"), granted, keys=3).sweep(lambda: None)
+    BackendSweeper(SqliteMeta(Path(directory), "7"), granted, keys=3).sweep(lambda: None)
     print(granted.told())
 
 

@@ -14,10 +14,10 @@ from sqlalchemy import select
 
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
-from sexton.replication.binlog.errors import TooOld, UnknownLog
-from sexton.replication.binlog.model import MOST, Done, Terms
+from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
+from sexton.replication.binlog.model import MOST, BinlogSettings, CutDone
 from sexton.replication.journal.errors import JournalTrimmed
-from sexton.replication.journal.replaying import Health, Replica
+from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from sexton.replication.replicas.policy import lowest
 from tests.contract.binlog.world import DB, SHOP, World
@@ -41,7 +41,7 @@ class BinlogWorld(World):
     """One database of two tables with a tablet each on three backends."""
 
     def __init__(self, db: Database, seed: int) -> None:
-        super().__init__(db, Terms(free_records=10**6))
+        super().__init__(db, BinlogSettings(free_records=10**6))
         self.random = random.Random(seed)
         self.committed: dict[int, frozenset[str]] = {}
         self.versions: dict[str, int] = dict.fromkeys(TABLES, 0)
@@ -53,7 +53,7 @@ class BinlogWorld(World):
         self.acked: dict[str, int] = defaultdict(lambda: -1)
         self.holes: dict[str, int | None] = {}
         """uid → the version that it lacks."""
-        self.followers = [Replica() for _ in range(2)]
+        self.followers = [FollowerState() for _ in range(2)]
         self.keep(600)
         for table in TABLES:
             self.place(f"t-{table}", *BACKENDS, part=f"p-{table}", table=table)
@@ -121,7 +121,7 @@ class BinlogWorld(World):
                 self.granted[cut.uid] = max(self.granted[cut.uid], cut.version)
                 self.disks[cut.uid] -= {v for v in self.disks[cut.uid] if v <= cut.version}
                 if self.random.random() < 0.8:
-                    told = [Done(uid=cut.uid, version=cut.version)]
+                    told = [CutDone(uid=cut.uid, version=cut.version)]
                     assert self.b.sender.acknowledge(SHOP, backend, told).taken == 1
                     self.acked[cut.uid] = max(self.acked[cut.uid], cut.version)
             after = page.next
@@ -156,7 +156,7 @@ class BinlogWorld(World):
         its = self.random.choice(list(self.readers.values()))
         try:
             page = self.b.records.read(SHOP, DB, its.table, its.has, self.random.randint(1, 4))
-        except (TooOld, UnknownLog):
+        except (RecordsTrimmed, UnknownLog):
             assert its.table in self.dropped or self.lost(its), f"{its.name} was not lost, and cannot read on"
             del self.readers[its.name]
             return
@@ -195,7 +195,7 @@ class BinlogWorld(World):
         if self.random.random() < 0.5:
             self._saved[n] = copy.deepcopy(its)
 
-    def entries(self, its: Replica) -> list[object]:
+    def entries(self, its: FollowerState) -> list[object]:
         """Return what comes next for a follower; it begins anew where that is gone."""
         try:
             return list(self.b.journal.read(SHOP, its.applied).entries)
@@ -279,7 +279,7 @@ class BinlogWorld(World):
         with self.db.read() as c:
             rows = c.execute(select(t).where(t.c.dropped.is_(False))).all()
         unwell = {
-            (r.tablet, r.backend): Health(bad=r.bad_since is not None, failed=r.failed)
+            (r.tablet, r.backend): ReplicaHealth(bad=r.bad_since is not None, failed=r.failed)
             for r in rows
             if r.bad_since is not None or r.failed >= 0
         }
@@ -307,7 +307,7 @@ class BinlogWorld(World):
             for uid, version in self.cuts(backend).items():
                 self.disks[uid] = {v for v in self.disks[uid] if v > version}
                 self.granted[uid] = self.acked[uid] = version
-                self.b.sender.acknowledge(SHOP, backend, [Done(uid=uid, version=version)])
+                self.b.sender.acknowledge(SHOP, backend, [CutDone(uid=uid, version=version)])
         t = self.db.t
         with self.db.read() as c:
             fold = {r.part: r.version for r in c.execute(select(t.binlog_fold))}

@@ -13,7 +13,17 @@ from sqlalchemy import event
 
 from sexton.marks.lease_port import LeaseBusy, LeaseLost
 from sexton.operators.controls.port import Halted, NotEnabled
-from sexton.recycle.model import STOPPED, SUCCEEDED, AdoptOrder, CloseOrder, Cursor, KindPlan, Opened, Plan, RangeOrder
+from sexton.recycle.model import (
+    STOPPED,
+    SUCCEEDED,
+    AdoptOrder,
+    CloseOrder,
+    Cursor,
+    KindPlan,
+    OpenedRound,
+    Plan,
+    RangeOrder,
+)
 from sexton.recycle.pipeline.port import RoundEnded
 from tests.fault.shop import INSTANCE, Barrier
 from tests.rig import GRACE, Rig
@@ -62,7 +72,7 @@ class Flow:
     def __init__(self, run: str) -> None:
         self.run = run
         self.attempt = 1
-        self.opened: Opened | None = None
+        self.opened: OpenedRound | None = None
         self.ended = ""
         self._steps = 0
         self._ready = False
@@ -138,7 +148,7 @@ class Flow:
             self.range(rig, left[0])
         self._close(rig, SUCCEEDED)
 
-    def _open(self, rig: Rig) -> Opened:
+    def _open(self, rig: Rig) -> OpenedRound:
         opened = rig.rounds.open(INSTANCE, self.run, None, rig.policy)
         rig.recycler.announce(opened, lambda: None)
         return opened

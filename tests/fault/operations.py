@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sexton.marks.model import Ref
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.store import Hold as HoldRow
 from sexton.operators.holds.store import TooLate
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
@@ -103,10 +103,10 @@ class Control:
     def do(self, w: World) -> None:
         said = (self.kind, self.name)
         if said in w.witness.controls:
-            w.rig.controls.remove(Kind(self.kind), self.name)
+            w.rig.controls.remove(ControlKind(self.kind), self.name)
             w.witness.controls.remove(said)
         else:
-            w.rig.controls.put(Kind(self.kind), self.name)
+            w.rig.controls.put(ControlKind(self.kind), self.name)
             w.witness.controls.add(said)
 
 

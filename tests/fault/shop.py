@@ -39,7 +39,7 @@ class Thing(NamedTuple):
 class Barrier(SqlOwner):
     """The shop where it is asked before what it prepared is claimed: from the fence on its commit is refused."""
 
-    def expand(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> Mapping[Ref, Expansion]:
+    def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
         return {
             m.ref: Expansion(fence=True, places=(Place(vault=m.vault, prefix=m.prefix),))
             for m in marks

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing import policy
@@ -118,12 +118,12 @@ def test_a_stop_is_heard_while_the_store_refuses_everything(stormy: tuple[Rig, S
     thread, ended = in_background(rig.round)
     until(lambda: proxy.raging)
 
-    rig.controls.put(Kind.STOP, "shop", "drill")
+    rig.controls.put(ControlKind.STOP, "shop", "drill")
     thread.join(60)
 
     assert isinstance(ended[0], Halted)
     assert rig.count("mark", state="CLAIMED") > 0
-    rig.controls.remove(Kind.STOP, "shop")
+    rig.controls.remove(ControlKind.STOP, "shop")
     proxy.seconds = 0.0
     rig.later(61)
     assert rig.round().failed == 0

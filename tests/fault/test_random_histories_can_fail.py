@@ -35,7 +35,7 @@ def no_retention(patch: pytest.MonkeyPatch) -> None:
 
 def the_claim_trusts_what_was_due_before(patch: pytest.MonkeyPatch) -> None:
     real = Claims.claim
-    patch.setattr(Claims, "claim", lambda self, hand, refs, _, *more: real(self, hand, refs, 2**60, *more))
+    patch.setattr(Claims, "claim", lambda self, token, refs, _, *more: real(self, token, refs, 2**60, *more))
 
 
 def an_old_hand_may_write(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
-from sexton.wal.model import MapOrder, Mapped, Mode
+from sexton.wal.model import MapOrder, Mode, RegionMapping
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
 from tests.contract.wal.logs import Real
@@ -44,7 +44,7 @@ class Deployment:
         self.store, place = WalStore(self.db), Real(kafka.address)
         self.topic = place.topic()
         self.store.enable(self.topic, Mode.DELETE)
-        its = (Mapped(region=REGION, first=0),)
+        its = (RegionMapping(region=REGION, first=0),)
         MapStore(self.db).put(MapOrder(topic=self.topic, generation=1, regions=its))
         self._place, self._lives, self._living = place, 0, set[Forked]()
 

@@ -178,10 +178,10 @@ def test_a_vault_added_while_a_round_resolves_sets_nothing_aside(rig: Rig, tmp_p
     rig.later(10_801)
     quarantine = rig.marks.quarantine
 
-    def added_meanwhile(hand, problems) -> None:  # type: ignore[no-untyped-def]
+    def added_meanwhile(token, problems) -> None:  # type: ignore[no-untyped-def]
         if problems:
             rig.local(tmp_path / "v")
-        quarantine(hand, problems)
+        quarantine(token, problems)
 
     rig.marks.quarantine = added_meanwhile  # type: ignore[method-assign]
     rig.round()

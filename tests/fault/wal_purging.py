@@ -11,7 +11,7 @@ from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
 from sexton.wal import kafka
 from sexton.wal.kafka import KafkaLog
-from sexton.wal.model import Terms
+from sexton.wal.model import WalSettings
 from sexton.wal.purger import Purger
 from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.store import WalStore
@@ -30,7 +30,7 @@ def main(address: str, database: str, topic: str, point: str = "") -> None:
         if reached == point and (store.topic(topic).floor or 0) > floor:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    purger = Purger(KafkaLog({"bootstrap.servers": address}), FloorStore(db, Terms()))
+    purger = Purger(KafkaLog({"bootstrap.servers": address}), FloorStore(db, WalSettings()))
     with installed(die):
         while True:
             done = purger.purge([topic])[topic]

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from sexton.database.engine import Database
 from sexton.wal.kafka import KafkaLog
-from sexton.wal.model import Facts, OpenOrder, Report, Stream, Terms
+from sexton.wal.model import Facts, LeaderReport, OpenRegionOrder, Stream, WalSettings
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore
@@ -77,8 +77,8 @@ class Node:
         """Read from the pin on what is in no file."""
         region = next(r for r in WalStore(self.db).regions(self.topic) if r.region == REGION)
         self.epoch = region.epoch + 1
-        replays = ReplayStore(self.db, Terms())
-        order = OpenOrder(topic=self.topic, region=REGION, epoch=self.epoch, flushed=(self.flushed,), node="n")
+        replays = ReplayStore(self.db, WalSettings())
+        order = OpenRegionOrder(topic=self.topic, region=REGION, epoch=self.epoch, flushed=(self.flushed,), node="n")
         pin = replays.open(order)
         on_disk(self.home / "opened", f"{pin.start}\n")
         self.memory = set(read(self.address, self.topic, pin.start, self.end()))
@@ -112,7 +112,7 @@ class Node:
         on_disk(self.files, "".join(f"{id_}\n" for id_ in sorted(self.memory)))
         self.flushed, self.memory = max(self.memory), set()
         streams = (Stream(flushed=self.flushed),)
-        self.heartbeats.hear("n", [Report(topic=self.topic, region=REGION, epoch=self.epoch, streams=streams)])
+        self.heartbeats.hear("n", [LeaderReport(topic=self.topic, region=REGION, epoch=self.epoch, streams=streams)])
 
 
 def main(home: str, address: str, database: str, topic: str) -> None:

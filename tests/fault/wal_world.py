@@ -10,8 +10,19 @@ from typing import Protocol
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
-from sexton.wal.model import Dropped, Facts, MapOrder, Mapped, Mode, OpenOrder, Pin, Report, Stream, Terms
-from sexton.wal.port import Log, LogFault, OldEpoch, PinEnded, ReplayRefused, UnknownRegion
+from sexton.wal.model import (
+    Facts,
+    LeaderReport,
+    MapOrder,
+    Mode,
+    OpenRegionOrder,
+    Pin,
+    RegionDrop,
+    RegionMapping,
+    Stream,
+    WalSettings,
+)
+from sexton.wal.port import LogFault, OldEpoch, PinEnded, ReplayRefused, TopicLog, UnknownRegion
 from sexton.wal.purger import Purger
 from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
 from sexton.wal.sql.floors import FloorStore
@@ -22,7 +33,7 @@ from sexton.wal.sql.store import WalStore
 
 TOPICS = ("wal-a", "wal-b")
 UNDROP_SECONDS, PIN_SECONDS = 3_600, 300
-TERMS = Terms(idle_grace_seconds=10, map_stale_seconds=10**6, pin_ttl_seconds=PIN_SECONDS, pin_max_seconds=3_000)
+TERMS = WalSettings(idle_grace_seconds=10, map_stale_seconds=10**6, pin_ttl_seconds=PIN_SECONDS, pin_max_seconds=3_000)
 
 
 class Crash(Exception):
@@ -48,10 +59,10 @@ class Region:
     ever_flushed: set[tuple[str, int]] = field(default_factory=set)
     pins: list[Pin] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
-    late: list[Report] = field(default_factory=list)
+    late: list[LeaderReport] = field(default_factory=list)
 
 
-class Entries(Log, Protocol):
+class Entries(TopicLog, Protocol):
     """A log with its other side."""
 
     def create(self, topic: str) -> None: ...
@@ -109,9 +120,9 @@ class World:
                 continue
             if its.dropped_at is not None:
                 left = max(0, int(its.dropped_at + UNDROP_SECONDS - self.clock))
-                dropped.append(Dropped(region=its.name, undrop_seconds=left))
+                dropped.append(RegionDrop(region=its.name, undrop_seconds=left))
             elif its.home == topic:
-                here.append(Mapped(region=its.name, epoch=its.epoch, first=self.end(topic)))
+                here.append(RegionMapping(region=its.name, epoch=its.epoch, first=self.end(topic)))
             else:
                 moved.append(its.name)
         self.maps.put(
@@ -144,7 +155,7 @@ class World:
                 del region.flushed[topic]
         region.memory = set()
 
-    def reports(self, region: Region) -> list[Report]:
+    def reports(self, region: Region) -> list[LeaderReport]:
         """Return what the node would say now, of each topic: its idle mark is the end, read before it looks."""
         told = []
         for topic in sorted(region.topics):
@@ -152,7 +163,7 @@ class World:
             busy = any(t == topic for t, _ in region.memory | region.under_way)
             idle = end - 1 if not busy and end else None
             stream = Stream(flushed=region.flushed.get(topic), idle=idle)
-            told.append(Report(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
+            told.append(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
         return told
 
     def crash(self, region: Region) -> None:
@@ -172,7 +183,7 @@ class World:
         region.epoch += 1
         region.pins = []
         for topic in sorted(region.topics):
-            order = OpenOrder(
+            order = OpenRegionOrder(
                 topic=topic, region=region.name, epoch=region.epoch, flushed=(region.flushed.get(topic),), node="n"
             )
             try:
@@ -255,9 +266,9 @@ class World:
         """Its node has gone mad."""
         stream = Stream(flushed=2**62)
         for topic in region.topics:
-            self.hear(Report(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
+            self.hear(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
 
-    def hear(self, *reports: Report) -> None:
+    def hear(self, *reports: LeaderReport) -> None:
         self.heartbeats.hear("n", reports)
 
     def drop(self, region: Region) -> None:

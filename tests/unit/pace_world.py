@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sexton.recycle.pacing.model import Answer, Heard, Shared, Told
+from sexton.recycle.pacing.model import Answer, PaceReport, PaceUpdate, Shared
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.policy import merged
 from sexton.storage.model import VaultSpec
@@ -24,7 +24,7 @@ class Table:
         self.away = False
         self._seen: dict[tuple[str, str], float] = {}
 
-    def exchange(self, worker: str, told: Sequence[Told]) -> Heard | None:
+    def exchange(self, worker: str, told: Sequence[PaceReport]) -> PaceUpdate | None:
         if self.away:
             return None
         for one in told:
@@ -32,7 +32,7 @@ class Table:
             if one.learns:
                 self.shared[one.place] = merged(self.shared.get(one.place), one, int(self.now * 1000))
         workers = Counter(place for (place, _), at in self._seen.items() if at > self.now - SEEN_SECONDS)
-        return Heard(dict(self.shared), workers, dict(self.caps))
+        return PaceUpdate(dict(self.shared), workers, dict(self.caps))
 
 
 @dataclass

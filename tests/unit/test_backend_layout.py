@@ -68,7 +68,7 @@ def test_whatever_is_in_a_value_it_is_an_entry_or_malformed(value: bytes) -> Non
     try:
         found = layout.binlog(key, value, "a", "1")
     except Malformed as e:
-        found = layout.Binlog(key, "r", (e.version or 0) - 1)
+        found = layout.BinlogFiles(key, "r", (e.version or 0) - 1)
     assert (found.key, found.rowset) == (key, "r")
     assert 0 <= found.segments <= MOST_SEGMENTS
 

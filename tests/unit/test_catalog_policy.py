@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.sections import Recycle
+from config.sections import RecycleSection
 from config.settings import Settings
 from sexton.marks.model import Fenced
 from sexton.owners.catalog.kinds import KINDS
-from sexton.owners.catalog.model import Status
+from sexton.owners.catalog.model import TxnStatus
 from sexton.owners.catalog.policy import covered, verdict
 from sexton.recycle.planning.policy import CATALOG, FILELESS, ORDER, for_owner
 
@@ -25,15 +25,15 @@ def test_covered_means_every_version_is_in_some_range(first: int, more: int, giv
 
 
 def test_only_an_aborted_or_forgotten_load_lets_go() -> None:
-    known = [(), *((s,) for s in Status), *product(Status, repeat=2)]
+    known = [(), *((s,) for s in TxnStatus), *product(TxnStatus, repeat=2)]
 
     let_go = [statuses for statuses in known if verdict(statuses)[0] is Fenced.FENCED]
 
-    assert let_go == [(), (Status.ABORTED,), (Status.ABORTED, Status.ABORTED)]
+    assert let_go == [(), (TxnStatus.ABORTED,), (TxnStatus.ABORTED, TxnStatus.ABORTED)]
 
 
-@pytest.mark.parametrize("other", list(Status))
-def test_an_unknown_status_is_kept_and_named_whatever_the_other_one(other: Status) -> None:
+@pytest.mark.parametrize("other", list(TxnStatus))
+def test_an_unknown_status_is_kept_and_named_whatever_the_other_one(other: TxnStatus) -> None:
     for statuses in (("visible",), ("visible", other), (other, "visible")):
         answer, why = verdict(statuses)
 
@@ -44,7 +44,7 @@ def test_an_unknown_status_is_kept_and_named_whatever_the_other_one(other: Statu
 def test_every_kind_is_retained_as_its_setting_says() -> None:
     names = sorted({k.retention for k in KINDS.values() if k.retention})
     seconds = {name: 4_000 + n for n, name in enumerate(names)}
-    policy = for_owner(Settings(recycle=Recycle(**seconds)).policy(), CATALOG)
+    policy = for_owner(Settings(recycle=RecycleSection(**seconds)).policy(), CATALOG)
 
     retained = {name: policy.retention_seconds[name] for name in KINDS}
 

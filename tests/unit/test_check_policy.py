@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sexton.check.model import Before, Evidence, Finding, Listing, State, Type
+from sexton.check.model import Evidence, Finding, FindingState, Listing, PreviousRun, Type
 from sexton.check.policy import judge, judged_until, old_enough, repairable, tells_too_late, too_many
 
 WHOLE = Evidence(
@@ -17,7 +17,7 @@ WHOLE = Evidence(
     live_from=2_000,
     live=95,
 )
-BEFORE = Before(objects={"hot": 100, "cold": 20}, live={"hot": 100})
+BEFORE = PreviousRun(objects={"hot": 100, "cold": 20}, live={"hot": 100})
 ORPHAN = Finding(id=1, instance="shop", type=Type.ORPHAN, vault="hot", key="data/1", first_seen=0, proven_at=0)
 
 
@@ -30,9 +30,9 @@ def listing(**changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "before", [None, BEFORE, Before(objects={"hot": 180, "gone": 7}, live={"hot": 170, "cold": 20})]
+    "before", [None, BEFORE, PreviousRun(objects={"hot": 180, "gone": 7}, live={"hot": 170, "cold": 20})]
 )
-def test_a_run_that_saw_everything_is_whole(before: Before | None) -> None:
+def test_a_run_that_saw_everything_is_whole(before: PreviousRun | None) -> None:
     assert judge(WHOLE, before).whole
     assert WHOLE.objects == 100
 
@@ -62,16 +62,16 @@ def test_k06_k07_what_was_not_seen_to_its_end_confirms_nothing(evidence: Evidenc
     ("before", "said"),
     [
         (
-            Before(objects={"hot": 181}, live={}),
+            PreviousRun(objects={"hot": 181}, live={}),
             "vault hot: 90 objects are far below the 181 of the last whole run; if rightly so: sexton check rebase",
         ),
         (
-            Before(objects={}, live={"cold": 21}),
+            PreviousRun(objects={}, live={"cold": 21}),
             "vault cold: 10 live files are far below the 21 of the last whole run; if rightly so: sexton check rebase",
         ),
     ],
 )
-def test_a_run_that_saw_far_less_than_the_last_one_is_not_believed(before: Before, said: str) -> None:
+def test_a_run_that_saw_far_less_than_the_last_one_is_not_believed(before: PreviousRun, said: str) -> None:
     assert judge(WHOLE, before).lacks == (said,)
 
 
@@ -100,8 +100,8 @@ def test_k04_what_is_younger_than_the_grace_is_not_judged_and_the_grace_has_a_fl
         ({}, True),
         ({"type": Type.LOST}, True),
         ({"confirmed_at": None}, False),
-        ({"state": State.ACCEPTED}, False),
-        ({"state": State.GONE}, False),
+        ({"state": FindingState.ACCEPTED}, False),
+        ({"state": FindingState.GONE}, False),
         ({"type": Type.UNKNOWN_KIND}, False),
         ({"type": Type.SIZE_MISMATCH}, False),
         ({"key": "_sexton/vault.json"}, False),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sexton.client.errors import Unreachable
 from sexton.client.renewing import MARGIN, PHASES, SHORTEST_SECONDS, Renewals
 from sexton.kernel.errors import SextonError
-from sexton.protection.errors import GcIsRunning, Invalid, NotFound, SoftDeleted
+from sexton.protection.errors import GcIsRunning, Invalid, ProtectionNotFound, SoftDeleted
 
 
 def test_it_is_renewed_three_times_within_its_length() -> None:
@@ -31,7 +31,7 @@ def test_after_a_failure_it_is_tried_again_soon_and_given_up_before_its_end() ->
     assert renewals.lost(91.0) == ""
 
 
-@pytest.mark.parametrize("error", [NotFound("gone"), SoftDeleted("finished"), Invalid("too long")])
+@pytest.mark.parametrize("error", [ProtectionNotFound("gone"), SoftDeleted("finished"), Invalid("too long")])
 def test_what_is_no_protection_any_more_is_lost_at_once(error: Exception) -> None:
     assert Renewals(100, 0.0).told(1.0, error) == str(error)
 

@@ -6,11 +6,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import ALL, Control, Kind
+from sexton.operators.controls.model import ALL, Control, ControlKind
 from sexton.operators.controls.policy import halt, is_open, opens_at, parse_window, vault_allowed, vault_whitelist
 
 
-def control(kind: Kind, name: str, since: int | None = 1) -> Control:
+def control(kind: ControlKind, name: str, since: int | None = 1) -> Control:
     return Control(kind=kind, name=name, reason="why", set_by="ada", since=since)
 
 
@@ -25,23 +25,23 @@ def test_nothing_said_halts_nothing() -> None:
 @pytest.mark.parametrize(
     ("controls", "by"),
     [
-        ([control(Kind.STOP, ALL), control(Kind.WHITELIST, "shop")], Kind.STOP),
-        ([control(Kind.STOP, "shop"), control(Kind.BLACKLIST, "shop")], Kind.STOP),
-        ([control(Kind.BLACKLIST, "shop"), control(Kind.WHITELIST, "shop")], Kind.BLACKLIST),
-        ([control(Kind.WHITELIST, "other")], Kind.WHITELIST),
-        ([control(Kind.STOP, "other"), control(Kind.BLACKLIST, "other")], None),
-        ([control(Kind.WHITELIST, "shop"), control(Kind.WHITELIST, "other")], None),
-        ([control(Kind.VAULT_WHITELIST, "cold")], None),
+        ([control(ControlKind.STOP, ALL), control(ControlKind.WHITELIST, "shop")], ControlKind.STOP),
+        ([control(ControlKind.STOP, "shop"), control(ControlKind.BLACKLIST, "shop")], ControlKind.STOP),
+        ([control(ControlKind.BLACKLIST, "shop"), control(ControlKind.WHITELIST, "shop")], ControlKind.BLACKLIST),
+        ([control(ControlKind.WHITELIST, "other")], ControlKind.WHITELIST),
+        ([control(ControlKind.STOP, "other"), control(ControlKind.BLACKLIST, "other")], None),
+        ([control(ControlKind.WHITELIST, "shop"), control(ControlKind.WHITELIST, "other")], None),
+        ([control(ControlKind.VAULT_WHITELIST, "cold")], None),
     ],
 )
-def test_the_strongest_word_wins(controls: list[Control], by: Kind | None) -> None:
+def test_the_strongest_word_wins(controls: list[Control], by: ControlKind | None) -> None:
     found = halt(controls, "shop", 0)
 
     assert (found and found.by) == by
 
 
 def test_a_halt_says_who_why_since_when_and_what_to_do() -> None:
-    found = halt([control(Kind.STOP, "shop", since=7)], "shop", 0)
+    found = halt([control(ControlKind.STOP, "shop", since=7)], "shop", 0)
 
     assert found is not None
     assert str(found) == "shop is stopped by ada: why; to go on: sexton start shop"
@@ -82,7 +82,7 @@ def test_without_windows_it_is_always_open_and_one_of_several_is_enough() -> Non
 
 def test_a_closed_window_says_when_it_opens() -> None:
     windows = [parse_window("mon 01:00-02:00"), parse_window("fri 22:00-23:00 Europe/Berlin")]
-    found = halt([control(Kind.WINDOW, "mon 01:00-02:00")], "shop", at("2026-11-18T12:00"))
+    found = halt([control(ControlKind.WINDOW, "mon 01:00-02:00")], "shop", at("2026-11-18T12:00"))
 
     assert opens_at(windows, at("2026-11-18T12:00")) == at("2026-11-20T21:00")
     assert found is not None
@@ -103,7 +103,9 @@ def test_what_is_no_window_is_refused_by_its_text(text: str) -> None:
 
 
 def test_a_vault_whitelist_names_vaults_of_any_or_of_one_instance() -> None:
-    listed = vault_whitelist([control(Kind.VAULT_WHITELIST, "cold"), control(Kind.VAULT_WHITELIST, "shop/hot")])
+    listed = vault_whitelist(
+        [control(ControlKind.VAULT_WHITELIST, "cold"), control(ControlKind.VAULT_WHITELIST, "shop/hot")]
+    )
 
     assert vault_allowed(frozenset(), "shop", "any")
     assert [vault_allowed(listed, i, v) for i, v in (("a", "cold"), ("shop", "hot"), ("a", "hot"))] == [

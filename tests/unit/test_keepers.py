@@ -4,7 +4,7 @@ import pytest
 
 from sexton.insight.metrics import labels
 from sexton.marks import keepers
-from sexton.marks.keepers import Keeper, keeper
+from sexton.marks.keepers import KeepReason, keeper
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_each_name_that_rounds_use_has_a_class_of_its_own_meaning() -> None:
     said = (keepers.LIVE, keepers.OWNER_BUSY, keepers.IN_USE, keepers.BY_LIMIT, keepers.BELOW, keepers.UNKNOWN_KIND)
 
     assert [keeper(s) for s in said] == [
-        Keeper.LIVE,
-        Keeper.OWNER_BUSY,
-        Keeper.IN_USE,
-        Keeper.LIMIT,
-        Keeper.WAITS,
-        Keeper.UNKNOWN_KIND,
+        KeepReason.LIVE,
+        KeepReason.OWNER_BUSY,
+        KeepReason.IN_USE,
+        KeepReason.LIMIT,
+        KeepReason.WAITS,
+        KeepReason.UNKNOWN_KIND,
     ]

@@ -1,7 +1,7 @@
 """A round's books: sums over ranges, what is held counted once, and a long round's next run goes on with them."""
 
 from sexton.marks.lease import Lease
-from sexton.recycle.model import Cursor, KindPlan, Opened, Plan, Policy, RangeReceipt
+from sexton.recycle.model import Cursor, KindPlan, OpenedRound, Plan, Policy, RangeReceipt
 from sexton.recycle.rounds.ledger import Ledger
 
 POLICY = Policy(version="v", retention_seconds={"a": 600, "b": 600}, upload_grace_seconds=600, after={"b": ("a",)})
@@ -13,7 +13,7 @@ PLAN = Plan(
     kinds=(KindPlan(kind="a", cutoff=1, marks=10), KindPlan(kind="b", cutoff=1, marks=5)),
     held={"quarantined: BAD_KEY": 1},
 )
-OPENED = Opened(
+OPENED = OpenedRound(
     round=3, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), may_delete=True, policy=POLICY
 )
 

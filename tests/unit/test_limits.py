@@ -6,7 +6,7 @@ from config.settings import Prices
 from sexton.recycle.model import KindPlan, KindReport, Plan, Policy, RoundReport
 from sexton.recycle.planning import limits
 from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
-from sexton.recycle.planning.limits import Allowance, Due, allowance, difference, divide, over, shortened, span
+from sexton.recycle.planning.limits import Allowance, DueKind, allowance, difference, divide, over, shortened, span
 
 POLICY = Policy(
     version="v",
@@ -69,10 +69,10 @@ def test_what_names_no_object_is_never_over_a_limit() -> None:
 def test_a_kind_goes_waits_or_is_split_with_a_reason_on_what_waits() -> None:
     early = kind("young", 5, since=50)
     due = [
-        Due(kind("fits", 10), kind("fits", 10)),
-        Due(kind("over", 999), kind("over", 999)),
-        Due(kind("young", 8), kind("young", 3, cutoff=50), early, "too early"),
-        Due(kind("none", 0), kind("none", 0)),
+        DueKind(kind("fits", 10), kind("fits", 10)),
+        DueKind(kind("over", 999), kind("over", 999)),
+        DueKind(kind("young", 8), kind("young", 3, cutoff=50), early, "too early"),
+        DueKind(kind("none", 0), kind("none", 0)),
     ]
 
     go, wait = divide(due, Allowance(20, "that is the limit"), 2)
@@ -87,7 +87,7 @@ def test_a_kind_goes_waits_or_is_split_with_a_reason_on_what_waits() -> None:
 
 
 def test_a_kind_both_over_a_limit_and_due_too_early_waits_whole_for_both_reasons() -> None:
-    both = Due(kind("d", 60), kind("d", 40, cutoff=50), kind("d", 20, since=50), "too early")
+    both = DueKind(kind("d", 60), kind("d", 40, cutoff=50), kind("d", 20, since=50), "too early")
 
     go, wait = divide([both], Allowance(30, "limit"), 0)
 
@@ -97,7 +97,7 @@ def test_a_kind_both_over_a_limit_and_due_too_early_waits_whole_for_both_reasons
 
 
 def test_a_kind_of_which_a_round_found_more_than_estimated_waits_although_it_seems_to_fit() -> None:
-    due = [Due(kind("d", 10), kind("d", 10)), Due(kind("c", 9, limited=False), kind("c", 9, limited=False))]
+    due = [DueKind(kind("d", 10), kind("d", 10)), DueKind(kind("c", 9, limited=False), kind("c", 9, limited=False))]
 
     go, wait = divide(due, Allowance(100, "limit"), 0, {"d", "c", "unheard of"})
 
@@ -107,7 +107,7 @@ def test_a_kind_of_which_a_round_found_more_than_estimated_waits_although_it_see
 
 
 def test_without_a_limit_only_what_is_due_too_early_waits() -> None:
-    due = [Due(kind("d", 10**9), kind("d", 10**9)), Due(kind("y", 8), kind("y", 3), kind("y", 5), "too early")]
+    due = [DueKind(kind("d", 10**9), kind("d", 10**9)), DueKind(kind("y", 8), kind("y", 3), kind("y", 5), "too early")]
 
     go, wait = divide(due, None, 0, {"d"})
 
@@ -116,11 +116,16 @@ def test_without_a_limit_only_what_is_due_too_early_waits() -> None:
 
 def test_a_kind_that_somebody_rejected_waits_whole_and_takes_no_room_from_others() -> None:
     no = {"d": "anna said no", "none": "anna said no", "free": "anna said no"}
-    young = Due(kind("d", 8), kind("d", 3, cutoff=50), kind("d", 5, since=50), "too early")
+    young = DueKind(kind("d", 8), kind("d", 3, cutoff=50), kind("d", 5, since=50), "too early")
     free = kind("free", 4, limited=False)
 
     go, wait = divide(
-        [young, Due(kind("fits", 10), kind("fits", 10)), Due(kind("none", 0), kind("none", 0)), Due(free, free)],
+        [
+            young,
+            DueKind(kind("fits", 10), kind("fits", 10)),
+            DueKind(kind("none", 0), kind("none", 0)),
+            DueKind(free, free),
+        ],
         Allowance(10, "limit"),
         0,
         {"d"},

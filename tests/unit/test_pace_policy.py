@@ -3,10 +3,10 @@
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import Page
+from sexton.marks.model import FilePage
 from sexton.recycle.pacing import policy
 from sexton.recycle.pacing.lane import Lane
-from sexton.recycle.pacing.model import Answer, Piece, Rate, Shared, Told, Window
+from sexton.recycle.pacing.model import Answer, PaceReport, Piece, Rate, RequestWindow, Shared
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.port import Unpaced
 from sexton.storage.model import VaultSpec
@@ -67,22 +67,22 @@ def test_waits_double_until_the_longest_and_a_store_that_names_its_own_is_obeyed
 
 
 def test_slow_requests_become_smaller_then_fewer_and_quick_ones_grow_back() -> None:
-    window, seen = Window(4, 500), []
+    window, seen = RequestWindow(4, 500), []
     for _ in range(6):
         window = policy.resized(window, 5.0, full=True, growth=1.5)
         seen.append((round(window.requests, 1), round(window.keys)))
 
     assert seen == [(4, 350), (4, 245), (4, 171), (4, 125), (2.8, 125), (2.0, 125)]
-    assert policy.resized(Window(4, 500), 0.1, full=True, growth=1.5) == Window(6, 500)
-    assert policy.resized(Window(4, 500), 0.1, full=False, growth=1.5) == Window(4, 750)
-    assert policy.resized(Window(64, 500), 0.1, full=True, growth=1.5) == Window(64, 750)
-    assert policy.narrowed(Window(1, 125)) == Window(1, 125)
+    assert policy.resized(RequestWindow(4, 500), 0.1, full=True, growth=1.5) == RequestWindow(6, 500)
+    assert policy.resized(RequestWindow(4, 500), 0.1, full=False, growth=1.5) == RequestWindow(4, 750)
+    assert policy.resized(RequestWindow(64, 500), 0.1, full=True, growth=1.5) == RequestWindow(64, 750)
+    assert policy.narrowed(RequestWindow(1, 125)) == RequestWindow(1, 125)
 
 
 def test_requests_that_are_neither_quick_nor_slow_become_more_and_smaller() -> None:
-    assert policy.resized(Window(8, 500), 2.0, full=True, growth=1.5) == Window(10, 400)
-    assert policy.resized(Window(8, 500), 2.0, full=False, growth=1.5) == Window(8, 500)
-    assert policy.resized(Window(8, 125), 2.0, full=True, growth=1.5) == Window(8, 125)
+    assert policy.resized(RequestWindow(8, 500), 2.0, full=True, growth=1.5) == RequestWindow(10, 400)
+    assert policy.resized(RequestWindow(8, 500), 2.0, full=False, growth=1.5) == RequestWindow(8, 500)
+    assert policy.resized(RequestWindow(8, 125), 2.0, full=True, growth=1.5) == RequestWindow(8, 125)
 
 
 def test_what_was_under_way_at_the_last_change_and_what_is_left_of_a_page_teach_nothing() -> None:
@@ -104,10 +104,10 @@ def test_what_was_under_way_at_the_last_change_and_what_is_left_of_a_page_teach_
 
 
 def test_a_page_has_125_to_1000_keys() -> None:
-    pages = [policy.page_keys(Window(4, 1_000), share) for share in (1, 1_000, 4_000, 1e6)]
+    pages = [policy.page_keys(RequestWindow(4, 1_000), share) for share in (1, 1_000, 4_000, 1e6)]
 
     assert pages == [125, 150, 600, 1_000]
-    assert policy.page_keys(Window(4, 300), 1e6) == 300
+    assert policy.page_keys(RequestWindow(4, 300), 1e6) == 300
 
 
 def test_a_row_takes_a_first_refusal_and_an_increase_on_top_of_itself_only() -> None:
@@ -116,13 +116,13 @@ def test_a_row_takes_a_first_refusal_and_an_increase_on_top_of_itself_only() -> 
     more, less = Rate(3_100, 3_500), Rate(2_700, 3_000)
 
     def after(known: Shared | None, rate: Rate, cut: bool) -> Shared:
-        return policy.merged(newer, Told("p", known, rate, cut), 20)
+        return policy.merged(newer, PaceReport("p", known, rate, cut), 20)
 
     assert after(newer, more, False).keys_per_second == 3_100
     assert after(newer, less, True) == Shared(keys_per_second=2_700, ceiling=3_000, throttled_at=20, updated_at=20)
     assert [after(known, more, cut) for known in (row, None) for cut in (True, False)] == [newer] * 4
     assert after(newer, Rate(3_000.4, 3_500), False) == newer
-    assert policy.merged(None, Told("p", None, more, False), 20).throttled_at is None
+    assert policy.merged(None, PaceReport("p", None, more, False), 20).throttled_at is None
 
 
 def test_a_first_folder_is_a_place_of_its_own_until_there_are_too_many() -> None:
@@ -152,7 +152,7 @@ def test_what_is_no_pace_is_refused(text: str) -> None:
 
 
 def test_files_refused_while_others_are_taken_are_given_up_in_the_end_and_others_never() -> None:
-    page = Page("cold", [1, 2, 3], ["a", "b", "c"], ["", "", ""])
+    page = FilePage("cold", [1, 2, 3], ["a", "b", "c"], ["", "", ""])
     all_of_them = some = Piece(page, ["p", "p", "q"])
     first, rest = all_of_them.cut(2)
 

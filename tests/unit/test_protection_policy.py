@@ -4,12 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, NotFound, ProtectionError, SoftDeleted
-from sexton.protection.model import End, Item, Protection, State, Terms
+from sexton.protection.errors import (
+    Exists,
+    GcIsRunning,
+    Invalid,
+    MaxCount,
+    ProtectionError,
+    ProtectionNotFound,
+    SoftDeleted,
+)
+from sexton.protection.model import Item, Protection, ProtectionEnd, ProtectionSettings, ProtectionState
 from sexton.protection.policy import canonical, cover, ended, expiry, renewed
 from sexton.storage.model import VaultSpec
 
-TERMS = Terms()
+TERMS = ProtectionSettings()
 NOW = 1_000_000
 VAULTS = {
     "cold": VaultSpec(instance="shop", name="cold", kind="s3", location="b", prefix="wh/"),
@@ -18,13 +26,13 @@ VAULTS = {
 }
 
 
-def protection(state: State = State.ACTIVE, **more: int) -> Protection:
+def protection(state: ProtectionState = ProtectionState.ACTIVE, **more: int) -> Protection:
     values = {"registered_at": NOW, "expires_at": NOW + 1_200_000} | more
     return Protection(instance="shop", job="j", owner="o", state=state, **values)
 
 
 def test_the_codes_are_those_of_matrixone() -> None:
-    codes = {e.code: e.name for e in (GcIsRunning, NotFound, Exists, MaxCount, SoftDeleted, Invalid)}
+    codes = {e.code: e.name for e in (GcIsRunning, ProtectionNotFound, Exists, MaxCount, SoftDeleted, Invalid)}
 
     assert codes == {
         20642: "GC_IS_RUNNING",
@@ -49,22 +57,25 @@ def test_p09_at_its_end_it_keeps_and_a_millisecond_later_it_is_reaped() -> None:
     its = protection()
 
     assert ended(its, its.expires_at, None, TERMS) is None
-    assert ended(its, its.expires_at + 1, None, TERMS) is End.OVERDUE
-    assert ended(protection(State.OPEN), its.expires_at + 1, None, TERMS) is End.OVERDUE
+    assert ended(its, its.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
+    assert ended(protection(ProtectionState.OPEN), its.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
 
 
 def test_p07_a_finished_one_keeps_until_the_watermark_has_passed() -> None:
-    its = protection(State.SOFT, valid_ts=1_000, finished_at=NOW)
+    its = protection(ProtectionState.SOFT, valid_ts=1_000, finished_at=NOW)
 
     assert ended(its, NOW + 1, 1_000, TERMS) is None
-    assert ended(its, NOW + 1, 1_001, TERMS) is End.PASSED
+    assert ended(its, NOW + 1, 1_001, TERMS) is ProtectionEnd.PASSED
     assert ended(its, NOW + 86_400_000, 1_000, TERMS) is None
-    assert ended(its, NOW + 86_400_001, 1_000, TERMS) is End.TOO_LONG
+    assert ended(its, NOW + 86_400_001, 1_000, TERMS) is ProtectionEnd.TOO_LONG
 
 
 def test_a_finished_one_without_a_watermark_ends_with_the_next_round() -> None:
-    assert ended(protection(State.SOFT, valid_ts=1_000, finished_at=NOW), NOW, None, TERMS) is End.NO_WATERMARK
-    assert ended(protection(State.SOFT, finished_at=NOW), NOW, 7, TERMS) is End.NO_WATERMARK
+    assert (
+        ended(protection(ProtectionState.SOFT, valid_ts=1_000, finished_at=NOW), NOW, None, TERMS)
+        is ProtectionEnd.NO_WATERMARK
+    )
+    assert ended(protection(ProtectionState.SOFT, finished_at=NOW), NOW, 7, TERMS) is ProtectionEnd.NO_WATERMARK
 
 
 def test_p08_no_watermark_ends_an_active_one() -> None:
@@ -78,7 +89,7 @@ def test_p11_a_renewal_only_reaches_forwards() -> None:
     with pytest.raises(Invalid, match="1140 s earlier"):
         renewed(its, NOW, 60, TERMS)
     with pytest.raises(SoftDeleted):
-        renewed(protection(State.SOFT), NOW, 1_200, TERMS)
+        renewed(protection(ProtectionState.SOFT), NOW, 1_200, TERMS)
 
 
 def test_a_prefix_covers_what_begins_with_it_and_an_object_itself() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.replication.replicas.state_machine import NONE, State, updated
+from sexton.replication.replicas.state_machine import NONE, VersionState, updated
 
 
 @pytest.mark.parametrize(
@@ -15,8 +15,8 @@ from sexton.replication.replicas.state_machine import NONE, State, updated
         ((8, NONE, 8), {"failed": 9}, (8, 9, 8)),
     ],
 )
-def test_c10_the_three_of_the_seed(before: State, given_: dict[str, int], after: State) -> None:
-    assert updated(State(*before), **given_) == after
+def test_c10_the_three_of_the_seed(before: VersionState, given_: dict[str, int], after: VersionState) -> None:
+    assert updated(VersionState(*before), **given_) == after
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_c10_the_three_of_the_seed(before: State, given_: dict[str, int], after:
         ("a new replica", (-1, NONE, -1), {"version": 2}, (2, NONE, 2)),
     ],
 )
-def test_the_five_cases(case: str, before: State, given_: dict[str, int], after: State) -> None:
-    assert updated(State(*before), **given_) == after
+def test_the_five_cases(case: str, before: VersionState, given_: dict[str, int], after: VersionState) -> None:
+    assert updated(VersionState(*before), **given_) == after
 
 
 def test_c06_a_gap_is_kept_by_an_update_with_the_same_version() -> None:
-    missed = updated(State(10, NONE, 10), failed=11)
+    missed = updated(VersionState(10, NONE, 10), failed=11)
 
     assert missed == (10, 11, 10)
     assert updated(missed, version=10) == missed
@@ -53,22 +53,24 @@ def test_c06_a_gap_is_kept_by_an_update_with_the_same_version() -> None:
 
 
 def test_c06_the_seeds_placeholder_does_not_outlive_an_update() -> None:
-    assert updated(State(10, 1, 10), version=10) == (10, NONE, 10)
+    assert updated(VersionState(10, 1, 10), version=10) == (10, NONE, 10)
 
 
 def test_c08_a_clone_that_has_all_that_was_committed_misses_nothing() -> None:
-    assert updated(State(10, 13, 10), version=12, committed=12) == (12, NONE, 12)
-    assert updated(State(12, 13, 12), committed=12) == (12, NONE, 12)
-    assert updated(State(10, 13, 14), version=12, committed=12) == (12, NONE, 12)
+    assert updated(VersionState(10, 13, 10), version=12, committed=12) == (12, NONE, 12)
+    assert updated(VersionState(12, 13, 12), committed=12) == (12, NONE, 12)
+    assert updated(VersionState(10, 13, 14), version=12, committed=12) == (12, NONE, 12)
 
 
 @pytest.mark.parametrize("committed", [None, 11, 13])
 def test_c08_a_clone_that_has_not_still_misses_it(committed: int | None) -> None:
-    assert updated(State(10, 13, 10), version=12, committed=committed) == (12, 13, 12)
+    assert updated(VersionState(10, 13, 10), version=12, committed=committed) == (12, 13, 12)
 
 
-@pytest.mark.parametrize("before", [State(10, NONE, 10), State(10, 12, 10), State(10, 12, 14), State(10, 1, 10)])
-def test_c09_a_version_below_the_known_one_changes_nothing(before: State) -> None:
+@pytest.mark.parametrize(
+    "before", [VersionState(10, NONE, 10), VersionState(10, 12, 10), VersionState(10, 12, 14), VersionState(10, 1, 10)]
+)
+def test_c09_a_version_below_the_known_one_changes_nothing(before: VersionState) -> None:
     assert updated(before, version=9) == before
     assert updated(before, version=9, failed=20, succeeded=30, committed=9) == before
 
@@ -77,9 +79,9 @@ VERSIONS = st.integers(-1, 8)
 UPDATES = st.fixed_dictionaries({}, optional=dict.fromkeys(("version", "failed", "succeeded", "committed"), VERSIONS))
 
 
-@given(st.builds(State, VERSIONS, VERSIONS, VERSIONS), UPDATES)
+@given(st.builds(VersionState, VERSIONS, VERSIONS, VERSIONS), UPDATES)
 def test_after_any_update_what_failed_is_above_v_and_what_was_written_is_v_or_above_what_failed(
-    before: State, update: dict[str, int]
+    before: VersionState, update: dict[str, int]
 ) -> None:
     after = updated(before, **update)
 
@@ -93,7 +95,7 @@ def test_after_any_update_what_failed_is_above_v_and_what_was_written_is_v_or_ab
 
 @given(st.lists(UPDATES, max_size=12))
 def test_v_only_rises_to_what_was_told(updates: list[dict[str, int]]) -> None:
-    state, told = State(0, NONE, 0), {0}
+    state, told = VersionState(0, NONE, 0), {0}
     for update in updates:
         before, told = state, told | {update.get("version", 0), update.get("succeeded", 0)}
 
@@ -104,6 +106,6 @@ def test_v_only_rises_to_what_was_told(updates: list[dict[str, int]]) -> None:
         assert state.failed in {NONE, before.failed, update.get("failed")}
 
 
-@given(st.builds(State, VERSIONS, VERSIONS, VERSIONS))
-def test_an_update_without_news_settles_at_once(before: State) -> None:
+@given(st.builds(VersionState, VERSIONS, VERSIONS, VERSIONS))
+def test_an_update_without_news_settles_at_once(before: VersionState) -> None:
     assert updated(updated(before)) == updated(before)

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.wal import policy
-from sexton.wal.model import Facts, Pin, Region, Source, State, Stream, Terms, Topic, Verdict
+from sexton.wal.model import Facts, KeepFromSource, Pin, PurgeVerdict, Region, RegionState, Stream, Topic, WalSettings
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
-TERMS = Terms(flush_entries=1_000, flush_bytes=10**12)
+TERMS = WalSettings(flush_entries=1_000, flush_bytes=10**12)
 ON = Topic(name="wal-0", kafka_id="k1", enabled=True, generation=1, mapped_at=NOW)
 
 
@@ -19,7 +19,7 @@ def region(name: str, keep_from: int | None, **more: object) -> Region:
 
 def judged(
     topic: Topic = ON, *regions: Region, facts: Facts | None = None, pins: tuple[Pin, ...] = (), safe: int = 0
-) -> Verdict:
+) -> PurgeVerdict:
     return policy.verdict(topic, facts or Facts(id="k1", end=1_000), regions, pins, NOW, TERMS, safe)
 
 
@@ -99,7 +99,7 @@ def test_w15_a_replay_holds_what_it_reads() -> None:
 
 
 def test_w17_a_region_begins_after_its_idle_mark_or_is_refused() -> None:
-    idle = region("r1", 21, flushed=(11,), source=Source.IDLE)
+    idle = region("r1", 21, flushed=(11,), source=KeepFromSource.IDLE)
     floored = ON.model_copy(update={"floor": 15})
 
     assert policy.start(idle, [10]) == 21
@@ -152,7 +152,7 @@ def test_w19_bytes_count_as_well_and_who_frees_most_comes_first() -> None:
     heavy = ON.model_copy(update={"entry_bytes": 2**20})
     regions = [region("r1", 4_800), region("r2", 4_600), region("r3", 4_990), region("r4", None)]
 
-    found = policy.candidates(heavy, 5_000, regions, NOW, Terms(flush_bytes=100 * 2**20))
+    found = policy.candidates(heavy, 5_000, regions, NOW, WalSettings(flush_bytes=100 * 2**20))
 
     assert [(c.region, c.entries) for c in found] == [("r2", 400), ("r1", 200)]
 
@@ -175,8 +175,8 @@ def test_w21_what_was_reported_after_kafka_was_asked_is_no_reason_for_a_quaranti
 
 
 def test_w23_a_dropped_region_holds_until_its_drop_cannot_be_undone() -> None:
-    gone = region("r1", 10, state=State.DROPPED, releases_at=NOW)
-    may_return = region("r1", 10, state=State.DROPPED, releases_at=NOW + 1)
+    gone = region("r1", 10, state=RegionState.DROPPED, releases_at=NOW)
+    may_return = region("r1", 10, state=RegionState.DROPPED, releases_at=NOW + 1)
 
     assert judged(ON, gone, region("r2", 90)).keep_from == 90
     assert judged(ON, may_return, region("r2", 90)).keep_from == 10
@@ -191,8 +191,8 @@ def test_w27_two_partitions_and_a_topic_that_nobody_enabled_are_blocked() -> Non
 
 
 def test_w28_a_region_that_moved_holds_until_its_entries_are_flushed() -> None:
-    left = region("r1", 40, state=State.MOVED, until=70)
-    unseen = region("r1", 90, state=State.MOVED)
+    left = region("r1", 40, state=RegionState.MOVED, until=70)
+    unseen = region("r1", 90, state=RegionState.MOVED)
 
     assert judged(ON, left, region("r2", 90)).keep_from == 40
     assert judged(ON, unseen, region("r2", 95)).keep_from == 90
@@ -203,14 +203,14 @@ IDS = st.integers(0, 60)
 
 
 @given(
-    st.lists(st.tuples(IDS | st.none(), st.sampled_from(State), IDS), max_size=6),
+    st.lists(st.tuples(IDS | st.none(), st.sampled_from(RegionState), IDS), max_size=6),
     st.lists(IDS, max_size=3),
     IDS,
     IDS,
     IDS | st.none(),
 )
 def test_no_purge_passes_anybody_who_holds_nor_the_end(
-    rows: list[tuple[int | None, State, int]], pins: list[int], start: int, more: int, floor: int | None
+    rows: list[tuple[int | None, RegionState, int]], pins: list[int], start: int, more: int, floor: int | None
 ) -> None:
     regions = [region(f"r{n}", k, state=s, until=u) for n, (k, s, u) in enumerate(rows)]
     facts, topic = Facts(id="k1", start=start, end=start + more), ON.model_copy(update={"floor": floor})

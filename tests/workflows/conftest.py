@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowHandle
 import worker
 from config.settings import Settings
 from sexton.contract import NewMark
-from sexton.recycle.model import Progress, RecycleRequest, RoundReport
+from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
 from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer
 from workflows import ids
@@ -40,10 +40,12 @@ class Served:
         handle = await self.start(instance, plan)
         return await handle.result()
 
-    async def until(self, handle: WorkflowHandle[Any, RoundReport], seen: Callable[[Progress], bool]) -> Progress:
+    async def until(
+        self, handle: WorkflowHandle[Any, RoundReport], seen: Callable[[RoundProgress], bool]
+    ) -> RoundProgress:
         """Ask for the progress until it shows what is waited for."""
         for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            found: Progress = await handle.query("progress", result_type=Progress)
+            found: RoundProgress = await handle.query("progress", result_type=RoundProgress)
             if seen(found):
                 return found
             await asyncio.sleep(0.05)

@@ -13,7 +13,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 import worker
 from config.settings import Settings
 from sexton.kernel.errors import GuardBusy
-from sexton.operators.controls.model import ALL, Kind
+from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.model import TickRequest
 from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
@@ -125,7 +125,7 @@ async def test_a_paused_look_sends_nothing_until_it_is_resumed_and_one_can_be_ca
 
 async def test_a_stop_is_an_answer_and_no_failure(gc: Gc) -> None:
     gc.commit(1)
-    gc.world.controls.put(Kind.STOP, ALL, "night")
+    gc.world.controls.put(ControlKind.STOP, ALL, "night")
 
     report = await (await gc.start()).result()
 

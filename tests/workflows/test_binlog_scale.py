@@ -13,8 +13,8 @@ import worker
 from config.settings import Settings
 from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.binlog.messages import GcReport, GcRequest
-from sexton.replication.binlog.model import Done
-from sexton.replication.replicas.model import Copy, Placement, Report, Tablet, TabletReport
+from sexton.replication.binlog.model import CutDone
+from sexton.replication.replicas.model import Copy, Placement, ReplicaReport, Tablet, TabletReport
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served
@@ -31,15 +31,15 @@ class Pulls:
     def __init__(self, world: World, backend: str) -> None:
         self._world, self._backend, self.took = world, backend, 0
 
-    def sweep(self, beat: Callable[[], None], _order: SweepOrder | None = None) -> Swept:
+    def sweep(self, heartbeat: Callable[[], None], _order: SweepOrder | None = None) -> Swept:
         """Pull all pages."""
         after, pages, tablets = "", 0, 0
         while True:
             page = self._world.b.sender.page(SHOP, self._backend, after, queue=True)
-            told = [Done(uid=c.uid, version=c.version) for c in page.cuts]
+            told = [CutDone(uid=c.uid, version=c.version) for c in page.cuts]
             self._world.b.sender.acknowledge(SHOP, self._backend, told)
             pages, tablets, after = pages + 1, tablets + len(told), page.next
-            beat()
+            heartbeat()
             if not after:
                 self.took += tablets
                 return Swept(tablets=tablets, pages=pages)
@@ -73,7 +73,7 @@ class Field:
         for backend, uids in self.on.items():
             for n in range(0, len(uids), 5_000):
                 its = tuple(TabletReport(uid=uid, version=self._seq) for uid in uids[n : n + 5_000])
-                report = Report(boot=1, sequence=self._seq * 100 + n, tablets=its)
+                report = ReplicaReport(boot=1, sequence=self._seq * 100 + n, tablets=its)
                 self.world.b.reports.hear(SHOP, backend, report)
 
     def worker(self, backend: str, settings: Settings) -> Any:

@@ -14,7 +14,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 import worker
 from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest, RunState
-from sexton.recycle.model import Due, TickRequest
+from sexton.recycle.model import DueInstances, TickRequest
 from tests.contract.check.conftest import Owned, names
 from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer
@@ -79,7 +79,7 @@ async def test_k12_ten_instances_three_workers_each_is_checked_once(
     more = [await worker.build(await temporal_server.connect(), settings, served.rig.db) for _ in range(2)]
     async with more[0], more[1]:
         for _ in range(int(PATIENCE_SECONDS / 0.2)):
-            due: Due = await served.client.execute_workflow(
+            due: DueInstances = await served.client.execute_workflow(
                 RecycleTick.run,
                 TickRequest(deployment=DEPLOYMENT),
                 id=f"{ids.tick(DEPLOYMENT)}/{uuid.uuid4().hex}",
@@ -101,10 +101,10 @@ async def test_a_second_check_of_an_instance_is_refused_while_one_runs_and_a_can
     [shop] = shops(served.rig, tmp_path, 1)
     slow = served.rig.direct.__class__._list
 
-    def listing(self: Any, db: Any, spec: Any, until: Any, beat: Any) -> Any:
-        slow(self, db, spec, until, beat)
+    def listing(self: Any, db: Any, spec: Any, until: Any, heartbeat: Any) -> Any:
+        slow(self, db, spec, until, heartbeat)
         while True:  # until it is cancelled
-            beat()
+            heartbeat()
 
     with monkeypatch.context() as m:
         m.setattr("sexton.check.in_process.Direct._list", listing)

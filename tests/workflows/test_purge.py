@@ -12,13 +12,20 @@ from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
-from sexton.operators.controls.model import ALL, Kind
-from sexton.recycle.model import Due, TickRequest
-from sexton.wal.messages import Outcome, PageReport, PurgeProgress, PurgeReport, PurgeRequest, RoundRequest
-from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream, Topic
+from sexton.operators.controls.model import ALL, ControlKind
+from sexton.recycle.model import DueInstances, TickRequest
+from sexton.wal.messages import (
+    PurgeOutcome,
+    PurgeProgress,
+    PurgeReport,
+    PurgeRequest,
+    PurgeRoundRequest,
+    TopicPageReport,
+)
+from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream, Topic
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
-from sexton.wal.wal import Wal
+from sexton.wal.wal import WalService
 from tests.contract.wal.node import Asked, node
 from tests.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
@@ -44,20 +51,20 @@ class Topics:
 
     def __init__(self, served: Served, settings: Settings) -> None:
         self.served, self.rig = served, served.rig
-        self.log, self.wal = EmbeddedLog(self.rig.db), Wal(self.rig.db, settings.wal_terms())
+        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_terms())
 
     def make(self, entries: int, *regions: str, name: str = "") -> str:
         """Make an enabled topic with regions that need all of it."""
         name = name or f"wal-{uuid.uuid4().hex[:8]}"
         self.log.create(name)
-        mapped = tuple(Mapped(region=r, first=0) for r in regions)
+        mapped = tuple(RegionMapping(region=r, first=0) for r in regions)
         self.wal.maps.put(MapOrder(topic=name, generation=1, regions=mapped))
         self.log.append(name, [b"entry"] * entries)
         self.wal.store.enable(name, Mode.DELETE)
         return name
 
     def flushed(self, topic: str, region: str, last: int, url: str = "") -> None:
-        report = Report(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
+        report = LeaderReport(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
         self.wal.heartbeats.hear("n1", [report], url)
 
     def topic(self, name: str) -> Topic:
@@ -72,13 +79,13 @@ class Topics:
             result_type=PurgeReport,
         )
 
-    async def round(self) -> tuple[PageReport, WorkflowHandle[Any, PageReport]]:
+    async def round(self) -> tuple[TopicPageReport, WorkflowHandle[Any, TopicPageReport]]:
         handle = await self.served.client.start_workflow(
             ids.PURGE_WAL_ROUND,
-            RoundRequest(deployment=DEPLOYMENT),
+            PurgeRoundRequest(deployment=DEPLOYMENT),
             id=f"{ids.purge_wal_round(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}",
             task_queue=ids.control_queue(DEPLOYMENT),
-            result_type=PageReport,
+            result_type=TopicPageReport,
         )
         return await handle.result(), handle
 
@@ -123,7 +130,7 @@ async def test_regions_that_hold_a_topic_flush_and_then_it_is_purged(topics: Top
         report = await handle.result()
 
     assert asked.asked == [(name, "r1")]
-    assert (report.outcome, report.flushed.asked, report.flushed.flushed) == (Outcome.PURGED, 1, 1)
+    assert (report.outcome, report.flushed.asked, report.flushed.flushed) == (PurgeOutcome.PURGED, 1, 1)
     assert (topics.topic(name).floor, topics.topic(name).log_start, topics.topic(name).freed) == (181, 180, 180)
 
 
@@ -140,7 +147,7 @@ async def test_w14_a_second_purge_of_a_topic_is_refused_while_one_runs(topics: T
         await first.signal("purge_now")
         report = await first.result()
 
-    assert (report.outcome, topics.topic(name).floor) == (Outcome.PURGED, 10)
+    assert (report.outcome, topics.topic(name).floor) == (PurgeOutcome.PURGED, 10)
 
 
 async def test_nobody_waits_for_flushes_once_purge_now_was_said(topics: Topics) -> None:
@@ -154,7 +161,7 @@ async def test_nobody_waits_for_flushes_once_purge_now_was_said(topics: Topics) 
         await handle.signal("purge_now")
         report = await asyncio.wait_for(handle.result(), 20)
 
-    assert (report.outcome, report.error) == (Outcome.PURGED, "")
+    assert (report.outcome, report.error) == (PurgeOutcome.PURGED, "")
     assert topics.topic(name).log_start == 9
 
 
@@ -177,7 +184,7 @@ async def test_a_paused_purge_deletes_nothing_until_it_is_resumed_and_can_be_can
         reports = [await handle.result() for handle in handles]
 
     assert floors == [None, None]
-    assert [r.outcome for r in reports] == [Outcome.PURGED, Outcome.CANCELLED]
+    assert [r.outcome for r in reports] == [PurgeOutcome.PURGED, PurgeOutcome.CANCELLED]
     assert [topics.topic(its).floor for its in (name, other)] == [10, None]
 
 
@@ -206,7 +213,7 @@ async def test_what_passes_is_tried_again_at_once_when_retry_is_said(
 
     assert ("REQUEST_TIMED_OUT" in waiting.error, waiting.tries) == (True, 1)
     assert ("REQUEST_TIMED_OUT" in known.fault, known.floor, known.log_start) == (True, 10, 0)
-    assert (report.outcome, report.error) == (Outcome.PURGED, "")
+    assert (report.outcome, report.error) == (PurgeOutcome.PURGED, "")
     assert (topics.topic(name).fault, topics.topic(name).log_start) == ("", 9)
 
 
@@ -225,12 +232,14 @@ async def test_what_a_log_refuses_fails_the_purge_with_its_words(topics: Topics)
 
 async def test_a_topic_that_is_blocked_is_no_failure_and_nobody_knows_an_unknown_one(topics: Topics) -> None:
     silent = topics.make(20, "r1")
-    topics.wal.maps.put(MapOrder(topic=silent, generation=2, regions=(Mapped(region="r1"), Mapped(region="r2"))))
+    topics.wal.maps.put(
+        MapOrder(topic=silent, generation=2, regions=(RegionMapping(region="r1"), RegionMapping(region="r2")))
+    )
     report = await (await topics.start(silent)).result()
     with pytest.raises(WorkflowFailureError) as failed:
         await (await topics.start("wal-none")).result()
 
-    assert report.outcome == Outcome.BLOCKED
+    assert report.outcome == PurgeOutcome.BLOCKED
     assert report.purged is not None
     assert "region r2" in report.purged.verdict.blocked[0].said
     assert "unknown topic wal-none" in str(failed.value.cause.cause)  # type: ignore[union-attr]
@@ -251,7 +260,7 @@ async def test_a_round_purges_what_is_due_and_leaves_the_rest_alone(topics: Topi
     late, _ = await topics.round()
 
     assert (first.topics, first.raised, first.freed) == (2, 2, 18)
-    assert (again, early) == (PageReport(), PageReport())
+    assert (again, early) == (TopicPageReport(), TopicPageReport())
     assert (late.topics, late.raised, late.freed) == (2, 2, 10)
     assert topics.topic(off).floor is None
 
@@ -276,7 +285,7 @@ async def test_a_round_has_regions_flushed_and_names_the_node_that_does_not_answ
     asked = Node(topics, ["r1"])
     with node(asked) as url:
         topics.flushed(held, "r1", 9, url)
-        gone = Report(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
+        gone = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
         topics.wal.heartbeats.hear("n2", [gone], "http://127.0.0.1:9")
         topics.wal.purger.look([held, stuck])
         report, _ = await topics.round()
@@ -290,10 +299,10 @@ async def test_a_round_has_regions_flushed_and_names_the_node_that_does_not_answ
 async def test_a_stop_of_everything_stops_purges_and_those_that_wait_for_a_log_too(topics: Topics) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
-    topics.rig.controls.put(Kind.STOP, ALL, "a test", "the tester")
+    topics.rig.controls.put(ControlKind.STOP, ALL, "a test", "the tester")
     report, _ = await topics.round()
     blocked = topics.topic(name)
-    topics.rig.controls.remove(Kind.STOP, ALL)
+    topics.rig.controls.remove(ControlKind.STOP, ALL)
     topics.rig.later(1_801)
     after, _ = await topics.round()
 
@@ -305,12 +314,12 @@ async def test_the_tick_starts_a_round_of_purges_where_a_topic_is_due(topics: To
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
     client = topics.served.client
-    due: Due = await client.execute_workflow(
+    due: DueInstances = await client.execute_workflow(
         ids.TICK,
         TickRequest(deployment=DEPLOYMENT),
         id=f"{ids.tick(DEPLOYMENT)}/{uuid.uuid4().hex[:8]}",
         task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=Due,
+        result_type=DueInstances,
     )
     await client.get_workflow_handle(ids.purge_wal_round(DEPLOYMENT)).result()
 

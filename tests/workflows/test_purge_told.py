@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sexton.wal.messages import Outcome, PageReport, RoundRequest
-from sexton.wal.model import MapOrder, Mapped, Mode
-from sexton.wal.rounds import Rounds
+from sexton.wal.messages import PurgeOutcome, PurgeRoundRequest, TopicPageReport
+from sexton.wal.model import MapOrder, Mode, RegionMapping
+from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule as turns_
 from tests.rig import DEPLOYMENT
 from tests.workflows.test_purge import Topics, rig, settings, topics
@@ -28,14 +28,14 @@ async def test_a_purge_that_is_told_while_it_prepares_does_not_purge(
     topics.wal.purger.look([name])
     topics.flushed(name, "r1", 149)
     looks, on = threading.Event(), threading.Event()
-    whole = Rounds.look
+    whole = PurgeRounds.look
 
-    def look(self: Rounds, topic: str) -> Any:
+    def look(self: PurgeRounds, topic: str) -> Any:
         looks.set()
         assert on.wait(20)
         return whole(self, topic)
 
-    monkeypatch.setattr(Rounds, "look", look)
+    monkeypatch.setattr(PurgeRounds, "look", look)
     handle = await topics.start(name)
     await asyncio.to_thread(looks.wait, 20)
     await handle.signal(signal)
@@ -47,7 +47,7 @@ async def test_a_purge_that_is_told_while_it_prepares_does_not_purge(
         await handle.signal("cancel")
     report = await asyncio.wait_for(handle.result(), 20)
 
-    assert (report.outcome, floor, start) == (Outcome.CANCELLED, None, 0)
+    assert (report.outcome, floor, start) == (PurgeOutcome.CANCELLED, None, 0)
 
 
 async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
@@ -61,20 +61,20 @@ async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
         topics.wal.purger.look([name])
         topics.flushed(name, "r1", 9)
     looks, on = threading.Event(), threading.Event()
-    whole = Rounds.page
+    whole = PurgeRounds.page
 
-    def page(self: Rounds, its: Any, beat: Any) -> Any:
+    def page(self: PurgeRounds, its: Any, heartbeat: Any) -> Any:
         looks.set()
         assert on.wait(20)
         return whole(self, its, lambda: None)
 
-    monkeypatch.setattr(Rounds, "page", page)
+    monkeypatch.setattr(PurgeRounds, "page", page)
     handle = await topics.served.client.start_workflow(
         ids.PURGE_WAL_ROUND,
-        RoundRequest(deployment=DEPLOYMENT),
+        PurgeRoundRequest(deployment=DEPLOYMENT),
         id=ids.purge_wal_round(DEPLOYMENT) + "/paused",
         task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=PageReport,
+        result_type=TopicPageReport,
     )
     await asyncio.to_thread(looks.wait, 20)
     await handle.signal("pause")
@@ -96,27 +96,27 @@ async def test_a_pause_that_is_taken_back_at_once_leaves_out_no_page(
     topics.wal.purger.look([name])
     topics.flushed(name, "r1", 9)
     looks = threading.Event()
-    whole = Rounds.page
+    whole = PurgeRounds.page
     first = [True]
 
-    def page(self: Rounds, its: Any, beat: Any) -> Any:
+    def page(self: PurgeRounds, its: Any, heartbeat: Any) -> Any:
         while first:
             looks.set()
             threading.Event().wait(0.2)
             try:
-                beat()
+                heartbeat()
             except BaseException:
                 first.clear()
                 raise
-        return whole(self, its, beat)
+        return whole(self, its, heartbeat)
 
-    monkeypatch.setattr(Rounds, "page", page)
+    monkeypatch.setattr(PurgeRounds, "page", page)
     handle = await topics.served.client.start_workflow(
         ids.PURGE_WAL_ROUND,
-        RoundRequest(deployment=DEPLOYMENT),
+        PurgeRoundRequest(deployment=DEPLOYMENT),
         id=ids.purge_wal_round(DEPLOYMENT) + "/short",
         task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=PageReport,
+        result_type=TopicPageReport,
     )
     await asyncio.to_thread(looks.wait, 20)
     await handle.signal("pause")
@@ -136,7 +136,7 @@ async def test_a_pause_that_is_taken_back_at_once_leaves_out_no_page(
 async def test_a_purge_by_hand_of_a_topic_with_many_idle_regions_says_how_it_ended(topics: Topics) -> None:
     name = "wal-many"
     topics.log.create(name)
-    regions = tuple(Mapped(region=f"greptime-public-monitoring-region-{n:030d}", first=0) for n in range(30_000))
+    regions = tuple(RegionMapping(region=f"greptime-public-monitoring-region-{n:030d}", first=0) for n in range(30_000))
     topics.wal.maps.put(MapOrder(topic=name, generation=1, regions=regions))
     topics.log.append(name, [b"entry"] * 20)
     topics.wal.store.enable(name, Mode.DELETE)

@@ -13,7 +13,7 @@ from temporalio.exceptions import CancelledError
 
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.recycle.pipeline import ranges
 from tests.rig import listing
 from tests.workflows.conftest import Served, fill
@@ -191,7 +191,7 @@ async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applie
 
     handle = await served.start(shop, plan)
     await served.waits(shop)
-    served.rig.controls.put(Kind.STOP, shop, "a test", "the tester")
+    served.rig.controls.put(ControlKind.STOP, shop, "a test", "the tester")
     with pytest.raises(WorkflowFailureError) as refused:
         await handle.result()
 
@@ -199,7 +199,7 @@ async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applie
     (round_,) = served.rig.rounds.rounds(shop)
     assert round_.report is not None
     assert "ended before it had a lease" in round_.report.error
-    served.rig.controls.remove(Kind.STOP, shop)
+    served.rig.controls.remove(ControlKind.STOP, shop)
     served.rig.leases.free(somebody)
     assert (await served.round(shop, plan)).removed == 10
     assert listing(root) == {}
@@ -215,7 +215,7 @@ async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
     with slow("claim.committed", 0.3) as begun:
         handle = await served.start(shop)
         await asyncio.to_thread(begun.wait, 20)
-        served.rig.controls.put(Kind.STOP, "*", "a test", "the tester")
+        served.rig.controls.put(ControlKind.STOP, "*", "a test", "the tester")
         report = await handle.result()
 
     assert report.state == "STOPPED"
@@ -224,7 +224,7 @@ async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
     with pytest.raises(WorkflowFailureError) as refused:
         await served.round(shop)
     assert "sexton start --all" in str(refused.value.cause.cause)  # type: ignore[union-attr]
-    served.rig.controls.remove(Kind.STOP, "*")
+    served.rig.controls.remove(ControlKind.STOP, "*")
     after = await served.round(shop)
     assert report.removed + after.removed == 1_000
     assert listing(root) == {}

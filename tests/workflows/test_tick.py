@@ -8,8 +8,8 @@ import pytest
 from temporalio.client import Client
 
 from config.settings import Settings
-from sexton.operators.controls.model import Kind
-from sexton.recycle.model import Due, TickRequest
+from sexton.operators.controls.model import ControlKind
+from sexton.recycle.model import DueInstances, TickRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from tests.rig import Rig, listing
 from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
@@ -37,7 +37,7 @@ def settings(rig: Rig, deployment: str) -> Settings:
 
 
 async def tick(client: Client, deployment: str) -> tuple[str, ...]:
-    found: Due = await client.execute_workflow(
+    found: DueInstances = await client.execute_workflow(
         RecycleTick.run,
         TickRequest(deployment=deployment),
         id=f"{ids.tick(deployment)}/by-hand",
@@ -88,8 +88,8 @@ async def test_what_is_halted_gets_no_round_and_one_that_runs_is_not_started_twi
     rig = served.rig
     for name in ("a", "b", "c"):
         fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
-    rig.controls.put(Kind.STOP, "a")
-    rig.controls.put(Kind.BLACKLIST, "b")
+    rig.controls.put(ControlKind.STOP, "a")
+    rig.controls.put(ControlKind.BLACKLIST, "b")
     paused = await served.client.start_workflow(
         ids.RECYCLE, {"instance": "c"}, id=ids.recycle(deployment, "c"), task_queue=ids.control_queue(deployment),
         start_signal="pause",

@@ -5,20 +5,20 @@ from typing import Any
 
 from sqlalchemy import Select, and_, exists, func, literal, or_, select
 
-from sexton.check.model import Found, Type
+from sexton.check.model import Discrepancy, Type
 from sexton.database.ranges import READ_ROWS
-from sexton.owners.catalog.model import State
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def records(s: Scope) -> Iterator[Found]:
+def records(s: CatalogTransaction) -> Iterator[Discrepancy]:
     """Yield each record that does not agree, once for each way."""
     for what, chosen in _questions(s):
         for id_, detail in s.c.execution_options(yield_per=READ_ROWS).execute(chosen):
-            yield Found(type=Type.RECORD, vault="", key=f"{what}/{id_}", detail=detail)
+            yield Discrepancy(type=Type.RECORD, vault="", key=f"{what}/{id_}", detail=detail)
 
 
-def _questions(s: Scope) -> Iterator[tuple[str, Select[Any]]]:
+def _questions(s: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
     t = s.t
     for above, table in (("table", t.tables), ("index", t.indexes), ("partition", t.partitions)):
         yield "tablet", _alone(s, t.tablets, table, f"{above}_id", f"its {above} has no record: ")
@@ -37,12 +37,14 @@ def _questions(s: Scope) -> Iterator[tuple[str, Select[Any]]]:
         schema.c.instance == rowset.c.instance,
     )
     unnamed = select(rowset.c.id, literal("the schema it was written under has no record")).where(
-        s.mine(rowset.c.id), rowset.c.state == State.VISIBLE, ~exists().where(written)
+        s.mine(rowset.c.id), rowset.c.state == RowsetState.VISIBLE, ~exists().where(written)
     )
     yield "rowset", unnamed
     stats = t.stats
     its = and_(
-        rowset.c.tablet_id == stats.c.tablet_id, rowset.c.instance == stats.c.instance, rowset.c.state == State.VISIBLE
+        rowset.c.tablet_id == stats.c.tablet_id,
+        rowset.c.instance == stats.c.instance,
+        rowset.c.state == RowsetState.VISIBLE,
     )
     number = select(func.count()).where(its).scalar_subquery()
     size = select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(its).scalar_subquery()
@@ -55,7 +57,7 @@ def _questions(s: Scope) -> Iterator[tuple[str, Select[Any]]]:
     )
 
 
-def _alone(s: Scope, table: Any, above: Any, column: str, said: str, name: str = "id") -> Select[Any]:
+def _alone(s: CatalogTransaction, table: Any, above: Any, column: str, said: str, name: str = "id") -> Select[Any]:
     """Select the records whose parent has none."""
     there = exists().where(above.c.id == table.c[column], above.c.instance == table.c.instance)
     return select(table.c[name], literal(said) + table.c[column]).where(s.mine(table.c[name]), ~there)

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, TableClause, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.check.model import Known, Moment, Part
+from sexton.check.model import LiveEntry, Moment, Part
 from sexton.check.port import NoLiveSide
 from sexton.check.sources import catalog, marks
 from sexton.database.engine import Database, first_line
 from sexton.operators.registry.store import Registry
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import OwnerSilent
 from sexton.owners.sql import live_view
 from sexton.storage.identity import Nowhere, resolve
@@ -47,7 +47,7 @@ class LiveSide:
                 if view is not None:
                     parts += live_view.parts(self._db, c, view, instance, PART_ROWS)
                 else:
-                    parts += catalog.parts(Scope(self._db, c, instance), PART_ROWS)
+                    parts += catalog.parts(CatalogTransaction(self._db, c, instance), PART_ROWS)
             yield Moment(name, at, tuple(parts))
 
     def check(self, instance: str) -> None:
@@ -67,19 +67,19 @@ class LiveSide:
             )
         return view
 
-    def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[Known]]:
+    def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
         catalogued = self._catalogued(instance)
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
         with self._spoken(), self._db.snapshot(moment) as c:
             self._patience(c)
             yield from self._sources(c, instance, part, catalogued, vaults)
 
-    def named(self, instance: str, records: Sequence[str]) -> Sequence[Known]:
+    def named(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
         catalogued = self._catalogued(instance)
         with self._spoken(), self._db.read() as c:
             if catalogued:
-                return catalog.named(Scope(self._db, c, instance), records)
+                return catalog.named(CatalogTransaction(self._db, c, instance), records)
             found = live_view.named(self._db, c, self._view(c), instance, records)
             return [_one_name(known, vaults, alone=self._alone()) for known in found]
 
@@ -89,11 +89,11 @@ class LiveSide:
 
     def _sources(
         self, c: Connection, instance: str, part: Part, catalogued: bool, vaults: Mapping[str, VaultSpec]
-    ) -> Iterator[Sequence[Known]]:
+    ) -> Iterator[Sequence[LiveEntry]]:
         if part.source in ("", "marks"):
             yield from marks.read(self._db, c, instance, part, vaults)
         if part.source in ("", "records") and catalogued:
-            yield from catalog.read(Scope(self._db, c, instance), part)
+            yield from catalog.read(CatalogTransaction(self._db, c, instance), part)
         if part.source in ("", "view") and not catalogued:
             alone = self._alone()
             for page in live_view.read(self._db, c, self._view(c), instance, part):
@@ -117,7 +117,7 @@ class LiveSide:
             raise OwnerSilent(f"the owner's records cannot be read: {first_line(e)}") from e
 
 
-def _one_name(known: Known, vaults: Mapping[str, VaultSpec], *, alone: bool) -> Known:
+def _one_name(known: LiveEntry, vaults: Mapping[str, VaultSpec], *, alone: bool) -> LiveEntry:
     """Return it under the name that a listing has for it; ``alone``: a row for every instance is for this one."""
     if alone:
         known = known._replace(live=True)

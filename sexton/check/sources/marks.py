@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select
 
-from sexton.check.model import Known, Part
+from sexton.check.model import LiveEntry, Part
 from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, ranges, within
 
@@ -22,7 +22,7 @@ def parts(db: Database, c: Connection, instance: str, rows: int) -> list[Part]:
     return [Part("marks", *ends) for ends in ranges(c, select(mark.c.id).where(mark.c.instance == instance), rows)]
 
 
-def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collection[str]) -> Iterator[list[Known]]:
+def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collection[str]) -> Iterator[list[LiveEntry]]:
     """Yield what the marks of a part name, in pages.
 
     What a check has marked as an orphan is left out: the next one must find it again, or it is none. A mark that names
@@ -34,12 +34,12 @@ def read(db: Database, c: Connection, instance: str, part: Part, vaults: Collect
         mark.c.instance == instance, named, within(mark.c.id, part.after, part.until), ~found_by_check(mark)
     )
     for rows in c.execution_options(yield_per=READ_ROWS).execute(chosen).partitions():
-        found: list[Known] = []
+        found: list[LiveEntry] = []
         for kind, id_, vault, prefix, keys in rows:
             record, meant = f"{kind}/{id_}", [vault] if vault in vaults else vaults
             places = [(prefix, True)] if prefix is not None else [(key, False) for key in keys]
             texts = [(key, wide) for key, wide in places if isinstance(key, str) and key]
-            found += [Known(v, key, wide, False, None, record) for key, wide in texts for v in meant]
+            found += [LiveEntry(v, key, wide, False, None, record) for key, wide in texts for v in meant]
         yield found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, and_, exists, select
 
-from sexton.check.model import Run, State
+from sexton.check.model import FindingState, Run
 from sexton.check.policy import FRESH_MS
 from sexton.check.sources.marks import ORPHAN, found_by_check
 from sexton.check.sql.store import CheckStore
@@ -46,4 +46,4 @@ class Orphans:
         """Return the condition that a whole run found the orphan of a mark again."""
         f, mark = self._db.t.finding, self._db.t.mark
         same = and_(f.c.instance == mark.c.instance, f.c.mark == mark.c.id)
-        return exists().where(same, f.c.mark != "", f.c.proven_in == run, f.c.state == State.REPAIRED)
+        return exists().where(same, f.c.mark != "", f.c.proven_in == run, f.c.state == FindingState.REPAIRED)

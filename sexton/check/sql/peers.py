@@ -15,8 +15,8 @@ from sexton.database.rows import as_rows
 from sexton.kernel.errors import BadInput
 from sexton.operators.registry.store import Registry
 from sexton.owners.catalog import parents
-from sexton.owners.catalog.model import State
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.sql import live_view
 
 NAMED = 100
@@ -57,14 +57,14 @@ def _records(db: Database, c: Connection, instance: str, kind: str, after: str, 
             raise BadInput(f"the owner shows nothing live: give it a view {live_view.LIVE_VIEW}")
         its = and_(live_view.ours(view, instance), view.c.kind == kind)
         return select(view.c.id.label("id")).where(its, within(view.c.id, after, until)).distinct()
-    s = Scope(db, c, instance)
+    s = CatalogTransaction(db, c, instance)
     t = s.t
     of = {
         "table": (t.tables.c.id, ~t.tables.c.dropped),
         "index": (t.indexes.c.id, ~t.indexes.c.dropped),
         "partition": (t.partitions.c.id, ~t.partitions.c.dropped),
         "tablet": (t.tablets.c.id, parents.standing(s)),
-        "rowset": (t.rowsets.c.id, t.rowsets.c.state == State.VISIBLE),
+        "rowset": (t.rowsets.c.id, t.rowsets.c.state == RowsetState.VISIBLE),
     }
     if kind not in of:
         raise BadInput(f"{kind!r} is no kind of record here; one of: {', '.join(of)}")

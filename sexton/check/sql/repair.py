@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Text, and_, cast, insert, update
 
-from sexton.check.model import Finding, Repaired, Run, RunState, State, Type
+from sexton.check.model import Finding, FindingState, Repaired, Run, RunState, Type
 from sexton.check.object_lookup import there
 from sexton.check.policy import FRESH_MS, repairable, too_many
 from sexton.check.sources.marks import ORPHAN
@@ -26,7 +26,7 @@ AT_ONCE = 500
 _ID = re.compile(r"[A-Za-z0-9.-]{1,128}")
 
 
-class Refused(BadInput):
+class RepairRefused(BadInput):
     """A repair is not done, because what it would act on is not certain."""
 
 
@@ -49,7 +49,7 @@ class Repairs:
         objects = {its.vault: its.objects for its in run.evidence.listings} if run.evidence else {}
         for vault, number in counts.items():
             if why := too_many(vault, number, objects.get(vault, 0)):
-                raise Refused(f"{why}. Look first: sexton check findings {instance}; accept those that are right")
+                raise RepairRefused(f"{why}. Look first: sexton check findings {instance}; accept those that are right")
         total = Repaired(found=sum(counts.values()))
         if dry_run:
             return total
@@ -82,11 +82,11 @@ class Repairs:
         run = self._runs.last(instance)
         again = f"run one: sexton check run {instance}"
         if run is None:
-            raise Refused(f"{instance} was never checked; {again}")
+            raise RepairRefused(f"{instance} was never checked; {again}")
         if run.state is not RunState.WHOLE:
-            raise Refused(f"the last check of {instance} is not whole ({'; '.join(run.lacks)[:500]}); {again}")
+            raise RepairRefused(f"the last check of {instance} is not whole ({'; '.join(run.lacks)[:500]}); {again}")
         if self._runs.now() - run.cutoff > FRESH_MS:
-            raise Refused(f"the last check of {instance} is older than {FRESH_MS // 86_400_000} days; {again}")
+            raise RepairRefused(f"the last check of {instance} is older than {FRESH_MS // 86_400_000} days; {again}")
         for its in run.evidence.listings if run.evidence else ():
             self._vaults.confirm(instance, its.vault)
         return run
@@ -117,9 +117,9 @@ class Repairs:
         if not rows:
             return 0
         with deciding(self._db, instance) as c:
-            open_ = and_(t.c.state == State.OPEN, in_list(self._db, t.c.id, [f.id for f in findings]))
+            open_ = and_(t.c.state == FindingState.OPEN, in_list(self._db, t.c.id, [f.id for f in findings]))
             named = cast(t.c.id, Text()) + f".{run.id}"
-            done = update(t).where(open_).values(state=State.REPAIRED, mark=named).returning(t.c.id)
+            done = update(t).where(open_).values(state=FindingState.REPAIRED, mark=named).returning(t.c.id)
             still = set(c.execute(done).scalars())
             chosen = [row for row, f in zip(rows, findings, strict=True) if f.id in still]
             if chosen:
@@ -129,8 +129,8 @@ class Repairs:
     def _repaired(self, findings: Sequence[int]) -> None:
         t = self._db.t.finding
         with self._db.write() as c:
-            its = and_(t.c.state == State.OPEN, in_list(self._db, t.c.id, findings))
-            c.execute(update(t).where(its).values(state=State.REPAIRED))
+            its = and_(t.c.state == FindingState.OPEN, in_list(self._db, t.c.id, findings))
+            c.execute(update(t).where(its).values(state=FindingState.REPAIRED))
 
     def _show(self, vault: Vault, keys: Sequence[str], *, dry_run: bool) -> Repaired:
         total = Repaired()

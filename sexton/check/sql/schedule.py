@@ -11,7 +11,7 @@ STALE_MS = 2 * 86_400_000
 """A run that has not ended for so long was cut off; nobody waits for it."""
 
 
-class CheckTurns:
+class CheckSchedule:
     """Instances with a vault, the one that waited longest first."""
 
     def __init__(self, db: Database, interval_seconds: int, *, enabled: bool = True) -> None:

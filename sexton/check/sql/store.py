@@ -25,7 +25,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from sexton.check.model import Before, CheckReport, Evidence, Finding, Found, Run, RunState, State, Type, Verdict
+from sexton.check.model import (
+    CheckReport,
+    Discrepancy,
+    Evidence,
+    Finding,
+    FindingState,
+    PreviousRun,
+    Run,
+    RunState,
+    RunVerdict,
+    Type,
+)
 from sexton.check.policy import APART_MS, judge
 from sexton.check.port import UnknownCheck
 from sexton.database.contract_errors import check_text
@@ -35,8 +46,8 @@ from sexton.kernel.errors import BadInput
 
 LOOKED_AT_TWICE = (Type.LOST, Type.SIZE_MISMATCH)
 """What a second look at the object and its record confirms; orphans take two runs."""
-OVER = (State.GONE, State.REPAIRED)
-NAMES = tuple(Found.model_fields)
+OVER = (FindingState.GONE, FindingState.REPAIRED)
+NAMES = tuple(Discrepancy.model_fields)
 
 
 class CheckStore:
@@ -83,7 +94,7 @@ class CheckStore:
         with self._db.write() as c:
             c.execute(update(t).where(t.c.id == run.id).values(progress=progress))
 
-    def saw(self, run: Run, found: Sequence[Found]) -> None:
+    def saw(self, run: Run, found: Sequence[Discrepancy]) -> None:
         """Note what a run sees; the same again changes nothing. What was over by then is open again, and unproven."""
         t, once = self._db.t.finding, {(f.type, f.vault, f.key): f for f in found}
         if not once:
@@ -100,13 +111,15 @@ class CheckStore:
             columns = [*(v.label(n) for n, v in fixed.items()), *(given.c[n] for n in NAMES)]
             told = self._insert(t).from_select([*fixed, *NAMES], select(*columns).where(true()))
             # An orphan's repair is a mark, beside which it is seen until it goes; what else was repaired is so no more.
-            over = or_(t.c.state == State.GONE, and_(t.c.state == State.REPAIRED, t.c.type != Type.ORPHAN))
+            over = or_(
+                t.c.state == FindingState.GONE, and_(t.c.state == FindingState.REPAIRED, t.c.type != Type.ORPHAN)
+            )
             # Another object under the same key is another finding: nothing is known of it yet.
             other = or_(t.c.etag != told.excluded.etag, t.c.size.is_distinct_from(told.excluded.size))
-            anew = or_(over, and_(other, t.c.state != State.ACCEPTED))
+            anew = or_(over, and_(other, t.c.state != FindingState.ACCEPTED))
             again = {n: told.excluded[n] for n in ("expected", "size", "etag", "record", "detail", "seen_in")}
             again |= {n: case((anew, null()), else_=t.c[n]) for n in ("proven_at", "confirmed_at", "proven_in")}
-            again |= {"state": case((anew, State.OPEN.value), else_=t.c.state)}
+            again |= {"state": case((anew, FindingState.OPEN.value), else_=t.c.state)}
             again |= {"first_seen": case((anew, told.excluded.first_seen), else_=t.c.first_seen)}
             c.execute(told.on_conflict_do_update(index_elements=["instance", "type", "vault", "key"], set_=again))
 
@@ -124,7 +137,7 @@ class CheckStore:
         """Call gone what a second look did not find: its object is back, or its record is not."""
         t = self._db.t.finding
         its = and_(t.c.instance == run.instance, t.c.seen_in == run.id, t.c.type.in_(LOOKED_AT_TWICE))
-        gone = {"state": State.GONE, "confirmed_at": None, "proven_at": None}
+        gone = {"state": FindingState.GONE, "confirmed_at": None, "proven_at": None}
         with self._db.write() as c:
             if not self._runs(c, run):
                 return 0
@@ -139,13 +152,13 @@ class CheckStore:
         with self._db.read() as c:
             return [_finding(row) for row in c.execute(chosen)]
 
-    def conclude(self, run: Run, evidence: Evidence) -> Verdict:
+    def conclude(self, run: Run, evidence: Evidence) -> RunVerdict:
         """End a run: judge it, and only where it is whole confirm, prove and call gone. Repeating it says the same."""
         t, f = self._db.t.check_run, self._db.t.finding
         with self._db.write() as c:
             row = c.execute(select(t).where(t.c.id == run.id).with_for_update()).one()
             if row.state != RunState.RUNNING:
-                return Verdict(lacks=tuple(row.lacks or ()))
+                return RunVerdict(lacks=tuple(row.lacks or ()))
             verdict = judge(evidence, self._before(c, run))
             mine = and_(f.c.instance == run.instance, f.c.seen_in == run.id)
             if verdict.whole:
@@ -158,13 +171,13 @@ class CheckStore:
                 marked = exists().where(here, mark.c.kind == Type.ORPHAN.lower())
                 c.execute(
                     update(f)
-                    .where(mine, f.c.type == Type.ORPHAN, f.c.state == State.REPAIRED, ~marked)
-                    .values(state=State.OPEN, proven_at=run.cutoff, confirmed_at=None)
+                    .where(mine, f.c.type == Type.ORPHAN, f.c.state == FindingState.REPAIRED, ~marked)
+                    .values(state=FindingState.OPEN, proven_at=run.cutoff, confirmed_at=None)
                 )
                 old = and_(mine, f.c.type == Type.ORPHAN, f.c.proven_at <= run.cutoff - APART_MS)
                 c.execute(update(f).where(old, f.c.confirmed_at.is_(None)).values(confirmed_at=self._db.now(c)))
-                unseen = and_(f.c.instance == run.instance, f.c.seen_in < run.id, f.c.state != State.GONE)
-                c.execute(update(f).where(unseen).values(state=State.GONE))
+                unseen = and_(f.c.instance == run.instance, f.c.seen_in < run.id, f.c.state != FindingState.GONE)
+                c.execute(update(f).where(unseen).values(state=FindingState.GONE))
             else:  # what a second look said counts for nothing either: nobody knows what it was compared with
                 unproven = and_(mine, f.c.proven_at.is_(None))
                 c.execute(update(f).where(unproven).values(confirmed_at=None))
@@ -178,9 +191,9 @@ class CheckStore:
         """Say of a finding that it is as it should be."""
         check_text("why", why)
         t = self._db.t.finding
-        said = {"state": State.ACCEPTED, "said_by": f"{by}: {why}"}
+        said = {"state": FindingState.ACCEPTED, "said_by": f"{by}: {why}"}
         with self._db.write() as c:
-            its = and_(t.c.id == finding, t.c.state.in_((State.OPEN, State.ACCEPTED)))
+            its = and_(t.c.id == finding, t.c.state.in_((FindingState.OPEN, FindingState.ACCEPTED)))
             row = c.execute(update(t).where(its).values(**said).returning(t)).one_or_none()
         if row is None:
             raise BadInput(f"there is no open finding {finding}")
@@ -193,7 +206,7 @@ class CheckStore:
         t = self._db.t.finding
         which = t.c.confirmed_at.is_not(None) if confirmed else true()
         kind = true() if of is None else t.c.type == of
-        its = and_(t.c.instance == instance, t.c.state == State.OPEN, which, kind, t.c.id > after)
+        its = and_(t.c.instance == instance, t.c.state == FindingState.OPEN, which, kind, t.c.id > after)
         with self._db.read() as c:
             return [_finding(row) for row in c.execute(select(t).where(its).order_by(t.c.id).limit(limit))]
 
@@ -256,7 +269,7 @@ class CheckStore:
             row = c.execute(whole.order_by(t.c.id.desc()).limit(1)).one_or_none()
         return None if row is None else _run(row)
 
-    def _before(self, c: Connection, run: Run) -> Before | None:
+    def _before(self, c: Connection, run: Run) -> PreviousRun | None:
         t = self._db.t.check_run
         i = self._db.t.instance
         base = select(i.c.check_base).where(i.c.id == run.instance).scalar_subquery()
@@ -267,7 +280,7 @@ class CheckStore:
             return None
         saw, gone = Evidence.model_validate(row.evidence).listings, self._gone_since(c, run.instance, row.cutoff)
         objects = {i.vault: max(0, i.objects - gone.get(i.vault, 0)) for i in saw}
-        return Before(objects=objects, live={i.vault: i.live for i in saw})
+        return PreviousRun(objects=objects, live={i.vault: i.live for i in saw})
 
     def _gone_since(self, c: Connection, instance: str, since: int) -> dict[str, int]:
         """Return vault → objects that rounds begun since then deleted: that they are not there needs no explanation."""
@@ -281,13 +294,15 @@ class CheckStore:
     def _counts(self, c: Connection, instance: str) -> list[tuple[str, int, int]]:
         """Return (type, open findings, confirmed ones among them)."""
         f = self._db.t.finding
-        open_ = and_(f.c.instance == instance, f.c.state == State.OPEN)
+        open_ = and_(f.c.instance == instance, f.c.state == FindingState.OPEN)
         counted = select(f.c.type, func.count(), func.count(f.c.confirmed_at)).where(open_).group_by(f.c.type)
         return [(row[0], row[1], row[2]) for row in c.execute(counted.order_by(f.c.type))]
 
     def _confirmed(self, instance: str, type_: Type) -> ColumnElement[bool]:
         t = self._db.t.finding
-        return and_(t.c.instance == instance, t.c.type == type_, t.c.state == State.OPEN, t.c.confirmed_at.is_not(None))
+        return and_(
+            t.c.instance == instance, t.c.type == type_, t.c.state == FindingState.OPEN, t.c.confirmed_at.is_not(None)
+        )
 
     def _runs(self, c: Connection, run: Run) -> bool:
         """Tell whether the run goes on, and keep it from being concluded until this transaction ends."""

@@ -2,11 +2,11 @@
 
 import re
 
-from sexton.marks.keepers import Keeper
+from sexton.marks.keepers import KeepReason
 from sexton.marks.model import Reason
 
 OTHER = "other"
-HOLDERS = tuple(str(k) for k in Keeper)
+HOLDERS = tuple(str(k) for k in KeepReason)
 """Who keeps marks."""
 REASONS = (*(str(r) for r in Reason), OTHER)
 """Why marks are quarantined."""

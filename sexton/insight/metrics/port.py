@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Wanted(Protocol):
+class MetricsListener(Protocol):
     """The settings of section ``metrics``."""
 
     @property

@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry, ProcessCollector, start_http_se
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.families.doris import InFlight
 from sexton.insight.metrics.figures.store import FigureStore
-from sexton.insight.metrics.port import Wanted
+from sexton.insight.metrics.port import MetricsListener
 
 log = logging.getLogger(__name__)
 
 
-def start(wanted: Wanted, figures: FigureStore, in_flight: InFlight) -> WSGIServer | None:
+def start(wanted: MetricsListener, figures: FigureStore, in_flight: InFlight) -> WSGIServer | None:
     """Serve a worker's metrics as its settings want it; ``in_flight`` is that of its ``Sweeper``."""
     return serve(wanted.listen, FigureCollector(figures.read, in_flight, stats=wanted.enable_recycler_stats_metrics))
 

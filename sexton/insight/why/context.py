@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sexton.operators.controls.store import ControlStore
 from sexton.owners.port import Owner
 from sexton.recycle.model import Policy
-from sexton.recycle.rounds.sql.schedule import TurnStore
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
 
 if TYPE_CHECKING:
     from sexton.recycle.audit.store import AuditReader
@@ -16,6 +16,6 @@ class Rules(NamedTuple):
 
     policy: Policy
     controls: ControlStore
-    turns: TurnStore
+    turns: RoundSchedule
     owner: Owner
     audit: "AuditReader"

@@ -15,7 +15,7 @@ from sexton.operators.holds.keeper import ancestors
 from sexton.operators.holds.store import Hold, HoldStore
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import OwnerSilent
-from sexton.protection.model import State
+from sexton.protection.model import ProtectionState
 from sexton.protection.sql.covering import covering
 from sexton.recycle.model import Plan
 from sexton.recycle.pacing.store import PaceStore
@@ -91,10 +91,14 @@ def holds(db: Database, row: Any, given: Rules) -> Iterator[Event]:
 def _protections(db: Database, row: Any, given: Rules) -> Iterator[Event]:
     """Yield the sync jobs' protections that cover any of a mark's files."""
     for p in covering(db, row.instance, _told(row, given).places):
-        waits = f"finished, until the watermark is above {p.valid_ts}" if p.state is State.SOFT else "until it is done"
+        waits = (
+            f"finished, until the watermark is above {p.valid_ts}"
+            if p.state is ProtectionState.SOFT
+            else "until it is done"
+        )
         text = f"kept by protection {p.job} of {p.owner}, {waits}; see: sexton protection list {row.instance}"
         yield Event(at=p.registered_at, event="protection", text=text)
-        if p.state is not State.SOFT:
+        if p.state is not ProtectionState.SOFT:
             yield Event(at=p.expires_at, event="protection_ends", text=f"protection {p.job} ends unless it is renewed")
 
 

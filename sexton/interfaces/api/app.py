@@ -23,16 +23,16 @@ from sexton.interfaces.api.routes import (
     tokens,
     wal,
 )
-from sexton.interfaces.operator_service import Desk
+from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.login import Logins
 from sexton.operators.access.sql.tokens import TokenStore
-from sexton.protocol.bodies import MAX_BODY_BYTES, Problem
-from sexton.runtime.temporal.rounds import Rounds
+from sexton.protocol.bodies import MAX_BODY_BYTES, ProblemDocument
+from sexton.runtime.temporal.rounds import RoundStarter
 
 
 def create(settings: Settings, db: Database) -> FastAPI:
     """Return the application; its schema must have been checked."""
-    refusal = {"model": Problem, "description": "what was refused, why, and what to do"}
+    refusal = {"model": ProblemDocument, "description": "what was refused, why, and what to do"}
     app = FastAPI(
         title="Sexton",
         version=importlib.metadata.version("sexton"),
@@ -42,9 +42,9 @@ def create(settings: Settings, db: Database) -> FastAPI:
         max_body_size=MAX_BODY_BYTES,
         responses={"4XX": refusal, "5XX": refusal},
     )
-    app.state.desk = desk = Desk(settings, db)
+    app.state.desk = desk = OperatorService(settings, db)
     app.state.logins = Logins(db)
-    app.state.rounds = Rounds(settings)
+    app.state.rounds = RoundStarter(settings)
     app.state.metrics = registry = CollectorRegistry()
     read = FigureStore(db, desk.controls, settings.policy(), *settings.intervals()).read
     ProcessCollector(registry=registry)

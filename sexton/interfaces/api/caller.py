@@ -5,9 +5,9 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
-from sexton.interfaces.operator_service import Desk
+from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access import policy
-from sexton.operators.access.model import Call, Grant, Token
+from sexton.operators.access.model import CallRecord, Grant, Token
 from sexton.operators.call_log.store import CallStore
 
 
@@ -19,7 +19,7 @@ class Caller:
 
     def recorded(
         self,
-        at: Desk,
+        at: OperatorService,
         action: str,
         instance: str = "",
         subject: str = "",
@@ -31,7 +31,7 @@ class Caller:
 
         ``keeps``: see ``CallStore.recorded``.
         """
-        call = Call(who=self.token.name, source=self.source, action=action, instance=instance)
+        call = CallRecord(who=self.token.name, source=self.source, action=action, instance=instance)
         return CallStore(at.db).recorded(call.model_copy(update={"subject": subject, "reason": reason}), keeps=keeps)
 
     def needs(self, grant: Grant, job: str | None = None, node: str | None = None) -> None:
@@ -49,14 +49,14 @@ def caller(request: Request) -> Caller:
     return Caller(request.state.token, request.client.host if request.client else "unknown")
 
 
-def desk(request: Request) -> Desk:
+def desk(request: Request) -> OperatorService:
     """Return what the application works with."""
-    found: Desk = request.app.state.desk
+    found: OperatorService = request.app.state.desk
     return found
 
 
 Asker = Annotated[Caller, Depends(caller)]
-AtDesk = Annotated[Desk, Depends(desk)]
+AtDesk = Annotated[OperatorService, Depends(desk)]
 
 
 def one(at: AtDesk, instance: Annotated[str | None, Query(max_length=63)] = None) -> str:

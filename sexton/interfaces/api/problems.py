@@ -15,13 +15,20 @@ from sexton.check.port import UnknownCheck
 from sexton.database.engine import AWAY, BROKEN, NOT_HELD, first_line
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput, SextonError, code_of
-from sexton.operators.access.errors import Forbidden, LoginsBusy, NoArgon2, NotAuthorized, Throttled, Unauthenticated
+from sexton.operators.access.errors import (
+    Forbidden,
+    LoginsBusy,
+    LoginsThrottled,
+    NoArgon2,
+    NotAuthorized,
+    Unauthenticated,
+)
 from sexton.operators.controls.port import Halted, NotEnabled
-from sexton.protection.errors import Exists, MaxCount, NotFound, SoftDeleted
-from sexton.protocol.bodies import Problem
+from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
+from sexton.protocol.bodies import ProblemDocument
 from sexton.recycle.pipeline.port import PlanRefused, RoundEnded
-from sexton.replication.binlog.errors import OutOfOrder, TooOld, UnknownConsumer, UnknownLog
-from sexton.replication.journal.errors import JournalAhead, JournalTrimmed
+from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
+from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
 from sexton.replication.replicas.errors import LastCopy, UnknownBackend, UnknownTablet
 from sexton.runtime.temporal.purges import AlreadyPurging
 from sexton.storage.port import UnknownVault, VaultFault
@@ -37,7 +44,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
     (NotAuthorized, 401),
     (Forbidden, 403),
-    (NotFound, 404),
+    (ProtectionNotFound, 404),
     (UnknownCheck, 404),
     (UnknownInstance, 404),
     (UnknownVault, 404),
@@ -59,12 +66,12 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (AlreadyPurging, 409),
     (OutOfOrder, 409),
     (LastCopy, 409),
-    (JournalAhead, 409),
+    (FollowerAhead, 409),
     (PinEnded, 410),
-    (TooOld, 410),
+    (RecordsTrimmed, 410),
     (JournalTrimmed, 410),
     (MaxCount, 429),
-    (Throttled, 429),
+    (LoginsThrottled, 429),
     (NoArgon2, 501),
     (VaultFault, 503),
     (BadInput, 422),
@@ -95,12 +102,12 @@ def answer(error: Exception, asked: str) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if told.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
-    if isinstance(error, Throttled | LoginsBusy):
+    if isinstance(error, LoginsThrottled | LoginsBusy):
         headers["Retry-After"] = str(error.retry_seconds)
     return JSONResponse(told.model_dump(exclude_none=True), told.status, headers, MEDIA)
 
 
-def problem(error: Exception) -> Problem:
+def problem(error: Exception) -> ProblemDocument:
     """Return the problem document of an error."""
     if isinstance(error, SextonError):
         told = _named(code_of(error), status(error), str(error), getattr(error, "code", None))
@@ -123,9 +130,9 @@ def status(error: SextonError) -> int:
     return next((code for kind, code in STATUS if isinstance(error, kind)), 400)
 
 
-def _named(code: str, status_: int, detail: str, number: int | None = None) -> Problem:
+def _named(code: str, status_: int, detail: str, number: int | None = None) -> ProblemDocument:
     title = code.replace("_", " ").capitalize()
-    return Problem(
+    return ProblemDocument(
         type=f"urn:sexton:problem:{code}", title=title, status=status_, detail=detail, code=code, number=number
     )
 

@@ -52,12 +52,12 @@ def recorded(
 
     ``keeps``: it only keeps something, and is done whether it can be written down or not.
     """
-    from sexton.operators.access.model import Call
+    from sexton.operators.access.model import CallRecord
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import whoami
 
     source = f"cli@{socket.gethostname()}"
-    called = Call(who=whoami(), source=source, action=action, instance=instance, subject=subject, reason=reason)
+    called = CallRecord(who=whoami(), source=source, action=action, instance=instance, subject=subject, reason=reason)
     return CallStore(db).recorded(called, keeps=keeps)
 
 

@@ -6,19 +6,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.output import brief
-from sexton.recycle.model import Progress
+from sexton.recycle.model import RoundProgress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from sexton.insight.status import Gone
+    from sexton.insight.status import KindProgressRow
 
 PHASES = ("PAUSED", "BACKING_OFF")
 """What is said in a line of its own, because the bar tells nothing of it."""
 
 
-class Watch:
+class ProgressDisplay:
     """What the operator sees of one round."""
 
     def __init__(self, bars: "Bars") -> None:
@@ -28,7 +28,7 @@ class Watch:
         self._began: dict[str, tuple[float, int]] = {}
         self._doing = ""
 
-    def tell(self, progress: Progress, gone: Mapping[str, "Gone"]) -> None:
+    def tell(self, progress: RoundProgress, gone: Mapping[str, "KindProgressRow"]) -> None:
         """Show how far it is: ``progress`` moves at a range's end, ``gone`` (rows of the round) page by page."""
         number = f"round {progress.round} " if progress.round else ""
         waits = f" {progress.backoff_seconds:.0f} s" if progress.backoff_seconds else ""
@@ -56,7 +56,7 @@ class Watch:
 
 
 @contextmanager
-def watching(wanted: bool) -> Iterator[Watch | None]:
+def watching(wanted: bool) -> Iterator[ProgressDisplay | None]:
     """Yield what shows a round's progress, or None where nobody looks."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -74,4 +74,4 @@ def watching(wanted: bool) -> Iterator[Watch | None]:
         TimeRemainingColumn(compact=True),
     )
     with Bars(*columns, console=console, transient=True) as bars:
-        yield Watch(bars)
+        yield ProgressDisplay(bars)

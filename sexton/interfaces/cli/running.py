@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sexton.interfaces.cli.context import ask_temporal
-from sexton.interfaces.cli.progress import Watch, watching
+from sexton.interfaces.cli.progress import ProgressDisplay, watching
 from sexton.kernel.errors import SextonError
-from sexton.recycle.model import Progress, RecycleRequest, RoundReport
+from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
@@ -89,7 +89,9 @@ async def _run(settings: "Settings", db: "Database", request: RecycleRequest, wa
         raise
 
 
-async def _wait(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", shown: Watch | None) -> RoundReport:
+async def _wait(
+    handle: "WorkflowHandle[Any, RoundReport]", db: "Database", shown: ProgressDisplay | None
+) -> RoundReport:
     """Return the report when it is there; meanwhile show how far the round is, and say once when no worker is there."""
     from sexton.runtime.temporal.client import taken
 
@@ -106,7 +108,7 @@ async def _wait(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", show
     return waiting.result()
 
 
-async def _look(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", shown: Watch) -> None:
+async def _look(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", shown: ProgressDisplay) -> None:
     """Show how far the round is; without a worker nobody answers, and the last numbers stay."""
     from temporalio.client import WorkflowQueryFailedError, WorkflowQueryRejectedError
     from temporalio.service import RPCError
@@ -114,7 +116,7 @@ async def _look(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", show
     from sexton.insight.status import gone
 
     try:
-        progress = await handle.query("progress", result_type=Progress, rpc_timeout=QUERY_PATIENCE)
+        progress = await handle.query("progress", result_type=RoundProgress, rpc_timeout=QUERY_PATIENCE)
     except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
         return
     rows = await asyncio.to_thread(gone, db, progress.round) if progress.round else {}

@@ -139,12 +139,12 @@ class _Arena:
         order = RangeOrder(
             round=made, number=0, lease=lease, kind="race", cutoff=now + HOUR_MS, limit=0, upload_grace_seconds=600
         )
-        hand, _ = store.open_batch(order, 1)
+        token, _ = store.open_batch(order, 1)
         for n in range(0, len(refs), CHUNK):
             _rest(5)
             leases.renew(lease)
-            store.claim(hand, refs[n : n + CHUNK], now + HOUR_MS)
-        store.close_batch(hand, RangeReceipt(last=Cursor()))
+            store.claim(token, refs[n : n + CHUNK], now + HOUR_MS)
+        store.close_batch(token, RangeReceipt(last=Cursor()))
 
     def _take(self, start: threading.Barrier, ids: list[str], kind: str, act: Callable[[list[str]], None]) -> None:
         chosen = random.sample(ids, len(ids))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden
-from sexton.operators.access.model import Grant, Scope
+from sexton.operators.access.model import Grant, TokenScope
 from sexton.operators.access.policy import LADDER
 
 MIN_PASSWORD, MAX_PASSWORD = 12, 256
@@ -62,7 +62,7 @@ def typed(password: str) -> bytes:
     return unicodedata.normalize("NFC", password).encode(errors="surrogatepass")
 
 
-def granted(own: Scope, asked: Scope | None) -> Scope:
+def granted(own: TokenScope, asked: TokenScope | None) -> TokenScope:
     """Return the scope of a user's token: the one that is asked for, if it is no more than the user's own.
 
     Raises:

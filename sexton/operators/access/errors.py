@@ -22,8 +22,10 @@ class NotAuthorized(SextonError):
         super().__init__("user and password do not go together; an operator makes users: sexton user add NAME")
 
 
-class Throttled(SextonError):
+class LoginsThrottled(SextonError):
     """Too many logins failed from there lately."""
+
+    name = "THROTTLED"
 
     def __init__(self, retry_seconds: int) -> None:
         super().__init__(f"too many logins failed; try again in {retry_seconds} s")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from sexton.database.engine import Database
 from sexton.operators.access import credentials, passwords
 from sexton.operators.access.errors import LoginsBusy, NotAuthorized
-from sexton.operators.access.model import Call, Scope, Token
+from sexton.operators.access.model import CallRecord, Token, TokenScope
 from sexton.operators.access.sql.login_throttle import Throttle
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
@@ -24,7 +24,7 @@ class Logins:
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def login(
-        self, name: str, password: str, source: str, scope: Scope | None = None, ttl_seconds: int | None = None
+        self, name: str, password: str, source: str, scope: TokenScope | None = None, ttl_seconds: int | None = None
     ) -> tuple[Token, str]:
         """Return a new token, and the text that its holder keeps.
 
@@ -49,11 +49,11 @@ class Logins:
                 self._throttle.failed(source, name)
                 # A name that is no user's is written down nowhere: it may be a password.
                 subject = "" if found is None else f"user {found[0].name}"
-                with self._calls.recorded(Call(who="unknown", source=source, action="token", subject=subject)):
+                with self._calls.recorded(CallRecord(who="unknown", source=source, action="token", subject=subject)):
                     raise NotAuthorized
         user, hash_ = found
         self._throttle.succeeded(source, name)
-        called = Call(who=f"user {user.name}", source=source, action="token", subject=str(scope or user.scope))
+        called = CallRecord(who=f"user {user.name}", source=source, action="token", subject=str(scope or user.scope))
         with self._calls.recorded(called):
             allowed = credentials.granted(user.scope, scope)
             return self._users.give(user, hash_, allowed, ttl_seconds or credentials.TTL_SECONDS)

@@ -23,7 +23,7 @@ class Grant(StrEnum):
     """``node:ID``: what the node of that name reports and asks."""
 
 
-class Scope(NamedTuple):
+class TokenScope(NamedTuple):
     """A grant, and for ``sync`` and ``node`` whose."""
 
     grant: Grant
@@ -37,7 +37,7 @@ class Token(Message):
     """A token without its secret, which nobody keeps."""
 
     id: str
-    scope: Scope
+    scope: TokenScope
     note: str = ""
     created_at: int = 0
     created_by: str = ""
@@ -58,7 +58,7 @@ class User(Message):
     """A user without the password, which nobody keeps."""
 
     name: str
-    scope: Scope
+    scope: TokenScope
     created_at: int = 0
     created_by: str = ""
     changed_at: int = 0
@@ -67,7 +67,7 @@ class User(Message):
     removed_by: str = ""
 
 
-class Call(Message):
+class CallRecord(Message):
     """One call that changed something, or was refused: who, what, when, from where."""
 
     at: int = 0

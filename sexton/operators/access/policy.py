@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
 from sexton.operators.access.errors import Forbidden, Unauthenticated
-from sexton.operators.access.model import Grant, Scope, Token
+from sexton.operators.access.model import Grant, Token, TokenScope
 
 MAX_DAYS = 3_650
 SECRET_BYTES = 32
@@ -26,7 +26,7 @@ class Presented(NamedTuple):
     secret: str
 
 
-def scope(text: str) -> Scope:
+def scope(text: str) -> TokenScope:
     """Return the scope of ``read``, ``operate``, ``admin``, ``node:ID`` or ``sync:JOB``; ``BadInput`` of anything else.
 
     A colon ends the name of a job: its runs are ``JOB:RUN``.
@@ -34,9 +34,9 @@ def scope(text: str) -> Scope:
     grant, _, of = text.partition(":")
     if grant in (Grant.NODE, Grant.SYNC):
         if _OF.fullmatch(of):
-            return Scope(Grant(grant), of)
+            return TokenScope(Grant(grant), of)
     elif grant in LADDER and grant == text:
-        return Scope(Grant(grant))
+        return TokenScope(Grant(grant))
     raise BadInput(f"{text!r} is no scope; write read, operate, admin, node:ID or sync:JOB")
 
 
@@ -76,7 +76,7 @@ def valid(token: Token | None, stored: str, given: Presented, now: int) -> Token
     return token
 
 
-def check(scope_: Scope, needs: Grant, job: str | None = None, node: str | None = None) -> None:
+def check(scope_: TokenScope, needs: Grant, job: str | None = None, node: str | None = None) -> None:
     """Raise ``Forbidden`` unless the scope allows what needs a grant.
 
     Args:

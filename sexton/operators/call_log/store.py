@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select, update
 
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.errors import code_of
-from sexton.operators.access.model import DONE, Call
+from sexton.operators.access.model import DONE, CallRecord
 
 TEXT_CHARACTERS = 500
 """What is remembered of any one text of a call."""
@@ -31,7 +31,7 @@ class CallStore:
         self._db = db
 
     @contextmanager
-    def recorded(self, call: Call, *, keeps: bool = False) -> Iterator[None]:
+    def recorded(self, call: CallRecord, *, keeps: bool = False) -> Iterator[None]:
         """Write the call down, and when it has ended, how; what it raises is passed on.
 
         ``keeps``: it makes nothing go, so it is done also where it cannot be written down.
@@ -51,14 +51,14 @@ class CallStore:
             raise
         self._end(made, DONE)
 
-    def last(self, count: int, instance: str | None = None) -> Sequence[Call]:
+    def last(self, count: int, instance: str | None = None) -> Sequence[CallRecord]:
         """Return the newest calls, the newest first."""
         t = self._db.t.call
         wanted = select(t).order_by(t.c.id.desc()).limit(count)
         if instance is not None:
             wanted = wanted.where(t.c.instance == instance)
         with self._db.read() as c:
-            return [Call(**r._mapping) for r in c.execute(wanted)]
+            return [CallRecord(**r._mapping) for r in c.execute(wanted)]
 
     def forget(self) -> int:
         """Remove what is older than 400 days, some thousands at a time; return how many."""
@@ -69,7 +69,7 @@ class CallStore:
             over = select(oldest.c.id).where(oldest.c.at < self._db.now(c) - KEPT_MS)
             return c.execute(delete(t).where(t.c.id.in_(over))).rowcount
 
-    def _begin(self, call: Call) -> int:
+    def _begin(self, call: CallRecord) -> int:
         t = self._db.t.call
         values = {n: _short(v) for n, v in call.model_dump(exclude={"at"}).items()}
         with self._db.write() as c:

@@ -8,7 +8,7 @@ ALL = "*"
 """The name under which a stop means every instance."""
 
 
-class Kind(StrEnum):
+class ControlKind(StrEnum):
     """What a control does. ``vault_whitelist`` is the seed's ``recycler_storage_vault_white_list``."""
 
     STOP = "stop"
@@ -24,7 +24,7 @@ class Control(Message):
     ``since`` is in ms since 1970; None where the settings of this process say it.
     """
 
-    kind: Kind
+    kind: ControlKind
     name: str
     reason: str = ""
     set_by: str = ""
@@ -34,7 +34,7 @@ class Control(Message):
 class Halt(Message):
     """Why nothing of an instance may go now; ``until`` (ms since 1970) where that is known."""
 
-    by: Kind
+    by: ControlKind
     why: str
     todo: str
     since: int | None = None

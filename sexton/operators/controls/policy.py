@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import ALL, Control, Halt, Kind
+from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WINDOW = re.compile(r"(?P<days>[a-z,-]+) (?P<start>\d\d:\d\d)-(?P<end>\d\d:\d\d)(?: (?P<zone>\S+))?")
 _LOOK_AHEAD_DAYS = 8
 
 
-class Window(NamedTuple):
+class TimeWindow(NamedTuple):
     """Weekdays (0 is Monday) on which it opens, minutes of the day, and the zone they are in."""
 
     days: frozenset[int]
@@ -27,7 +27,7 @@ class Window(NamedTuple):
     zone: zoneinfo.ZoneInfo
 
 
-def parse_window(text: str) -> Window:
+def parse_window(text: str) -> TimeWindow:
     """Return a window from e.g. ``mon-fri 22:00-06:00 Europe/Berlin`` or ``daily 01:00-05:00`` (UTC).
 
     An end that is not after the start is on the next day.
@@ -45,16 +45,16 @@ def parse_window(text: str) -> Window:
     start, end = (_minutes(text, found[n]) for n in ("start", "end"))
     if start == end or start == 24 * 60:
         raise BadInput(f"window {text!r} is empty: it starts when it ends; for the whole day write 00:00-24:00")
-    return Window(frozenset(_days(text, found["days"])), start, end, zone)
+    return TimeWindow(frozenset(_days(text, found["days"])), start, end, zone)
 
 
-def is_open(windows: Iterable[Window], now: int) -> bool:
+def is_open(windows: Iterable[TimeWindow], now: int) -> bool:
     """Return whether ``now`` (ms since 1970) lies in one of the windows, or there are none."""
     windows = list(windows)
     return not windows or any(_inside(w, now) for w in windows)
 
 
-def opens_at(windows: Iterable[Window], now: int) -> int:
+def opens_at(windows: Iterable[TimeWindow], now: int) -> int:
     """Return when the next window opens (ms since 1970), for windows that are closed at ``now``."""
     starts = []
     for w in windows:
@@ -75,17 +75,17 @@ def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
 
 def halts(controls: Sequence[Control], now: int) -> Callable[[str], Halt | None]:
     """Return what tells of an instance why it must not be worked on now, or None; for many instances."""
-    of: dict[Kind, dict[str, Control]] = {k: {} for k in Kind}
+    of: dict[ControlKind, dict[str, Control]] = {k: {} for k in ControlKind}
     for control in controls:
         of[control.kind].setdefault(control.name, control)
-    windows = [parse_window(text) for text in of[Kind.WINDOW]]
+    windows = [parse_window(text) for text in of[ControlKind.WINDOW]]
     closed = not is_open(windows, now)
     return lambda instance: _halt(of, instance, opens_at(windows, now) if closed else None)
 
 
 def stopped(controls: Iterable[Control]) -> Halt | None:
     """Return why nothing at all may go now, or None: for what belongs to no instance."""
-    of = {c.name: c for c in controls if c.kind is Kind.STOP}
+    of = {c.name: c for c in controls if c.kind is ControlKind.STOP}
     return _stopped(of, ALL, "everything", "--all")
 
 
@@ -93,31 +93,31 @@ def _stopped(stops: Mapping[str, Control], name: str, what: str, start: str) -> 
     if (stop := stops.get(name)) is None:
         return None
     why = f"{what} is stopped by {stop.set_by or 'somebody'}: {stop.reason or 'no reason given'}"
-    return Halt(by=Kind.STOP, why=why, todo=f"to go on: sexton start {start}", since=stop.since)
+    return Halt(by=ControlKind.STOP, why=why, todo=f"to go on: sexton start {start}", since=stop.since)
 
 
-def _halt(of: Mapping[Kind, Mapping[str, Control]], instance: str, closed_until: int | None) -> Halt | None:
+def _halt(of: Mapping[ControlKind, Mapping[str, Control]], instance: str, closed_until: int | None) -> Halt | None:
     for name, what, start in ((ALL, "everything", "--all"), (instance, instance, instance)):
-        if (stop := _stopped(of[Kind.STOP], name, what, start)) is not None:
+        if (stop := _stopped(of[ControlKind.STOP], name, what, start)) is not None:
             return stop
-    if (listed := of[Kind.BLACKLIST].get(instance)) is not None:
+    if (listed := of[ControlKind.BLACKLIST].get(instance)) is not None:
         return Halt(
-            by=Kind.BLACKLIST,
+            by=ControlKind.BLACKLIST,
             why=f"{instance} is on the blacklist{_said(listed)}",
             todo=f"to take it off: sexton lists remove blacklist {instance}",
             since=listed.since,
         )
-    if (only := of[Kind.WHITELIST]) and instance not in only:
+    if (only := of[ControlKind.WHITELIST]) and instance not in only:
         return Halt(
-            by=Kind.WHITELIST,
+            by=ControlKind.WHITELIST,
             why=f"only {', '.join(sorted(only))} on the whitelist",
             todo=f"to add it: sexton lists add whitelist {instance}",
             since=max((c.since for c in only.values() if c.since is not None), default=None),
         )
     if closed_until is not None:
         return Halt(
-            by=Kind.WINDOW,
-            why=f"outside the windows {'; '.join(sorted(of[Kind.WINDOW]))}",
+            by=ControlKind.WINDOW,
+            why=f"outside the windows {'; '.join(sorted(of[ControlKind.WINDOW]))}",
             todo="it goes on by itself when one opens",
             until=closed_until,
         )
@@ -126,7 +126,7 @@ def _halt(of: Mapping[Kind, Mapping[str, Control]], instance: str, closed_until:
 
 def vault_whitelist(controls: Iterable[Control]) -> frozenset[str]:
     """Return the names on the vault whitelist; empty means every vault."""
-    return frozenset(c.name for c in controls if c.kind is Kind.VAULT_WHITELIST)
+    return frozenset(c.name for c in controls if c.kind is ControlKind.VAULT_WHITELIST)
 
 
 def vault_allowed(whitelist: Collection[str], instance: str, vault: str) -> bool:
@@ -162,7 +162,7 @@ def _days(text: str, days: str) -> set[int]:
     return found
 
 
-def _local(w: Window, now: int) -> dt.datetime:
+def _local(w: TimeWindow, now: int) -> dt.datetime:
     return dt.datetime.fromtimestamp(now / 1000, w.zone)
 
 
@@ -172,7 +172,7 @@ def _at(day: dt.date, minutes: int, zone: zoneinfo.ZoneInfo) -> int:
     return int(dt.datetime.combine(day, dt.time(minutes // 60, minutes % 60), zone).timestamp() * 1000)
 
 
-def _inside(w: Window, now: int) -> bool:
+def _inside(w: TimeWindow, now: int) -> bool:
     today = _local(w, now).date()
     for day in (today, today - dt.timedelta(days=1)):
         ends = day if w.end > w.start else day + dt.timedelta(days=1)

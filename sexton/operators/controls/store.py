@@ -10,7 +10,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import ALL, Control, Halt, Kind
+from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 from sexton.operators.controls.policy import halt, parse_window, stopped, vault_whitelist
 from sexton.operators.controls.port import Halted, NotEnabled
 
@@ -24,7 +24,7 @@ class ControlStore:
         self._db = db
         self._settings = tuple(settings)
 
-    def put(self, kind: Kind, name: str, reason: str = "", by: str = "") -> Control:
+    def put(self, kind: ControlKind, name: str, reason: str = "", by: str = "") -> Control:
         """Store a control, or its new reason.
 
         Raises:
@@ -43,7 +43,7 @@ class ControlStore:
             c.execute(upsert.on_conflict_do_update(index_elements=["kind", "name"], set_=told))
         return made
 
-    def remove(self, kind: Kind, name: str) -> bool:
+    def remove(self, kind: ControlKind, name: str) -> bool:
         """Remove a control; return whether it was there."""
         t = self._db.t.control
         with self._db.write() as c:
@@ -100,18 +100,18 @@ class ControlStore:
             raise Halted(why)
         return vault_whitelist(controls)
 
-    def _check(self, c: Connection, kind: Kind, name: str) -> None:
+    def _check(self, c: Connection, kind: ControlKind, name: str) -> None:
         t = self._db.t
-        if kind is Kind.WINDOW:
+        if kind is ControlKind.WINDOW:
             parse_window(name)
-        elif kind is Kind.VAULT_WHITELIST:
+        elif kind is ControlKind.VAULT_WHITELIST:
             instance, _, vault = name.rpartition("/")
             named = select(t.vault.c.name).where(t.vault.c.name == vault)
             if instance:
                 named = named.where(t.vault.c.instance == instance)
             if c.execute(named).first() is None:
                 raise BadInput(f"there is no vault {name}; see: sexton vault list")
-        elif (kind, name) != (Kind.STOP, ALL):
+        elif (kind, name) != (ControlKind.STOP, ALL):
             registered = select(t.instance.c.id).where(t.instance.c.id == name)
             if c.execute(registered).one_or_none() is None:
                 raise UnknownInstance(name)

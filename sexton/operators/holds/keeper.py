@@ -11,34 +11,34 @@ from types import MappingProxyType
 from sqlalchemy import Connection, and_, func, select
 
 from sexton.database.engine import Database
-from sexton.marks.model import Hand, Ref
+from sexton.marks.model import Ref, WriteToken
 from sexton.marks.sql.rows import among
 
 Above = Mapping[Ref, Set[Ref]]
 """What marks belong to by their owner's records, beside the parents that they name."""
-Holder = Callable[[Database, Connection, Hand, Collection[Ref], int, Above], Mapping[Ref, str]]
+Holder = Callable[[Database, Connection, WriteToken, Collection[Ref], int, Above], Mapping[Ref, str]]
 """(database, transaction, batch, marks with stored files, now, above) → the marks it keeps, each with its name."""
 
 
 def kept(
-    db: Database, c: Connection, hand: Hand, refs: Collection[Ref], now: int, above: Above = MappingProxyType({})
+    db: Database, c: Connection, token: WriteToken, refs: Collection[Ref], now: int, above: Above = MappingProxyType({})
 ) -> dict[Ref, str]:
     """Return the marks that somebody keeps, and who."""
     found: dict[Ref, str] = {}
     for holder in HOLDERS:
         rest = [r for r in refs if r not in found]
         if rest:
-            found |= holder(db, c, hand, rest, now, above)
+            found |= holder(db, c, token, rest, now, above)
     return found
 
 
 def operator_holds(
-    db: Database, c: Connection, hand: Hand, refs: Collection[Ref], now: int, above: Above
+    db: Database, c: Connection, token: WriteToken, refs: Collection[Ref], now: int, above: Above
 ) -> Mapping[Ref, str]:
     """Return what an operator's hold keeps: a whole instance, a mark with all below it, or files under a prefix."""
     hold = db.t.hold
     holds = c.execute(
-        select(hold).where(hold.c.instance == hand.instance, hold.c.released_at.is_(None), hold.c.expires_at > now)
+        select(hold).where(hold.c.instance == token.instance, hold.c.released_at.is_(None), hold.c.expires_at > now)
     ).all()
     found: dict[Ref, str] = {}
     for h in holds:
@@ -46,13 +46,13 @@ def operator_holds(
             return dict.fromkeys(refs, name(h.id))
     by_mark = {Ref(h.mark_kind, h.mark_id): name(h.id) for h in holds if h.scope == "mark"}
     if by_mark:
-        for ref, chain in ancestors(db, c, hand.instance, refs).items():
+        for ref, chain in ancestors(db, c, token.instance, refs).items():
             found.update((ref, by_mark[held]) for held in (chain | above.get(ref, set())) & by_mark.keys())
     file = db.t.mark_file
     for h in holds:
         if h.scope == "prefix":
             under = and_(file.c.vault == h.vault, func.substr(file.c.key, 1, len(h.prefix)) == h.prefix)
-            mine = and_(file.c.instance == hand.instance, file.c.batch == hand.batch, among(db, file, refs))
+            mine = and_(file.c.instance == token.instance, file.c.batch == token.batch, among(db, file, refs))
             for row in c.execute(select(file.c.kind, file.c.id).where(mine, under).distinct()):
                 found.setdefault(Ref(*row), name(h.id))
     return found

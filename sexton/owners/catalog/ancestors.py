@@ -7,12 +7,12 @@ from sqlalchemy import select
 
 from sexton.marks.model import Ref
 from sexton.owners.catalog.parents import PARENTS
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.scope import CatalogTransaction
 
 ROWSETS = ("compacted", "dropped", "prepared")
 
 
-def above(s: Scope, kind: str, ids: Sequence[str]) -> Mapping[str, tuple[Ref, ...]]:
+def above(s: CatalogTransaction, kind: str, ids: Sequence[str]) -> Mapping[str, tuple[Ref, ...]]:
     """Return tablet, index, partition and table of each of these rowsets or tablets, as far as they have records."""
     tablet, rowset, of = s.t.tablets, s.t.rowsets, {i: i for i in ids}
     if kind in ROWSETS:

@@ -6,17 +6,17 @@ from typing import Any
 from sqlalchemy import delete, select, update
 
 from sexton import contract
-from sexton.owners.catalog.errors import NotFound, Uncovered, WrongState
-from sexton.owners.catalog.model import JOB, Job, State
-from sexton.owners.catalog.records import Records, add, count, found, mint, stand_tablets
+from sexton.owners.catalog.errors import RecordNotFound, Uncovered, WrongState
+from sexton.owners.catalog.model import JOB, Job, RowsetState
+from sexton.owners.catalog.records import CatalogRecords, add, count, found, mint, stand_tablets
 from sexton.owners.catalog.rowsets import uncovered
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.writing import prepare
 
 EXPIRY_SECONDS = 3_600
 
 
-class Compaction(Records):
+class Compaction(CatalogRecords):
     """Jobs; a tablet may have several."""
 
     def start_compaction(
@@ -61,15 +61,15 @@ class Compaction(Records):
         with self._write() as s:
             row = s.c.execute(select(s.t.jobs).where(s.mine(s.t.jobs.c.id, [job])).with_for_update()).one_or_none()
             if row is None:
-                raise NotFound(f"there is no job {job}: it has ended, or it was removed because it took too long")
+                raise RecordNotFound(f"there is no job {job}: it has ended, or it was removed because it took too long")
             stand_tablets(s, [row.tablet_id])
             inputs = _inputs(s, row.tablet_id, row.inputs)
             contract.commit(s.c, s.instance, [row.output_id])
             rowset = s.t.rowsets
-            written = [s.mine(rowset.c.id, [row.output_id]), rowset.c.state == State.TMP]
-            if s.c.execute(update(rowset).where(*written).values(state=State.VISIBLE)).rowcount != 1:
+            written = [s.mine(rowset.c.id, [row.output_id]), rowset.c.state == RowsetState.TMP]
+            if s.c.execute(update(rowset).where(*written).values(state=RowsetState.VISIBLE)).rowcount != 1:
                 raise WrongState(f"the output {row.output_id} of job {job} is not written yet")
-            s.c.execute(update(rowset).where(s.mine(rowset.c.id, row.inputs)).values(state=State.COMPACTED))
+            s.c.execute(update(rowset).where(s.mine(rowset.c.id, row.inputs)).values(state=RowsetState.COMPACTED))
             if lost := uncovered(s, row.inputs):
                 raise Uncovered(f"job {job}: versions of {', '.join(lost[:5])} would be in no visible rowset")
             mark(s, "compacted", inputs)
@@ -81,12 +81,12 @@ class Compaction(Records):
         with self._write() as s:
             rows = _visible(s, rowsets)
             stand_tablets(s, sorted({r.tablet_id for r in rows}))
-            s.c.execute(update(s.t.rowsets).where(s.mine(s.t.rowsets.c.id, rowsets)).values(state=State.DROPPED))
+            s.c.execute(update(s.t.rowsets).where(s.mine(s.t.rowsets.c.id, rowsets)).values(state=RowsetState.DROPPED))
             mark(s, "dropped", rows)
             count(s, {r.tablet_id for r in rows})
 
 
-def mark(s: Scope, kind: str, rows: Sequence[Any]) -> None:
+def mark(s: CatalogTransaction, kind: str, rows: Sequence[Any]) -> None:
     """Mark rowsets with their tablets as parents; their files are named when they are due."""
     new = [
         contract.NewMark(id=r.id, vault=r.vault, bytes=r.bytes, parent=("tablet", r.tablet_id), owner_txn=r.owner_txn)
@@ -95,18 +95,18 @@ def mark(s: Scope, kind: str, rows: Sequence[Any]) -> None:
     contract.mark(s.c, s.instance, kind, new)
 
 
-def _inputs(s: Scope, tablet: str, ids: Sequence[str]) -> Sequence[Any]:
+def _inputs(s: CatalogTransaction, tablet: str, ids: Sequence[str]) -> Sequence[Any]:
     rows = _visible(s, ids)
     if not rows or any(r.tablet_id != tablet for r in rows):
         raise WrongState(f"a compaction takes one or more rowsets of its own tablet {tablet}")
     return rows
 
 
-def _visible(s: Scope, ids: Sequence[str]) -> Sequence[Any]:
+def _visible(s: CatalogTransaction, ids: Sequence[str]) -> Sequence[Any]:
     """Return visible rowsets, locked until the transaction ends."""
     rowset = s.t.rowsets
     rows = s.c.execute(select(rowset).where(s.mine(rowset.c.id, ids)).order_by(rowset.c.id).with_for_update()).all()
     found(rowset, ids, (r.id for r in rows))
-    if hidden := [f"{r.id} is {r.state}" for r in rows if r.state != State.VISIBLE]:
+    if hidden := [f"{r.id} is {r.state}" for r in rows if r.state != RowsetState.VISIBLE]:
         raise WrongState(f"{', '.join(hidden[:5])}; only visible rowsets are compacted or dropped")
     return rows

@@ -4,11 +4,11 @@ from sqlalchemy import and_, case, func, select
 
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.layout import IndexFormat
-from sexton.owners.catalog.model import State
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def live_objects(s: Scope) -> int:
+def live_objects(s: CatalogTransaction) -> int:
     """Count data, index and bitmap files of visible rowsets under nothing dropped, in one statement."""
     rowset, tablet, schema = s.t.rowsets, s.t.tablets, s.t.schemas
     length = func.jsonb_array_length if s.db.dialect == "postgresql" else func.json_array_length
@@ -23,5 +23,5 @@ def live_objects(s: Scope) -> int:
         schema.c.instance == rowset.c.instance,
     )
     chosen = select(func.coalesce(func.sum(files), 0)).select_from(rowset.join(tablet, its).outerjoin(schema, written))
-    visible = [rowset.c.instance == s.instance, rowset.c.state == State.VISIBLE, parents.standing(s)]
+    visible = [rowset.c.instance == s.instance, rowset.c.state == RowsetState.VISIBLE, parents.standing(s)]
     return int(s.c.execute(chosen.where(*visible)).scalar_one())

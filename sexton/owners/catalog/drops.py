@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from sqlalchemy import Table, select, update
 
 from sexton import contract
-from sexton.owners.catalog.errors import Dropped, NotFound
-from sexton.owners.catalog.records import Records, stand
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.errors import AlreadyDropped, RecordNotFound
+from sexton.owners.catalog.records import CatalogRecords, stand
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-class Drops(Records):
+class Drops(CatalogRecords):
     """Tables, indexes and partitions, away and back."""
 
     def drop_table(self, table: str) -> None:
@@ -62,7 +62,7 @@ class Drops(Records):
             records = _records(s, kind)
             table = s.c.execute(select(records.c.table_id).where(s.mine(records.c.id, [id_]))).scalar_one_or_none()
             if table is None:
-                raise NotFound(f"there is no {kind} {id_}")
+                raise RecordNotFound(f"there is no {kind} {id_}")
             stand(s, s.t.tables, [table])
             _flag(s, records, [id_])
             contract.mark(s.c, s.instance, kind, [contract.NewMark(id=id_, vault=None, parent=("table", table))])
@@ -74,21 +74,23 @@ class Drops(Records):
             _flag(s, _records(s, kind), [id_], dropped=False)
 
 
-def _records(s: Scope, kind: str) -> Table:
+def _records(s: CatalogTransaction, kind: str) -> Table:
     return s.t.indexes if kind == "index" else s.t.partitions
 
 
-def _flag(s: Scope, records: Table, ids: Sequence[str], *, dropped: bool = True) -> None:
+def _flag(s: CatalogTransaction, records: Table, ids: Sequence[str], *, dropped: bool = True) -> None:
     """Turn the flag, which nobody else has turned meanwhile."""
     turned = update(records).where(s.mine(records.c.id, ids), records.c.dropped.is_(not dropped))
     if s.c.execute(turned.values(dropped=dropped)).rowcount != len(ids):
         known = s.ids(select(records.c.id).where(s.mine(records.c.id, ids)))
         if len(known) < len(ids):
-            raise NotFound(f"{records.name} holds no {', '.join(sorted(set(ids) - set(known))[:5])}")
-        raise Dropped(f"{', '.join(ids[:5])} (of {records.name}): {'dropped already' if dropped else 'not dropped'}")
+            raise RecordNotFound(f"{records.name} holds no {', '.join(sorted(set(ids) - set(known))[:5])}")
+        raise AlreadyDropped(
+            f"{', '.join(ids[:5])} (of {records.name}): {'dropped already' if dropped else 'not dropped'}"
+        )
 
 
-def _below(s: Scope, kind: str, above: str, ids: Sequence[str]) -> list[str]:
+def _below(s: CatalogTransaction, kind: str, above: str, ids: Sequence[str]) -> list[str]:
     """Return the marks of a kind that name one of these as parent; asked anew, as a round may just have made them."""
     mark = s.db.t.mark
     return s.ids(
@@ -96,6 +98,6 @@ def _below(s: Scope, kind: str, above: str, ids: Sequence[str]) -> list[str]:
     )
 
 
-def _take_back(s: Scope, kind: str, ids: Sequence[str]) -> None:
+def _take_back(s: CatalogTransaction, kind: str, ids: Sequence[str]) -> None:
     if ids:
         contract.undrop(s.c, s.instance, kind, ids)

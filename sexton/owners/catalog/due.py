@@ -3,15 +3,15 @@
 from sqlalchemy import exists, select, tuple_, update
 
 from sexton.owners.catalog import labels, parents
-from sexton.owners.catalog.model import Status
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.model import TxnStatus
+from sexton.owners.catalog.scope import CatalogTransaction
 
 TIMEOUTS_AT_ONCE = 1_000
 Cursor = tuple[int, str]
 FIRST: Cursor = (0, "")
 
 
-def expand_parents(s: Scope, kind: str, cutoff: int, after: Cursor) -> Cursor | None:
+def expand_parents(s: CatalogTransaction, kind: str, cutoff: int, after: Cursor) -> Cursor | None:
     """Mark the tablets of the next parents that are due; return where to go on, None at the end.
 
     A parent whose undrop or claim is being decided this moment is left for the next round.
@@ -34,24 +34,24 @@ def expand_parents(s: Scope, kind: str, cutoff: int, after: Cursor) -> Cursor | 
     return rows[len(some) - 1].ages_from, some[-1]
 
 
-def time_out(s: Scope) -> bool:
+def time_out(s: CatalogTransaction) -> bool:
     """Abort loads whose time is up; return whether there may be more. One that is being committed is passed over."""
     txn = s.t.txns
     late = (
         select(txn.c.id)
-        .where(txn.c.instance == s.instance, txn.c.parent_id.is_(None), txn.c.status == Status.PREPARED)
+        .where(txn.c.instance == s.instance, txn.c.parent_id.is_(None), txn.c.status == TxnStatus.PREPARED)
         .where(txn.c.timeout_at <= s.db.now(s.c))
         .order_by(txn.c.timeout_at)
         .limit(TIMEOUTS_AT_ONCE)
         .with_for_update(skip_locked=True)
     )
     ids = s.ids(late)
-    s.c.execute(update(txn).where(s.mine(txn.c.id, ids)).values(status=Status.ABORTED))
+    s.c.execute(update(txn).where(s.mine(txn.c.id, ids)).values(status=TxnStatus.ABORTED))
     labels.aborted(s, ids)
     return len(ids) == TIMEOUTS_AT_ONCE
 
 
-def forget_versions(s: Scope) -> None:
+def forget_versions(s: CatalogTransaction) -> None:
     """Remove partition versions of tables that are gone: somebody wrote them late, and they have no files."""
     version, table, tablet = s.t.versions, s.t.tables, s.t.tablets
     kept = [

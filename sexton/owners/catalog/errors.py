@@ -7,16 +7,20 @@ class CatalogError(SextonError):
     """The catalog refuses; nothing was changed."""
 
 
-class NotFound(CatalogError):
+class RecordNotFound(CatalogError):
     """There is no such table, index, partition, tablet, rowset, transaction or job."""
+
+    name = "NOT_FOUND"
 
 
 class AlreadyThere(CatalogError):
     """Something of that id exists."""
 
 
-class Dropped(CatalogError):
+class AlreadyDropped(CatalogError):
     """It, or what it is part of, was dropped."""
+
+    name = "DROPPED"
 
 
 class LabelTaken(CatalogError):

@@ -10,14 +10,14 @@ from sexton import contract
 from sexton.database.contract_errors import check_text
 from sexton.kernel.errors import BadInput
 from sexton.owners.catalog import labels
-from sexton.owners.catalog.errors import AlreadyThere, LabelTaken, NotFound, WrongState
-from sexton.owners.catalog.model import TXN, Output, State, Status, Written
-from sexton.owners.catalog.records import Records, add, found, mint
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.errors import AlreadyThere, LabelTaken, RecordNotFound, WrongState
+from sexton.owners.catalog.model import TXN, Output, RowsetState, TxnStatus, Written
+from sexton.owners.catalog.records import CatalogRecords, add, found, mint
+from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.catalog.writing import prepare, publish
 
 
-class Loads(Records):
+class Loads(CatalogRecords):
     """Transactions and the rowsets they write."""
 
     def begin(self, label: str, timeout_seconds: int) -> str:
@@ -42,7 +42,7 @@ class Loads(Records):
         """Begin a part of a load that is committed, aborted and timed out with it; return its id."""
         with self._write() as s:
             row = _locked(s, parent)
-            _expect(row, Status.PREPARED)
+            _expect(row, TxnStatus.PREPARED)
             return _begin(s, None, row.timeout_at, parent)
 
     def prepare_rowsets(self, txn: str, tablets: Sequence[str], vault: str) -> list[Output]:
@@ -52,7 +52,7 @@ class Loads(Records):
         """
         with self._write() as s:
             row = _locked(s, txn, part=True)
-            _expect(row, Status.PREPARED)
+            _expect(row, TxnStatus.PREPARED)
             seconds = max(1, (row.timeout_at - s.db.now(s.c)) // 1000)
             return prepare(s, TXN + txn, tablets, vault, seconds)
 
@@ -65,16 +65,16 @@ class Loads(Records):
             rowset = s.t.rowsets
             for told, ids in alike.items():
                 values = told.model_dump(exclude={"rowset"})
-                mine = [s.mine(rowset.c.id, ids), rowset.c.state.in_((State.PREPARED, State.TMP))]
-                changed = update(rowset).where(*mine).values(state=State.TMP, **values).returning(rowset.c.id)
+                mine = [s.mine(rowset.c.id, ids), rowset.c.state.in_((RowsetState.PREPARED, RowsetState.TMP))]
+                changed = update(rowset).where(*mine).values(state=RowsetState.TMP, **values).returning(rowset.c.id)
                 if wrong := ids - set(s.c.execute(changed).scalars()):
                     raise WrongState(f"rowset {min(wrong)} is not being written: it is unknown, visible or gone")
 
     def precommit(self, txn: str) -> None:
         """Finish the first phase of a load in two phases: from now on only ``commit`` or ``abort`` ends it."""
         with self._write() as s:
-            _expect(_locked(s, txn), Status.PREPARED)
-            s.c.execute(update(s.t.txns).where(s.mine(s.t.txns.c.id, [txn])).values(status=Status.PRECOMMITTED))
+            _expect(_locked(s, txn), TxnStatus.PREPARED)
+            s.c.execute(update(s.t.txns).where(s.mine(s.t.txns.c.id, [txn])).values(status=TxnStatus.PRECOMMITTED))
 
     def commit(self, txn: str, rowsets: Collection[str] = ()) -> None:
         """Make all that a load and its parts wrote visible, under the next versions of their partitions.
@@ -95,14 +95,14 @@ class Loads(Records):
             rowset = s.t.rowsets
             owners = [TXN + i for i in (txn, *parts)]
             rows = s.c.execute(select(rowset).where(s.mine(rowset.c.owner_txn, owners)).order_by(rowset.c.id)).all()
-            new = [r for r in rows if r.state in (State.PREPARED, State.TMP)]
+            new = [r for r in rows if r.state in (RowsetState.PREPARED, RowsetState.TMP)]
             contract.commit(s.c, s.instance, {*rowsets, *(r.id for r in new)})
-            _expect(row, Status.PREPARED, Status.PRECOMMITTED)
-            if unwritten := [r.id for r in new if r.state != State.TMP]:
+            _expect(row, TxnStatus.PREPARED, TxnStatus.PRECOMMITTED)
+            if unwritten := [r.id for r in new if r.state != RowsetState.TMP]:
                 raise WrongState(f"{', '.join(unwritten[:5])}: not written yet; write it, or abort {txn}")
             found(rowset, rowsets, (r.id for r in new))
             publish(s, sorted(new, key=lambda r: (owners.index(r.owner_txn), r.id)))
-            s.c.execute(update(t).where(s.mine(t.c.id, [txn, *parts])).values(status=Status.VISIBLE))
+            s.c.execute(update(t).where(s.mine(t.c.id, [txn, *parts])).values(status=TxnStatus.VISIBLE))
             contract.mark(s.c, s.instance, labels.KIND, [contract.NewMark(id=txn, vault=None)])
 
     def abort(self, txn: str) -> None:
@@ -113,24 +113,24 @@ class Loads(Records):
         """
         with self._write() as s:
             row = _locked(s, txn)
-            if row.status == Status.ABORTED:
+            if row.status == TxnStatus.ABORTED:
                 return
-            _expect(row, Status.PREPARED, Status.PRECOMMITTED)
+            _expect(row, TxnStatus.PREPARED, TxnStatus.PRECOMMITTED)
             t, label = s.t.txns, s.t.labels
             for column in (t.c.id, t.c.parent_id):
-                s.c.execute(update(t).where(s.mine(column, [txn])).values(status=Status.ABORTED))
+                s.c.execute(update(t).where(s.mine(column, [txn])).values(status=TxnStatus.ABORTED))
             s.c.execute(update(label).where(s.mine(label.c.txn_id, [txn])).values(active=False))
             contract.mark(s.c, s.instance, labels.KIND, [contract.NewMark(id=txn, vault=None)])
 
 
-def _begin(s: Scope, label: str | None, timeout_at: int, parent: str | None) -> str:
+def _begin(s: CatalogTransaction, label: str | None, timeout_at: int, parent: str | None) -> str:
     txn = mint()
-    row = {"id": txn, "label": label, "status": Status.PREPARED, "timeout_at": timeout_at, "parent_id": parent}
+    row = {"id": txn, "label": label, "status": TxnStatus.PREPARED, "timeout_at": timeout_at, "parent_id": parent}
     add(s, s.t.txns, [row])
     return txn
 
 
-def _locked(s: Scope, txn: str, *, part: bool = False) -> Any:
+def _locked(s: CatalogTransaction, txn: str, *, part: bool = False) -> Any:
     """Return the row of a load, nobody else ending it meanwhile; of a part of one only where that will do."""
     this = select(s.t.txns).where(s.mine(s.t.txns.c.id, [txn])).with_for_update()
     above = select(s.t.txns.c.parent_id).where(s.mine(s.t.txns.c.id, [txn]))
@@ -138,13 +138,13 @@ def _locked(s: Scope, txn: str, *, part: bool = False) -> Any:
     if parent is not None:
         if not part:
             raise WrongState(f"{txn} is a part of {parent} and ends with it")
-        _expect(_locked(s, parent), Status.PREPARED)  # first: its commit takes the parts after itself
+        _expect(_locked(s, parent), TxnStatus.PREPARED)  # first: its commit takes the parts after itself
     row = s.c.execute(this).one_or_none()
     if row is None:
-        raise NotFound(f"there is no transaction {txn}")
+        raise RecordNotFound(f"there is no transaction {txn}")
     return row
 
 
-def _expect(row: Any, *statuses: Status) -> None:
+def _expect(row: Any, *statuses: TxnStatus) -> None:
     if row.status not in statuses:
         raise WrongState(f"transaction {row.id} is {row.status}, not {' or '.join(statuses)}")

@@ -9,7 +9,7 @@ from sexton.kernel.message import Message
 from sexton.owners.catalog.layout import IndexFormat
 
 
-class Status(StrEnum):
+class TxnStatus(StrEnum):
     """Where a transaction stands. The column is free text: anything else means that the record is corrupt."""
 
     PREPARED = "PREPARED"
@@ -19,10 +19,10 @@ class Status(StrEnum):
     ABORTED = "ABORTED"
 
 
-FINISHED = (Status.VISIBLE, Status.ABORTED)
+FINISHED = (TxnStatus.VISIBLE, TxnStatus.ABORTED)
 
 
-class State(StrEnum):
+class RowsetState(StrEnum):
     """Where a rowset stands. ``TMP``: written, its load not committed."""
 
     PREPARED = "prepared"

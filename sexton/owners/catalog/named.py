@@ -9,13 +9,13 @@ from sqlalchemy import and_, literal, select
 from sexton.marks.model import DueMark, Ref
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.layout import ROOT, parse, rowset_prefix
-from sexton.owners.catalog.model import State
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.scope import CatalogTransaction
 
 ROWS_AT_ONCE = 5_000
 
 
-def live(s: Scope, marks: Sequence[DueMark]) -> set[Ref]:
+def live(s: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
     """Return the marks that name a file of a visible rowset, exactly or by a prefix."""
     prefixes: Mapping[str, set[Ref]] = defaultdict(set)
     for mark in marks:
@@ -27,7 +27,7 @@ def live(s: Scope, marks: Sequence[DueMark]) -> set[Ref]:
     return found.union(*(refs for p, refs in prefixes.items() if not _tablet(p) and _any_under(s, p)))
 
 
-def _by_key(s: Scope, marks: Sequence[DueMark]) -> set[Ref]:
+def _by_key(s: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
     named: Mapping[str, set[Ref]] = defaultdict(set)
     for mark in marks:
         for key in mark.keys or ():
@@ -47,7 +47,7 @@ def _tablet(prefix: str) -> str:
     return tablet if prefix.startswith(ROOT) and slash else ""
 
 
-def _in_tablets(s: Scope, prefixes: Sequence[str]) -> Iterator[str]:
+def _in_tablets(s: CatalogTransaction, prefixes: Sequence[str]) -> Iterator[str]:
     """Yield the prefixes, each in one tablet's folder, under which a visible rowset has files."""
     rowset = s.t.rowsets
     of: Mapping[str, list[str]] = defaultdict(list)
@@ -61,7 +61,7 @@ def _in_tablets(s: Scope, prefixes: Sequence[str]) -> Iterator[str]:
             yield from (p for p in of[tablet] if whole.startswith(p) or p.startswith(whole))
 
 
-def _any_under(s: Scope, prefix: str) -> bool:
+def _any_under(s: CatalogTransaction, prefix: str) -> bool:
     """Return whether any visible rowset has files under a prefix that may mean several tablets, or all of them."""
     if ROOT.startswith(prefix):
         return s.c.execute(_visible(s).limit(1)).first() is not None
@@ -72,8 +72,8 @@ def _any_under(s: Scope, prefix: str) -> bool:
     return s.c.execute(_visible(s).where(its).limit(1)).first() is not None
 
 
-def _visible(s: Scope) -> Any:
+def _visible(s: CatalogTransaction) -> Any:
     rowset, tablet = s.t.rowsets, s.t.tablets
     of = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance, parents.standing(s))
     chosen = select(rowset.c.id).join(tablet, of)
-    return chosen.where(rowset.c.instance == literal(s.instance), rowset.c.state == State.VISIBLE)
+    return chosen.where(rowset.c.instance == literal(s.instance), rowset.c.state == RowsetState.VISIBLE)

@@ -12,11 +12,11 @@ from sexton.marks.model import DueMark, Expansion, Fenced, Place, Ref
 from sexton.owners.catalog import ancestors, barrier, named, parents
 from sexton.owners.catalog.count import live_objects
 from sexton.owners.catalog.due import FIRST, expand_parents, forget_versions, time_out
-from sexton.owners.catalog.kind import Kind
+from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import KINDS
 from sexton.owners.catalog.layout import parse
-from sexton.owners.catalog.scope import Scope
-from sexton.owners.port import COUNT_SECONDS, Beat, OwnerSilent
+from sexton.owners.catalog.scope import CatalogTransaction
+from sexton.owners.port import COUNT_SECONDS, Heartbeat, OwnerSilent
 
 
 class CatalogOwner:
@@ -25,12 +25,12 @@ class CatalogOwner:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def due(self, instance: str, cutoffs: Mapping[str, int], beat: Beat) -> None:
+    def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
         """Mark the tablets of parents that are due."""
         for kind in parents.PARENTS:
             at = FIRST if kind in cutoffs else None
             while at is not None:
-                beat()
+                heartbeat()
                 with self._write(instance) as s:
                     at = expand_parents(s, kind, cutoffs[kind], at)
 
@@ -39,27 +39,27 @@ class CatalogOwner:
         del instance
         return {"tablet": parents.PARENTS}
 
-    def time_out(self, instance: str, beat: Beat) -> None:
+    def time_out(self, instance: str, heartbeat: Heartbeat) -> None:
         """Abort loads whose time is up."""
         more = True
         while more:
-            beat()
+            heartbeat()
             with self._write(instance) as s:
                 more = time_out(s)
         with self._write(instance) as s:
             forget_versions(s)
 
-    def expand(self, instance: str, marks: Sequence[DueMark], beat: Beat) -> Mapping[Ref, Expansion]:
+    def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         """Name the files of the catalog's kinds; a mark of another kind is not in the answer."""
         found: dict[Ref, Expansion] = {}
         for kind, some in _by_kind(marks):
-            beat()
+            heartbeat()
             with self._read(instance) as s:
                 above = ancestors.above(s, kind.name, [m.id for m in some])
                 for ref, told in kind.expand(s, some).items():
                     found[ref] = told.model_copy(update={"above": above.get(ref.id, ())})
         if orphans := {m.ref: (m, file.tablet) for m in marks if m.etags and (file := parse((m.keys or ("",))[0]))}:
-            beat()
+            heartbeat()
             with self._read(instance) as s:  # a hold on its tablet, or on what is above it, keeps it too
                 above = ancestors.above(s, "tablet", [tablet for _, tablet in orphans.values()])
             for ref, (m, tablet) in orphans.items():
@@ -67,7 +67,9 @@ class CatalogOwner:
                 found[ref] = Expansion(places=(place,), above=above.get(tablet, ()))
         return found
 
-    def fence(self, instance: str, batch: int, marks: Sequence[Ref], beat: Beat) -> Mapping[Ref, tuple[Fenced, str]]:
+    def fence(
+        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
+    ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Abort who writes them, in batches, then look again; a mark committed between is not in the answer."""
         del batch  # two rounds that ask at once get the same answers
         answers: dict[Ref, tuple[Fenced, str]] = {}
@@ -75,7 +77,7 @@ class CatalogOwner:
             raise ValueError(f"no {', '.join(sorted(strange))} can be fenced: a kind that asks for it needs it here")
         ids = [m.id for m in marks]
         for start in range(0, len(ids), barrier.FENCE_BATCH):
-            beat()
+            heartbeat()
             some = ids[start : start + barrier.FENCE_BATCH]
             with self._write(instance) as s:
                 barrier.abort(s, barrier.fenced(s, some))
@@ -95,15 +97,15 @@ class CatalogOwner:
                 if kind.name in ids:
                     kind.forget(s, ids[kind.name])
 
-    def live(self, instance: str, marks: Sequence[DueMark], beat: Beat) -> frozenset[Ref]:
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:
         """Return those that can be read, or that something visible cannot do without."""
         found: set[Ref] = set()
         for kind, some in _by_kind(marks):
-            beat()
+            heartbeat()
             with self._read(instance) as s:
                 found.update(Ref(kind.name, i) for i in kind.live(s, [m.id for m in some]))
         if others := [m for m in marks if m.kind not in KINDS or m.kind == "prepared"]:
-            beat()
+            heartbeat()
             with self._read(instance) as s:
                 found |= named.live(s, others)
         return frozenset(found)
@@ -123,14 +125,14 @@ class CatalogOwner:
             return {Ref(k.name, i) for k, some in _by_kind(marks) for i in k.mended(s, [m.id for m in some])}
 
     @contextmanager
-    def _read(self, instance: str) -> Iterator[Scope]:
+    def _read(self, instance: str) -> Iterator[CatalogTransaction]:
         with _spoken(), self._db.read() as c:
-            yield Scope(self._db, c, instance)
+            yield CatalogTransaction(self._db, c, instance)
 
     @contextmanager
-    def _write(self, instance: str) -> Iterator[Scope]:
+    def _write(self, instance: str) -> Iterator[CatalogTransaction]:
         with _spoken(), self._db.write() as c:
-            yield Scope(self._db, c, instance)
+            yield CatalogTransaction(self._db, c, instance)
 
 
 @contextmanager
@@ -142,7 +144,7 @@ def _spoken() -> Iterator[None]:
         raise OwnerSilent(f"the catalog's tables cannot be used now: {first_line(e)}") from e
 
 
-def _by_kind(marks: Sequence[DueMark]) -> Iterator[tuple[Kind, Sequence[DueMark]]]:
+def _by_kind(marks: Sequence[DueMark]) -> Iterator[tuple[CatalogKind, Sequence[DueMark]]]:
     some: dict[str, list[DueMark]] = defaultdict(list)
     for m in marks:
         some[m.kind].append(m)

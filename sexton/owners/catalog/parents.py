@@ -7,8 +7,8 @@ from sqlalchemy import Column, ColumnElement, Select, Table, and_, exists, func,
 
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog.layout import ROOT
-from sexton.owners.catalog.model import State
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.scope import CatalogTransaction
 
 PARENTS = ("partition", "index", "table")
 """In the order in which they take tablets: the narrow ones first."""
@@ -18,12 +18,12 @@ TABLETS_AT_ONCE = 100_000
 WAITS = "its children"
 
 
-def column(s: Scope, kind: str) -> Column[Any]:
+def column(s: CatalogTransaction, kind: str) -> Column[Any]:
     """Return the column of a tablet that names its parent of this kind."""
     return s.t.tablets.c[f"{kind}_id"]
 
 
-def wait(kind: str, s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+def wait(kind: str, s: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     """Keep a parent until no mark names it and no tablet record is left under it; then only its records go."""
     mark, above, ids = s.db.t.mark, column(s, kind), [m.id for m in marks]
     named = select(mark.c.parent_id).where(s.mine(mark.c.parent_id, ids), mark.c.parent_kind == kind)
@@ -35,14 +35,14 @@ def wait(kind: str, s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansio
     return {m.ref: Expansion(waits=WAITS if m.id in holding else "") for m in marks}
 
 
-def live(kind: str, s: Scope, ids: Sequence[str]) -> Sequence[str]:
+def live(kind: str, s: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
     """Return those that are neither dropped nor in a dropped table."""
     records = _records(s, kind)
     chosen = select(records.c.id).where(s.mine(records.c.id, ids), ~records.c.dropped)
     return s.ids(chosen if kind == "table" else chosen.where(~_dropped_table(s, records.c.table_id)))
 
 
-def standing(s: Scope) -> ColumnElement[bool]:
+def standing(s: CatalogTransaction) -> ColumnElement[bool]:
     """Return the condition that a tablet's table, index and partition have records and were not dropped."""
     t, there = s.t.tablets, []
     for kind in PARENTS:
@@ -53,11 +53,11 @@ def standing(s: Scope) -> ColumnElement[bool]:
     return and_(*there)
 
 
-def _records(s: Scope, kind: str) -> Table:
+def _records(s: CatalogTransaction, kind: str) -> Table:
     return {"table": s.t.tables, "index": s.t.indexes, "partition": s.t.partitions}[kind]
 
 
-def few(s: Scope, kind: str, parents: Sequence[str]) -> Sequence[str]:
+def few(s: CatalogTransaction, kind: str, parents: Sequence[str]) -> Sequence[str]:
     """Return as many of the parents, one at least, as have ``TABLETS_AT_ONCE`` tablets together."""
     above = column(s, kind)
     counted = select(above, func.count()).where(s.mine(above, parents)).group_by(above)
@@ -70,12 +70,14 @@ def few(s: Scope, kind: str, parents: Sequence[str]) -> Sequence[str]:
     return parents
 
 
-def mark_tablets(s: Scope, kind: str, parents: Sequence[str]) -> None:
+def mark_tablets(s: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:
     """Mark every tablet of dropped parents, in one statement whatever their number; what is marked stays as it is."""
     t, rowset = s.t.tablets, s.t.rowsets
     records = _records(s, kind)
     above = column(s, kind)
-    visible = and_(rowset.c.tablet_id == t.c.id, rowset.c.instance == t.c.instance, rowset.c.state == State.VISIBLE)
+    visible = and_(
+        rowset.c.tablet_id == t.c.id, rowset.c.instance == t.c.instance, rowset.c.state == RowsetState.VISIBLE
+    )
     size = select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(visible).scalar_subquery()
     truly = exists().where(records.c.id == above, records.c.instance == t.c.instance, records.c.dropped)
     chosen: Select[Any] = select(
@@ -90,13 +92,13 @@ def mark_tablets(s: Scope, kind: str, parents: Sequence[str]) -> None:
     s.mark("tablet", chosen)
 
 
-def _marked(s: Scope, kind: str) -> ColumnElement[bool]:
+def _marked(s: CatalogTransaction, kind: str) -> ColumnElement[bool]:
     """Return the condition that a tablet goes with a mark of its index or partition, at that mark's time."""
     mark = s.db.t.mark
     same = and_(mark.c.kind == kind, mark.c.id == column(s, kind), mark.c.instance == s.instance)
     return exists().where(same)
 
 
-def _dropped_table(s: Scope, table_id: Column[Any]) -> ColumnElement[bool]:
+def _dropped_table(s: CatalogTransaction, table_id: Column[Any]) -> ColumnElement[bool]:
     t = s.t.tables
     return exists().where(t.c.id == table_id, t.c.instance == s.instance, t.c.dropped)

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable
 
 from sexton.marks.model import Fenced
-from sexton.owners.catalog.model import Status
+from sexton.owners.catalog.model import TxnStatus
 
-_USES = (Status.PRECOMMITTED, Status.COMMITTED, Status.VISIBLE)
+_USES = (TxnStatus.PRECOMMITTED, TxnStatus.COMMITTED, TxnStatus.VISIBLE)
 
 
 def covered(first: int, last: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -27,11 +27,11 @@ def verdict(statuses: Collection[str]) -> tuple[Fenced, str]:
         statuses: of the owning transaction and the one above it; none where no record is left.
     """
     for status in statuses:
-        if status not in set(Status):
+        if status not in set(TxnStatus):
             return Fenced.UNKNOWN, f"the status {status!r} of its transaction is unknown; repair or remove the record"
     for status in statuses:
         if status in _USES:
             return Fenced.IN_USE, f"its transaction is {status}"
-    if Status.PREPARED in statuses:
+    if TxnStatus.PREPARED in statuses:
         return Fenced.IN_USE, "its transaction still runs"
     return Fenced.FENCED, "its transaction is aborted" if statuses else "its transaction left no record"

@@ -9,11 +9,11 @@ from sqlalchemy import Table, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database
-from sexton.owners.catalog.errors import AlreadyThere, Dropped, NotFound
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.errors import AlreadyDropped, AlreadyThere, RecordNotFound
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-class Records:
+class CatalogRecords:
     """The records of one instance."""
 
     def __init__(self, db: Database, instance: str) -> None:
@@ -21,14 +21,14 @@ class Records:
         self._instance = instance
 
     @contextmanager
-    def _read(self) -> Iterator[Scope]:
+    def _read(self) -> Iterator[CatalogTransaction]:
         with self._db.read() as c:
-            yield Scope(self._db, c, self._instance)
+            yield CatalogTransaction(self._db, c, self._instance)
 
     @contextmanager
-    def _write(self) -> Iterator[Scope]:
+    def _write(self) -> Iterator[CatalogTransaction]:
         with self._db.write() as c:
-            yield Scope(self._db, c, self._instance)
+            yield CatalogTransaction(self._db, c, self._instance)
 
 
 def mint() -> str:
@@ -36,7 +36,7 @@ def mint() -> str:
     return uuid.uuid4().hex
 
 
-def add(s: Scope, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def add(s: CatalogTransaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows of this instance.
 
     Raises:
@@ -50,7 +50,7 @@ def add(s: Scope, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         raise AlreadyThere(f"{table.name} holds one of these already, and ids are never used again: {rows[0]}") from e
 
 
-def stand(s: Scope, table: Table, ids: Collection[str]) -> None:
+def stand(s: CatalogTransaction, table: Table, ids: Collection[str]) -> None:
     """Keep tables, indexes or partitions from being dropped until this transaction ends.
 
     Raises:
@@ -61,10 +61,10 @@ def stand(s: Scope, table: Table, ids: Collection[str]) -> None:
     rows = s.c.execute(chosen.with_for_update(read=True)).all()
     found(table, ids, (r.id for r in rows))
     if gone := [r.id for r in rows if r.dropped]:
-        raise Dropped(f"{', '.join(gone[:5])} (of {table.name}) was dropped; nothing is read or written there")
+        raise AlreadyDropped(f"{', '.join(gone[:5])} (of {table.name}) was dropped; nothing is read or written there")
 
 
-def stand_tablets(s: Scope, ids: Collection[str]) -> dict[str, Any]:
+def stand_tablets(s: CatalogTransaction, ids: Collection[str]) -> dict[str, Any]:
     """Return the tablets' rows by id, all that is above them kept from being dropped; raises as ``stand`` does."""
     t = s.t.tablets
     rows = {r.id: r for r in s.c.execute(select(t).where(s.mine(t.c.id, ids)))}
@@ -75,12 +75,12 @@ def stand_tablets(s: Scope, ids: Collection[str]) -> dict[str, Any]:
 
 
 def found(table: Table, wanted: Collection[str], there: Any) -> None:
-    """Raise ``NotFound`` for what is wanted and not there."""
+    """Raise ``RecordNotFound`` for what is wanted and not there."""
     if missing := sorted(set(wanted) - set(there)):
-        raise NotFound(f"{table.name} holds no {', '.join(missing[:5])}")
+        raise RecordNotFound(f"{table.name} holds no {', '.join(missing[:5])}")
 
 
-def count(s: Scope, tablets: Collection[str]) -> None:
+def count(s: CatalogTransaction, tablets: Collection[str]) -> None:
     """Bring the statistics of tablets up to date, by what is visible now."""
     stats, rowset = s.t.stats, s.t.rowsets
     its = (rowset.c.tablet_id == stats.c.tablet_id, rowset.c.instance == s.instance, rowset.c.state == "visible")

@@ -10,16 +10,16 @@ from sexton.kernel.errors import BadInput
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.layout import IndexFormat, rowset_keys, rowset_prefix
-from sexton.owners.catalog.model import State
+from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.policy import covered
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.scope import CatalogTransaction
 
 NO_RECORD = Expansion(
     problem=(Reason.UNEXPANDED, "the catalog has no record of this rowset, so nobody knows its files")
 )
 
 
-def expand(s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+def expand(s: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     """Name the files of each, with one look at the rowsets and one at their schemas."""
     rowset = s.t.rowsets
     rows = s.c.execute(select(rowset).where(s.mine(rowset.c.id, [m.id for m in marks]))).all()
@@ -33,7 +33,7 @@ def expand(s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     }
 
 
-def read_schemas(s: Scope, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], Any]:
+def read_schemas(s: CatalogTransaction, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], Any]:
     """Return the schemas of these (index, version) that have a record; each is read once, all by one statement."""
     schema = s.t.schemas
     per: dict[int, list[str]] = defaultdict(list)
@@ -72,7 +72,7 @@ def _files(mark: DueMark, row: Any, schema: Any) -> Expansion:
     return Expansion(places=places, lacking=lacking, versions=versions)
 
 
-def mended(s: Scope, ids: Sequence[str]) -> list[str]:
+def mended(s: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     """Return those whose schema has a record again, or whose tablet goes as a whole, so that no name is needed."""
     rowset, schema, tablet = s.t.rowsets, s.t.schemas, s.t.tablets
     same = and_(
@@ -85,20 +85,20 @@ def mended(s: Scope, ids: Sequence[str]) -> list[str]:
     return s.ids(select(rowset.c.id).outerjoin(tablet, its).where(s.mine(rowset.c.id, ids), readable))
 
 
-def visible(s: Scope, ids: Sequence[str]) -> list[str]:
+def visible(s: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     """Return those that are visible."""
     rowset = s.t.rowsets
-    return s.ids(select(rowset.c.id).where(s.mine(rowset.c.id, ids), rowset.c.state == State.VISIBLE))
+    return s.ids(select(rowset.c.id).where(s.mine(rowset.c.id, ids), rowset.c.state == RowsetState.VISIBLE))
 
 
-def uncovered(s: Scope, ids: Sequence[str]) -> list[str]:
+def uncovered(s: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     """Return those with a version that no visible rowset of their tablet holds.
 
     A rowset that was dropped itself counts as well: nobody wants its versions back by way of what went into it.
     """
     rowset = s.t.rowsets
     other = rowset.alias("other")
-    overlaps = _overlap(rowset, other, State.VISIBLE, State.DROPPED)
+    overlaps = _overlap(rowset, other, RowsetState.VISIBLE, RowsetState.DROPPED)
     ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
     near = select(rowset.c.id, other.c.first_version, other.c.last_version).join(other, overlaps)
     for row in s.c.execute(near.where(s.mine(rowset.c.id, ids))):
@@ -111,15 +111,15 @@ def uncovered(s: Scope, ids: Sequence[str]) -> list[str]:
     ]
 
 
-def covering(s: Scope, ids: Sequence[str]) -> set[str]:
+def covering(s: CatalogTransaction, ids: Sequence[str]) -> set[str]:
     """Return those that hold versions of a compacted rowset: without their record that would seem live again."""
     rowset = s.t.rowsets
     other = rowset.alias("other")
-    overlaps = _overlap(rowset, other, State.COMPACTED)
+    overlaps = _overlap(rowset, other, RowsetState.COMPACTED)
     return set(s.ids(select(rowset.c.id).where(s.mine(rowset.c.id, ids), exists().where(overlaps))))
 
 
-def _overlap(one: FromClause, other: FromClause, *states: State) -> ColumnElement[bool]:
+def _overlap(one: FromClause, other: FromClause, *states: RowsetState) -> ColumnElement[bool]:
     """Return the condition that another rowset of the tablet, in one of the states, holds some of the same versions."""
     return and_(
         other.c.tablet_id == one.c.tablet_id,
@@ -130,6 +130,6 @@ def _overlap(one: FromClause, other: FromClause, *states: State) -> ColumnElemen
     )
 
 
-def forget(s: Scope, ids: Sequence[str], *states: State) -> None:
+def forget(s: CatalogTransaction, ids: Sequence[str], *states: RowsetState) -> None:
     """Remove the records of those that are in one of the states."""
     s.remove(s.t.rowsets.c.id, ids, s.t.rowsets.c.state.in_(states))

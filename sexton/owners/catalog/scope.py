@@ -10,11 +10,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
-from sexton.owners.catalog.tables import Tables, build
+from sexton.owners.catalog.tables import CatalogTables, build
 
 
 @dataclass(frozen=True)
-class Scope:
+class CatalogTransaction:
     """A connection in a transaction, and whose records are meant."""
 
     db: Database
@@ -22,7 +22,7 @@ class Scope:
     instance: str
 
     @cached_property
-    def t(self) -> Tables:
+    def t(self) -> CatalogTables:
         """Return the catalog's tables."""
         return build(self.db.dialect)
 

@@ -17,7 +17,7 @@ CREATE_LOCK = 0x5E71
 
 
 @dataclass(frozen=True)
-class Tables:
+class CatalogTables:
     """Every table of the catalog. Each holds rows of all instances; ``versions`` are those of partitions."""
 
     tables: Table
@@ -39,7 +39,7 @@ class Tables:
 
 
 @cache
-def build(dialect: str) -> Tables:
+def build(dialect: str) -> CatalogTables:
     """Return the tables as they are named on ``postgresql`` or ``sqlite``."""
     postgres = dialect == "postgresql"
     metadata = MetaData(schema=SCHEMA if postgres else None)
@@ -87,7 +87,7 @@ def build(dialect: str) -> Tables:
     labels = table("labels", 2, [word("txn_id"), word("label"), flag("active")])
     # Of the transactions under one label one may run or be visible; the database itself refuses a second.
     partial(labels, "labels_one", ("instance", "label"), "active", unique=True)
-    return Tables(
+    return CatalogTables(
         tables=table("tables", 1, [word("id"), flag("dropped")]),
         indexes=table("indexes", 1, [word("id"), word("table_id"), flag("base"), flag("dropped")], ["table_id"]),
         schemas=table("schemas", 2, [word("index_id"), number("version"), word("format"), Column("inverted", Json)]),

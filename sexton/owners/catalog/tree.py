@@ -6,14 +6,14 @@ from sqlalchemy import select
 
 from sexton.owners.catalog.layout import check_id
 from sexton.owners.catalog.model import NewTable, Schema
-from sexton.owners.catalog.records import Records, add, mint, stand
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.records import CatalogRecords, add, mint, stand
+from sexton.owners.catalog.scope import CatalogTransaction
 
 FIRST_VERSION = 1
 """Of a partition without a load, and of an index' schema."""
 
 
-class Tree(Records):
+class Tree(CatalogRecords):
     """The hierarchy."""
 
     def create_table(self, new: NewTable) -> None:
@@ -63,24 +63,24 @@ class Tree(Records):
             return s.ids(chosen)
 
 
-def _index(s: Scope, table: str, index: str, schema: Schema, *, base: bool) -> None:
+def _index(s: CatalogTransaction, table: str, index: str, schema: Schema, *, base: bool) -> None:
     check_id(index)
     add(s, s.t.indexes, [{"id": index, "table_id": table, "base": base}])
     _schema(s, index, FIRST_VERSION, schema)
 
 
-def _schema(s: Scope, index: str, version: int, schema: Schema) -> None:
+def _schema(s: CatalogTransaction, index: str, version: int, schema: Schema) -> None:
     check_id(*schema.inverted)
     row = {"index_id": index, "version": version, "format": schema.format, "inverted": list(schema.inverted)}
     add(s, s.t.schemas, [row])
 
 
-def _partition(s: Scope, table: str, partition: str) -> None:
+def _partition(s: CatalogTransaction, table: str, partition: str) -> None:
     add(s, s.t.partitions, [{"id": partition, "table_id": table}])
     add(s, s.t.versions, [{"partition_id": partition, "table_id": table, "value": FIRST_VERSION}])
 
 
-def _tablets(s: Scope, table: str, indexes: Sequence[str], partitions: Mapping[str, int]) -> None:
+def _tablets(s: CatalogTransaction, table: str, indexes: Sequence[str], partitions: Mapping[str, int]) -> None:
     new = [
         {"id": mint(), "table_id": table, "index_id": index, "partition_id": partition}
         for index in indexes

@@ -8,12 +8,12 @@ from sqlalchemy import bindparam, func, select, update
 
 from sexton import contract
 from sexton.owners.catalog.layout import rowset_prefix
-from sexton.owners.catalog.model import Output, State
+from sexton.owners.catalog.model import Output, RowsetState
 from sexton.owners.catalog.records import add, count, found, mint, stand_tablets
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def prepare(s: Scope, owner: str, tablets: Sequence[str], vault: str, seconds: int) -> list[Output]:
+def prepare(s: CatalogTransaction, owner: str, tablets: Sequence[str], vault: str, seconds: int) -> list[Output]:
     """Record rowsets about to be written and mark them prepared; ``seconds`` is how long their owner has."""
     rows = stand_tablets(s, tablets)
     schema = s.t.schemas
@@ -25,7 +25,7 @@ def prepare(s: Scope, owner: str, tablets: Sequence[str], vault: str, seconds: i
     for tablet in tablets:
         rowset = mint()
         new.append(Output(rowset=rowset, tablet=tablet, vault=vault, prefix=rowset_prefix(tablet, rowset)))
-    known = {"state": State.PREPARED, "vault": vault, "owner_txn": owner, "segments": 0, "bytes": 0}
+    known = {"state": RowsetState.PREPARED, "vault": vault, "owner_txn": owner, "segments": 0, "bytes": 0}
     add(
         s,
         s.t.rowsets,
@@ -40,7 +40,7 @@ def prepare(s: Scope, owner: str, tablets: Sequence[str], vault: str, seconds: i
     return new
 
 
-def publish(s: Scope, new: Sequence[Any]) -> None:
+def publish(s: CatalogTransaction, new: Sequence[Any]) -> None:
     """Give rowsets versions and show them. A partition moves on by as many versions as a tablet in it got rowsets."""
     if not new:
         return
@@ -60,7 +60,7 @@ def publish(s: Scope, new: Sequence[Any]) -> None:
         shown.append({"this": r.id, "at": last[partition] + nth[r.tablet_id]})
     one = update(rowset).where(rowset.c.instance == s.instance, rowset.c.id == bindparam("this"))
     at = bindparam("at", type_=rowset.c.first_version.type)
-    s.c.execute(one.values(state=State.VISIBLE, first_version=at, last_version=at), shown)
+    s.c.execute(one.values(state=RowsetState.VISIBLE, first_version=at, last_version=at), shown)
     this = update(version).where(version.c.instance == s.instance, version.c.partition_id == bindparam("this"))
     more = version.c.value + bindparam("more", type_=version.c.value.type)
     s.c.execute(this.values(value=more), [{"this": p, "more": n} for p, n in moved.items()])

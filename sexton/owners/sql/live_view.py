@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import table as table_clause
 
-from sexton.check.model import Known, Part
+from sexton.check.model import LiveEntry, Part
 from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.database.rows import in_list
@@ -71,14 +71,14 @@ def parts(db: Database, c: Connection, view: TableClause, instance: str, rows: i
     return [Part("view", *ends) for ends in ranges(c, select(_key(db, view)).where(_told(view, instance)), rows)]
 
 
-def read(db: Database, c: Connection, view: TableClause, instance: str, part: Part) -> Iterator[list[Known]]:
+def read(db: Database, c: Connection, view: TableClause, instance: str, part: Part) -> Iterator[list[LiveEntry]]:
     """Yield the rows of a part, in pages, as they are written there."""
     chosen = _rows(view, instance).where(within(_key(db, view), part.after, part.until))
     for rows in c.execution_options(yield_per=READ_ROWS).execute(chosen).partitions():
         yield [_known(row) for row in rows]
 
 
-def named(db: Database, c: Connection, view: TableClause, instance: str, records: Sequence[str]) -> list[Known]:
+def named(db: Database, c: Connection, view: TableClause, instance: str, records: Sequence[str]) -> list[LiveEntry]:
     """Return the rows of these records (``KIND/ID``) now: by their ids, as a key may be written in many ways."""
     ids = sorted({record.partition("/")[2] for record in records})
     chosen = _rows(view, instance).where(in_list(db, view.c.id, ids))  # type: ignore[arg-type]
@@ -102,10 +102,10 @@ def _key(db: Database, view: TableClause) -> ColumnElement[str]:
     return key.collate("C") if db.dialect == "postgresql" else key
 
 
-def _known(row: Any) -> Known:
+def _known(row: Any) -> LiveEntry:
     vault, key, kind, id_, size, whose = row
     if not key:
         raise OwnerSilent(f"{LIVE_VIEW} shows an empty key ({kind}/{id_}): that names the whole vault, or nothing")
     # What has a size is an object, whatever it ends with. What nobody's instance is named for need not be in this one.
     prefix = size is None and key[-1] not in ID_CHARACTERS
-    return Known(vault, key, prefix, whose is not None, size, f"{kind}/{id_}")
+    return LiveEntry(vault, key, prefix, whose is not None, size, f"{kind}/{id_}")

@@ -45,22 +45,22 @@ class SqlOwner:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def due(self, instance: str, cutoffs: Mapping[str, int], beat: Callable[[], None]) -> None:
+    def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Callable[[], None]) -> None:
         """Do nothing: the owner marks in its own transactions."""
 
     def grows(self, instance: str) -> Mapping[str, Collection[str]]:
         """Return nothing: it makes no marks of its own."""
         return {}
 
-    def time_out(self, instance: str, beat: Callable[[], None]) -> None:
+    def time_out(self, instance: str, heartbeat: Callable[[], None]) -> None:
         """Do nothing: its transactions time out by themselves, and their marks fall due."""
 
-    def expand(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> Mapping[Ref, Expansion]:
+    def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
         """Return nothing: its marks name their own vault and files."""
         return {}
 
     def fence(
-        self, instance: str, batch: int, marks: Sequence[Ref], beat: Callable[[], None]
+        self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Callable[[], None]
     ) -> Mapping[Ref, tuple[Fenced, str]]:
         """Return that all are: the owner's commit removes its own mark, or fails."""
         return dict.fromkeys(marks, (Fenced.FENCED, ""))
@@ -94,15 +94,15 @@ class SqlOwner:
         """Return nothing: none of its marks is set aside for the owner."""
         return ()
 
-    def live(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> frozenset[Ref]:
+    def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
         """Return those of the marks of which the view shows anything: by id, by key, or by prefix either way."""
         try:
             try:
-                return self._live(instance, marks, beat)
+                return self._live(instance, marks, heartbeat)
             except DBAPIError as e:
                 if not e.connection_invalidated:
                     raise
-            return self._live(instance, marks, beat)  # a connection that was cut says nothing of the view
+            return self._live(instance, marks, heartbeat)  # a connection that was cut says nothing of the view
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the view {LIVE_VIEW} cannot be read: {first_line(e)}") from e
 
@@ -118,7 +118,7 @@ class SqlOwner:
             found = c.execute(wanted.where(or_(view.c.key.in_(wide), view.c.id.in_(names))).limit(100))
             return [(row[0], row[1], row[2], row[3], row[4]) for row in found]
 
-    def _live(self, instance: str, marks: Sequence[DueMark], beat: Callable[[], None]) -> frozenset[Ref]:
+    def _live(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
         with self._db.read() as c:
             if self._db.dialect == "postgresql":
                 c.execute(text(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}"))
@@ -141,7 +141,7 @@ class SqlOwner:
             ]
             shape: dict[str, Any] = {"kind": Text(), "id": Text(), "vault": Text(), "whole": Text()}
             for start in range(0, len(named), NAMES_AT_ONCE):
-                beat()
+                heartbeat()
                 names = as_rows(self._db, named[start : start + NAMES_AT_ONCE], **shape)
                 covers = and_(tuple_(view.c.vault, view.c.key) == tuple_(names.c.vault, names.c.whole), its)
                 hit = select(names.c.kind, names.c.id).distinct().where(select(1).where(covers).exists())
@@ -151,7 +151,7 @@ class SqlOwner:
                 {"kind": m.kind, "id": m.id, "vault": m.vault, "whole": m.prefix} for m in marks if m.prefix is not None
             ]
             for start in range(0, len(prefixes), PREFIXES_AT_ONCE):
-                beat()
+                heartbeat()
                 low = as_rows(self._db, prefixes[start : start + PREFIXES_AT_ONCE], **shape)
                 key: ColumnElement[str] = view.c.key
                 first: ColumnElement[str] = low.c.whole

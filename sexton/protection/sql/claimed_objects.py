@@ -13,7 +13,7 @@ from sexton.protection.sql.lifetimes import Lifetimes
 FILES_AT_ONCE = 5_000
 
 
-class UnderWay(Lifetimes):
+class ClaimedObjects(Lifetimes):
     """Asked after ``part``: no more of what is registered will be claimed then."""
 
     def claimed(

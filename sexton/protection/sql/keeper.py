@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, literal, or_
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.keepers import PROTECTION, UNREADABLE
-from sexton.marks.model import Hand, Ref
+from sexton.marks.model import Ref, WriteToken
 from sexton.marks.sql.rows import among
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
@@ -25,7 +25,7 @@ FILES_AT_ONCE = 5_000
 FILTERS_KEPT = 32
 
 
-class Version(NamedTuple):
+class RegisterVersion(NamedTuple):
     """Grows or changes with whatever is registered or ended; ids are never used again."""
 
     number: int
@@ -35,15 +35,15 @@ class Version(NamedTuple):
     """Of them, those that register prefixes or a filter; of the others their rows say all."""
 
 
-class Question(NamedTuple):
+class ProtectionSnapshot(NamedTuple):
     """What was kept by protections as they stood; the files have numbers ``beyond`` one, if it is known."""
 
-    version: Version
+    version: RegisterVersion
     kept: Mapping[Ref, str]
     beyond: int | None = None
 
 
-NOT_ASKED = Question(Version(-1, -1, -1, -1), MappingProxyType({}))
+NOT_ASKED = ProtectionSnapshot(RegisterVersion(-1, -1, -1, -1), MappingProxyType({}))
 
 
 class Protections:
@@ -53,25 +53,27 @@ class Protections:
         self._db = db
         self._filters: dict[tuple[int, str], Filter] = {}
 
-    def ask(self, hand: Hand, refs: Collection[Ref], beyond: int | None = None) -> Question:
+    def ask(self, token: WriteToken, refs: Collection[Ref], beyond: int | None = None) -> ProtectionSnapshot:
         """Ask in a transaction of its own; ``beyond``: all stored files of the marks have higher numbers."""
         with self._db.read() as c:
-            version = self.version(c, hand.instance)
-            return Question(version, self._kept(c, hand, refs, version, beyond), beyond)
+            version = self.version(c, token.instance)
+            return ProtectionSnapshot(version, self._kept(c, token, refs, version, beyond), beyond)
 
-    def kept(self, c: Connection, hand: Hand, refs: Collection[Ref], before: Question = NOT_ASKED) -> Mapping[Ref, str]:
+    def kept(
+        self, c: Connection, token: WriteToken, refs: Collection[Ref], before: ProtectionSnapshot = NOT_ASKED
+    ) -> Mapping[Ref, str]:
         """Return the marks that a protection keeps, each with its name; ``before`` holds where nothing changed."""
-        version = self.version(c, hand.instance)
+        version = self.version(c, token.instance)
         if version == before.version:
             return {ref: before.kept[ref] for ref in refs if ref in before.kept}
-        return self._kept(c, hand, refs, version, before.beyond)
+        return self._kept(c, token, refs, version, before.beyond)
 
-    def version(self, c: Connection, instance: str) -> Version:
+    def version(self, c: Connection, instance: str) -> RegisterVersion:
         t = self._db.t.protection
         sums = (t.c.id, t.c.changes, case((self._wide(), 1), else_=0))
         all_ = select(func.count(), *(func.coalesce(func.sum(s), 0) for s in sums))
         row = c.execute(all_.where(t.c.instance == instance)).one()
-        return Version(*map(int, row))
+        return RegisterVersion(*map(int, row))
 
     def _wide(self) -> ColumnElement[bool]:
         t = self._db.t.protection
@@ -79,7 +81,7 @@ class Protections:
         return or_(t.c.filter.is_not(None), length(t.c.sizes) > 0)
 
     def _kept(
-        self, c: Connection, hand: Hand, refs: Collection[Ref], version: Version, beyond: int | None
+        self, c: Connection, token: WriteToken, refs: Collection[Ref], version: RegisterVersion, beyond: int | None
     ) -> dict[Ref, str]:
         found: dict[Ref, str] = {}
         if not version.number:
@@ -88,9 +90,9 @@ class Protections:
         if version.wide:
             t = self._db.t.protection
             wanted = select(t.c.id, t.c.job, t.c.digest, t.c.sizes, t.c.filter.is_not(None).label("is_filter"))
-            its = c.execute(wanted.where(t.c.instance == hand.instance, self._wide()).order_by(t.c.id)).all()
+            its = c.execute(wanted.where(t.c.instance == token.instance, self._wide()).order_by(t.c.id)).all()
         sizes: list[int | None] = [None, *sorted({int(size) for row in its for size in row.sizes})]
-        mine, asked = self._mine(hand, refs, beyond), set(refs)
+        mine, asked = self._mine(token, refs, beyond), set(refs)
         for start in range(0, len(sizes), SIZES_AT_ONCE):
             some = sizes[start : start + SIZES_AT_ONCE]
             rows = c.execute(union_all(*(self._covered(mine, size) for size in some))).all()
@@ -100,7 +102,7 @@ class Protections:
                     found.setdefault(ref, name(jobs[row.protection]))
         for row in its:
             if row.is_filter:
-                found |= self._filtered(c, hand, [ref for ref in refs if ref not in found], row)
+                found |= self._filtered(c, token, [ref for ref in refs if ref not in found], row)
         return found
 
     def _jobs(self, c: Connection, protections: Set[int]) -> dict[int, str]:
@@ -118,7 +120,7 @@ class Protections:
         its = file.join(item, same)
         return select(file.c.kind, file.c.id, item.c.protection).select_from(its).where(mine).distinct()
 
-    def _mine(self, hand: Hand, refs: Collection[Ref], beyond: int | None = None) -> ColumnElement[bool]:
+    def _mine(self, token: WriteToken, refs: Collection[Ref], beyond: int | None = None) -> ColumnElement[bool]:
         """Return the condition that a file is one of the marks'; more may be found where it goes by numbers.
 
         A batch is of one instance. Were that named too, PostgreSQL would compare each file with all that a job has just
@@ -126,9 +128,9 @@ class Protections:
         """
         file = self._db.t.mark_file
         its = among(self._db, file, refs) if beyond is None else file.c.seq > beyond
-        return and_(file.c.batch == hand.batch, its)
+        return and_(file.c.batch == token.batch, its)
 
-    def _filtered(self, c: Connection, hand: Hand, refs: Sequence[Ref], row: Any) -> dict[Ref, str]:
+    def _filtered(self, c: Connection, token: WriteToken, refs: Sequence[Ref], row: Any) -> dict[Ref, str]:
         """Ask a filter about each file; one that cannot be read may cover any of them."""
         if not refs:
             return {}
@@ -137,15 +139,15 @@ class Protections:
         except Invalid as e:
             return dict.fromkeys(refs, f"{UNREADABLE}{row.job}: {e}")
         found: dict[Ref, str] = {}
-        for file in self._files(c, hand, refs):
+        for file in self._files(c, token, refs):
             ref = Ref(file.kind, file.id)
             if ref not in found and filter_.covers(file.vault, file.key):
                 found[ref] = name(row.job)
         return found
 
-    def _files(self, c: Connection, hand: Hand, refs: Sequence[Ref]) -> Iterator[Any]:
+    def _files(self, c: Connection, token: WriteToken, refs: Sequence[Ref]) -> Iterator[Any]:
         file, after = self._db.t.mark_file, -1
-        wanted = select(file.c.seq, file.c.kind, file.c.id, file.c.vault, file.c.key).where(self._mine(hand, refs))
+        wanted = select(file.c.seq, file.c.kind, file.c.id, file.c.vault, file.c.key).where(self._mine(token, refs))
         while True:
             page = wanted.where(file.c.seq > after).order_by(file.c.seq).limit(FILES_AT_ONCE)
             rows = c.execute(page).all()

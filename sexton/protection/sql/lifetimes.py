@@ -12,8 +12,8 @@ from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.protection import policy
-from sexton.protection.errors import Invalid, NotFound
-from sexton.protection.model import End, Protection, State, Terms
+from sexton.protection.errors import Invalid, ProtectionNotFound
+from sexton.protection.model import Protection, ProtectionEnd, ProtectionSettings, ProtectionState
 from sexton.protection.sql.rows import protection
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class Lifetimes:
     """Protections that are registered."""
 
     _db: Database
-    _terms: Terms
+    _terms: ProtectionSettings
 
     def renew(
         self, instance: str, job: str, seconds: int | None, *, of: int | None = None, at_least: bool = False
@@ -54,8 +54,8 @@ class Lifetimes:
         """Say that the job is done: it keeps until the watermark has passed; repeating it changes nothing. NotFound."""
         t = self._db.t.protection
         with self._changing(instance, job, of) as (c, row):
-            if row.state != State.SOFT:
-                values = {"state": State.SOFT, "finished_at": self._db.now(c)}
+            if row.state != ProtectionState.SOFT:
+                values = {"state": ProtectionState.SOFT, "finished_at": self._db.now(c)}
                 c.execute(update(t).where(t.c.id == row.id).values(**values))
             return protection(self._row(c, instance, job))
 
@@ -64,7 +64,7 @@ class Lifetimes:
         t = self._db.t.protection
         with self._changing(instance, job) as (c, row):
             c.execute(delete(t).where(t.c.id == row.id))
-            add_to_counters(self._db, c, instance, {(PROTECTIONS, str(End.RELEASED)): 1})
+            add_to_counters(self._db, c, instance, {(PROTECTIONS, str(ProtectionEnd.RELEASED)): 1})
             log.warning("protection %s of %s, owner %s, is released: %s", job, instance, row.owner, why)
             return protection(row)
 
@@ -93,7 +93,7 @@ class Lifetimes:
         with self._db.read() as c:
             return [protection(row) for row in c.execute(self._select().where(here).order_by(t.c.id))]
 
-    def end_due(self, instance: str) -> Mapping[str, End]:
+    def end_due(self, instance: str) -> Mapping[str, ProtectionEnd]:
         """End what is overdue, or finished and past; return each job with why. Once a round, before its first claim.
 
         Without the guard: that something is protected no more hurts nobody.
@@ -101,11 +101,11 @@ class Lifetimes:
         with self._db.write() as c:
             return self._end_due(c, instance, self._db.now(c))
 
-    def _end_due(self, c: Connection, instance: str, now: int) -> dict[str, End]:
+    def _end_due(self, c: Connection, instance: str, now: int) -> dict[str, ProtectionEnd]:
         t, its = self._db.t.protection, self._db.t.instance
         watermark = c.execute(select(its.c.watermark).where(its.c.id == instance)).scalar_one_or_none()
 
-        def over(wanted: Select[Any]) -> dict[int, tuple[Protection, End]]:
+        def over(wanted: Select[Any]) -> dict[int, tuple[Protection, ProtectionEnd]]:
             found = ((row.id, protection(row)) for row in c.execute(wanted.where(t.c.instance == instance)).all())
             return {id_: (p, why) for id_, p in found if (why := policy.ended(p, now, watermark, self._terms))}
 
@@ -115,7 +115,7 @@ class Lifetimes:
         locked = over(self._select().where(t.c.id.in_(maybe)).with_for_update(skip_locked=True))
         c.execute(delete(t).where(t.c.id.in_(locked)))
         for p, why in locked.values():
-            if why is not End.PASSED:
+            if why is not ProtectionEnd.PASSED:
                 age = (now - p.registered_at) // 1_000
                 log.warning("protection %s of %s, owner %s, ends after %d s: %s", p.job, instance, p.owner, age, why)
         ended = {p.job: why for p, why in locked.values()}
@@ -143,7 +143,7 @@ class Lifetimes:
     def give_up(self, registration: Protection, why: str) -> bool:
         """End a registration that nobody has sealed meanwhile; return whether there was one."""
         t = self._db.t.protection
-        its = and_(t.c.id == registration.id, t.c.state == State.OPEN)
+        its = and_(t.c.id == registration.id, t.c.state == ProtectionState.OPEN)
         with self._db.write() as c:
             ended = c.execute(delete(t).where(its)).rowcount == 1
         if ended:
@@ -162,7 +162,9 @@ class Lifetimes:
         wanted = wanted if of is None else wanted.where(t.c.id == of)
         row = c.execute(wanted.with_for_update() if lock else wanted).one_or_none()
         if row is None:
-            raise NotFound(f"{instance} has no protection of job {job}; see: sexton protection list {instance}")
+            raise ProtectionNotFound(
+                f"{instance} has no protection of job {job}; see: sexton protection list {instance}"
+            )
         return row
 
     def find(self, instance: str, job: str) -> Protection:

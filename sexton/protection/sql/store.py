@@ -30,15 +30,15 @@ from sexton.kernel.crash_points import reached
 from sexton.protection import policy
 from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount
 from sexton.protection.filter import Filter
-from sexton.protection.model import CHUNK_ITEMS, Item, Protection, Sealed, State, Terms
-from sexton.protection.sql.claimed_objects import UnderWay
+from sexton.protection.model import CHUNK_ITEMS, Item, Protection, ProtectionSettings, ProtectionState, Sealed
+from sexton.protection.sql.claimed_objects import ClaimedObjects
 from sexton.protection.sql.rows import digest, protection
 
 
-class ProtectionStore(UnderWay):
+class ProtectionStore(ClaimedObjects):
     """Implements ``protection.port.Register``."""
 
-    def __init__(self, db: Database, terms: Terms) -> None:
+    def __init__(self, db: Database, terms: ProtectionSettings) -> None:
         self._db, self._terms = db, terms
 
     def open(self, wanted: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
@@ -66,7 +66,7 @@ class ProtectionStore(UnderWay):
                 return found.model_copy(update={"expires_at": until})
             self._admit(c, wanted.instance, now)
             values = wanted.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
-            values |= {"state": State.OPEN, "registered_at": now, "changes": 1}
+            values |= {"state": ProtectionState.OPEN, "registered_at": now, "changes": 1}
             values |= {"expires_at": policy.expiry(now, seconds, self._terms)}
             values |= {"filter": None if filter_ is None else bytes(filter_)}
             c.execute(insert(t).values(**values))
@@ -76,7 +76,7 @@ class ProtectionStore(UnderWay):
 
     def _same(self, found: Protection, wanted: Protection) -> Protection:
         alike = ("digest", "owner", "valid_ts")
-        if found.state is State.SOFT:
+        if found.state is ProtectionState.SOFT:
             raise Exists(f"job {found.job} has finished its protection, which still keeps; register under another name")
         if any(getattr(found, n) != getattr(wanted, n) for n in alike):
             raise Exists(f"job {found.job} has a protection of something else; release it, or use another name")
@@ -98,7 +98,7 @@ class ProtectionStore(UnderWay):
 
     def _active(self, c: Connection, instance: str) -> int:
         t = self._db.t.protection
-        active = and_(t.c.instance == instance, t.c.state != State.SOFT)
+        active = and_(t.c.instance == instance, t.c.state != ProtectionState.SOFT)
         return int(c.execute(select(func.count()).select_from(t).where(active)).scalar_one())
 
     def add(
@@ -120,7 +120,7 @@ class ProtectionStore(UnderWay):
                 if there.digest != sum_:
                     raise Invalid(f"chunk {number} of job {job} held other items before; use each number once")
                 return None if there.told is None else Sealed(**there.told)
-            if row.state != State.OPEN:
+            if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
             given = as_rows(self._db, (i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
             columns = {"instance": literal(instance), "vault": given.c.vault, "key": given.c.key}
@@ -162,8 +162,8 @@ class ProtectionStore(UnderWay):
         """
         t = self._db.t.protection
         with self._changing(instance, job, of) as (c, row):
-            if row.state == State.OPEN:
-                values = {"state": State.ACTIVE, "sealed": sealed.model_dump(mode="json")}
+            if row.state == ProtectionState.OPEN:
+                values = {"state": ProtectionState.ACTIVE, "sealed": sealed.model_dump(mode="json")}
                 c.execute(update(t).where(t.c.id == row.id).values(**values))
                 reached("protection.sealed")
             return protection(self._row(c, instance, job))

@@ -11,7 +11,7 @@ class AuditUnreadable(SextonError):
     """A file of the audit is damaged, or is none of ours."""
 
 
-class Audit(Protocol):
+class DeletionLog(Protocol):
     """Rows of objects that were tried. Writing the same rows again changes nothing."""
 
     def write(self, rows: Sequence[AuditRow]) -> None:
@@ -22,7 +22,7 @@ class Audit(Protocol):
         """
         ...
 
-    def forget(self, instance: str, now: int, beat: Callable[[], None] = ...) -> int:
+    def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = ...) -> int:
         """Remove files that are older than their retention, a part of them at a time; return how many went.
 
         To be called once a round; it looks once a day. A place that cannot be reached is looked at the next day.

@@ -36,16 +36,16 @@ class ParquetAudit:
         if fault is not None:
             raise fault
 
-    def forget(self, instance: str, now: int, beat: Callable[[], None] = lambda: None) -> int:
+    def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = lambda: None) -> int:
         """Remove files of days that are over for longer than the retention."""
         today = now // naming.DAY_MS
         if self._looked.get(instance) == today:
             return 0
         edge, removed, all_looked = naming.day(max(0, now - self._retention_ms)), 0, True
         for opened in self._places.to_read(instance):
-            beat()
+            heartbeat()
             with suppress(VaultFault, UnknownVault):
-                gone, whole = _forget(opened(), instance, edge, beat)
+                gone, whole = _forget(opened(), instance, edge, heartbeat)
                 removed += gone
                 all_looked = all_looked and whole
         if all_looked:
@@ -53,7 +53,7 @@ class ParquetAudit:
         return removed
 
 
-def _forget(vault: Vault, instance: str, edge: str, beat: Callable[[], None]) -> tuple[int, bool]:
+def _forget(vault: Vault, instance: str, edge: str, heartbeat: Callable[[], None]) -> tuple[int, bool]:
     """Remove files of days before ``edge``, the oldest first; return how many, and whether none is left."""
     removed = 0
     for _ in range(FORGET_PAGES):
@@ -64,7 +64,7 @@ def _forget(vault: Vault, instance: str, edge: str, beat: Callable[[], None]) ->
         if old:
             vault.remove_own(old)
             removed += len(old)
-            beat()
+            heartbeat()
         if not old or len(old) < len(files):
             return removed, True
     return removed, False

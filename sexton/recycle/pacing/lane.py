@@ -5,7 +5,7 @@ No clock and no lock of its own: every call names the time in seconds, and the p
 
 from collections import deque
 
-from sexton.recycle.pacing.model import Rate, Shared, Told, Window
+from sexton.recycle.pacing.model import PaceReport, Rate, RequestWindow, Shared
 from sexton.recycle.pacing.policy import (
     BOLD,
     CAREFUL,
@@ -57,7 +57,7 @@ class Lane:
         self.workers = 1
         self.used_at = now
         self.streak = 0
-        self._window, self._growth = Window(FIRST_REQUESTS, FIRST_PAGE), BOLD
+        self._window, self._growth = RequestWindow(FIRST_REQUESTS, FIRST_PAGE), BOLD
         self._bucket = Bucket(now)
         self._under_way = 0
         self._limited = False
@@ -177,14 +177,14 @@ class Lane:
         spans = (min(since, MEASURED_SECONDS), min(since, TELLING_SECONDS))
         return max(sum(n for at, n in self._took if at > now - span) / span for span in spans) * self.workers
 
-    def tell(self) -> Told:
+    def tell(self) -> PaceReport:
         """Return what happened since the last call."""
         requests, throttled, keys = self._counts
-        told = Told(self.place, self._known, self.rate, self._cut, True, requests, throttled, keys)
+        told = PaceReport(self.place, self._known, self.rate, self._cut, True, requests, throttled, keys)
         self._cut, self._counts = False, (0, 0, 0)
         return told
 
-    def hear(self, told: Told, shared: Shared | None, workers: int) -> None:
+    def hear(self, told: PaceReport, shared: Shared | None, workers: int) -> None:
         """Take over what all workers know after ``told``; None: it could not be told, so it is told again."""
         if shared is None:
             self._cut |= told.cut

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sexton.kernel.message import Message
-from sexton.marks.model import Page
+from sexton.marks.model import FilePage
 
 TRIES = 8
 """How often files are tried that a store refuses while it takes others: over half a minute, as they wait in between."""
@@ -20,7 +20,7 @@ class Rate(NamedTuple):
     ceiling: float = 0.0
 
 
-class Window(NamedTuple):
+class RequestWindow(NamedTuple):
     """What one worker has under way at a place: requests at once, and the most keys in one of them."""
 
     requests: float
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     ``refusals``: how often the store refused just these, last at ``refused_at``, and it was not for being busy.
     """
 
-    page: Page
+    page: FilePage
     places: Sequence[str]
     refusals: int = 0
     refused_at: float = float("-inf")
@@ -65,7 +65,7 @@ class Piece(NamedTuple):
         """Return the files at these positions."""
         page = self.page
         etags = [page.etags[n] for n in these] if page.etags else ()
-        page = Page(page.vault, [page.seqs[n] for n in these], [page.keys[n] for n in these], etags)
+        page = FilePage(page.vault, [page.seqs[n] for n in these], [page.keys[n] for n in these], etags)
         return self._replace(page=page, places=[self.places[n] for n in these])
 
     def cut(self, keys: int) -> "tuple[Piece, Piece]":
@@ -73,7 +73,7 @@ class Piece(NamedTuple):
         return self._between(slice(keys)), self._between(slice(keys, None))
 
     def _between(self, at: slice) -> "Piece":
-        page = Page(self.page.vault, self.page.seqs[at], self.page.keys[at], self.page.etags[at])
+        page = FilePage(self.page.vault, self.page.seqs[at], self.page.keys[at], self.page.etags[at])
         return self._replace(page=page, places=self.places[at])
 
     def refused(self, these: Sequence[int], at: float, *, telling: bool) -> "Piece":
@@ -94,7 +94,7 @@ class Shared(Message):
     updated_at: int
 
 
-class Told(NamedTuple):
+class PaceReport(NamedTuple):
     """What one worker tells about a place since it last did.
 
     ``known`` is the row it started from, ``rate`` what became of it here, ``cut`` whether the store refused here.
@@ -111,7 +111,7 @@ class Told(NamedTuple):
     keys: int = 0
 
 
-class Heard(NamedTuple):
+class PaceUpdate(NamedTuple):
     """What a worker hears back: rows by place, workers seen at each, caps by (instance, vault)."""
 
     shared: Mapping[str, Shared]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sexton.recycle.pacing.lane import Bucket, Lane
-from sexton.recycle.pacing.model import Answer, Rate, Told
+from sexton.recycle.pacing.model import Answer, PaceReport, Rate
 from sexton.recycle.pacing.policy import CAPPED_PAGE_SECONDS, FIRST_PAGE, PLACES_A_VAULT, folder, root
 from sexton.recycle.pacing.port import Shares
 from sexton.storage.model import PAGE_KEYS, VaultSpec
@@ -148,7 +148,7 @@ class SharedPacer:
                 lanes = {p: lane for p, lane in self._lanes.items() if now - lane.used_at < IDLE_SECONDS}
                 told = {place: lane.tell() for place, lane in lanes.items()}
                 seen = {its.place for its in self._roots.values() if now - its.used_at < IDLE_SECONDS}
-                rest = [Told(place, None, Rate(0.0), False, learns=False) for place in sorted(seen - told.keys())]
+                rest = [PaceReport(place, None, Rate(0.0), False, learns=False) for place in sorted(seen - told.keys())]
             heard = self._shares.exchange(self._worker, [*told.values(), *rest])
             with self._lock:
                 for place, lane in lanes.items():

@@ -7,7 +7,7 @@ rate that was refused, then slowly beyond it, faster the longer nothing is refus
 import re
 
 from sexton.kernel.errors import BadInput
-from sexton.recycle.pacing.model import Rate, Shared, Told, Window
+from sexton.recycle.pacing.model import PaceReport, Rate, RequestWindow, Shared
 from sexton.storage.model import PAGE_KEYS, VaultSpec
 from sexton.storage.policy import canonical_endpoint
 from sexton.storage.port import UNREACHABLE
@@ -87,7 +87,7 @@ def pause(streak: int, workers: int = 1, retry_after: float | None = None) -> fl
     return max(own, min(retry_after or 0.0, PATIENCE_SECONDS))
 
 
-def resized(window: Window, seconds: float, *, full: bool, growth: float) -> Window:
+def resized(window: RequestWindow, seconds: float, *, full: bool, growth: float) -> RequestWindow:
     """Return the window after a request that took so long.
 
     Args:
@@ -102,26 +102,26 @@ def resized(window: Window, seconds: float, *, full: bool, growth: float) -> Win
         # As many keys, in more and smaller requests: stores work on requests side by side, on their keys in turn.
         more = min(MOST_REQUESTS, window.requests * 1.25) if full else window.requests
         keys = max(float(LEAST_PAGE), window.keys * window.requests / more)
-        return window if keys == window.keys else Window(more, keys)
+        return window if keys == window.keys else RequestWindow(more, keys)
     if full and window.requests < MOST_REQUESTS:
-        return Window(min(MOST_REQUESTS, window.requests * growth), window.keys)
-    return Window(window.requests, min(float(PAGE_KEYS), window.keys * growth))
+        return RequestWindow(min(MOST_REQUESTS, window.requests * growth), window.keys)
+    return RequestWindow(window.requests, min(float(PAGE_KEYS), window.keys * growth))
 
 
-def narrowed(window: Window, share: float = 0.5) -> Window:
+def narrowed(window: RequestWindow, share: float = 0.5) -> RequestWindow:
     """Return the window after a slow request, smaller ones first, or (by half, both) after one that was lost."""
-    smaller = Window(window.requests, max(float(LEAST_PAGE), window.keys * share))
+    smaller = RequestWindow(window.requests, max(float(LEAST_PAGE), window.keys * share))
     if share > 0.5 and smaller.keys < window.keys:
         return smaller
-    return Window(max(1.0, window.requests * share), smaller.keys)
+    return RequestWindow(max(1.0, window.requests * share), smaller.keys)
 
 
-def page_keys(window: Window, share: float) -> int:
+def page_keys(window: RequestWindow, share: float) -> int:
     """Return how many keys the next request may carry, at ``share`` keys per second of this worker."""
     return int(min(window.keys, max(LEAST_PAGE, share * PAGE_SECONDS), PAGE_KEYS))
 
 
-def merged(stored: Shared | None, told: Told, now: int) -> Shared:
+def merged(stored: Shared | None, told: PaceReport, now: int) -> Shared:
     """Return the row of a place after one worker has told about it.
 
     A refusal is written once: who did not know of somebody else's saw the same congestion and takes over that one. An

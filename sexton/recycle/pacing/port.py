@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from sexton.recycle.pacing.model import Answer, Heard, Told
+from sexton.recycle.pacing.model import Answer, PaceReport, PaceUpdate
 from sexton.recycle.pacing.policy import pause
 from sexton.storage.model import PAGE_KEYS
 
@@ -34,7 +34,7 @@ class Pacer(Protocol):
 class Shares(Protocol):
     """What all workers know of the places."""
 
-    def exchange(self, worker: str, told: Sequence[Told]) -> Heard | None:
+    def exchange(self, worker: str, told: Sequence[PaceReport]) -> PaceUpdate | None:
         """Tell and hear; None when that was not possible now, which is no reason to stop."""
         ...
 

@@ -17,7 +17,7 @@ from sexton.database.engine import Database, first_line
 from sexton.database.rows import in_list
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.store import whoami
-from sexton.recycle.pacing.model import Cap, Heard, PlaceFigures, Shared, Told
+from sexton.recycle.pacing.model import Cap, PaceReport, PaceUpdate, PlaceFigures, Shared
 from sexton.recycle.pacing.policy import merged
 
 SEEN_SECONDS = 15
@@ -35,7 +35,7 @@ class PaceStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def exchange(self, worker: str, told: Sequence[Told]) -> Heard | None:
+    def exchange(self, worker: str, told: Sequence[PaceReport]) -> PaceUpdate | None:
         """Tell what happened at each place and hear what all workers know; None where the database does not answer."""
         told = sorted(told, key=lambda one: one.place)
         try:
@@ -46,7 +46,7 @@ class PaceStore:
                 workers = self._workers(c, now, [one.place for one in told])
                 cap = self._db.t.pace_cap
                 caps = {(r.instance, r.vault): int(r.keys_per_second) for r in c.execute(select(cap))}
-            return Heard(shared, workers, caps)
+            return PaceUpdate(shared, workers, caps)
         except SQLAlchemyError as e:
             log.warning("the pace is not exchanged now, each worker goes on with its own: %s", first_line(e))
             return None
@@ -121,7 +121,7 @@ class PaceStore:
             )
         return found[0].instance, found[0].name
 
-    def _merge(self, c: Connection, told: Sequence[Told], now: int) -> Mapping[str, Shared]:
+    def _merge(self, c: Connection, told: Sequence[PaceReport], now: int) -> Mapping[str, Shared]:
         """Put what one worker learned on top of what is known, and return that."""
         t = self._db.t.pace
         its = select(t).where(in_list(self._db, t.c.place, [one.place for one in told])).order_by(t.c.place)
@@ -142,7 +142,7 @@ class PaceStore:
             )
         return shared
 
-    def _count(self, c: Connection, worker: str, told: Sequence[Told], now: int) -> None:
+    def _count(self, c: Connection, worker: str, told: Sequence[PaceReport], now: int) -> None:
         self._add(c, worker, now, {one.place: (one.requests, one.throttled, one.keys) for one in told})
         t = self._db.t.pace_share
         old = and_(t.c.seen_at < now - FORGOTTEN_SECONDS * 1000, t.c.worker != NOBODY)

@@ -24,7 +24,7 @@ and read timeouts) and a page is one request, or begins none after 20 s (conditi
 cannot hold): it ends before a lease of 60 s does."""
 
 
-class Holding:
+class ActiveLease:
     """A lease in use: renewed as the work goes on, never older than ``PROOF_SECONDS`` when it counts.
 
     With it goes what an operator says about the instance and its vaults.
@@ -35,14 +35,14 @@ class Holding:
         leases: Leases,
         gate: Gate,
         lease: Lease,
-        pulse: Callable[[], None],
+        heartbeat: Callable[[], None],
         shut: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """``shut``: vaults that the whole round leaves alone, and why."""
         self._leases = leases
         self._gate = gate
         self._lease = lease
-        self._pulse = pulse
+        self._heartbeat = heartbeat
         self._shut = shut
         self._proved = float("-inf")
         self._vaults: frozenset[str] = frozenset()
@@ -74,7 +74,7 @@ class Holding:
         For the activity's own thread: others call ``prove_lease``.
         """
         self.prove_lease()
-        self._pulse()
+        self._heartbeat()
 
     def prove_lease(self) -> None:
         """Renew when the last proof is too old. May be called from any thread; raises ``LeaseLost`` or ``Halted``."""

@@ -15,13 +15,13 @@ from typing import Self
 
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
-from sexton.marks.model import Hand, Reason
+from sexton.marks.model import Reason, WriteToken
 from sexton.recycle.pacing.model import Answer, Piece
 from sexton.recycle.pacing.policy import THROTTLED, Patience
 from sexton.recycle.pacing.port import Pacer, Unpaced
-from sexton.recycle.pipeline.active_lease import LOOK_SECONDS, Holding
+from sexton.recycle.pipeline.active_lease import LOOK_SECONDS, ActiveLease
 from sexton.recycle.pipeline.port import Marks
-from sexton.storage.model import PAGE_KEYS, KeyResult, Outcome
+from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ AHEAD_PAGES = 32
 """Pages read ahead, so that a place that waits does not hold up the others."""
 
 
-class Sweeper:
+class ThreadDeleter:
     """Deletes with a pool of threads shared by all ranges of the process, at the pace the stores take."""
 
     def __init__(
@@ -63,18 +63,18 @@ class Sweeper:
         """Pages being deleted now, by (instance, vault); for the metrics of this process."""
         self._lock = threading.Lock()
 
-    def begin(self, hand: Hand, holding: Holding, after: int = 0) -> "Sweep":
+    def begin(self, token: WriteToken, holding: ActiveLease, after: int = 0) -> "ThreadDeletion":
         """Return a sweep through the batch, to be used as a context: it runs beside it until it is told all.
 
         ``after``: the number of a file; only those beyond it are tried.
         """
-        return Sweep(self, hand, holding, after)
+        return ThreadDeletion(self, token, holding, after)
 
-    def submit(self, hand: Hand, holding: Holding, piece: Piece) -> Future[Sequence[KeyResult]]:
+    def submit(self, token: WriteToken, holding: ActiveLease, piece: Piece) -> Future[Sequence[KeyResult]]:
         """Delete the piece in the pool; the pacer has said that it may be sent."""
-        return self._pool.submit(self._attempt, hand, holding, piece)
+        return self._pool.submit(self._attempt, token, holding, piece)
 
-    def _attempt(self, hand: Hand, holding: Holding, piece: Piece) -> Sequence[KeyResult]:
+    def _attempt(self, token: WriteToken, holding: ActiveLease, piece: Piece) -> Sequence[KeyResult]:
         """Prove lease and vault, then delete one page. In the pool's thread: a page may have waited for its turn.
 
         Where something was absent the vault is proved once more: a disk unmounted meanwhile shows nothing at all.
@@ -83,14 +83,14 @@ class Sweeper:
         try:
             holding.prove_lease()
             holding.check_vault(page.vault)
-            vault = self._vaults.get(hand.instance, page.vault)
-            self._fly(hand.instance, page.vault, 1)
+            vault = self._vaults.get(token.instance, page.vault)
+            self._fly(token.instance, page.vault, 1)
             began = time.monotonic()
             try:
                 results = _delete(vault, page.keys, page.etags)
             finally:
-                self._fly(hand.instance, page.vault, -1)
-            refused = [n for n, r in enumerate(results) if r.outcome is Outcome.THROTTLED]
+                self._fly(token.instance, page.vault, -1)
+            refused = [n for n, r in enumerate(results) if r.outcome is KeyOutcome.THROTTLED]
             waits = [results[n].retry_after or 0.0 for n in refused]
             where = Counter(piece.places[n] for n in refused)
             answer = Answer(began, time.monotonic() - began, where, retry_after=max(waits, default=None))
@@ -102,8 +102,8 @@ class Sweeper:
             raise
         finally:
             self.pacer.told(piece.charge, answer)
-        if any(r.outcome is Outcome.ABSENT for r in results):
-            self._vaults.confirm(hand.instance, page.vault)
+        if any(r.outcome is KeyOutcome.ABSENT for r in results):
+            self._vaults.confirm(token.instance, page.vault)
         return results
 
     def _fly(self, instance: str, vault: str, pages: int) -> None:
@@ -111,7 +111,7 @@ class Sweeper:
             self.in_flight[instance, vault] += pages
 
 
-class Sweep:
+class ThreadDeletion:
     """One go through the undone files of a batch, while more of them are claimed. Implements ``recycle.sweeps.Sweep``.
 
     Outcomes are stored per page. A vault that cannot be proved is left alone (its files stay undone, which is no
@@ -119,8 +119,8 @@ class Sweep:
     nothing for long is left alone too.
     """
 
-    def __init__(self, sweeper: Sweeper, hand: Hand, holding: Holding, after: int = 0) -> None:
-        self._sweeper, self._hand, self._holding = sweeper, hand, holding
+    def __init__(self, sweeper: ThreadDeleter, token: WriteToken, holding: ActiveLease, after: int = 0) -> None:
+        self._sweeper, self._token, self._holding = sweeper, token, holding
         self._waiting: deque[Piece] = deque()
         self._flying: dict[Future[Sequence[KeyResult]], tuple[Piece, float]] = {}
         self._patience: dict[str, Patience] = {}
@@ -211,21 +211,21 @@ class Sweep:
             future, (piece, _) = self._flying.popitem()
             if not future.cancelled() and future.exception() is None:
                 try:
-                    self._sweeper.marks.record(self._hand, piece.page, future.result())
+                    self._sweeper.marks.record(self._token, piece.page, future.result())
                 except Exception:
                     log.exception(
-                        "outcomes of %d files of batch %d are not stored", len(piece.page.seqs), self._hand.batch
+                        "outcomes of %d files of batch %d are not stored", len(piece.page.seqs), self._token.batch
                     )
 
     def _read(self) -> None:
         to = self._claimed_to
-        pages = self._sweeper.marks.pages(self._hand, self._read_to, to)
+        pages = self._sweeper.marks.pages(self._token, self._read_to, to)
         self._read_to = max((page.seqs[-1] for page in pages), default=to)
         for page in pages:
             if page.vault in self._faulty:
                 continue
             try:
-                places = self._sweeper.pacer.places(self._hand.instance, page.vault, page.keys)
+                places = self._sweeper.pacer.places(self._token.instance, page.vault, page.keys)
             except UnknownVault:
                 self._give_up(page.vault, Reason.UNKNOWN_VAULT)
             else:
@@ -253,7 +253,7 @@ class Sweep:
                     busy.update(charge)
                     break
                 next_, piece = piece.cut(keys)
-                future = self._sweeper.submit(self._hand, self._holding, next_)
+                future = self._sweeper.submit(self._token, self._holding, next_)
                 self._flying[future] = next_, now
                 future.add_done_callback(lambda _: self._work.set())
             if piece.page.keys and vault not in self._faulty:
@@ -279,9 +279,9 @@ class Sweep:
                 self._again(piece, patience.lost(sent, time.monotonic()) if reason == UNREACHABLE else reason)
                 continue
             reached("files.deleted")
-            self._sweeper.marks.record(self._hand, piece.page, results)
+            self._sweeper.marks.record(self._token, piece.page, results)
             now = time.monotonic()
-            refused = [n for n, r in enumerate(results) if r.outcome is Outcome.THROTTLED]
+            refused = [n for n, r in enumerate(results) if r.outcome is KeyOutcome.THROTTLED]
             if len(refused) < len(results):
                 patience.taken()
                 self._took_at[vault] = now
@@ -304,8 +304,8 @@ class Sweep:
         if fault is not None:
             self._give_up(piece.page.vault, fault)
         elif piece.hopeless and said:
-            failed = [r._replace(outcome=Outcome.FAILED) for r in said]
-            self._sweeper.marks.record(self._hand, piece.page, failed)
+            failed = [r._replace(outcome=KeyOutcome.FAILED) for r in said]
+            self._sweeper.marks.record(self._token, piece.page, failed)
         else:
             self._waiting.append(piece)
 
@@ -320,7 +320,7 @@ def _delete(vault: Vault, keys: Sequence[str], etags: Sequence[str]) -> Sequence
         return vault.delete(keys, etags)
     except BadInput as e:
         if len(keys) == 1:
-            return [KeyResult(key=keys[0], outcome=Outcome.FAILED, reason=str(e))]
+            return [KeyResult(key=keys[0], outcome=KeyOutcome.FAILED, reason=str(e))]
         middle = len(keys) // 2
         return [
             *_delete(vault, keys[:middle], etags[:middle]),

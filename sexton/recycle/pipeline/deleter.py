@@ -3,11 +3,11 @@
 from types import TracebackType
 from typing import Protocol, Self
 
-from sexton.marks.model import Hand
-from sexton.recycle.pipeline.active_lease import Holding
+from sexton.marks.model import WriteToken
+from sexton.recycle.pipeline.active_lease import ActiveLease
 
 
-class Sweep(Protocol):
+class Deletion(Protocol):
     """One go through the undone files of a batch, while more of them are claimed.
 
     What raises there (a lost lease, a halt, a database that does not answer) raises at the next call.
@@ -44,9 +44,9 @@ class Sweep(Protocol):
         ...
 
 
-class Sweeps(Protocol):
+class Deleter(Protocol):
     """Where files are deleted: by threads of this process, or by executors."""
 
-    def begin(self, hand: Hand, holding: Holding) -> Sweep:
+    def begin(self, token: WriteToken, holding: ActiveLease) -> Deletion:
         """Return a sweep through the batch, to be used as a context: it runs beside it until it is told all."""
         ...

@@ -4,14 +4,26 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from typing import Any, Protocol
 
 from sexton.kernel.errors import SextonError
-from sexton.marks.model import Claimed, Done, DueMark, File, Hand, Page, Problem, Reason, Ref, Terms, Verdict
+from sexton.marks.model import (
+    Claimed,
+    ClaimFacts,
+    DeletedSoFar,
+    DueMark,
+    File,
+    FilePage,
+    Reason,
+    Ref,
+    Settlement,
+    Unresolvable,
+    WriteToken,
+)
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.model import (
     AdoptOrder,
     CloseOrder,
     Cursor,
-    Due,
-    Opened,
+    DueInstances,
+    OpenedRound,
     Plan,
     Policy,
     RangeOrder,
@@ -36,27 +48,27 @@ class Standings(Protocol):
     absorbed: list[Ref]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Settlement:
         """Return what is to become of it."""
         ...
 
 
 class Marks(Protocol):
-    """The life of marks, as rows. Whatever writes for a ``Hand`` raises ``LeaseLost`` when a newer one works."""
+    """The life of marks, as rows. Whatever writes for a ``WriteToken`` raises ``LeaseLost`` when a newer one works."""
 
-    def open_batch(self, order: RangeOrder, attempt: int) -> tuple[Hand, RangeReceipt | None]:
+    def open_batch(self, order: RangeOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None]:
         """Open (or open again) the batch of a range; a receipt means an earlier attempt finished it."""
         ...
 
-    def open_late_batch(self, order: AdoptOrder, attempt: int) -> Hand:
+    def open_late_batch(self, order: AdoptOrder, attempt: int) -> WriteToken:
         """Open the batch under which this round lists swept prefixes once more."""
         ...
 
-    def claimed_in(self, hand: Hand) -> int:
+    def claimed_in(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         ...
 
-    def close_batch(self, hand: Hand, receipt: RangeReceipt) -> None:
+    def close_batch(self, token: WriteToken, receipt: RangeReceipt) -> None:
         """Store the receipt; a repeated order is answered with it."""
         ...
 
@@ -64,27 +76,27 @@ class Marks(Protocol):
         """Return the next due marks after the cursor, in the order they fell due."""
         ...
 
-    def store_files(self, hand: Hand, files: Sequence[File], beyond: int = 0) -> int:
+    def store_files(self, token: WriteToken, files: Sequence[File], beyond: int = 0) -> int:
         """Add resolved files to the batch, numbered beyond a number; return the number of the last one."""
         ...
 
-    def last_file(self, hand: Hand) -> int:
+    def last_file(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""
         ...
 
-    def held(self, hand: Hand, refs: Sequence[Ref], above: Mapping[Ref, Set[Ref]]) -> Mapping[Ref, str]:
+    def held(self, token: WriteToken, refs: Sequence[Ref], above: Mapping[Ref, Set[Ref]]) -> Mapping[Ref, str]:
         """Return which marks somebody keeps now, by the files that are stored for them so far, and who keeps them."""
         ...
 
-    def done(self, hand: Hand, kind: str) -> Done:
+    def done(self, token: WriteToken, kind: str) -> DeletedSoFar:
         """Return what of a kind went in the hand's round so far."""
         ...
 
-    def drop_files(self, hand: Hand, refs: Iterable[Ref]) -> None:
+    def drop_files(self, token: WriteToken, refs: Iterable[Ref]) -> None:
         """Forget resolved files of marks that were not claimed, or that are listed anew."""
         ...
 
-    def quarantine(self, hand: Hand, problems: Sequence[Problem]) -> None:
+    def quarantine(self, token: WriteToken, problems: Sequence[Unresolvable]) -> None:
         """Set marks aside with a reason, if they still are as they were seen; their state does not change."""
         ...
 
@@ -94,10 +106,10 @@ class Marks(Protocol):
 
     def claim(
         self,
-        hand: Hand,
+        token: WriteToken,
         refs: Sequence[Ref],
         cutoff: int,
-        terms: Mapping[Ref, Terms],
+        terms: Mapping[Ref, ClaimFacts],
         allowance: int | None,
         beyond: int | None,
     ) -> Claimed:
@@ -107,11 +119,11 @@ class Marks(Protocol):
         """
         ...
 
-    def fence(self, hand: Hand, refs: Collection[Ref]) -> frozenset[Ref]:
+    def fence(self, token: WriteToken, refs: Collection[Ref]) -> frozenset[Ref]:
         """Fence marks; return those that are fenced now. What an owner's transaction holds this moment is left out."""
         ...
 
-    def unfence(self, hand: Hand, kept: Mapping[Ref, str]) -> None:
+    def unfence(self, token: WriteToken, kept: Mapping[Ref, str]) -> None:
         """Give fenced marks back to their owner, each with the reason."""
         ...
 
@@ -139,42 +151,44 @@ class Marks(Protocol):
         """Remove marks that were made below a parent that is not due (any more): a retention was raised."""
         ...
 
-    def note_lacking(self, hand: Hand, lacking: Mapping[Ref, Reason]) -> None:
+    def note_lacking(self, token: WriteToken, lacking: Mapping[Ref, Reason]) -> None:
         """Say of claimed marks that not all of their files can be named."""
         ...
 
-    def pages(self, hand: Hand, after: int, to: int) -> Sequence[Page]:
+    def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
         """Return the next undone files of claimed marks of the batch, by their numbers after one up to another.
 
         A few pages of at most 1,000 keys each.
         """
         ...
 
-    def tried_between(self, hand: Hand, after: int, to: int) -> int:
+    def tried_between(self, token: WriteToken, after: int, to: int) -> int:
         """Return how many of the batch's files after one up to another have an outcome."""
         ...
 
-    def record(self, hand: Hand, page: Page, results: Sequence[KeyResult]) -> None:
+    def record(self, token: WriteToken, page: FilePage, results: Sequence[KeyResult]) -> None:
         """Store one page's outcomes, in one statement; they only move towards done."""
         ...
 
-    def claimed_refs(self, hand: Hand, after: Ref, limit: int) -> Sequence[Ref]:
+    def claimed_refs(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
         """Return claimed, unquarantined marks of the batch in order of kind and id."""
         ...
 
-    def outcomes(self, hand: Hand, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
+    def outcomes(self, token: WriteToken, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
         """Yield what became of the files of marks in this batch, some thousands at a time, for the audit."""
         ...
 
-    def outcomes_between(self, hand: Hand, after: int, to: int) -> Iterator[Sequence[AuditRow]]:
+    def outcomes_between(self, token: WriteToken, after: int, to: int) -> Iterator[Sequence[AuditRow]]:
         """Yield what became of the batch's files, by their numbers after one up to another."""
         ...
 
-    def standings(self, hand: Hand, refs: Sequence[Ref]) -> Sequence[Standings]:
+    def standings(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Standings]:
         """Return what is to become of claimed marks, by the outcomes stored so far; nobody else writes them."""
         ...
 
-    def settle(self, hand: Hand, standings: Sequence[Any], upload_grace_seconds: int) -> Mapping[Verdict, int]:
+    def settle(
+        self, token: WriteToken, standings: Sequence[Any], upload_grace_seconds: int
+    ) -> Mapping[Settlement, int]:
         """Remove the records whose files are gone; count the failures; leave the rest claimed."""
         ...
 
@@ -182,23 +196,23 @@ class Marks(Protocol):
         """Return batches that earlier rounds left open, or that hold claimed marks whose files were not all tried."""
         ...
 
-    def end_batch(self, hand: Hand) -> None:
+    def end_batch(self, token: WriteToken) -> None:
         """Close a batch that was taken over; nobody waits for its receipt."""
         ...
 
-    def take_over(self, batch: int, order: AdoptOrder, attempt: int) -> Hand:
+    def take_over(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
         """Make an earlier round's batch ours; what failed is tried again."""
         ...
 
-    def take_late(self, hand: Hand, after: Ref, limit: int) -> Sequence[DueMark]:
+    def take_late(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
         """Bring swept prefix marks whose upload grace has passed into this batch, to be listed once more."""
         ...
 
 
-class Rounds(Protocol):
+class RoundStorePort(Protocol):
     """Plans, rounds and reports, as rows."""
 
-    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> Opened:
+    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> OpenedRound:
         """Acquire the lease and open the round of this run; repeating it returns the same round."""
         ...
 
@@ -206,7 +220,7 @@ class Rounds(Protocol):
         """End a round that was called off before it had a lease."""
         ...
 
-    def release(self, opened: Opened, why: str) -> None:
+    def release(self, opened: OpenedRound, why: str) -> None:
         """Give the lease back while the round waits (paused, backing off), and say why."""
         ...
 
@@ -223,9 +237,9 @@ class Rounds(Protocol):
         ...
 
 
-class Turns(Protocol):
+class InstanceSchedulePort(Protocol):
     """Whose turn it is."""
 
-    def due(self) -> Due:
+    def due(self) -> DueInstances:
         """Return the instances whose round should start now, and how many may."""
         ...

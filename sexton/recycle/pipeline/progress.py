@@ -5,19 +5,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from sexton.marks.model import DONE, SEVERAL, Ref, Standing, Verdict
+from sexton.marks.model import DONE, SEVERAL, DeletionCounts, Ref, Settlement
 from sexton.marks.policy import after_sweep
-from sexton.storage.model import Outcome
+from sexton.storage.model import KeyOutcome
 
 
 @dataclass
-class Sums:
+class DeletionProgress:
     """One mark, and counts over its files by vault. ``absorbed``: the marks that are removed with it."""
 
     ref: Ref
     vault: str
     failures: int
-    standing: Standing
+    standing: DeletionCounts
     reason: str | None
     by_vault: Mapping[str, Counter[str]]
     absorbed: list[Ref] = field(default_factory=list)
@@ -35,40 +35,40 @@ class Sums:
             n = by_vault.setdefault(row.vault, Counter())
             if row.outcome is not None:
                 n[row.outcome] += int(row.files)
-            n["bytes_freed"] += int(row.bytes) if row.outcome == Outcome.DELETED else 0
-            n["bytes_hidden"] += int(row.bytes) if row.outcome == Outcome.HIDDEN else 0
-            if row.outcome == Outcome.DELETED and row.unmeasured:
+            n["bytes_freed"] += int(row.bytes) if row.outcome == KeyOutcome.DELETED else 0
+            n["bytes_hidden"] += int(row.bytes) if row.outcome == KeyOutcome.HIDDEN else 0
+            if row.outcome == KeyOutcome.DELETED and row.unmeasured:
                 # By the owner's word, once, whatever the number of vaults.
                 by_vault.setdefault(home, Counter())["bytes_estimated"] = int(mark.bytes)
-        standing = Standing(
+        standing = DeletionCounts(
             prefix=mark.prefix,
             swept_at=mark.swept_at,
             files=sum(total.values()),
             done=sum(total[o] for o in DONE),
-            failed=total[Outcome.FAILED],
-            changed=total[Outcome.CHANGED],
+            failed=total[KeyOutcome.FAILED],
+            changed=total[KeyOutcome.CHANGED],
             lacking=mark.lacking,
         )
-        reason = reasons.get(Outcome.CHANGED) or reasons.get(Outcome.FAILED)
+        reason = reasons.get(KeyOutcome.CHANGED) or reasons.get(KeyOutcome.FAILED)
         return cls(Ref(mark.kind, mark.id), home, mark.failures, standing, reason, by_vault)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Settlement:
         """Return what is to become of it."""
         return after_sweep(self.standing)
 
     @property
     def gone(self) -> tuple[int, int]:
         """Return objects and bytes that are gone: measured, or what the owner said where nothing was measured."""
-        objects = sum(n[Outcome.DELETED] + n[Outcome.HIDDEN] for n in self.by_vault.values())
+        objects = sum(n[KeyOutcome.DELETED] + n[KeyOutcome.HIDDEN] for n in self.by_vault.values())
         return objects, sum(n["bytes_freed"] + n["bytes_estimated"] for n in self.by_vault.values())
 
-    def counts(self, verdict: Verdict) -> Mapping[str, Counter[str]]:
+    def counts(self, verdict: Settlement) -> Mapping[str, Counter[str]]:
         """Return what to add to the tally of each vault: everything when the mark is finished with its files."""
-        finished = verdict in (Verdict.GONE, Verdict.SWEPT, Verdict.LACKING, Verdict.CHANGED)
+        finished = verdict in (Settlement.GONE, Settlement.SWEPT, Settlement.LACKING, Settlement.CHANGED)
         found = {}
         for vault, n in self.by_vault.items():
-            counts = Counter({"failed": n[Outcome.FAILED] + n[Outcome.CHANGED]})
+            counts = Counter({"failed": n[KeyOutcome.FAILED] + n[KeyOutcome.CHANGED]})
             if finished:
                 counts.update({o.value: n[o] for o in DONE})
                 counts.update({b: n[b] for b in ("bytes_freed", "bytes_hidden", "bytes_estimated")})

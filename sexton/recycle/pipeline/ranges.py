@@ -17,25 +17,25 @@ from typing import NamedTuple
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import LIVE, OWNER_BUSY, PROTECTED, keeper
 from sexton.marks.lease_port import Leases
-from sexton.marks.model import CHUNK_MARKS, Hand, Reason, Ref
+from sexton.marks.model import CHUNK_MARKS, Reason, Ref, WriteToken
 from sexton.operators.controls.port import Gate
 from sexton.owners.port import Owner, OwnerSilent
-from sexton.recycle.audit.port import Audit
+from sexton.recycle.audit.port import DeletionLog
 from sexton.recycle.model import (
     HELD_BY_OWNER,
     HELD_BY_VAULT,
     AdoptOrder,
     Cursor,
-    Opened,
+    OpenedRound,
     RangeOrder,
     RangeProgress,
     RangeReceipt,
 )
-from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, PROOF_SECONDS, Holding
-from sexton.recycle.pipeline.deleter import Sweep, Sweeps
+from sexton.recycle.pipeline.active_lease import BUSY_SECONDS, PROOF_SECONDS, ActiveLease
+from sexton.recycle.pipeline.deleter import Deleter, Deletion
 from sexton.recycle.pipeline.port import Marks
 from sexton.recycle.pipeline.resolve import Chunk, Resolver
-from sexton.recycle.pipeline.settle import Concluder
+from sexton.recycle.pipeline.settle import Settler
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
 ANNOUNCE_SECONDS = 20.0
@@ -59,7 +59,7 @@ Pulse = Callable[[], None]
 """Called between pages; raises when the work should stop."""
 
 
-class _Lap(NamedTuple):
+class _ClaimedGroup(NamedTuple):
     """Marks that were claimed together; their files have numbers after ``before``, up to ``last``."""
 
     refs: Sequence[Ref]
@@ -68,7 +68,7 @@ class _Lap(NamedTuple):
 
 
 @dataclass
-class _Go:
+class _RangeState:
     """How far a range has come."""
 
     scanned: int
@@ -83,14 +83,14 @@ class _Go:
 
 
 @dataclass
-class _Watch:
+class _ProgressReporter:
     """Says now and then how far a range is, when its lease is proved anyway."""
 
     say: Callable[[RangeProgress], None]
-    pulse: Pulse
-    go: _Go | None = None
-    sweep: Sweep | None = None
-    holding: Holding | None = None
+    heartbeat: Pulse
+    go: _RangeState | None = None
+    sweep: Deletion | None = None
+    holding: ActiveLease | None = None
     files: int = 0
     """The number of the last file that an earlier attempt stored."""
     said_at: float = float("-inf")
@@ -100,7 +100,7 @@ class _Watch:
             self.said_at = time.monotonic()
             tried, files = self.sweep.tried_to, max(self.files, self.go.last)
             self.say(RangeProgress(claimed=self.go.claimed, files=files, tried=tried, faults=self.holding.faults))
-        self.pulse()
+        self.heartbeat()
 
 
 class Recycler:
@@ -113,8 +113,8 @@ class Recycler:
         gate: Gate,
         vaults: Vaults,
         owner: Owner,
-        sweeps: Sweeps,
-        audit: Audit,
+        sweeps: Deleter,
+        audit: DeletionLog,
         listings: int = LISTINGS_AT_ONCE,
         *,
         lap_files: int | None = None,
@@ -135,7 +135,7 @@ class Recycler:
             range_objects: objects, or marks looked at, after which a range ends; None: ``RANGE_OBJECTS``.
         """
         self._resolver = Resolver(marks, vaults, owner, listings)
-        self._concluder = Concluder(marks, owner, audit)
+        self._concluder = Settler(marks, owner, audit)
         self._audit = audit
         self._marks = marks
         self._leases = leases
@@ -145,7 +145,7 @@ class Recycler:
         self._sweeps = sweeps
         self._lap_files, self._range_objects = lap_files, range_objects
 
-    def announce(self, opened: Opened, pulse: Pulse) -> dict[str, str]:
+    def announce(self, opened: OpenedRound, heartbeat: Pulse) -> dict[str, str]:
         """Write the round into the markers of its vaults, so that an older copy of the database is found out.
 
         Return the vaults where that could not be done, and why: the round leaves them alone. Several at once, and the
@@ -161,13 +161,13 @@ class Recycler:
                 while waiting:
                     done, waiting = wait(waiting, timeout=PROOF_SECONDS, return_when=FIRST_COMPLETED)
                     shut |= {asked[told]: why for told in done if (why := told.result())}
-                    pulse()
+                    heartbeat()
                     self._leases.renew(opened.lease)
             finally:
                 over.set()
         return shut
 
-    def _announce(self, opened: Opened, vault: str, over: threading.Event) -> str:
+    def _announce(self, opened: OpenedRound, vault: str, over: threading.Event) -> str:
         """Return why the marker was not written; empty where it was. A busy store is asked again."""
         until = time.monotonic() + ANNOUNCE_SECONDS
         while True:
@@ -182,7 +182,7 @@ class Recycler:
                 return ""
 
     def recycle(
-        self, order: RangeOrder, attempt: int, pulse: Pulse, say: Callable[[RangeProgress], None] = lambda _: None
+        self, order: RangeOrder, attempt: int, heartbeat: Pulse, say: Callable[[RangeProgress], None] = lambda _: None
     ) -> RangeReceipt:
         """Claim, delete and remove one range of due marks; ``say`` hears how far it is.
 
@@ -191,30 +191,30 @@ class Recycler:
             Halted: stop; an operator's stop, a list or a window keeps the instance.
             NotEnabled: the instance was set to observe.
         """
-        hand, receipt = self._marks.open_batch(order, order.attempts + attempt)
+        token, receipt = self._marks.open_batch(order, order.attempts + attempt)
         if receipt is not None:
             return receipt
-        watch = _Watch(say, pulse)
-        holding = watch.holding = Holding(self._leases, self._gate, order.lease, watch, order.shut)
-        claimed = self._marks.claimed_in(hand)
-        go = watch.go = _Go(claimed, claimed, order.after, Counter())
-        watch.files = self._marks.last_file(hand)
-        go.held += self._finish(hand, holding, order.upload_grace_seconds, watch)
-        with self._sweeps.begin(hand, holding) as sweep:
+        watch = _ProgressReporter(say, heartbeat)
+        holding = watch.holding = ActiveLease(self._leases, self._gate, order.lease, watch, order.shut)
+        claimed = self._marks.claimed_in(token)
+        go = watch.go = _RangeState(claimed, claimed, order.after, Counter())
+        watch.files = self._marks.last_file(token)
+        go.held += self._finish(token, holding, order.upload_grace_seconds, watch)
+        with self._sweeps.begin(token, holding) as sweep:
             watch.sweep = sweep
             # What is claimed is deleted meanwhile, so that the store is busy while records are read and written.
-            open_: deque[_Lap] = deque()
+            open_: deque[_ClaimedGroup] = deque()
             while open_ or not self._ended(go):
                 if not self._ended(go) and len(open_) < LAPS_AT_ONCE:
-                    open_.append(self._fill(hand, holding, order, go, sweep))
+                    open_.append(self._fill(token, holding, order, go, sweep))
                     if not sweep.tried(open_[0].last):
                         continue
                 lap = open_.popleft()
                 sweep.wait_for(lap.last)
                 audited, grace = sweep.audited(lap.before, lap.last), order.upload_grace_seconds
-                go.held += self._concluder.conclude(hand, holding, lap.refs, grace, told=audited)
+                go.held += self._concluder.conclude(token, holding, lap.refs, grace, told=audited)
             sweep.finish()
-        done = self._marks.done(hand, order.kind)
+        done = self._marks.done(token, order.kind)
         told = RangeReceipt(
             scanned=go.scanned,
             claimed=go.claimed,
@@ -226,26 +226,28 @@ class Recycler:
             faults=holding.faults,
             **done._asdict(),
         )
-        self._marks.close_batch(hand, told)
+        self._marks.close_batch(token, told)
         return told
 
-    def _ended(self, go: _Go) -> bool:
+    def _ended(self, go: _RangeState) -> bool:
         """Tell whether nothing more is to be claimed in this range."""
         return go.finished or go.objects >= (self._range_objects or RANGE_OBJECTS)
 
-    def _fill(self, hand: Hand, holding: Holding, order: RangeOrder, go: _Go, sweep: Sweep) -> _Lap:
+    def _fill(
+        self, token: WriteToken, holding: ActiveLease, order: RangeOrder, go: _RangeState, sweep: Deletion
+    ) -> _ClaimedGroup:
         """Resolve and claim what is due next, a lap's worth; the sweep hears of each chunk of it."""
-        lap = _Lap([], go.last, go.last)
+        lap = _ClaimedGroup([], go.last, go.last)
         files = looked = 0
         while max(files, looked) < (self._lap_files or LAP_FILES):
             holding.prove()
             room = min(CHUNK_MARKS, order.limit - go.claimed)
-            due = self._marks.due(hand.instance, order.kind, order.cutoff, go.cursor, room) if room > 0 else ()
+            due = self._marks.due(token.instance, order.kind, order.cutoff, go.cursor, room) if room > 0 else ()
             if not due:
                 go.finished = True
                 break
-            chunk = self._resolver.resolve(hand, holding, due, go.last)
-            taken = self._claim(hand, holding, order, chunk)
+            chunk = self._resolver.resolve(token, holding, due, go.last)
+            taken = self._claim(token, holding, order, chunk)
             go.last = chunk.last
             sweep.claimed(chunk.last)
             seen = due[: chunk.seen]
@@ -255,48 +257,48 @@ class Recycler:
             go.claimed += len(taken)
             go.held += chunk.held
             go.protected_bytes += chunk.protected_bytes
-            lap = _Lap([*lap.refs, *taken], lap.before, chunk.last)
+            lap = _ClaimedGroup([*lap.refs, *taken], lap.before, chunk.last)
             files += chunk.files
             looked += chunk.seen
         go.objects += max(files, looked)
         return lap
 
-    def adopt(self, order: AdoptOrder, attempt: int, pulse: Pulse) -> RangeReceipt:
+    def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Pulse) -> RangeReceipt:
         """Finish what earlier rounds claimed, then look once more at prefixes whose upload grace has passed."""
-        holding = Holding(self._leases, self._gate, order.lease, pulse, order.shut)
+        holding = ActiveLease(self._leases, self._gate, order.lease, heartbeat, order.shut)
         self._marks.retry_failed(order.lease.instance)
         held = self._ask_owner(order, holding)
         for batch in self._marks.unfinished_batches(order.lease.instance, order.round):
-            hand = self._marks.take_over(batch, order, attempt)
-            held += self._finish(hand, holding, order.upload_grace_seconds)
-            self._marks.end_batch(hand)
-        hand = self._marks.open_late_batch(order, attempt)
+            token = self._marks.take_over(batch, order, attempt)
+            held += self._finish(token, holding, order.upload_grace_seconds)
+            self._marks.end_batch(token)
+        token = self._marks.open_late_batch(order, attempt)
         scanned = quarantined = 0
         after = FIRST
-        while late := self._marks.take_late(hand, after, LATE_MARKS):
+        while late := self._marks.take_late(token, after, LATE_MARKS):
             after = late[-1].ref
             scanned += len(late)
-            self._marks.drop_files(hand, [m.ref for m in late])
+            self._marks.drop_files(token, [m.ref for m in late])
             while late:
-                chunk = self._resolver.resolve(hand, holding, late, claimed=True)
+                chunk = self._resolver.resolve(token, holding, late, claimed=True)
                 late = late[chunk.seen :]
                 quarantined += len(chunk.problems)
-                self._keep_live(hand, holding, chunk)
-                self._keep_held(hand, chunk)
+                self._keep_live(token, holding, chunk)
+                self._keep_held(token, chunk)
                 held += chunk.held
-                self._abort_uploads(hand, holding, chunk)
-                self._marks.note_lacking(hand, {r: why for r in chunk.refs if (why := chunk.terms[r].lacking)})
-                held += self._delete(hand, holding, chunk.refs, order.upload_grace_seconds)
-        self._marks.end_batch(hand)
+                self._abort_uploads(token, holding, chunk)
+                self._marks.note_lacking(token, {r: why for r in chunk.refs if (why := chunk.terms[r].lacking)})
+                held += self._delete(token, holding, chunk.refs, order.upload_grace_seconds)
+        self._marks.end_batch(token)
         return RangeReceipt(
             scanned=scanned, finished=True, held=dict(held), quarantined=quarantined, faults=holding.faults
         )
 
-    def forget_audit(self, instance: str, now: int, pulse: Pulse) -> None:
+    def forget_audit(self, instance: str, now: int, heartbeat: Pulse) -> None:
         """Remove what the audit need not know any more; what cannot be removed now is tried again another day."""
-        self._audit.forget(instance, now, pulse)
+        self._audit.forget(instance, now, heartbeat)
 
-    def _ask_owner(self, order: AdoptOrder, holding: Holding) -> Counter[str]:
+    def _ask_owner(self, order: AdoptOrder, holding: ActiveLease) -> Counter[str]:
         """Let the owner bring what is garbage by now, and say which of the marks set aside for it are in order."""
         instance = order.lease.instance
         holding.prove()
@@ -314,24 +316,24 @@ class Recycler:
             return Counter({OWNER_BUSY: 1})
         return Counter()
 
-    def _claim(self, hand: Hand, holding: Holding, order: RangeOrder, chunk: Chunk) -> list[Ref]:
+    def _claim(self, token: WriteToken, holding: ActiveLease, order: RangeOrder, chunk: Chunk) -> list[Ref]:
         """Claim what was resolved, as far as its vault is proved this moment; return what was claimed."""
         for name in sorted(frozenset().union(*chunk.vaults.values())):
             try:
                 holding.check_vault(name)
-                holding.patiently(partial(self._vaults.get, hand.instance, name))
+                holding.patiently(partial(self._vaults.get, token.instance, name))
             except (VaultFault, UnknownVault) as e:
                 lost = {ref for ref in chunk.refs if name in chunk.vaults[ref]}
                 holding.fault(name, getattr(e, "reason", Reason.UNKNOWN_VAULT))
-                self._keep(hand, chunk, lost, f"{HELD_BY_VAULT}{name}: {holding.faults[name]}")
-        self._keep_live(hand, holding, chunk)
+                self._keep(token, chunk, lost, f"{HELD_BY_VAULT}{name}: {holding.faults[name]}")
+        self._keep_live(token, holding, chunk)
         if not chunk.resolved:
             return []
         holding.prove()
         try:
-            result = self._marks.claim(hand, chunk.refs, order.cutoff, chunk.terms, order.allowance, chunk.first)
+            result = self._marks.claim(token, chunk.refs, order.cutoff, chunk.terms, order.allowance, chunk.first)
         except GuardBusy:
-            self._keep(hand, chunk, set(chunk.refs), OWNER_BUSY)
+            self._keep(token, chunk, set(chunk.refs), OWNER_BUSY)
             return []
         if result.busy:
             chunk.held[OWNER_BUSY] += len(result.busy)
@@ -340,64 +342,66 @@ class Recycler:
         chunk.protected_bytes += sum(m.bytes or 0 for m in chunk.resolved if m.ref in kept)
         return sorted(result.marks)
 
-    def _keep_live(self, hand: Hand, holding: Holding, chunk: Chunk) -> None:
+    def _keep_live(self, token: WriteToken, holding: ActiveLease, chunk: Chunk) -> None:
         """Ask the owner once more, as late as possible: listing may have taken long."""
         try:
-            live = self._owner.live(hand.instance, chunk.resolved, holding.prove)
+            live = self._owner.live(token.instance, chunk.resolved, holding.prove)
         except OwnerSilent as e:
-            self._keep(hand, chunk, set(chunk.refs), f"{HELD_BY_OWNER}{e}")
+            self._keep(token, chunk, set(chunk.refs), f"{HELD_BY_OWNER}{e}")
         else:
-            self._keep(hand, chunk, set(live), LIVE)
+            self._keep(token, chunk, set(live), LIVE)
 
-    def _keep_held(self, hand: Hand, chunk: Chunk) -> None:
+    def _keep_held(self, token: WriteToken, chunk: Chunk) -> None:
         """Ask the holders about what a last look found, as the claim asked about the rest."""
         try:
-            held = self._marks.held(hand, chunk.refs, {r: t.above for r, t in chunk.terms.items()})
+            held = self._marks.held(token, chunk.refs, {r: t.above for r, t in chunk.terms.items()})
         except GuardBusy:
-            self._keep(hand, chunk, set(chunk.refs), OWNER_BUSY)
+            self._keep(token, chunk, set(chunk.refs), OWNER_BUSY)
             return
         for who in sorted(set(held.values())):
-            self._keep(hand, chunk, {ref for ref, holder in held.items() if holder == who}, who)
+            self._keep(token, chunk, {ref for ref, holder in held.items() if holder == who}, who)
 
-    def _keep(self, hand: Hand, chunk: Chunk, refs: Set[Ref], holder: str) -> None:
+    def _keep(self, token: WriteToken, chunk: Chunk, refs: Set[Ref], holder: str) -> None:
         """Leave resolved marks alone this round, and say who keeps them."""
         if refs:
             chunk.held[holder] += len(refs)
             chunk.resolved = [m for m in chunk.resolved if m.ref not in refs]
-            self._marks.drop_files(hand, refs)
+            self._marks.drop_files(token, refs)
 
-    def _abort_uploads(self, hand: Hand, holding: Holding, chunk: Chunk) -> None:
+    def _abort_uploads(self, token: WriteToken, holding: ActiveLease, chunk: Chunk) -> None:
         """Abort uploads that were never finished under prefixes whose upload grace has passed."""
         for ref in chunk.refs:
             for place in chunk.prefixes[ref]:
                 holding.prove()
                 try:
-                    self._vaults.get(hand.instance, place.vault).abort_uploads(str(place.prefix))
+                    self._vaults.get(token.instance, place.vault).abort_uploads(str(place.prefix))
                 except (VaultFault, UnknownVault) as e:
                     holding.fault(place.vault, getattr(e, "reason", Reason.UNKNOWN_VAULT))
-                    self._keep(hand, chunk, {ref}, f"{HELD_BY_VAULT}{place.vault}: {holding.faults[place.vault]}")
+                    self._keep(token, chunk, {ref}, f"{HELD_BY_VAULT}{place.vault}: {holding.faults[place.vault]}")
                     break
 
-    def _delete(self, hand: Hand, holding: Holding, refs: Sequence[Ref], upload_grace_seconds: int) -> Counter[str]:
+    def _delete(
+        self, token: WriteToken, holding: ActiveLease, refs: Sequence[Ref], upload_grace_seconds: int
+    ) -> Counter[str]:
         """Delete the files of claimed marks and settle what became of them; return who keeps what was not settled."""
-        told = self._sweep(hand, holding)
-        return self._concluder.conclude(hand, holding, refs, upload_grace_seconds, told=told)
+        told = self._sweep(token, holding)
+        return self._concluder.conclude(token, holding, refs, upload_grace_seconds, told=told)
 
     def _finish(
-        self, hand: Hand, holding: Holding, upload_grace_seconds: int, watch: _Watch | None = None
+        self, token: WriteToken, holding: ActiveLease, upload_grace_seconds: int, watch: _ProgressReporter | None = None
     ) -> Counter[str]:
         """Delete and settle whatever the batch has claimed; return who keeps what was not settled."""
-        told = self._sweep(hand, holding, watch)
+        told = self._sweep(token, holding, watch)
         after, kept = FIRST, Counter[str]()
-        while refs := self._marks.claimed_refs(hand, after, CHUNK_MARKS):
-            kept += self._concluder.conclude(hand, holding, refs, upload_grace_seconds, told=told)
+        while refs := self._marks.claimed_refs(token, after, CHUNK_MARKS):
+            kept += self._concluder.conclude(token, holding, refs, upload_grace_seconds, told=told)
             after = refs[-1]
         return kept
 
-    def _sweep(self, hand: Hand, holding: Holding, watch: _Watch | None = None) -> bool:
+    def _sweep(self, token: WriteToken, holding: ActiveLease, watch: _ProgressReporter | None = None) -> bool:
         """Try every undone file of claimed marks of the batch; return whether the audit was told meanwhile."""
-        last = self._marks.last_file(hand)
-        with self._sweeps.begin(hand, holding) as sweep:
+        last = self._marks.last_file(token)
+        with self._sweeps.begin(token, holding) as sweep:
             if watch is not None:
                 watch.sweep = sweep
             sweep.claimed(last)

@@ -13,12 +13,24 @@ from itertools import chain
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import GuardBusy
 from sexton.marks.keepers import IN_USE, LIVE, OWNER_BUSY
-from sexton.marks.model import CHUNK_MARKS, DueMark, Expansion, Fenced, File, Hand, Place, Problem, Reason, Ref, Terms
+from sexton.marks.model import (
+    CHUNK_MARKS,
+    ClaimFacts,
+    DueMark,
+    Expansion,
+    Fenced,
+    File,
+    Place,
+    Reason,
+    Ref,
+    Unresolvable,
+    WriteToken,
+)
 from sexton.marks.policy import Unplaced, places
 from sexton.owners.port import Owner, OwnerSilent
 from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT
 from sexton.recycle.pacing.policy import THROTTLED, Patience
-from sexton.recycle.pipeline.active_lease import Holding
+from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.port import Marks
 from sexton.storage.model import Listed
 from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
@@ -47,11 +59,11 @@ class Chunk:
         self.resolved: list[DueMark] = []
         self.vaults: dict[Ref, frozenset[str]] = {}
         self.prefixes: dict[Ref, list[Place]] = {}
-        self.terms: dict[Ref, Terms] = {}
+        self.terms: dict[Ref, ClaimFacts] = {}
         self.held: Counter[str] = Counter()
         self.protected_bytes = 0
         """Bytes, by their owner's word, of marks that only a protection keeps."""
-        self.problems: list[Problem] = []
+        self.problems: list[Unresolvable] = []
 
     @property
     def refs(self) -> list[Ref]:
@@ -71,7 +83,7 @@ class Resolver:
         self._pool = ThreadPoolExecutor(listings, thread_name_prefix="list")
 
     def resolve(
-        self, hand: Hand, holding: Holding, due: Sequence[DueMark], last: int = 0, *, claimed: bool = False
+        self, token: WriteToken, holding: ActiveLease, due: Sequence[DueMark], last: int = 0, *, claimed: bool = False
     ) -> Chunk:
         """Store the files of marks, up to a chunk's worth; ``chunk.seen`` says of how many marks.
 
@@ -81,19 +93,19 @@ class Resolver:
         chunk = Chunk(last)
         due = _worth(due)
         try:
-            live = self._owner.live(hand.instance, due, holding.prove)
-            told = self._owner.expand(hand.instance, due, holding.prove)
+            live = self._owner.live(token.instance, due, holding.prove)
+            told = self._owner.expand(token.instance, due, holding.prove)
             kept: Mapping[Ref, str] = {}
             if not claimed:
-                due, below = self._below(hand.instance, due, told)
+                due, below = self._below(token.instance, due, told)
                 wanted = [m for m in due if m.ref not in live and not (m.ref in told and told[m.ref].waits)]
-                kept = self._fence(hand, holding, chunk, wanted, told, below)
+                kept = self._fence(token, holding, chunk, wanted, told, below)
         except OwnerSilent as e:
             chunk.held[f"{HELD_BY_OWNER}{e}"] = chunk.seen = len(due)
             return chunk
         aside = {p.mark.ref for p in chunk.problems}
         left = {m.ref for m in due if m.ref in live or m.ref in kept or m.ref in aside}
-        for mark, first in self._ahead_of(hand.instance, holding, due, told, left):
+        for mark, first in self._ahead_of(token.instance, holding, due, told, left):
             chunk.seen += 1
             holding.prove()
             if mark.ref in told and told[mark.ref].waits:
@@ -103,12 +115,12 @@ class Resolver:
             elif mark.ref in kept:
                 chunk.held[kept[mark.ref]] += 1
             elif mark.ref not in aside:
-                self._files(hand, holding, chunk, mark, told.get(mark.ref), first)
+                self._files(token, holding, chunk, mark, told.get(mark.ref), first)
             if chunk.files >= CHUNK_FILES:
                 break
-        self._store(hand, chunk)
+        self._store(token, chunk)
         try:
-            self._marks.quarantine(hand, chunk.problems)
+            self._marks.quarantine(token, chunk.problems)
         except GuardBusy:
             chunk.held[OWNER_BUSY] += len(chunk.problems)
             chunk.problems = []
@@ -134,8 +146,8 @@ class Resolver:
 
     def _fence(
         self,
-        hand: Hand,
-        holding: Holding,
+        token: WriteToken,
+        holding: ActiveLease,
         chunk: Chunk,
         wanted: Sequence[DueMark],
         told: Mapping[Ref, Expansion],
@@ -146,29 +158,29 @@ class Resolver:
         What is claimed together with a mark is asked for as well; when one of these is kept, so is the mark.
         """
         children = [child for mark in wanted for child in below.get(mark.ref, ())]
-        known = {**told, **(self._owner.expand(hand.instance, children, holding.prove) if children else {})}
+        known = {**told, **(self._owner.expand(token.instance, children, holding.prove) if children else {})}
         must = {m.ref: m for m in (*wanted, *children) if m.ref in known and known[m.ref].fence}
         for mark in (*wanted, *children):
             e = known.get(mark.ref, Expansion())
             with_it = frozenset(c.ref for c in below.get(mark.ref, ())) if e.absorbs else None
-            chunk.terms[mark.ref] = Terms(0, e.fence, with_it, e.lacking, frozenset(e.above), e.versions)
+            chunk.terms[mark.ref] = ClaimFacts(0, e.fence, with_it, e.lacking, frozenset(e.above), e.versions)
         if not must:
             return {}
         holding.prove()
-        held = self._held(hand, [*(m.ref for m in wanted), *must], chunk)
+        held = self._held(token, [*(m.ref for m in wanted), *must], chunk)
         spared = {child.ref for m in wanted if m.ref in held for child in below.get(m.ref, ())}
         must = {ref: m for ref, m in must.items() if ref not in held and ref not in spared}
-        fenced = self._marks.fence(hand, must)
-        answers = self._owner.fence(hand.instance, hand.batch, sorted(fenced), holding.prove)
+        fenced = self._marks.fence(token, must)
+        answers = self._owner.fence(token.instance, token.batch, sorted(fenced), holding.prove)
         reached("owner.fenced")
         kept = {**held, **{ref: OWNER_BUSY for ref in must if ref not in answers}}
         back = {ref: why for ref, (answer, why) in answers.items() if answer is not Fenced.FENCED}
-        self._marks.unfence(hand, back)
+        self._marks.unfence(token, back)
         for ref, (answer, why) in answers.items():
             if answer is Fenced.IN_USE:
                 kept[ref] = IN_USE
             elif answer is Fenced.UNKNOWN:
-                chunk.problems.append(Problem(must[ref], Reason.OWNER_CORRUPT, why))
+                chunk.problems.append(Unresolvable(must[ref], Reason.OWNER_CORRUPT, why))
         aside = {p.mark.ref for p in chunk.problems}
         for mark in wanted:
             for child in below.get(mark.ref, ()):
@@ -176,15 +188,15 @@ class Resolver:
                     kept.setdefault(mark.ref, kept.get(child.ref, IN_USE))
         return kept
 
-    def _held(self, hand: Hand, refs: Sequence[Ref], chunk: Chunk) -> dict[Ref, str]:
+    def _held(self, token: WriteToken, refs: Sequence[Ref], chunk: Chunk) -> dict[Ref, str]:
         """Return what a hold keeps by name: nobody who writes it is aborted for nothing. The claim asks again."""
         try:
-            return dict(self._marks.held(hand, refs, {r: t.above for r, t in chunk.terms.items() if t.above}))
+            return dict(self._marks.held(token, refs, {r: t.above for r, t in chunk.terms.items() if t.above}))
         except GuardBusy:
             return dict.fromkeys(refs, OWNER_BUSY)
 
     def _ahead_of(
-        self, instance: str, holding: Holding, due: Sequence[DueMark], told: Mapping[Ref, Expansion], left: Set[Ref]
+        self, instance: str, holding: ActiveLease, due: Sequence[DueMark], told: Mapping[Ref, Expansion], left: Set[Ref]
     ) -> Iterator[tuple[DueMark, Mapping[Place, "Future[First]"]]]:
         """Yield the marks, each with the first pages of its prefixes, which are asked for some marks ahead."""
         waiting: deque[tuple[DueMark, dict[Place, Future[First]]]] = deque()
@@ -209,8 +221,8 @@ class Resolver:
 
     def _files(
         self,
-        hand: Hand,
-        holding: Holding,
+        token: WriteToken,
+        holding: ActiveLease,
         chunk: Chunk,
         mark: DueMark,
         told: Expansion | None,
@@ -220,23 +232,23 @@ class Resolver:
         try:
             found = places(mark, told)
         except Unplaced as e:
-            chunk.problems.append(Problem(mark, e.reason, str(e)))
+            chunk.problems.append(Unresolvable(mark, e.reason, str(e)))
             return
         patience, before = Patience(), chunk.files
         while True:
             try:
-                self._list(hand, holding, chunk, mark, found, first)
+                self._list(token, holding, chunk, mark, found, first)
                 break
             except Unplaced as e:
-                self._undo(hand, chunk, mark, before)
-                chunk.problems.append(Problem(mark, e.reason, str(e)))
+                self._undo(token, chunk, mark, before)
+                chunk.problems.append(Unresolvable(mark, e.reason, str(e)))
                 return
             except UnknownVault as e:
-                self._undo(hand, chunk, mark, before)
-                chunk.problems.append(Problem(mark, Reason.UNKNOWN_VAULT, str(e)))
+                self._undo(token, chunk, mark, before)
+                chunk.problems.append(Unresolvable(mark, Reason.UNKNOWN_VAULT, str(e)))
                 return
             except VaultFault as e:
-                self._undo(hand, chunk, mark, before)
+                self._undo(token, chunk, mark, before)
                 reason, ahead, first = e.reason, bool(first), {}
                 # What was asked ahead was refused some time ago.
                 if isinstance(e, Throttled) and (ahead or not (reason := holding.bear(patience, e))):
@@ -248,14 +260,16 @@ class Resolver:
         chunk.vaults[mark.ref] = frozenset(p.vault for p in found)
         chunk.prefixes[mark.ref] = [p for p in found if p.prefix is not None]
         expected = chunk.terms.get(mark.ref) or (
-            Terms(lacking=told.lacking, above=frozenset(told.above), versions=told.versions) if told else Terms()
+            ClaimFacts(lacking=told.lacking, above=frozenset(told.above), versions=told.versions)
+            if told
+            else ClaimFacts()
         )
         chunk.terms[mark.ref] = expected._replace(files=chunk.files - before)
 
     def _list(
         self,
-        hand: Hand,
-        holding: Holding,
+        token: WriteToken,
+        holding: ActiveLease,
         chunk: Chunk,
         mark: DueMark,
         found: Sequence[Place],
@@ -266,22 +280,22 @@ class Resolver:
             if holding.faults.get(name) in GIVEN_UP:  # once a range is enough to wait for it
                 raise VaultFault(name, holding.faults[name], "it took nothing a moment ago")
             holding.check_vault(name)
-            vault = self._vaults.get(hand.instance, name)
+            vault = self._vaults.get(token.instance, name)
             for page in _found(vault, mark) if place.etags else _pages(vault, place, first.get(place)):
                 holding.prove()
                 chunk.buffer += [File(mark.kind, mark.id, name, *found_there) for found_there in page]
                 chunk.files += len(page)
                 if len(chunk.buffer) >= STORE_FILES:
-                    self._store(hand, chunk)
+                    self._store(token, chunk)
 
-    def _store(self, hand: Hand, chunk: Chunk) -> None:
-        chunk.last = self._marks.store_files(hand, chunk.buffer, chunk.last)
+    def _store(self, token: WriteToken, chunk: Chunk) -> None:
+        chunk.last = self._marks.store_files(token, chunk.buffer, chunk.last)
         chunk.buffer = []
 
-    def _undo(self, hand: Hand, chunk: Chunk, mark: DueMark, files: int) -> None:
+    def _undo(self, token: WriteToken, chunk: Chunk, mark: DueMark, files: int) -> None:
         """Forget what was listed of a mark."""
         chunk.files = files
-        self._marks.drop_files(hand, [mark.ref])
+        self._marks.drop_files(token, [mark.ref])
         chunk.buffer = [f for f in chunk.buffer if (f.kind, f.id) != mark.ref]
 
 

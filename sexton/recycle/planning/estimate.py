@@ -14,7 +14,7 @@ LOOKS = 2
 """How often a prefix is listed: before it is deleted, and when the upload grace has passed."""
 
 
-class Prices(Protocol):
+class PriceList(Protocol):
     """The settings of section ``prices``: money for 1,000 requests, and in which currency."""
 
     @property
@@ -52,7 +52,7 @@ def rate(reports: Sequence[RoundReport]) -> float:
     return 1000 * gone / took if gone and took else float(ASSUMED_KEYS_PER_SECOND)
 
 
-def estimate(plan: Plan, prices: Prices, keys_per_second: float) -> Estimate:
+def estimate(plan: Plan, prices: PriceList, keys_per_second: float) -> Estimate:
     """Return about what a plan costs; a DELETE names 1,000 keys, a LIST shows as many."""
     objects, under = sum(k.objects for k in plan.kinds), sum(max(0, k.objects - k.keys) for k in plan.kinds)
     deletes = ceil(objects / PAGE_KEYS)

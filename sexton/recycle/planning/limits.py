@@ -25,7 +25,7 @@ class Allowance(NamedTuple):
     why: str
 
 
-class Due(NamedTuple):
+class DueKind(NamedTuple):
     """One kind: what is due, and which of that is due by the retention agreed to, or only by a shorter one."""
 
     whole: KindPlan
@@ -62,7 +62,7 @@ def is_limited(kind: str, policy: Policy) -> bool:
 
 
 def divide(
-    due: Sequence[Due],
+    due: Sequence[DueKind],
     limit: Allowance | None,
     used: int,
     stopped: Collection[str] = (),

@@ -11,7 +11,7 @@ from sexton.recycle.model import (
     Cursor,
     KindPlan,
     KindProgress,
-    Opened,
+    OpenedRound,
     Plan,
     RangeOrder,
     RangeReceipt,
@@ -42,7 +42,7 @@ class Ledger:
         self._aside += receipt.quarantined
         self._faults |= receipt.faults
 
-    def next_range(self, opened: Opened, plan: Plan, kind: KindPlan) -> RangeOrder:
+    def next_range(self, opened: OpenedRound, plan: Plan, kind: KindPlan) -> RangeOrder:
         """Return the order for the next range of a kind."""
         so_far = self.kinds[kind.kind]
         return RangeOrder(
@@ -124,7 +124,9 @@ class Ledger:
             for k in self.kinds.values()
         ]
 
-    def close_order(self, opened: Opened, plan_id: int | None, plan: Plan | None, state: str, error: str) -> CloseOrder:
+    def close_order(
+        self, opened: OpenedRound, plan_id: int | None, plan: Plan | None, state: str, error: str
+    ) -> CloseOrder:
         """Return the order that ends the round; ``plan`` is None where none was read yet."""
         kinds = tuple(self.kinds.values())
         return CloseOrder(
@@ -143,7 +145,7 @@ class Ledger:
             lost_leases=self.lost,
         )
 
-    def carried(self, run: str, opened: Opened | None, plan_id: int | None) -> Carried:
+    def carried(self, run: str, opened: OpenedRound | None, plan_id: int | None) -> Carried:
         """Return what the next run needs to go on; it takes the lease again, at the same epoch."""
         return Carried(
             run=run,

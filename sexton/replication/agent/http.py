@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.replication.agent.model import Cut, Removed
-from sexton.replication.agent.port import ApiRefused, ApiSilent, CutPage
+from sexton.replication.agent.model import GrantedCut, Removed
+from sexton.replication.agent.port import ApiRefused, ApiSilent, GrantedCutPage
 
 SECONDS = 30.0
 """For one answer, to its last byte."""
@@ -73,19 +73,19 @@ class HttpCuts:
         # A redirect would carry the token to somebody else.
         self._http = httpx.Client(headers=headers, timeout=SECONDS, follow_redirects=False, trust_env=False)
 
-    def page(self, after: str) -> CutPage:
+    def page(self, after: str) -> GrantedCutPage:
         asked = {"instance": self._instance, "after": after, "limit": str(PAGE_CUTS), "queue": "true"}
         told = self._ask(_Page, "GET", params=asked)
         if told.next and told.next <= after:
             raise ApiRefused(f"{self._where} answers a page after {after!r} that ends at {told.next[:MOST_SHOWN]!r}")
-        cuts, refused = list[Cut](), list[str]()
+        cuts, refused = list[GrantedCut](), list[str]()
         for item in told.cuts:
             try:
-                cuts.append(Cut.model_validate(item, strict=True))
+                cuts.append(GrantedCut.model_validate(item, strict=True))
             except ValidationError as e:
                 why = "; ".join(f"{'.'.join(map(str, its['loc']))}: {its['msg']}" for its in e.errors())
                 refused.append(f"{json.dumps(item)[:MOST_SHOWN]} ({why[:MOST_SHOWN]})")
-        return CutPage(cuts, told.next, refused)
+        return GrantedCutPage(cuts, told.next, refused)
 
     def acknowledge(self, done: Sequence[Removed]) -> None:
         told = [its.model_dump(mode="json") for its in done]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
-from sexton.replication.agent.model import ID, MOST_VERSION, Entry, Tablet
+from sexton.replication.agent.model import ID, MOST_VERSION, BinlogMeta, TabletEntry
 
 META, DATA, TABLET = b"binlog_meta_", b"binlog_data_", b"tablet_"
 BACKEND_KEY = b"backend_id"
@@ -47,7 +47,7 @@ class BinlogKey(NamedTuple):
     rowset: str
 
 
-class Binlog(NamedTuple):
+class BinlogFiles(NamedTuple):
     """One entry whose files may go: its two keys, and of which rowset how many segments."""
 
     key: bytes
@@ -105,7 +105,7 @@ def parse_key(key: bytes) -> BinlogKey:
     return BinlogKey(found[1].decode(), int(found[2]), found[3].decode())
 
 
-def binlog(key: bytes, value: bytes, uid: str, tablet: str) -> Binlog:
+def binlog(key: bytes, value: bytes, uid: str, tablet: str) -> BinlogFiles:
     """Return what an entry names.
 
     Args:
@@ -119,7 +119,7 @@ def binlog(key: bytes, value: bytes, uid: str, tablet: str) -> Binlog:
     """
     its = parse_key(key)
     try:
-        entry = _read(Entry, value)
+        entry = _read(BinlogMeta, value)
         if its.uid != uid:
             raise Malformed(f"it is of tablet {its.uid}, not {uid}")
         if entry.version != its.version:
@@ -131,7 +131,7 @@ def binlog(key: bytes, value: bytes, uid: str, tablet: str) -> Binlog:
             raise Malformed(f"its value is of rowset {entry.rowset_id_v2}")
     except Malformed as e:
         raise Malformed(f"{_shown(key)}: {e}", its.version) from None
-    return Binlog(key, its.rowset, entry.num_segments)
+    return BinlogFiles(key, its.rowset, entry.num_segments)
 
 
 def tablet(value: bytes) -> tuple[str, list[str]]:
@@ -140,7 +140,7 @@ def tablet(value: bytes) -> tuple[str, list[str]]:
     Raises:
         Malformed: it cannot be read, or leads somewhere else.
     """
-    its = _read(Tablet, value)
+    its = _read(TabletEntry, value)
     folders = its.path.split("/")
     if len(folders) > MOST_FOLDERS or not all(_PART.fullmatch(part) for part in folders):
         raise Malformed(f"{its.path!r} is no path below the data directory; write a/b/c")

@@ -21,7 +21,7 @@ Id = Annotated[str, BeforeValidator(lambda v: str(v) if type(v) is int else v), 
 Version = Annotated[int, Field(ge=0, le=MOST_VERSION)]
 
 
-class Cut(Message):
+class GrantedCut(Message):
     """All binlogs of a tablet up to a version may go."""
 
     uid: Id
@@ -29,7 +29,7 @@ class Cut(Message):
     version: Version
 
 
-class Outcome(StrEnum):
+class SweepOutcome(StrEnum):
     """How the removal of one tablet's binlogs ended."""
 
     DONE = "done"
@@ -46,7 +46,7 @@ class Removed(Message):
 
     uid: str
     version: int
-    outcome: Outcome
+    outcome: SweepOutcome
     detail: str = ""
 
 
@@ -79,7 +79,7 @@ class Swept(Message):
         return Swept(**numbers, said=(self.said + other.said)[:MOST_SAID])
 
 
-class Entry(Message):
+class BinlogMeta(Message):
     """The value of a ``binlog_meta_…`` key, in JSON."""
 
     version: Version
@@ -91,7 +91,7 @@ class Entry(Message):
     """None: an old entry, the rowset is the last part of its key."""
 
 
-class Tablet(Message):
+class TabletEntry(Message):
     """The value of a ``tablet_{uid}`` key, in JSON. ``path``: below the data directory."""
 
     tablet: Id

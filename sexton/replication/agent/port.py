@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from sexton.kernel.errors import SextonError
-from sexton.replication.agent.model import Cut, Removed
+from sexton.replication.agent.model import GrantedCut, Removed
 
 
 class NoStore(SextonError):
@@ -69,19 +69,19 @@ class ApiRefused(SextonError):
     """Sexton's API refuses."""
 
 
-class CutPage(NamedTuple):
+class GrantedCutPage(NamedTuple):
     """Some cuts in the order of their uids. ``next``: ask for those after it; empty: these were the last."""
 
-    cuts: Sequence[Cut]
+    cuts: Sequence[GrantedCut]
     next: str = ""
     refused: Sequence[str] = ()
     """What could not be read as a cut, in words; nothing is removed for it."""
 
 
-class Cuts(Protocol):
+class CutSource(Protocol):
     """Who grants cuts to this backend."""
 
-    def page(self, after: str) -> CutPage:
+    def page(self, after: str) -> GrantedCutPage:
         """Return cuts of tablets whose uids come after one. Raises ``ApiSilent``, ``ApiRefused``."""
         ...
 

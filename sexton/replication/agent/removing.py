@@ -9,8 +9,8 @@ from itertools import chain, islice
 
 from sexton.kernel.crash_points import reached
 from sexton.replication.agent import layout
-from sexton.replication.agent.layout import Binlog, Malformed
-from sexton.replication.agent.model import NOTHING, Cut, Outcome, Removed, Swept
+from sexton.replication.agent.layout import BinlogFiles, Malformed
+from sexton.replication.agent.model import NOTHING, GrantedCut, Removed, SweepOutcome, Swept
 from sexton.replication.agent.port import MetaStore, StoreFault
 from sexton.storage import model as storage
 from sexton.storage.local.files import folder, unlink_together
@@ -27,11 +27,11 @@ class _Stays(Exception):
 class Removal:
     """The removal of one tablet's binlogs. ``keys``: entries in one page."""
 
-    def __init__(self, meta: MetaStore, cut: Cut, beat: Callable[[], None], keys: int = PAGE_KEYS) -> None:
-        self._meta, self._cut, self._beat, self._keys = meta, cut, beat, keys
+    def __init__(self, meta: MetaStore, cut: GrantedCut, heartbeat: Callable[[], None], keys: int = PAGE_KEYS) -> None:
+        self._meta, self._cut, self._heartbeat, self._keys = meta, cut, heartbeat, keys
         self._cleared, self._sound = NOTHING, cut.version
         self._counts = {"files": 0, "keys": 0, "bytes": 0}
-        self._wrong: dict[Outcome, str] = {}
+        self._wrong: dict[SweepOutcome, str] = {}
 
     def run(self) -> Removed:
         """Remove what may go; what is in the way is an answer.
@@ -42,11 +42,11 @@ class Removal:
         try:
             self._remove()
         except Malformed as e:
-            self._is(Outcome.QUARANTINED, str(e))
+            self._is(SweepOutcome.QUARANTINED, str(e))
         except (_Stays, StoreFault, OSError) as e:
-            self._is(Outcome.FAILED, str(e))
-        worst = (Outcome.UNKNOWN, Outcome.FAILED, Outcome.QUARANTINED)
-        outcome = next((its for its in worst if its in self._wrong), Outcome.DONE)
+            self._is(SweepOutcome.FAILED, str(e))
+        worst = (SweepOutcome.UNKNOWN, SweepOutcome.FAILED, SweepOutcome.QUARANTINED)
+        outcome = next((its for its in worst if its in self._wrong), SweepOutcome.DONE)
         version, detail = min(self._cleared, self._sound), self._wrong.get(outcome, "")[:MOST_DETAIL]
         return Removed(uid=self._cut.uid, version=version, outcome=outcome, detail=detail)
 
@@ -59,7 +59,7 @@ class Removal:
         with self._meta.proven():
             registered = self._meta.get(layout.tablet_key(uid))
         if registered is None:
-            self._is(Outcome.UNKNOWN, f"tablet {uid} is not registered here")
+            self._is(SweepOutcome.UNKNOWN, f"tablet {uid} is not registered here")
             return
         tablet, folders = layout.tablet(registered)
         if tablet != self._cut.tablet:
@@ -70,10 +70,10 @@ class Removal:
             self._page(self._read(page, tablet), folders)
             # The next page may begin with the same version: another rowset's.
             self._cleared = max(self._cleared, _version(page[-1][0]) - 1)
-            self._beat()
+            self._heartbeat()
         self._cleared = version
 
-    def _page(self, binlogs: Sequence[Binlog], folders: Sequence[str]) -> None:
+    def _page(self, binlogs: Sequence[BinlogFiles], folders: Sequence[str]) -> None:
         if not binlogs:
             return
         with self._meta.proven() as root:
@@ -95,12 +95,12 @@ class Removal:
             with folder(root, [*folders, layout.FOLDER]) as inner:
                 while some := list(islice(names, PAGE_FILES)):
                     for its in unlink_together(inner, "", some):
-                        if its.outcome is storage.Outcome.DELETED:
+                        if its.outcome is storage.KeyOutcome.DELETED:
                             self._counts["files"] += 1
                             self._counts["bytes"] += its.bytes or 0
-                        elif its.outcome is storage.Outcome.FAILED:
+                        elif its.outcome is storage.KeyOutcome.FAILED:
                             stays = stays or f"{where}/{its.key} cannot be removed: {its.reason}"
-                    self._beat()
+                    self._heartbeat()
         except FileNotFoundError as e:
             # With entries that name files there was a folder: it is out of reach, not empty.
             raise _Stays(f"{where} is not there, and entries name files in it; is its disk mounted?") from e
@@ -109,7 +109,7 @@ class Removal:
         if stays:
             raise _Stays(stays)
 
-    def _read(self, page: Sequence[tuple[bytes, bytes]], tablet: str) -> list[Binlog]:
+    def _read(self, page: Sequence[tuple[bytes, bytes]], tablet: str) -> list[BinlogFiles]:
         """Return the sound entries; remember below which version nothing else was found."""
         sound = []
         for key, value in page:
@@ -117,10 +117,10 @@ class Removal:
                 sound.append(layout.binlog(key, value, self._cut.uid, tablet))
             except Malformed as e:
                 self._sound = min(self._sound, NOTHING if e.version is None else e.version - 1)
-                self._is(Outcome.QUARANTINED, str(e))
+                self._is(SweepOutcome.QUARANTINED, str(e))
         return sound
 
-    def _is(self, outcome: Outcome, why: str) -> None:
+    def _is(self, outcome: SweepOutcome, why: str) -> None:
         self._wrong.setdefault(outcome, why)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.sweeping import Sweeper
+from sexton.replication.agent.sweeping import BackendSweeper
 
 log = logging.getLogger(__name__)
 AGAIN_SECONDS = 15
@@ -22,7 +22,7 @@ DEFAULT_API = "http://127.0.0.1:8470"
 _BACKEND = re.compile(r"[A-Za-z0-9.-]{1,128}")
 
 
-class Backend(NamedTuple):
+class ServedBackend(NamedTuple):
     """Which backend a worker stands beside. ``api``: of Sexton; ``instance``: whose backend it is."""
 
     id: str
@@ -40,7 +40,7 @@ def add_options(parser: ArgumentParser) -> None:
     its.add_argument("--instance", metavar="I", help="whose storage node it is")
 
 
-def asked(parser: ArgumentParser, its: Namespace) -> Backend | None:
+def asked(parser: ArgumentParser, its: Namespace) -> ServedBackend | None:
     """Return beside which backend, None of another role; wrong usage ends the process."""
     if its.role != "backend":
         if any((its.backend_id, its.data_dir, its.api, its.instance)):
@@ -48,13 +48,13 @@ def asked(parser: ArgumentParser, its: Namespace) -> Backend | None:
         return None
     if not its.backend_id or not its.data_dir:
         parser.error("--role backend needs --backend-id and --data-dir")
-    return Backend(
+    return ServedBackend(
         its.backend_id, its.data_dir, its.api or os.environ.get("SEXTON_API_URL") or DEFAULT_API, its.instance or ""
     )
 
 
 @contextmanager
-def opened(backend: Backend, environment: Mapping[str, str] = os.environ) -> Iterator[Sweeper]:
+def opened(backend: ServedBackend, environment: Mapping[str, str] = os.environ) -> Iterator[BackendSweeper]:
     """Give who sweeps, once it is certain that the data directory is this backend's.
 
     Raises:
@@ -72,7 +72,7 @@ def opened(backend: Backend, environment: Mapping[str, str] = os.environ) -> Ite
         with meta.proven():
             cuts = HttpCuts(backend.api, token(environment), backend.id, backend.instance)
         try:
-            yield Sweeper(meta, cuts, backend.instance)
+            yield BackendSweeper(meta, cuts, backend.instance)
         finally:
             cuts.close()
     finally:
@@ -98,11 +98,11 @@ class _Stopped(SextonError):
 
 
 @asynccontextmanager
-async def catching_up(sweeper: Sweeper) -> AsyncIterator[None]:
+async def catching_up(sweeper: BackendSweeper) -> AsyncIterator[None]:
     """Sweep once beside the block, so that a backend that was away is caught up; where the block ends it stops soon."""
     stop = threading.Event()
 
-    def beat() -> None:
+    def heartbeat() -> None:
         if stop.is_set():
             raise _Stopped("stopped")
 
@@ -110,7 +110,7 @@ async def catching_up(sweeper: Sweeper) -> AsyncIterator[None]:
         # Until it has been heard: a backend that has never asked is told by no round.
         while not stop.is_set():
             try:
-                sweeper.sweep(beat)
+                sweeper.sweep(heartbeat)
             except _Stopped:
                 return
             except SextonError as e:

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sexton.kernel.crash_points import reached
-from sexton.replication.agent.model import MOST_SAID, Cut, Outcome, Removed, SweepOrder, Swept
-from sexton.replication.agent.port import CutPage, Cuts, MetaStore, OtherBackend
+from sexton.replication.agent.model import MOST_SAID, GrantedCut, Removed, SweepOrder, SweepOutcome, Swept
+from sexton.replication.agent.port import CutSource, GrantedCutPage, MetaStore, OtherBackend
 from sexton.replication.agent.removing import PAGE_KEYS, Removal
 
 log = logging.getLogger(__name__)
 WAIT_SECONDS = 1.0
-_COUNTED = {Outcome.UNKNOWN: "unknown", Outcome.QUARANTINED: "quarantined", Outcome.FAILED: "failed"}
+_COUNTED = {SweepOutcome.UNKNOWN: "unknown", SweepOutcome.QUARANTINED: "quarantined", SweepOutcome.FAILED: "failed"}
 
 
-class Sweeper:
+class BackendSweeper:
     """Sweeps one backend. Who asks while a sweep is under way waits for its end."""
 
-    def __init__(self, meta: MetaStore, cuts: Cuts, instance: str = "", keys: int = PAGE_KEYS) -> None:
+    def __init__(self, meta: MetaStore, cuts: CutSource, instance: str = "", keys: int = PAGE_KEYS) -> None:
         """Sweep nothing yet.
 
         Args:
@@ -33,7 +33,7 @@ class Sweeper:
         self._meta, self._cuts, self._instance, self._keys = meta, cuts, instance, keys
         self._lock = threading.Lock()
 
-    def sweep(self, beat: Callable[[], None], order: SweepOrder | None = None) -> Swept:
+    def sweep(self, heartbeat: Callable[[], None], order: SweepOrder | None = None) -> Swept:
         """Remove what is granted. May be repeated, and stopped anywhere.
 
         Args:
@@ -48,13 +48,13 @@ class Sweeper:
         if order.instance and self._instance and order.instance != self._instance:
             raise OtherBackend(f"this backend is of instance {self._instance}, the order is of {order.instance}")
         swept = Swept()
-        with self._alone(beat):
+        with self._alone(heartbeat):
             for page in self._pages(order):
-                swept += self._page(page, beat)
+                swept += self._page(page, heartbeat)
         log.info("swept: %s", swept.model_dump_json(exclude_defaults=True))
         return swept
 
-    def _pages(self, order: SweepOrder) -> Iterator[CutPage]:
+    def _pages(self, order: SweepOrder) -> Iterator[GrantedCutPage]:
         after = order.after
         while True:
             with self._meta.proven():
@@ -65,30 +65,30 @@ class Sweeper:
             if not after or (order.until and after >= order.until):
                 return
 
-    def _page(self, page: CutPage, beat: Callable[[], None]) -> Swept:
+    def _page(self, page: GrantedCutPage, heartbeat: Callable[[], None]) -> Swept:
         said = tuple(f"a cut that cannot be read: {its}" for its in page.refused)
         for words in said:
             log.error("%s", words)
         swept, done = Swept(pages=1, failed=len(said), said=said[:MOST_SAID]), list[Removed]()
-        highest: dict[str, Cut] = {}
+        highest: dict[str, GrantedCut] = {}
         for cut in page.cuts:
             if cut.uid not in highest or cut.version > highest[cut.uid].version:
                 highest[cut.uid] = cut
         for cut in highest.values():
-            removal = Removal(self._meta, cut, beat, self._keys)
+            removal = Removal(self._meta, cut, heartbeat, self._keys)
             its = removal.run()
             done.append(its)
             swept += removal.counted() + _counted(its)
-            beat()
+            heartbeat()
         if done:
             self._cuts.acknowledge(done)
             reached("backend.acknowledged")
         return swept
 
     @contextmanager
-    def _alone(self, beat: Callable[[], None]) -> Iterator[None]:
+    def _alone(self, heartbeat: Callable[[], None]) -> Iterator[None]:
         while not self._lock.acquire(timeout=WAIT_SECONDS):
-            beat()
+            heartbeat()
         try:
             yield
         finally:
@@ -96,7 +96,7 @@ class Sweeper:
 
 
 def _counted(its: Removed) -> Swept:
-    if its.outcome is Outcome.DONE:
+    if its.outcome is SweepOutcome.DONE:
         return Swept(tablets=1)
     said = f"tablet {its.uid}: {its.outcome}: {its.detail}"
     log.warning("%s", said)

@@ -21,7 +21,7 @@ class UnknownConsumer(SextonError):
         super().__init__(f"no consumer {name} of {log} is registered; see: sexton binlog consumers")
 
 
-class TooOld(SextonError):
+class RecordsTrimmed(SextonError):
     """What was asked for is gone. ``first``: the lowest number that a record can have now."""
 
     name = "TOO_OLD"

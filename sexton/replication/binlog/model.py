@@ -14,7 +14,7 @@ UPSERT = "UPSERT"
 """The type of a record that made versions of partitions."""
 
 
-class Terms(Message):
+class BinlogSettings(Message):
     """What binlogs and replicas run with."""
 
     interval_seconds: int = 313
@@ -193,7 +193,7 @@ class CutPage(Message):
     """Why nothing may go now, where that is so: a stop, a list, a window."""
 
 
-class Done(Message):
+class CutDone(Message):
     """What a backend did: all up to ``version`` is gone, whatever the outcome."""
 
     uid: str

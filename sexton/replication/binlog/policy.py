@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import MOST, UPSERT, Bounds, Config, Consumer, Cut, Log, Record, Terms
+from sexton.replication.binlog.model import MOST, UPSERT, BinlogSettings, Bounds, Config, Consumer, Cut, Log, Record
 
 FOREVER = "forever"
 LONGEST_TTL = 3_650 * 86_400
@@ -42,7 +42,7 @@ def bounds(log: Log, now: int) -> Bounds:
     )
 
 
-def lost(consumers: Sequence[Consumer], now: int, terms: Terms) -> list[Consumer]:
+def lost(consumers: Sequence[Consumer], now: int, terms: BinlogSettings) -> list[Consumer]:
     """Return those that have been silent for too long to hold anything back. For who has looked all that time."""
     limit = now - terms.hold_limit_seconds * 1000
     return [c for c in consumers if c.lost_at is None and c.seen_at <= limit]
@@ -58,7 +58,7 @@ def old(record: Record, before: int, now: int) -> int:
     return max(before, own)
 
 
-def cut(log: Log, expired: int, goes: int, consumers: Sequence[Consumer], terms: Terms) -> Cut:
+def cut(log: Log, expired: int, goes: int, consumers: Sequence[Consumer], terms: BinlogSettings) -> Cut:
     """Return up to where a log goes.
 
     Args:
@@ -83,7 +83,7 @@ def cut(log: Log, expired: int, goes: int, consumers: Sequence[Consumer], terms:
     return Cut(seq=upto, held=held)
 
 
-def allowed(log: Config, terms: Terms) -> float:
+def allowed(log: Config, terms: BinlogSettings) -> float:
     """Return which part of a log may go at once. Where records hardly outlive a round, all of it usually does."""
     if log.ttl_seconds is None:
         return terms.max_cut_fraction
@@ -91,7 +91,7 @@ def allowed(log: Config, terms: Terms) -> float:
     return max(terms.max_cut_fraction, 2 * usual)
 
 
-def clock(looked_at: int | None, now: int, terms: Terms) -> str:
+def clock(looked_at: int | None, now: int, terms: BinlogSettings) -> str:
     """Return why nothing may be cut by this clock; empty where it goes as it should.
 
     Args:
@@ -110,7 +110,7 @@ def clock(looked_at: int | None, now: int, terms: Terms) -> str:
     )
 
 
-def soon(looked_at: int | None, now: int, terms: Terms) -> bool:
+def soon(looked_at: int | None, now: int, terms: BinlogSettings) -> bool:
     """Tell whether a look comes so soon after another that it is the same one, tried again."""
     return looked_at is not None and 0 <= now - looked_at < terms.interval_seconds * 500
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from sexton.replication.binlog.model import CutReport
 
 
-class Turns(Protocol):
+class BinlogSchedulePort(Protocol):
     """Whose binlogs are looked at: ``binlog.turns.BinlogTurns``."""
 
     def look(self, instance: str) -> str:
@@ -26,7 +26,7 @@ class Turns(Protocol):
         ...
 
 
-class Cuts(Protocol):
+class CutterPort(Protocol):
     """Who cuts: ``binlog.cutting.Cutter``."""
 
     def cut(self, instance: str, name: str, tables: Sequence[str]) -> CutReport:
@@ -37,7 +37,7 @@ class Cuts(Protocol):
 class Sends(Protocol):
     """Who tells copies: ``binlog.sending.Sender``."""
 
-    def spread(self, instance: str, beat: Callable[[], None]) -> int:
+    def spread(self, instance: str, heartbeat: Callable[[], None]) -> int:
         """Let copies know what was cut since the last time."""
         ...
 
@@ -49,7 +49,7 @@ class Sends(Protocol):
 class Removes(Protocol):
     """Who removes rows: ``binlog.removing.Remover``."""
 
-    def remove(self, instance: str, beat: Callable[[], None]) -> int:
+    def remove(self, instance: str, heartbeat: Callable[[], None]) -> int:
         """Remove what is below the watermarks."""
         ...
 
@@ -65,6 +65,6 @@ class GivesUp(Protocol):
 class Trims(Protocol):
     """Who keeps journals short: ``journal.store.JournalStore``."""
 
-    def trim(self, instance: str, patience_ms: int, beat: Callable[[], None], *, patient: bool) -> int:
+    def trim(self, instance: str, patience_ms: int, heartbeat: Callable[[], None], *, patient: bool) -> int:
         """Let go of entries that all followers have."""
         ...

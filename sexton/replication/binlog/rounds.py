@@ -5,29 +5,29 @@ from collections.abc import Callable, Sequence
 
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.replication.binlog.messages import PAGE_BACKENDS, Backends, WaitingOrder
-from sexton.replication.binlog.model import CutReport, Terms
-from sexton.replication.binlog.port import Cuts, GivesUp, Removes, Sends, Trims, Turns
+from sexton.replication.binlog.model import BinlogSettings, CutReport
+from sexton.replication.binlog.port import BinlogSchedulePort, CutterPort, GivesUp, Removes, Sends, Trims
 
 log = logging.getLogger(__name__)
 
 
-class Rounds:
+class BinlogRuns:
     """The work of rounds."""
 
     def __init__(
         self,
-        turns: Turns,
-        cutter: Cuts,
+        turns: BinlogSchedulePort,
+        cutter: CutterPort,
         sender: Sends,
         remover: Removes,
         replicas: GivesUp,
         journal: Trims,
-        terms: Terms,
+        terms: BinlogSettings,
     ) -> None:
         self._turns, self._cutter, self._sender, self._remover = turns, cutter, sender, remover
         self._replicas, self._journal, self._terms = replicas, journal, terms
 
-    def expire(self, instance: str, beat: Callable[[], None]) -> CutReport:
+    def expire(self, instance: str, heartbeat: Callable[[], None]) -> CutReport:
         """Cut what has expired, let copies know, and remove rows.
 
         Raises:
@@ -41,15 +41,15 @@ class Rounds:
                 report += CutReport(full_copy=self._replicas.give_up(instance))
             for name, tables in self._turns.logs(instance).items():
                 try:
-                    report += self._cut(instance, name, tables, beat)
+                    report += self._cut(instance, name, tables, heartbeat)
                 except (NotEnabled, Halted):
                     raise
                 except Exception as e:  # whatever it is, it keeps no other database from its cut
                     log.exception("binlogs of %s/%s were not cut", instance, name)
                     failed.append(e)
-            self._journal.trim(instance, self._terms.hold_limit_seconds * 1000, beat, patient=patient)
-        self._sender.spread(instance, beat)
-        self._remover.remove(instance, beat)
+            self._journal.trim(instance, self._terms.hold_limit_seconds * 1000, heartbeat, patient=patient)
+        self._sender.spread(instance, heartbeat)
+        self._remover.remove(instance, heartbeat)
         _log(instance, report)
         if failed:
             raise failed[0]
@@ -57,13 +57,13 @@ class Rounds:
             self._turns.looked(instance, report.cut)
         return report
 
-    def _cut(self, instance: str, name: str, tables: Sequence[str], beat: Callable[[], None]) -> CutReport:
+    def _cut(self, instance: str, name: str, tables: Sequence[str], heartbeat: Callable[[], None]) -> CutReport:
         """Cut a database's logs, some thousands of records at a time."""
         report, more = CutReport(), True
         while more:
             cut = self._cutter.cut(instance, name, tables)
             report, more = report + cut.model_copy(update={"more": False}), cut.more
-            beat()
+            heartbeat()
         return report
 
     def waiting(self, order: WaitingOrder) -> Backends:

@@ -16,8 +16,10 @@ class JournalTrimmed(SextonError):
         self.first = first
 
 
-class JournalAhead(SextonError):
+class FollowerAhead(SextonError):
     """The follower has entries that this journal never had."""
+
+    name = "JOURNAL_AHEAD"
 
     def __init__(self, instance: str, after: int, head: int) -> None:
         super().__init__(

@@ -25,7 +25,7 @@ class Op(IntEnum):
     """Binlogs that expired, or whose table or database was dropped."""
 
 
-class Kind(StrEnum):
+class ReportKind(StrEnum):
     """What a report says of a replica. Whoever does not know a kind skips it."""
 
     BAD = "BAD"
@@ -49,7 +49,7 @@ class Tombstone(_Word):
     """The tables, or the whole database, are no more."""
 
 
-class Report(_Word):
+class ReplicaOutcome(_Word):
     """What became of one replica."""
 
     tablet: str = Field(alias="tabletId")
@@ -57,7 +57,7 @@ class Report(_Word):
     failed: int = Field(-1, alias="lastFailedVersion")
 
 
-class Entry(Message):
+class JournalEntry(Message):
     """One entry; ``at`` in ms since 1970."""
 
     seq: int
@@ -76,10 +76,10 @@ class Follower(Message):
     lost_at: int | None = None
 
 
-class Page(Message):
+class JournalPage(Message):
     """Entries behind one, in their order. ``head``: the last there is."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[JournalEntry, ...] = ()
     head: int = 0
 
 
@@ -97,7 +97,7 @@ class Snapshot(Message):
 
     seq: int
     marks: tuple[Mark, ...] = ()
-    replicas: tuple[tuple[str, Report], ...] = ()
+    replicas: tuple[tuple[str, ReplicaOutcome], ...] = ()
     """(backend, what is wrong with its replica); the others are healthy."""
 
 
@@ -106,7 +106,7 @@ def gc_binlog(tombstones: Iterable[Tombstone]) -> dict[str, Any]:
     return {"tombstones": [t.model_dump(by_alias=True, exclude_defaults=True) for t in tombstones]}
 
 
-def replicas_info(backend: str, reports: Iterable[Report]) -> dict[str, Any]:
+def replicas_info(backend: str, reports: Iterable[ReplicaOutcome]) -> dict[str, Any]:
     """Return the body of an entry 48."""
     return {"backendId": backend, "replicaReportInfos": [r.model_dump(by_alias=True) for r in reports]}
 
@@ -116,19 +116,19 @@ def tombstones(body: Mapping[str, Any]) -> list[Tombstone]:
     return _each(Tombstone, body.get("tombstones"))
 
 
-def reports(op: int, body: Mapping[str, Any]) -> tuple[str, list[Report]]:
+def reports(op: int, body: Mapping[str, Any]) -> tuple[str, list[ReplicaOutcome]]:
     """Return the backend of an entry 48 or 46, and what it says of replicas, as far as that can be understood."""
     backend = body.get("backendId")
     if isinstance(backend, bool) or not isinstance(backend, str | int):
         return "", []
     if op == Op.BACKEND_REPLICAS_INFO:
-        return str(backend), _each(Report, body.get("replicaReportInfos"))
+        return str(backend), _each(ReplicaOutcome, body.get("replicaReportInfos"))
     if body.get("bad") is not True:
         return "", []
     pairs, infos = _list(body.get("tabletSchemaHash")), _list(body.get("replicaPersistInfos"))
     ids = [p.get("first") if isinstance(p, dict) else (_list(p) or [None])[0] for p in pairs]
     ids += [i.get("tabletId") for i in infos if isinstance(i, dict)]
-    return str(backend), _each(Report, [{"tabletId": i, "type": Kind.BAD} for i in ids])
+    return str(backend), _each(ReplicaOutcome, [{"tabletId": i, "type": ReportKind.BAD} for i in ids])
 
 
 def _each(kind: type[M], given: Any) -> list[M]:

@@ -7,14 +7,23 @@ tablets that it has not got is passed over, and kept for the day on which it has
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sexton.replication.journal.model import Entry, Kind, Op, Report, Snapshot, Tombstone, reports, tombstones
+from sexton.replication.journal.model import (
+    JournalEntry,
+    Op,
+    ReplicaOutcome,
+    ReportKind,
+    Snapshot,
+    Tombstone,
+    reports,
+    tombstones,
+)
 
 NONE = -1
 """No version has failed."""
 
 
 @dataclass
-class Health:
+class ReplicaHealth:
     """What is known of one replica."""
 
     bad: bool = False
@@ -22,7 +31,7 @@ class Health:
 
 
 @dataclass
-class Logs:
+class DatabaseBinlogs:
     """The binlogs of one database. Up to a watermark all is gone, be it known or not."""
 
     records: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -64,25 +73,25 @@ class Logs:
         return cut and (n <= self.watermark or (alone and bool(its)))
 
 
-class Replica:
+class FollowerState:
     """A follower's state. ``applied``: the last entry that is in it."""
 
     def __init__(self) -> None:
         self.applied = 0
-        self.databases: dict[str, Logs] = {}
-        self.health: dict[tuple[str, str], Health] = {}
+        self.databases: dict[str, DatabaseBinlogs] = {}
+        self.health: dict[tuple[str, str], ReplicaHealth] = {}
         """(tablet, backend) → its health."""
 
     def record(self, db: str, seq: int, tables: Iterable[str]) -> None:
         """Take a record, unless it is gone already."""
-        logs = self.databases.setdefault(db, Logs())
+        logs = self.databases.setdefault(db, DatabaseBinlogs())
         its = frozenset(tables)
         if not logs.over(seq, its, alone=False):
             logs.records[seq] = its
 
     def place(self, tablet: str, backend: str) -> None:
         """Say that a tablet has a copy there; repeatable."""
-        self.health.setdefault((tablet, backend), Health())
+        self.health.setdefault((tablet, backend), ReplicaHealth())
 
     def displace(self, tablet: str, backend: str) -> None:
         """Say that it has none there any more; repeatable."""
@@ -90,24 +99,24 @@ class Replica:
 
     def begin(self, at: Snapshot) -> None:
         """Take what all entries up to one amount to, in place of those that were missed."""
-        self.databases = {db: Logs(records=logs.records) for db, logs in self.databases.items()}
+        self.databases = {db: DatabaseBinlogs(records=logs.records) for db, logs in self.databases.items()}
         for m in at.marks:
             tombstone = Tombstone(
                 database=not m.tbl, db=m.db, tables=(m.tbl,) if m.tbl else (), seq=m.seq, dropped=m.dropped
             )
-            self.databases.setdefault(m.db, Logs()).raised(tombstone)
-        self.health = {key: Health() for key in self.health}
+            self.databases.setdefault(m.db, DatabaseBinlogs()).raised(tombstone)
+        self.health = {key: ReplicaHealth() for key in self.health}
         for backend, its in at.replicas:
             self._report(backend, its)
         self.applied = at.seq
 
-    def apply(self, entry: Entry) -> bool:
+    def apply(self, entry: JournalEntry) -> bool:
         """Apply one entry; False where it was applied before."""
         if entry.seq <= self.applied:
             return False
         if entry.op == Op.GC_BINLOG:
             for tombstone in tombstones(entry.body):
-                self.databases.setdefault(tombstone.db, Logs()).raised(tombstone)
+                self.databases.setdefault(tombstone.db, DatabaseBinlogs()).raised(tombstone)
         elif entry.op in (Op.BACKEND_REPLICAS_INFO, Op.BACKEND_TABLETS_INFO):
             backend, told = reports(entry.op, entry.body)
             for its in told:
@@ -124,17 +133,17 @@ class Replica:
                 found[db] = its
         return found
 
-    def unwell(self) -> Mapping[tuple[str, str], Health]:
+    def unwell(self) -> Mapping[tuple[str, str], ReplicaHealth]:
         """Return the replicas with which something is wrong."""
-        return {key: its for key, its in self.health.items() if its != Health()}
+        return {key: its for key, its in self.health.items() if its != ReplicaHealth()}
 
-    def _report(self, backend: str, its: Report) -> None:
+    def _report(self, backend: str, its: ReplicaOutcome) -> None:
         replica = self.health.get((its.tablet, backend))
         if replica is None:
             return
-        if its.kind == Kind.BAD:
+        if its.kind == ReportKind.BAD:
             replica.bad = True
-        elif its.kind == Kind.MISSING_VERSION:
+        elif its.kind == ReportKind.MISSING_VERSION:
             replica.failed = its.failed
-        elif its.kind == Kind.HEALTHY:
+        elif its.kind == ReportKind.HEALTHY:
             replica.bad, replica.failed = False, NONE

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, and_, delete, func, insert, or_, select, upda
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.database.rows import upsert
-from sexton.replication.journal.errors import JournalAhead, JournalTrimmed
-from sexton.replication.journal.model import Entry, Follower, Page
+from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
+from sexton.replication.journal.model import Follower, JournalEntry, JournalPage
 
 PAGE_ENTRIES = 100
 TRIMMED_AT_ONCE = 10_000
@@ -34,7 +34,7 @@ class JournalStore:
         c.execute(insert(t).values(instance=instance, seq=seq, op=op, body=body, at=self._db.now(c)))
         return seq
 
-    def read(self, instance: str, after: int, follower: str = "") -> Page:
+    def read(self, instance: str, after: int, follower: str = "") -> JournalPage:
         """Return the entries behind one, a hundred at most.
 
         Args:
@@ -51,18 +51,18 @@ class JournalStore:
         with self._db.write() if follower else self._db.read() as c:
             head, trimmed = self.bounds(c, instance)
             if after > head:
-                raise JournalAhead(instance, after, head)
+                raise FollowerAhead(instance, after, head)
             if after < trimmed:
                 raise JournalTrimmed(instance, after, trimmed + 1)
             if follower:
                 self._heard(c, instance, follower, after)
             its = and_(t.c.instance == instance, t.c.seq > after)
             rows = c.execute(select(t.c.seq, t.c.op, t.c.body, t.c.at).where(its).order_by(t.c.seq).limit(PAGE_ENTRIES))
-            found = tuple(Entry(**r._mapping) for r in rows)
+            found = tuple(JournalEntry(**r._mapping) for r in rows)
             # Without a hole: they may have been trimmed since we asked what is there.
             if head > after and (not found or found[0].seq != after + 1):
                 raise JournalTrimmed(instance, after, found[0].seq if found else head + 1)
-            return Page(entries=found, head=head)
+            return JournalPage(entries=found, head=head)
 
     def head(self, instance: str) -> int:
         """Return the number of the last entry, 0 before the first: asked again and again while somebody waits."""
@@ -88,7 +88,7 @@ class JournalStore:
         with self._db.write() as c:
             return c.execute(delete(t).where(t.c.instance == instance, t.c.name == follower)).rowcount == 1
 
-    def trim(self, instance: str, patience_ms: int, beat: Callable[[], None], *, patient: bool = True) -> int:
+    def trim(self, instance: str, patience_ms: int, heartbeat: Callable[[], None], *, patient: bool = True) -> int:
         """Let go of entries that all followers have; return how many.
 
         Args:
@@ -101,7 +101,7 @@ class JournalStore:
         gone = 0
         while n := self._trim(instance, patience_ms, patient=patient):
             gone += n
-            beat()
+            heartbeat()
         return gone
 
     def _trim(self, instance: str, patience_ms: int, *, patient: bool) -> int:

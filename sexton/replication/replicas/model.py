@@ -3,7 +3,7 @@
 from sexton.kernel.message import Message
 
 
-class Terms(Message):
+class ReplicaSettings(Message):
     """What reports are judged by."""
 
     freshness_seconds: int = 600
@@ -60,7 +60,7 @@ class TabletReport(Message):
     bytes: int = 0
 
 
-class Report(Message):
+class ReplicaReport(Message):
     """What a backend says of its copies, or a page of that.
 
     ``boot`` grows with each start of the backend, and ``sequence`` with each page.
@@ -71,7 +71,7 @@ class Report(Message):
     tablets: tuple[TabletReport, ...] = ()
 
 
-class Heard(Message):
+class ReportReceipt(Message):
     """What became of a report, in copies."""
 
     taken: int = 0
@@ -148,7 +148,7 @@ class Backend(Message):
     queue_at: int | None = None
 
 
-class Standing(Message):
+class BackendStanding(Message):
     """A backend, and its copies in numbers; those of dropped tables count in ``copies`` and ``behind`` alone."""
 
     backend: str
@@ -173,7 +173,7 @@ class Standing(Message):
     """One of these, or of the others."""
 
 
-class Holder(Message):
+class RetainingReplica(Message):
     """Copies on one backend for which others keep what should go. ``backend`` is empty: no copy of a tablet counts."""
 
     backend: str

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from sexton.kernel.errors import BadInput
-from sexton.replication.journal.model import Kind
-from sexton.replication.journal.model import Report as Told
-from sexton.replication.replicas.model import Replica, TabletReport, Terms
-from sexton.replication.replicas.state_machine import NONE, State, updated
+from sexton.replication.journal.model import ReplicaOutcome as Told
+from sexton.replication.journal.model import ReportKind
+from sexton.replication.replicas.model import Replica, ReplicaSettings, TabletReport
+from sexton.replication.replicas.state_machine import NONE, VersionState, updated
 from sexton.replication.replicas.version_graph import HIGHEST, NO_VERSION, judged
 
 BY_LIMIT = "hold limit"
 """Why a replica no longer counts that was unwell for too long."""
 
 
-class Seen(NamedTuple):
+class ReportedVersions(NamedTuple):
     """What a backend says of a copy, in one form. ``needs``: the first version that it lacks."""
 
     version: int
@@ -32,7 +32,7 @@ class Judged(NamedTuple):
     told: tuple[Told, ...]
 
 
-def seen(its: TabletReport) -> Seen:
+def seen(its: TabletReport) -> ReportedVersions:
     """Return what a report says of a copy. One without any version is bad, whatever else it says.
 
     Raises:
@@ -47,10 +47,12 @@ def seen(its: TabletReport) -> Seen:
             raise BadInput(f"{version} is no version: 0 to {HIGHEST}, or -1 for none")
         highest, crossing = version, False
     bad = its.bad or highest == NO_VERSION
-    return Seen(version, 0 if bad else version + 1, highest, bad, highest > version or its.version_miss, crossing)
+    return ReportedVersions(
+        version, 0 if bad else version + 1, highest, bad, highest > version or its.version_miss, crossing
+    )
 
 
-def reported(before: Replica, said: Seen, now: int, terms: Terms) -> Judged:
+def reported(before: Replica, said: ReportedVersions, now: int, terms: ReplicaSettings) -> Judged:
     """Return what a report makes of a replica.
 
     What it lacks counts at once, for what may go. That it is to be repaired is said when it has lacked that for a
@@ -67,7 +69,7 @@ def reported(before: Replica, said: Seen, now: int, terms: Terms) -> Judged:
     same = before.gap_since is not None and before.needs == said.needs
     gap_since = ((before.gap_since if same else None) or now) if gap else None
     persists = gap_since is not None and now - gap_since >= terms.gap_persist_seconds * 1000
-    state = State(before.version, before.failed, before.succeeded)
+    state = VersionState(before.version, before.failed, before.succeeded)
     if not said.bad:  # bad wins: of what cannot be read no version is worth anything
         state = updated(state, version=said.version)
         if persists and state.failed == NONE:
@@ -86,20 +88,20 @@ def reported(before: Replica, said: Seen, now: int, terms: Terms) -> Judged:
 def _told(before: Replica, after: Replica) -> Iterable[Told]:
     if after.bad:
         if not before.bad:
-            yield Told(tablet=after.tablet, kind=Kind.BAD)
+            yield Told(tablet=after.tablet, kind=ReportKind.BAD)
         return
     if before.bad or (after.failed == NONE and before.failed != NONE):
-        yield Told(tablet=after.tablet, kind=Kind.HEALTHY)
+        yield Told(tablet=after.tablet, kind=ReportKind.HEALTHY)
     if after.failed != NONE and (before.bad or after.failed != before.failed):
-        yield Told(tablet=after.tablet, kind=Kind.MISSING_VERSION, failed=after.failed)
+        yield Told(tablet=after.tablet, kind=ReportKind.MISSING_VERSION, failed=after.failed)
 
 
 def standing(its: Replica) -> Iterable[tuple[str, Told]]:
     """Return what a follower that begins anew is told of a replica, with its backend; nothing of one in order."""
     if its.failed != NONE:
-        yield its.backend, Told(tablet=its.tablet, kind=Kind.MISSING_VERSION, failed=its.failed)
+        yield its.backend, Told(tablet=its.tablet, kind=ReportKind.MISSING_VERSION, failed=its.failed)
     if its.bad:
-        yield its.backend, Told(tablet=its.tablet, kind=Kind.BAD)
+        yield its.backend, Told(tablet=its.tablet, kind=ReportKind.BAD)
 
 
 def need(its: Replica, now: int) -> int:

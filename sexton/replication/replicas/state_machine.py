@@ -11,7 +11,7 @@ from typing import NamedTuple
 NONE = -1
 
 
-class State(NamedTuple):
+class VersionState(NamedTuple):
     """The versions of one replica, as far as reports and commits have told."""
 
     version: int
@@ -23,13 +23,13 @@ class State(NamedTuple):
 
 
 def updated(
-    state: State,
+    state: VersionState,
     *,
     version: int | None = None,
     failed: int | None = None,
     succeeded: int | None = None,
     committed: int | None = None,
-) -> State:
+) -> VersionState:
     """Return what becomes of a replica; what is not given is as it was.
 
     Args:
@@ -49,7 +49,7 @@ def updated(
     if said != state.failed or lost >= wrote:
         wrote = now
     if now >= lost:  # cases 4 and 5: it has caught up, and what was written behind the failed version counts again
-        return State(wrote, NONE, wrote)
+        return VersionState(wrote, NONE, wrote)
     if now == committed:  # what failed lies above it
-        return State(now, NONE, now)
-    return State(now, lost, wrote)
+        return VersionState(now, NONE, now)
+    return VersionState(now, lost, wrote)

@@ -44,7 +44,7 @@ def run(home: Path, worker: bool, report: Report) -> None:
             report(f"schedule  {_schedule(stack, report)}")
             report(f"worker    ready in {stack.start_worker():.1f} s")
         _addresses(stack, report)
-        Watch(stack, report).stay()
+        StackSupervisor(stack, report).stay()
     except KeyboardInterrupt:
         report("stopping …")
     finally:
@@ -64,7 +64,7 @@ class _Life:
     again_at: float | None = None
 
 
-class Watch:
+class StackSupervisor:
     """Looks after the parts of a stack: starts dead workers again, and ends with the death of anything else."""
 
     def __init__(self, stack: Stack, report: Report, first_wait_seconds: float = 0.5) -> None:

@@ -18,15 +18,15 @@ from pyspark.sql.connect.session import SparkSession
 
 from sexton.check.model import CheckOrder, Evidence, Listing
 from sexton.check.policy import judged_until, live_read
-from sexton.check.port import Beat, Live, NoLiveSide, Runs
+from sexton.check.port import CheckRuns, Heartbeat, Live, NoLiveSide
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.owners.port import OwnerSilent
 from sexton.runtime.spark import reconcile
-from sexton.runtime.spark.findings import Told
-from sexton.runtime.spark.locations import Where, check_reachable
+from sexton.runtime.spark.findings import FindingWriter
+from sexton.runtime.spark.locations import ConnectionTarget, check_reachable
 from sexton.runtime.spark.session import Sessions, run
-from sexton.runtime.spark.sources import ListingOrder, ListingPart, Objects, Records, RecordsOrder
+from sexton.runtime.spark.sources import ListedObjects, ListingOrder, ListingPart, LiveRecords, RecordsOrder
 from sexton.storage.model import Shard, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
@@ -46,7 +46,7 @@ class Pass(Message):
     again: tuple[int, ...] = ()
 
 
-class Progress(Message):
+class ListingProgress(Message):
     """How far a run's listing is."""
 
     parts: tuple[ListingPart, ...]
@@ -62,10 +62,10 @@ class OnSpark:
     def __init__(
         self,
         sessions: Sessions,
-        where: Where,
+        where: ConnectionTarget,
         vaults: Vaults,
         live: Live,
-        runs: Runs,
+        runs: CheckRuns,
         *,
         scratch: str,
         connections: int = 16,
@@ -86,16 +86,16 @@ class OnSpark:
         self._live, self._runs, self._scratch = live, runs, scratch.rstrip("/")
         self._connections = 1 if where.database_url.startswith("sqlite") else connections
 
-    def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], beat: Beat) -> Evidence:
+    def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
         """List every vault, then read the live side, and tell what does not agree."""
         tag = f"check-{order.run.run}"  # the run of a workflow, which no other deployment has
         folder = f"{self._scratch}/{tag}"
         self._forget_others()
         with self._sessions.of(tag) as session:
-            do = partial(run, session, tag, beat=beat)
-            session.dataSource.register(Objects)
-            session.dataSource.register(Records)
-            progress = self._list(session, do, order, vaults, folder, beat)
+            do = partial(run, session, tag, heartbeat=heartbeat)
+            session.dataSource.register(ListedObjects)
+            session.dataSource.register(LiveRecords)
+            progress = self._list(session, do, order, vaults, folder, heartbeat)
             seen, objects = self._listed(session, do, order, vaults, progress, folder)
             try:
                 seen, known = self._read(session, do, order, seen, folder)
@@ -119,15 +119,21 @@ class OnSpark:
             self._forget(str(left[name]))
 
     def _list(
-        self, session: SparkSession, do: Any, order: CheckOrder, vaults: Sequence[VaultSpec], folder: str, beat: Beat
-    ) -> Progress:
+        self,
+        session: SparkSession,
+        do: Any,
+        order: CheckOrder,
+        vaults: Sequence[VaultSpec],
+        folder: str,
+        heartbeat: Heartbeat,
+    ) -> ListingProgress:
         """List what is not listed yet, pass by pass."""
-        progress = self._begun(order, vaults, folder, beat)
+        progress = self._begun(order, vaults, folder, heartbeat)
         while pending := _pending(progress):
             parts = tuple(p for p in progress.parts if p.number in pending[:PASS_PARTS])
             number = len(progress.passes)
             asked = ListingOrder(where=self._where, vaults=tuple(vaults), parts=parts)
-            rows = session.read.format(Objects.name()).option("order", asked.model_dump_json()).load()
+            rows = session.read.format(ListedObjects.name()).option("order", asked.model_dump_json()).load()
             path = f"{folder}/objects/{number}"
             do(lambda rows=rows, path=path: rows.write.mode("overwrite").parquet(path))
             bad = do(lambda path=path: session.read.parquet(path).where("error is not null").collect())
@@ -138,7 +144,7 @@ class OnSpark:
             self._runs.went_on(order.run, progress.model_dump(mode="json"))
         if progress.ended is None:
             for spec in vaults:
-                beat()
+                heartbeat()
                 try:
                     self._vaults.confirm(spec.instance, spec.name)
                 except (VaultFault, UnknownVault) as e:
@@ -147,16 +153,18 @@ class OnSpark:
             self._runs.went_on(order.run, progress.model_dump(mode="json"))
         return progress
 
-    def _begun(self, order: CheckOrder, vaults: Sequence[VaultSpec], folder: str, beat: Beat) -> Progress:
+    def _begun(
+        self, order: CheckOrder, vaults: Sequence[VaultSpec], folder: str, heartbeat: Heartbeat
+    ) -> ListingProgress:
         """Return how far an earlier attempt came, or cut the vaults into parts."""
         if before := self._runs.progress(order.run):
-            progress = Progress.model_validate(before)
+            progress = ListingProgress.model_validate(before)
             if "://" in folder or all(Path(f"{folder}/objects/{p.number}").is_dir() for p in progress.passes):
                 return progress
         parts: list[ListingPart] = []
         faults: dict[str, str] = {}
         for spec in vaults:
-            beat()
+            heartbeat()
             try:
                 self._vaults.confirm(spec.instance, spec.name)
                 shards: Sequence[Shard] = self._vaults.get(spec.instance, spec.name).shards(PARTS)
@@ -164,7 +172,7 @@ class OnSpark:
                 faults[spec.name] = str(e)[:500]
             else:
                 parts += [ListingPart(number=len(parts) + n, vault=spec.name, shard=s) for n, s in enumerate(shards)]
-        return Progress(parts=tuple(parts), faults=faults)
+        return ListingProgress(parts=tuple(parts), faults=faults)
 
     def _listed(
         self,
@@ -172,7 +180,7 @@ class OnSpark:
         do: Any,
         order: CheckOrder,
         vaults: Sequence[VaultSpec],
-        progress: Progress,
+        progress: ListingProgress,
         folder: str,
     ) -> tuple[Evidence, DataFrame | None]:
         """Return what was seen of the listings, and their objects with whether each is judged."""
@@ -222,7 +230,7 @@ class OnSpark:
             at_once = max(1, min(self._connections, len(moment.parts)))
             groups = tuple(tuple(moment.parts[n::at_once]) for n in range(at_once))
             asked = RecordsOrder(where=self._where, instance=order.instance, moment=moment.name, parts=groups)
-            rows = session.read.format(Records.name()).option("order", asked.model_dump_json()).load()
+            rows = session.read.format(LiveRecords.name()).option("order", asked.model_dump_json()).load()
             do(lambda: rows.write.mode("overwrite").parquet(path))
         known = session.read.parquet(path)
         errors = do(lambda: known.where("error is not null").select("error").limit(1).collect())
@@ -246,7 +254,7 @@ class OnSpark:
         counts: dict[str, int] = {}
         if objects is None:
             return counts
-        covers, tell = known.where("prefix"), Told(self._where, order, self._live.pattern(order.instance))
+        covers, tell = known.where("prefix"), FindingWriter(self._where, order, self._live.pattern(order.instance))
         nothing = [f.lit(None).cast(t).alias(n) for n, t in (("type", "string"), ("expected", "bigint"))]
         record = f.lit(None).cast("string").alias("record")
         with reconcile.narrowed(objects, known.where("not prefix")) as (some, exact):
@@ -261,7 +269,7 @@ class OnSpark:
         return counts
 
 
-def _pending(progress: Progress) -> list[int]:
+def _pending(progress: ListingProgress) -> list[int]:
     """Return the parts that are still to be listed: not yet, or cut short by a busy store less than ``TRIES`` times."""
     over = {n for one in progress.passes for n in one.parts if n not in one.again}
     tried = [n for one in progress.passes for n in one.again]

@@ -15,10 +15,10 @@ from typing import NamedTuple, Self
 from pyspark.sql.connect.session import SparkSession
 
 from sexton.marks.lease_port import LeaseLost
-from sexton.marks.model import Hand
-from sexton.recycle.pipeline.active_lease import LOOK_SECONDS, PROOF_SECONDS, Holding
+from sexton.marks.model import WriteToken
+from sexton.recycle.pipeline.active_lease import LOOK_SECONDS, PROOF_SECONDS, ActiveLease
 from sexton.recycle.pipeline.port import Marks
-from sexton.runtime.spark.deletion import DeleteOrder, Deletion, PartTold, Work
+from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartTold, Work
 from sexton.runtime.spark.locations import check_reachable
 from sexton.runtime.spark.session import Sessions, SparkFailed, interrupt, tagged
 from sexton.storage.model import PAGE_KEYS
@@ -34,7 +34,7 @@ JOBS_AT_ONCE = 2
 """Jobs of one batch under way: where the first has fewer tasks left than there are cores, the next one fills them."""
 
 
-class SparkSweeper:
+class SparkDeleter:
     """Begins sweeps that run on executors."""
 
     def __init__(self, sessions: Sessions, work: Work, marks: Marks, connections: int) -> None:
@@ -46,8 +46,8 @@ class SparkSweeper:
         self.marks = marks
         self.tasks = min(max(1, connections // JOBS_AT_ONCE), sessions.cores or connections)
 
-    def begin(self, hand: Hand, holding: Holding) -> "SparkSweep":
-        return SparkSweep(self, hand, holding)
+    def begin(self, token: WriteToken, holding: ActiveLease) -> "SparkDeletion":
+        return SparkDeletion(self, token, holding)
 
 
 class _Job(NamedTuple):
@@ -58,13 +58,13 @@ class _Job(NamedTuple):
     told: Future[list[PartTold]]
 
 
-class SparkSweep:
+class SparkDeletion:
     """One go through the undone files of a batch. Implements ``recycle.sweeps.Sweep``."""
 
-    def __init__(self, sweeper: SparkSweeper, hand: Hand, holding: Holding) -> None:
-        self._sweeper, self._hand, self._holding = sweeper, hand, holding
-        self._batch = f"recycle-{hand.instance}-{hand.batch}"
-        self._tag = f"{self._batch}-{hand.lease.epoch}-{hand.attempt}-{hand.opens}"
+    def __init__(self, sweeper: SparkDeleter, token: WriteToken, holding: ActiveLease) -> None:
+        self._sweeper, self._token, self._holding = sweeper, token, holding
+        self._batch = f"recycle-{token.instance}-{token.batch}"
+        self._tag = f"{self._batch}-{token.lease.epoch}-{token.attempt}-{token.opens}"
         self._session: SparkSession | None = None
         self._open = ExitStack()
         self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="spark")
@@ -120,7 +120,7 @@ class SparkSweep:
             self._session = self._open.enter_context(self._sweeper.sessions.of(self._batch))
         order = DeleteOrder(
             work=self._sweeper.work,
-            hand=self._hand,
+            token=self._token,
             parts=tuple(_parts(self._sent_to, to, self._sweeper.tasks)),
             shut=self._holding.shut,
             faults=self._holding.faults,
@@ -134,7 +134,7 @@ class SparkSweep:
         """Look once in a while how far the jobs under way are, for people."""
         if (now := time.monotonic()) - self._looked_at >= PROOF_SECONDS:
             self._looked_at = now
-            self._under_way = self._sweeper.marks.tried_between(self._hand, self._tried_to, self._sent_to)
+            self._under_way = self._sweeper.marks.tried_between(self._token, self._tried_to, self._sent_to)
 
     def _hear(self) -> None:
         """Take in the jobs that have ended, in the order of their files."""
@@ -162,6 +162,6 @@ def _parts(after: int, to: int, tasks: int) -> Iterator[tuple[int, int]]:
 def _run(session: SparkSession, tags: Collection[str], order: DeleteOrder) -> list[PartTold]:
     """Run one job and return what its parts tell."""
     parts = session.range(0, len(order.parts), 1, len(order.parts))
-    told = parts.mapInArrow(Deletion(order), "told string")
+    told = parts.mapInArrow(ExecutorDeletion(order), "told string")
     rows = tagged(session, tags, told.collect)
     return [PartTold.model_validate_json(row.told) for row in rows]

@@ -10,17 +10,17 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from config.engine_settings import Terms
+from config.engine_settings import EngineSettings
 from sexton.database.engine import AWAY, first_line
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
-from sexton.marks.model import Hand
+from sexton.marks.model import WriteToken
 from sexton.operators.controls.model import Control
-from sexton.recycle.pipeline.active_lease import Holding
+from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.ranges import LAP_FILES
 from sexton.recycle.pipeline.settle import tell_audit
 from sexton.runtime.engine import Engine
-from sexton.runtime.spark.locations import Where
+from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.model import PAGE_KEYS
 
 TOLD = pa.schema([("told", pa.string())])
@@ -29,7 +29,7 @@ TOLD = pa.schema([("told", pa.string())])
 class Work(Message):
     """What an executor's engine is put together with. ``requests``: that one task has under way at a time."""
 
-    where: Where
+    where: ConnectionTarget
     requests: int
     audit_url: str = ""
     audits: bool = True
@@ -44,7 +44,7 @@ class DeleteOrder(Message):
     """
 
     work: Work
-    hand: Hand
+    token: WriteToken
     parts: tuple[tuple[int, int], ...]
     shut: dict[str, str]
     faults: dict[str, str]
@@ -59,7 +59,7 @@ class PartTold(Message):
     error: str = ""
 
 
-class Deletion:
+class ExecutorDeletion:
     """Takes numbers of parts and returns what became of each, as JSON. For ``mapInArrow``, one part in a partition."""
 
     def __init__(self, order: DeleteOrder) -> None:
@@ -74,17 +74,17 @@ class Deletion:
 
 def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
     """Delete one part. What stops it is told: a failed job would say it in a trace, and end its other parts."""
-    engine, hand = engine_of(order.work), order.hand
-    holding = Holding(engine.leases, engine.controls, hand.lease, _alive, order.shut)
+    engine, token = engine_of(order.work), order.token
+    holding = ActiveLease(engine.leases, engine.controls, token.lease, _alive, order.shut)
     for vault, reason in order.faults.items():
         holding.fault(vault, reason)
     try:
-        with engine.sweeper.begin(hand, holding, after) as sweep:
+        with engine.sweeper.begin(token, holding, after) as sweep:
             sweep.claimed(to)
             # The audit of a lap is told while the next one is deleted.
             for first, last in pairwise((*range(after, to, LAP_FILES), to) if order.work.audits else ()):
                 sweep.wait_for(last)
-                tell_audit(engine.audit, holding, engine.marks.outcomes_between(hand, first, last))
+                tell_audit(engine.audit, holding, engine.marks.outcomes_between(token, first, last))
             sweep.finish()
         # With a fault something was not tried here, or not told: whoever settles tells all of it.
         return PartTold(faults=holding.faults, audited=order.work.audits and not holding.faults)
@@ -98,7 +98,7 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
 @cache
 def engine_of(work: Work) -> Engine:
     """Return the engine of this process: what it has learned of the stores' pace outlives a task."""
-    terms = Terms(
+    terms = EngineSettings(
         deployment=work.where.deployment,
         endpoint_url=work.where.endpoint_url,
         controls=work.controls,

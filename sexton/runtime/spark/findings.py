@@ -5,19 +5,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from sexton.check.model import CheckOrder, Found, Type
+from sexton.check.model import CheckOrder, Discrepancy, Type
 from sexton.check.policy import Kinds
 from sexton.check.sql.store import CheckStore
-from sexton.runtime.spark.locations import Where
+from sexton.runtime.spark.locations import ConnectionTarget
 
 TELL = 1_000
 """Findings written by one transaction."""
 
 
-class Told:
+class FindingWriter:
     """Writes findings to the database, on an executor, and returns how many of each type. May be repeated."""
 
-    def __init__(self, where: Where, order: CheckOrder, pattern: str) -> None:
+    def __init__(self, where: ConnectionTarget, order: CheckOrder, pattern: str) -> None:
         self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -29,7 +29,7 @@ class Told:
                 for start in range(0, batch.num_rows, TELL):
                     page = [_found(row, kinds) for row in batch.slice(start, TELL).to_pylist()]
                     if page and db is None:
-                        db = Where.model_validate_json(self._where).database()
+                        db = ConnectionTarget.model_validate_json(self._where).database()
                     if db is not None:
                         CheckStore(db).saw(order.run, page)
                     for one in page:
@@ -44,10 +44,10 @@ class Told:
         )
 
 
-def _found(row: dict[str, Any], kinds: Kinds) -> Found:
+def _found(row: dict[str, Any], kinds: Kinds) -> Discrepancy:
     if row["type"] is None:
         return kinds.unknown(row["vault"], row["key"], row["size"], row["etag"] or "")
-    return Found(
+    return Discrepancy(
         type=Type(row["type"]),
         vault=row["vault"],
         key=row["key"],

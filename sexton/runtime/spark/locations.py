@@ -14,7 +14,7 @@ from sexton.storage.vaults import ProvenVaults
 DATABASE = "SEXTON_DATABASE_URL"
 
 
-class Where(Message):
+class ConnectionTarget(Message):
     """One deployment as executors reach it; ``database_url`` without its password."""
 
     deployment: str

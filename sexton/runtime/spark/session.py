@@ -149,11 +149,11 @@ class Sessions:
         raise AssertionError("unreachable")
 
 
-def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[], None]) -> T:
-    """Do the work in a thread of its own, its jobs tagged; beat meanwhile.
+def run(session: SparkSession, tag: str, work: Callable[[], T], heartbeat: Callable[[], None]) -> T:
+    """Do the work in a thread of its own with tagged jobs, and call ``heartbeat`` meanwhile.
 
-    When ``beat`` raises, the jobs are interrupted until the work has ended: interrupting once may come before the job
-    was submitted.
+    When ``heartbeat`` raises, the jobs are interrupted until the work has ended: a single interrupt may come before the
+    job was submitted.
 
     Raises:
         SparkFailed: a job failed.
@@ -163,7 +163,7 @@ def run(session: SparkSession, tag: str, work: Callable[[], T], beat: Callable[[
         job = thread.submit(tagged, session, {tag}, work)
         try:
             while not job.done():
-                beat()
+                heartbeat()
                 with suppress(TimeoutError):
                     job.exception(LOOK_SECONDS)
         except BaseException:

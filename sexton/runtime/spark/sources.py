@@ -16,7 +16,7 @@ from sexton.check.model import Part
 from sexton.check.sources.live_side import LiveSide
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
-from sexton.runtime.spark.locations import Where
+from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.identity import canonical
 from sexton.storage.model import Shard, VaultSpec
 from sexton.storage.port import UNREACHABLE, VaultFault
@@ -59,7 +59,7 @@ class ListingPart(Message):
 class ListingOrder(Message):
     """Parts of vaults to list, one for each partition."""
 
-    where: Where
+    where: ConnectionTarget
     vaults: tuple[VaultSpec, ...]
     parts: tuple[ListingPart, ...]
 
@@ -67,20 +67,20 @@ class ListingOrder(Message):
 class RecordsOrder(Message):
     """Parts of the live side to read, at one moment."""
 
-    where: Where
+    where: ConnectionTarget
     instance: str
     moment: str
     parts: tuple[tuple[Part, ...], ...]
 
 
-class One(InputPartition):
+class NumberedPartition(InputPartition):
     """A partition, by its number in the order."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
-class Objects(DataSource):
+class ListedObjects(DataSource):
     """What vaults list. Option ``order``: a ``ListingOrder`` as JSON."""
 
     @classmethod
@@ -90,22 +90,22 @@ class Objects(DataSource):
     def schema(self) -> StructType:
         return from_arrow_schema(OBJECTS)
 
-    def reader(self, schema: StructType) -> "ObjectsReader":  # noqa: ARG002  # Spark calls it so
-        return ObjectsReader(self.options["order"])
+    def reader(self, schema: StructType) -> "ListedObjectsReader":  # noqa: ARG002  # Spark calls it so
+        return ListedObjectsReader(self.options["order"])
 
 
-class ObjectsReader(DataSourceReader):
+class ListedObjectsReader(DataSourceReader):
     """Lists on executors; no key comes to the driver."""
 
     def __init__(self, order: str) -> None:
         self._order = order
 
-    def partitions(self) -> Sequence[One]:
-        return [One(n) for n in range(len(ListingOrder.model_validate_json(self._order).parts))]
+    def partitions(self) -> Sequence[NumberedPartition]:
+        return [NumberedPartition(n) for n in range(len(ListingOrder.model_validate_json(self._order).parts))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         order = ListingOrder.model_validate_json(self._order)
-        assert isinstance(partition, One)
+        assert isinstance(partition, NumberedPartition)
         part = order.parts[partition.number]
         vaults = order.where.vaults(order.vaults)
         instance = order.vaults[0].instance
@@ -119,7 +119,7 @@ class ObjectsReader(DataSourceReader):
             yield _batch(OBJECTS, [(part.vault, "", "", None, None, None, part.number, str(e)[:500], busy)])
 
 
-class Records(DataSource):
+class LiveRecords(DataSource):
     """What the live side knows. Option ``order``: a ``RecordsOrder`` as JSON."""
 
     @classmethod
@@ -129,22 +129,22 @@ class Records(DataSource):
     def schema(self) -> StructType:
         return from_arrow_schema(RECORDS)
 
-    def reader(self, schema: StructType) -> "RecordsReader":  # noqa: ARG002  # Spark calls it so
-        return RecordsReader(self.options["order"])
+    def reader(self, schema: StructType) -> "LiveRecordsReader":  # noqa: ARG002  # Spark calls it so
+        return LiveRecordsReader(self.options["order"])
 
 
-class RecordsReader(DataSourceReader):
+class LiveRecordsReader(DataSourceReader):
     """Reads by SQL on executors, over one connection for each task."""
 
     def __init__(self, order: str) -> None:
         self._order = order
 
-    def partitions(self) -> Sequence[One]:
-        return [One(n) for n in range(len(RecordsOrder.model_validate_json(self._order).parts))]
+    def partitions(self) -> Sequence[NumberedPartition]:
+        return [NumberedPartition(n) for n in range(len(RecordsOrder.model_validate_json(self._order).parts))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         order = RecordsOrder.model_validate_json(self._order)
-        assert isinstance(partition, One)
+        assert isinstance(partition, NumberedPartition)
         db = order.where.database()
         try:
             live = LiveSide(db)

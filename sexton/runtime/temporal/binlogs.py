@@ -95,6 +95,6 @@ def said(its: GcProgress) -> str:
     return {"BEGINNING": "it begins", "CUTTING": "what has expired is cut"}.get(its.doing, its.doing.lower())
 
 
-def _one(settings: Settings, instance: str) -> workflow_ref.One:
+def _one(settings: Settings, instance: str) -> workflow_ref.WorkflowRef:
     id_ = ids.gc_binlog(settings.require_deployment(), instance)
-    return workflow_ref.One(id_, f"the look at the binlogs of {instance}", NONE.format(instance=instance))
+    return workflow_ref.WorkflowRef(id_, f"the look at the binlogs of {instance}", NONE.format(instance=instance))

@@ -88,6 +88,6 @@ async def signal(client: Client, settings: Settings, topic: str, name: str) -> i
     return await workflow_ref.signal(client, settings, _one(settings, topic), name)
 
 
-def _one(settings: Settings, topic: str) -> workflow_ref.One:
+def _one(settings: Settings, topic: str) -> workflow_ref.WorkflowRef:
     id_ = ids.purge_wal(settings.require_deployment(), topic)
-    return workflow_ref.One(id_, f"the purge of topic {topic}", NONE.format(topic=topic))
+    return workflow_ref.WorkflowRef(id_, f"the purge of topic {topic}", NONE.format(topic=topic))

@@ -63,7 +63,7 @@ async def start(client: Client, settings: Settings, request: RecycleRequest) -> 
         raise TemporalAway(f"Temporal refused the round: {e.message}") from e
 
 
-class Rounds:
+class RoundStarter:
     """Starts rounds and purges from threads, over one connection that is made when it is first needed."""
 
     def __init__(self, settings: Settings) -> None:

@@ -25,7 +25,7 @@ WATCH_SECONDS = 2.0
 QUERY_PATIENCE = dt.timedelta(seconds=2)
 
 
-class One(NamedTuple):
+class WorkflowRef(NamedTuple):
     """A workflow that may be running: its id; what it is, in words; what is said where it does not run."""
 
     id: str
@@ -33,7 +33,7 @@ class One(NamedTuple):
     none: str
 
 
-async def progress(client: Client, one: One, kind: type[P]) -> P:
+async def progress(client: Client, one: WorkflowRef, kind: type[P]) -> P:
     """Return what a running workflow answers; ``SextonError`` where none runs, or no worker answers."""
     handle = client.get_workflow_handle(one.id)
     try:
@@ -47,7 +47,7 @@ async def progress(client: Client, one: One, kind: type[P]) -> P:
         raise SextonError(f"{one.what} does not tell: {e.message}; is a worker there?") from e
 
 
-async def signal(client: Client, settings: Settings, one: One, name: str) -> int:
+async def signal(client: Client, settings: Settings, one: WorkflowRef, name: str) -> int:
     """Signal a running workflow; return how many workers there are to heed it.
 
     Raises:

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from sexton.storage.model import KeyResult, Outcome
+from sexton.storage.model import KeyOutcome, KeyResult
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EBUSY}
@@ -141,22 +141,22 @@ def look(root: int, path: str) -> os.stat_result | None:
 def _unlink(inner: int, key: str) -> KeyResult:
     name = key.rpartition("/")[2]
     if not name:
-        return KeyResult(key=key, outcome=Outcome.FAILED, reason="names a directory; only files are deleted")
+        return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="names a directory; only files are deleted")
     try:
         found = os.stat(name, dir_fd=inner, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode):
-            return KeyResult(key=key, outcome=Outcome.FAILED, reason="not a regular file (a directory or a link)")
+            return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="not a regular file (a directory or a link)")
         os.unlink(name, dir_fd=inner)
     except OSError as error:
         return _verdict(key, error)
-    return KeyResult(key=key, outcome=Outcome.DELETED, bytes=found.st_size)
+    return KeyResult(key=key, outcome=KeyOutcome.DELETED, bytes=found.st_size)
 
 
 def _verdict(key: str, error: OSError) -> KeyResult:
     if error.errno == errno.ENOENT:
-        return KeyResult(key=key, outcome=Outcome.ABSENT)
+        return KeyResult(key=key, outcome=KeyOutcome.ABSENT)
     if error.errno in _ABOUT_KEY:
-        return KeyResult(key=key, outcome=Outcome.FAILED, reason=f"{error.strerror}")
+        return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=f"{error.strerror}")
     raise error
 
 

@@ -20,10 +20,10 @@ from sexton.storage.model import (
     MARKER_KEY,
     PAGE_KEYS,
     RESERVED_PREFIX,
+    KeyOutcome,
     KeyResult,
     Listed,
     Marker,
-    Outcome,
     Probe,
     Shard,
     Undeleted,
@@ -109,7 +109,7 @@ class LocalVault:
             check_key(key)
         if self.spec.conditional:  # `vault add` refuses it
             why = "no ETag known: files have none; not deleted"
-            return [KeyResult(key=key, outcome=Outcome.FAILED, reason=why) for key in keys]
+            return [KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=why) for key in keys]
         with self._faults(), place(self.spec.location, self._folders) as root:
             # Neighbours come together, so each directory is opened, and made durable, once.
             together = groupby(keys, lambda key: key.rpartition("/")[0])
@@ -142,7 +142,7 @@ class LocalVault:
         with self._faults():
             results = own_files.remove(self.spec.location, self._folders, names)
         for result in results:
-            if result.outcome is Outcome.FAILED:
+            if result.outcome is KeyOutcome.FAILED:
                 raise self._fault("DENIED", f"{result.key} could not be removed: {result.reason}")
 
     def probe(self) -> Probe:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from botocore.exceptions import ClientError
 
-from sexton.storage.model import KeyResult, Outcome, VaultSpec
+from sexton.storage.model import KeyOutcome, KeyResult, VaultSpec
 from sexton.storage.port import UNREACHABLE, Throttled, VaultFault
 from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, fault, s3_client
 
@@ -132,9 +132,11 @@ def each(do: Callable[[A], T], items: Sequence[A], until: float = float("inf")) 
 
 def throttled(key: str, busy: Throttled) -> KeyResult:
     """Return what a busy store means for one key."""
-    return KeyResult(key=key, outcome=Outcome.THROTTLED, reason=busy.detail, retry_after=busy.retry_after)
+    return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=busy.detail, retry_after=busy.retry_after)
 
 
 def later(key: str) -> KeyResult:
     """Return the result of a key that its page had no time left for."""
-    return KeyResult(key=key, outcome=Outcome.THROTTLED, reason=f"its page took over {PAGE_SECONDS:.0f} s; tried again")
+    return KeyResult(
+        key=key, outcome=KeyOutcome.THROTTLED, reason=f"its page took over {PAGE_SECONDS:.0f} s; tried again"
+    )

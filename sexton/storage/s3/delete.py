@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from sexton.storage.model import PAGE_KEYS, KeyResult, Outcome
+from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 from sexton.storage.port import Throttled
 from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, each, later, throttled
 from sexton.storage.s3.wire import error_of, fits_xml, is_about_request, is_busy, is_lock
@@ -43,11 +43,11 @@ def delete(bucket: S3Bucket, targets: Sequence[Target], *, alone: bool = False) 
     return results | _each(bucket, [target for target in targets if target not in results])
 
 
-def as_gone(results: Results, gone: Outcome) -> Results:
+def as_gone(results: Results, gone: KeyOutcome) -> Results:
     """Return them with what a taken delete means in the bucket: DELETED, or HIDDEN where it is versioned."""
-    if gone is Outcome.DELETED:
+    if gone is KeyOutcome.DELETED:
         return results
-    return {t: r._replace(outcome=gone) if r.outcome is Outcome.DELETED else r for t, r in results.items()}
+    return {t: r._replace(outcome=gone) if r.outcome is KeyOutcome.DELETED else r for t, r in results.items()}
 
 
 def _together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
@@ -58,7 +58,7 @@ def _together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
         )
     except Throttled as busy:
         return {target: throttled(target.key, busy) for target in targets}
-    results = {target: KeyResult(target.key, Outcome.DELETED) for target in targets}
+    results = {target: KeyResult(target.key, KeyOutcome.DELETED) for target in targets}
     if not (reply.get("Errors") or reply.get("Deleted")):
         return results
     asked: dict[str, list[Target]] = {}
@@ -78,7 +78,7 @@ def _together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
         for target, result in results.items():
             full = bucket.full(target.key)
             told = (full, target.version) in named if target.version else full in keys
-            if result.outcome is Outcome.DELETED and not told:
+            if result.outcome is KeyOutcome.DELETED and not told:
                 raise bucket.fault("BAD_REPLY", f"the reply names {len(named)} objects and is silent about {full!r}")
         if not keys <= asked.keys():
             raise bucket.fault("BAD_REPLY", f"the reply names keys that were not asked for: {keys - asked.keys()}")
@@ -112,7 +112,7 @@ def _alone(bucket: S3Bucket, target: Target) -> KeyResult:
                 raise
             code, message, _ = error_of(error)
             return _refused(bucket, target, code, message)
-        return KeyResult(key=target.key, outcome=Outcome.DELETED)
+        return KeyResult(key=target.key, outcome=KeyOutcome.DELETED)
 
     try:
         return bucket.call(request)
@@ -122,15 +122,15 @@ def _alone(bucket: S3Bucket, target: Target) -> KeyResult:
 
 def _refused(bucket: S3Bucket, target: Target, code: str, message: str) -> KeyResult:
     reason = f"{code}: {message}"
-    outcome = Outcome.FAILED
+    outcome = KeyOutcome.FAILED
     if code == "NoSuchBucket":
         raise bucket.fault("NO_BUCKET", reason)
     if code in ("NoSuchKey", "NotFound") or (target.version and code == "NoSuchVersion"):
-        outcome = Outcome.ABSENT
+        outcome = KeyOutcome.ABSENT
     elif is_busy(code):
-        outcome = Outcome.THROTTLED
+        outcome = KeyOutcome.THROTTLED
     elif target.etag and code in ("PreconditionFailed", "412"):
-        outcome = Outcome.CHANGED
+        outcome = KeyOutcome.CHANGED
     elif is_lock(code, message):
         reason = f"LOCKED: {reason}"
     return KeyResult(key=target.key, outcome=outcome, reason=reason, alone=code == "InternalError")

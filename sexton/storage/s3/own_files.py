@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, Listed, Outcome
+from sexton.storage.model import PAGE_KEYS, RESERVED_PREFIX, KeyOutcome, Listed
 from sexton.storage.policy import check_own, check_own_prefix, is_own
 from sexton.storage.s3 import listing
 from sexton.storage.s3.bucket import S3Bucket
@@ -45,9 +45,9 @@ def remove(bucket: S3Bucket, names: Sequence[str]) -> None:
         else:
             results = list(delete(bucket, [Target(key) for key in page]).values())
         for result in results:
-            if result.outcome is Outcome.THROTTLED:
+            if result.outcome is KeyOutcome.THROTTLED:
                 raise bucket.fault("UNREACHABLE", f"{result.key} could not be removed: {result.reason}")
-            if result.outcome not in (Outcome.DELETED, Outcome.ABSENT):
+            if result.outcome not in (KeyOutcome.DELETED, KeyOutcome.ABSENT):
                 raise bucket.fault("DENIED", f"{result.key} could not be removed: {result.reason}")
 
 

@@ -16,7 +16,7 @@ from sexton.storage.port import VaultFault
 from sexton.storage.s3 import listing
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Target, delete
-from sexton.storage.s3.versions import Version, page
+from sexton.storage.s3.versions import ObjectVersion, page
 from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, is_about_request, stranger
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class _Trial:
         """List versions two a page where a key is a folder as well, which a store that keeps a tree finds hard."""
         for name in ("a", "a", *BY_PATH):
             self._put(f"w/{name}")
-        folder, found = f"{self._folder}w/", list[Version]()
+        folder, found = f"{self._folder}w/", list[ObjectVersion]()
         whole = [(v.key, v.id) for v in page(self._bucket, folder).versions]
         after: tuple[str, str] | None = ("", "")
         while after is not None and len(found) <= len(whole):

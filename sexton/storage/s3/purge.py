@@ -3,11 +3,11 @@
 import time
 from collections.abc import Sequence
 
-from sexton.storage.model import PAGE_KEYS, KeyResult, Outcome
+from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, later, throttled
 from sexton.storage.s3.delete import Results, Target, delete
-from sexton.storage.s3.versions import Version, of_keys
+from sexton.storage.s3.versions import ObjectVersion, of_keys
 
 UNCLEAR = (
     "this store's listing does not show for certain whether all of its versions are gone: an odd name, or more than "
@@ -52,23 +52,23 @@ def purge(bucket: S3Bucket, keys: Sequence[str]) -> dict[str, KeyResult]:
     return results
 
 
-def _verdict(key: str, listed: Sequence[Version], whole: bool, removed: dict[str, int]) -> KeyResult | None:
+def _verdict(key: str, listed: Sequence[ObjectVersion], whole: bool, removed: dict[str, int]) -> KeyResult | None:
     """Say what became of a key, by what is listed now and what was removed before; None while there is more to do."""
     stays = [v for v in listed if v.id in removed]
-    gone = KeyResult(key=key, outcome=Outcome.DELETED, bytes=sum(removed.values()))
+    gone = KeyResult(key=key, outcome=KeyOutcome.DELETED, bytes=sum(removed.values()))
     if [v for v in stays if not v.marker]:
-        return KeyResult(key=key, outcome=Outcome.FAILED, reason=STAYS.format(stays[0].id))
+        return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=STAYS.format(stays[0].id))
     if stays and len(stays) == len(listed) and whole:
         # SeaweedFS keeps the marker of a bucket whose versioning is suspended; it holds no byte and hides nothing.
         return gone._replace(reason=STAYS.format(stays[0].id))
     if listed:
         return None
     if not whole:
-        return KeyResult(key=key, outcome=Outcome.FAILED, reason=UNCLEAR)
-    return gone if removed else KeyResult(key=key, outcome=Outcome.ABSENT)
+        return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=UNCLEAR)
+    return gone if removed else KeyResult(key=key, outcome=KeyOutcome.ABSENT)
 
 
-def _remove(bucket: S3Bucket, versions: Sequence[Version], until: float) -> Failures:
+def _remove(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float) -> Failures:
     """Delete versions, then the markers of keys whose versions all went: what is refused stays as hidden as it was."""
     failures = _failed(bucket, _in_time(bucket, [Target(v.key, v.id) for v in versions if not v.marker], until))
     markers = [Target(v.key, v.id) for v in versions if v.marker and v.key not in failures]
@@ -88,10 +88,10 @@ def _in_time(bucket: S3Bucket, targets: Sequence[Target], until: float) -> Resul
 def _failed(bucket: S3Bucket, results: Results) -> Failures:
     failures: Failures = {}
     for target, result in results.items():
-        if result.outcome in (Outcome.DELETED, Outcome.ABSENT):
+        if result.outcome in (KeyOutcome.DELETED, KeyOutcome.ABSENT):
             continue
         worse = failures.get(target.key)
-        if worse is None or worse.outcome is Outcome.THROTTLED:
+        if worse is None or worse.outcome is KeyOutcome.THROTTLED:
             failures[target.key] = _named(bucket, target, result)
     return failures
 

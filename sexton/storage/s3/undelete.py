@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from sexton.kernel.errors import BadInput
-from sexton.storage.model import PAGE_KEYS, Outcome, Undeleted
+from sexton.storage.model import PAGE_KEYS, KeyOutcome, Undeleted
 from sexton.storage.policy import check_key, check_listing, inside_other_vault
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.conditional import look
 from sexton.storage.s3.delete import Target, delete
-from sexton.storage.s3.versions import Version, of_keys, under
+from sexton.storage.s3.versions import ObjectVersion, of_keys, under
 
-ByKey = dict[str, list[Version]]
+ByKey = dict[str, list[ObjectVersion]]
 
 
 def undelete(bucket: S3Bucket, prefix: str, keys: Sequence[str], dry_run: bool) -> Iterator[Undeleted]:
@@ -86,7 +86,7 @@ def _shown(bucket: S3Bucket, page: ByKey, dry_run: bool) -> Iterator[Undeleted]:
     )
 
 
-def _is_hidden(versions: Sequence[Version]) -> bool:
+def _is_hidden(versions: Sequence[ObjectVersion]) -> bool:
     return any(v.marker and v.latest for v in versions) and not all(v.marker for v in versions)
 
 
@@ -102,18 +102,18 @@ def _still_hidden(bucket: S3Bucket, keys: Sequence[str]) -> tuple[ByKey, list[st
     return hidden, [key for key, seen in zip(unclear, look(bucket, unclear), strict=True) if seen.object is None]
 
 
-def _newest(versions: Sequence[Version]) -> Version:
+def _newest(versions: Sequence[ObjectVersion]) -> ObjectVersion:
     return max((v for v in versions if not v.marker), key=lambda v: v.at)
 
 
-def _above(versions: Sequence[Version]) -> list[Version]:
+def _above(versions: Sequence[ObjectVersion]) -> list[ObjectVersion]:
     """Return the markers that are certainly above the newest version."""
     newest = _newest(versions).at
     return [v for v in versions if v.marker and (v.latest or v.at > newest)]
 
 
-def _remove(bucket: S3Bucket, markers: Sequence[Version]) -> dict[str, str]:
+def _remove(bucket: S3Bucket, markers: Sequence[ObjectVersion]) -> dict[str, str]:
     """Remove markers; return key → reason of those that stay."""
     results = delete(bucket, [Target(v.key, v.id) for v in markers])
-    done = (Outcome.DELETED, Outcome.ABSENT)
+    done = (KeyOutcome.DELETED, KeyOutcome.ABSENT)
     return {t.key: f"{t.key}: {r.reason}" for t, r in results.items() if r.outcome not in done}

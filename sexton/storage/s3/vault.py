@@ -16,10 +16,10 @@ from sexton.storage.model import (
     MARKER_KEY,
     PAGE_KEYS,
     RESERVED_PREFIX,
+    KeyOutcome,
     KeyResult,
     Listed,
     Marker,
-    Outcome,
     Probe,
     Shard,
     Undeleted,
@@ -115,7 +115,7 @@ class S3Vault:
             versioning = self._bucket.versioning()
         except Throttled as busy:
             return [throttled(key, busy) for key in keys]
-        gone = Outcome.HIDDEN if versioning else Outcome.DELETED
+        gone = KeyOutcome.HIDDEN if versioning else KeyOutcome.DELETED
         if self.spec.conditional:
             results = delete_meant(self._bucket, dict(zip(keys, etags or [""] * len(keys), strict=True)), gone)
         elif self.spec.versions == "purge" and versioning != "":  # where the store does not tell, it may have versions

@@ -22,7 +22,7 @@ LISTED = 1_000
 _FIELDS = {"Key", "VersionId", "IsLatest", "LastModified"}
 
 
-class Version(NamedTuple):
+class ObjectVersion(NamedTuple):
     """One version of a key, or one delete marker (``bytes`` 0); ``at`` is exact to the second in some stores."""
 
     key: str
@@ -40,16 +40,16 @@ class Reply(NamedTuple):
     """
 
     coded: bool
-    versions: Sequence[Version]
+    versions: Sequence[ObjectVersion]
     folders: Sequence[str]
     after: tuple[str, str] | None
 
 
-class Found(NamedTuple):
+class FoundVersions(NamedTuple):
     """All versions of some keys. Not ``whole``: some may be missing, as the key has too many neighbours or is odd."""
 
     keys: Sequence[str]
-    versions: dict[str, list[Version]]
+    versions: dict[str, list[ObjectVersion]]
     whole: bool
 
 
@@ -77,20 +77,20 @@ def page(
         if not key.startswith(full):
             raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full!r}")
     versions = [
-        Version(bucket.own(e["Key"]), e["VersionId"], e.get("Size", 0), marker, e["IsLatest"], e["LastModified"])
+        ObjectVersion(bucket.own(e["Key"]), e["VersionId"], e.get("Size", 0), marker, e["IsLatest"], e["LastModified"])
         for e, marker in listed
     ]
     coded = reply.get("EncodingType") == "url"
     return Reply(coded, versions, [bucket.own(folder) for folder in folders], _onward(bucket, prefix, reply, after))
 
 
-def of_keys(bucket: S3Bucket, keys: Sequence[str]) -> tuple[list[Found], list[str]]:
+def of_keys(bucket: S3Bucket, keys: Sequence[str]) -> tuple[list[FoundVersions], list[str]]:
     """Return what exactly these keys have, and the keys that there was no time left for.
 
     Raises:
         VaultFault: as ``page``.
     """
-    found: list[Found] = []
+    found: list[FoundVersions] = []
     groups = [sorted(keys)] if keys else []
     until = time.monotonic() + PAGE_SECONDS / 2  # the other half is for deleting
     while groups and time.monotonic() < until:
@@ -102,16 +102,16 @@ def of_keys(bucket: S3Bucket, keys: Sequence[str]) -> tuple[list[Found], list[st
             if reply.after is not None and len(group) > 1:
                 groups += [group[: len(group) // 2], group[len(group) // 2 :]]
                 continue
-            its: dict[str, list[Version]] = {key: [] for key in group if reply.coded or fits_xml(key)}
+            its: dict[str, list[ObjectVersion]] = {key: [] for key in group if reply.coded or fits_xml(key)}
             for version in reply.versions:
                 if version.key in its:
                     its[version.key].append(version)
-            found.append(Found(list(its), its, reply.after is None or _is_past(bucket, group[0], reply)))
-            found += [Found([key], {key: []}, whole=False) for key in group if key not in its]
+            found.append(FoundVersions(list(its), its, reply.after is None or _is_past(bucket, group[0], reply)))
+            found += [FoundVersions([key], {key: []}, whole=False) for key in group if key not in its]
     return found, [key for group in groups for key in group]
 
 
-def under(bucket: S3Bucket, prefix: str) -> Iterator[dict[str, list[Version]]]:
+def under(bucket: S3Bucket, prefix: str) -> Iterator[dict[str, list[ObjectVersion]]]:
     """Yield all keys under a prefix with all their versions, a page at a time; a key comes once.
 
     Raises:
@@ -129,8 +129,8 @@ def under(bucket: S3Bucket, prefix: str) -> Iterator[dict[str, list[Version]]]:
 
 def _pages(
     bucket: S3Bucket, prefix: str, delimiter: str, reply: Reply, folders: list[str]
-) -> Iterator[dict[str, list[Version]]]:
-    carried: dict[str, list[Version]] = {}
+) -> Iterator[dict[str, list[ObjectVersion]]]:
+    carried: dict[str, list[ObjectVersion]] = {}
     while True:
         for version in reply.versions:
             carried.setdefault(version.key, []).append(version)

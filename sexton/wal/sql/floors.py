@@ -14,7 +14,20 @@ from sexton.kernel.crash_points import reached
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy, verdict_rows
-from sexton.wal.model import Before, Block, Candidate, Facts, Mode, Region, Source, State, Terms, Topic, Verdict, Why
+from sexton.wal.model import (
+    Block,
+    Candidate,
+    Facts,
+    KeepFromSource,
+    LogStateBeforeRead,
+    Mode,
+    PurgeVerdict,
+    Region,
+    RegionState,
+    Topic,
+    WalSettings,
+    Why,
+)
 from sexton.wal.port import LogFault
 from sexton.wal.sql.rows import deciding, pins, regions, topics
 
@@ -24,7 +37,7 @@ _NONE_WAITS = policy.WAITS_NOT | {name: bindparam(name) for name in ("keep_from"
 class FloorStore:
     """Decides about topics."""
 
-    def __init__(self, db: Database, terms: Terms) -> None:
+    def __init__(self, db: Database, terms: WalSettings) -> None:
         self._db, self._terms, self._controls = db, terms, ControlStore(db)
 
     def stopped(self) -> Halt | None:
@@ -32,8 +45,8 @@ class FloorStore:
         with self._db.read() as c:
             return self._controls.stopped(c)
 
-    def before(self, names: Sequence[str]) -> Before:
-        """Return what must be known before the log is asked; see ``Before``."""
+    def before(self, names: Sequence[str]) -> LogStateBeforeRead:
+        """Return what must be known before the log is asked; see ``LogStateBeforeRead``."""
         r = self._db.t.wal_region
         of = in_list(self._db, r.c.topic, names)
         each = select(r.c.topic, func.max(r.c.keep_from).label("most")).where(of, r.c.keep_from.is_not(None))
@@ -43,10 +56,10 @@ class FloorStore:
             safe = {name: max(its.floor or 0, its.log_end or 0) for name, its in there.items()}
             for row in c.execute(each.group_by(r.c.topic)):
                 safe[row.topic] = max(row.most, safe.get(row.topic, 0))
-            for row in c.execute(select(r).where(of, r.c.state == State.MOVED, r.c.until.is_(None))):
+            for row in c.execute(select(r).where(of, r.c.state == RegionState.MOVED, r.c.until.is_(None))):
                 moved[row.topic] = (*moved.get(row.topic, ()), row.region)
         maps = {name: its.generation for name, its in there.items() if its.generation is not None}
-        return Before(safe=safe, generation=maps, moved=moved)
+        return LogStateBeforeRead(safe=safe, generation=maps, moved=moved)
 
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
         """Return those that are known."""
@@ -67,11 +80,11 @@ class FloorStore:
         ]
         return sorted(found, key=lambda its: (-its.bytes, -its.entries, its.topic, its.region))
 
-    def judge(self, answers: verdict_rows.Answers, before: Before) -> Mapping[str, Verdict]:
+    def judge(self, answers: verdict_rows.Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
         """Say how far each topic may be purged; what was seen is stored, no floor is raised."""
         return self._decide(answers, before, raises=False)
 
-    def raise_floors(self, answers: verdict_rows.Answers, before: Before) -> Mapping[str, Verdict]:
+    def raise_floors(self, answers: verdict_rows.Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
         """Persist how far each topic may be purged, where that rises: from then on all below it may be deleted.
 
         Args:
@@ -136,9 +149,11 @@ class FloorStore:
             if rows:
                 c.execute(update(t).where(t.c.name == bindparam("of")).values(entry_bytes=bindparam("size")), rows)
 
-    def _decide(self, answers: verdict_rows.Answers, before: Before, *, raises: bool) -> Mapping[str, Verdict]:
+    def _decide(
+        self, answers: verdict_rows.Answers, before: LogStateBeforeRead, *, raises: bool
+    ) -> Mapping[str, PurgeVerdict]:
         names = sorted(answers)
-        verdicts: dict[str, Verdict] = {}
+        verdicts: dict[str, PurgeVerdict] = {}
         with deciding(self._db, *names) as c:
             now = self._db.now(c)
             there = topics(self._db, c, names)
@@ -151,9 +166,9 @@ class FloorStore:
             rows: list[dict[str, Any]] = []
             floors: list[dict[str, Any]] = []
             for name, topic in there.items():
-                holding = [its for its in of[name] if its.state is not State.GONE]
+                holding = [its for its in of[name] if its.state is not RegionState.GONE]
                 now_empty = self._emptied(c, topic, holding, now) if name in sound else topic
-                state = verdict_rows.Seen(now_empty, answers[name], holding, pinned[name])
+                state = verdict_rows.TopicDecision(now_empty, answers[name], holding, pinned[name])
                 verdict = self._verdict(state, now, before.safe.get(name, 0))
                 verdicts[name] = verdict = verdict_rows.halted(verdict, halt)
                 rows.append(verdict_rows.topic_row(state, verdict, now))
@@ -171,10 +186,10 @@ class FloorStore:
         reached("wal.floor")
         return verdicts
 
-    def _verdict(self, state: verdict_rows.Seen, now: int, safe: int) -> Verdict:
+    def _verdict(self, state: verdict_rows.TopicDecision, now: int, safe: int) -> PurgeVerdict:
         topic, its = state.topic, state.its
         if isinstance(its, LogFault):
-            return Verdict(blocked=(Block(why=Why.FAULT, said=str(its)),), quarantine=topic.quarantined)
+            return PurgeVerdict(blocked=(Block(why=Why.FAULT, said=str(its)),), quarantine=topic.quarantined)
         return policy.verdict(topic, its, state.regions, state.pins, now, self._terms, safe)
 
     def _accept(self, c: Connection, sound: Mapping[str, Facts], of: Mapping[str, Sequence[Region]]) -> None:
@@ -190,7 +205,9 @@ class FloorStore:
             that = and_(r.c.topic == bindparam("of"), r.c.region == bindparam("its"))
             c.execute(update(r).where(that).values(**_NONE_WAITS), good)
 
-    def _note_ends(self, c: Connection, there: Mapping[str, Topic], sound: Mapping[str, Facts], before: Before) -> None:
+    def _note_ends(
+        self, c: Connection, there: Mapping[str, Topic], sound: Mapping[str, Facts], before: LogStateBeforeRead
+    ) -> None:
         """Note where topics ended that regions had moved away from: they need nothing from there on.
 
         By the map that was known before the log was asked: one that came back since, and left again, has newer entries.
@@ -199,7 +216,7 @@ class FloorStore:
         for topic, moved in before.moved.items():
             if topic in sound and there[topic].generation == before.generation.get(topic):
                 its = and_(r.c.topic == topic, in_list(self._db, r.c.region, moved), r.c.until.is_(None))
-                c.execute(update(r).where(its, r.c.state == State.MOVED).values(until=sound[topic].end))
+                c.execute(update(r).where(its, r.c.state == RegionState.MOVED).values(until=sound[topic].end))
 
     def _emptied(self, c: Connection, topic: Topic, of: list[Region], now: int) -> Topic:
         """Let the regions go that hold nothing any more; when the last one went, its time is noted."""
@@ -208,7 +225,7 @@ class FloorStore:
             return topic
         t = self._db.t.wal_region
         its = and_(t.c.topic == topic.name, in_list(self._db, t.c.region, (r.region for r in gone)))
-        c.execute(update(t).where(its).values(state=State.GONE, releases_at=None, until=None))
+        c.execute(update(t).where(its).values(state=RegionState.GONE, releases_at=None, until=None))
         of[:] = [r for r in of if r not in gone]
         if of:
             return topic
@@ -234,6 +251,6 @@ def _newest(its: Region) -> dict[str, Any]:
     """Return what the newest report of a region said of its manifest: one that waited, or one before it."""
     if its.waits_flushed is not None and (its.waits_marks or 0) >= its.marks:
         idle = (its.waits or 0) > min(its.waits_flushed, default=0)
-        source = Source.IDLE if idle else Source.FLUSHED
+        source = KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED
         return {"marks": its.waits_marks, "flushed": its.waits_flushed, "source": source}
     return {"marks": its.marks, "flushed": its.flushed, "source": its.source}

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Connection, Text, and_, case, func, null, or_
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
 from sexton.wal import policy
-from sexton.wal.model import Heard, Report, Source
+from sexton.wal.model import HeartbeatReceipt, KeepFromSource, LeaderReport
 from sexton.wal.sql.rows import most
 
 
@@ -18,7 +18,7 @@ class HeartbeatStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def hear(self, node: str, reports: Sequence[Report], url: str = "") -> Heard:
+    def hear(self, node: str, reports: Sequence[LeaderReport], url: str = "") -> HeartbeatReceipt:
         """Raise what regions need by what their leaders say, component by component.
 
         ``url``: where the node takes requests to flush; empty: as it said before.
@@ -38,7 +38,7 @@ class HeartbeatStore:
                 data.append(
                     {"topic": its.topic, "region": its.region, "epoch": its.epoch, "needs": needs}
                     | {"flushed": policy.knows(flushed), "marks": sum(policy.knows(flushed))}
-                    | {"source": Source.IDLE if idle else Source.FLUSHED}
+                    | {"source": KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED}
                 )
         db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
         number = BigInteger()
@@ -71,7 +71,7 @@ class HeartbeatStore:
                 rows = select(r.c.region).select_from(g).join(r, its_own).order_by(r.c.topic, r.c.region)
                 c.execute(rows.with_for_update(of=r))
             told = [row.waits is not None for row in c.execute(heard.values(reported_at=now))] if data else []
-        return Heard(taken=len(told) - sum(told), waiting=sum(told), ignored=len(reports) - len(told))
+        return HeartbeatReceipt(taken=len(told) - sum(told), waiting=sum(told), ignored=len(reports) - len(told))
 
     def _note(self, c: Connection, node: Mapping[str, Any]) -> None:
         t = self._db.t.wal_node

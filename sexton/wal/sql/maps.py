@@ -10,7 +10,7 @@ from sexton.database.engine import Database
 from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
 from sexton.wal import policy
-from sexton.wal.model import MapOrder, State, Topic
+from sexton.wal.model import MapOrder, RegionState, Topic
 from sexton.wal.port import OldMap
 from sexton.wal.sql.rows import deciding, known, make, regions
 
@@ -53,7 +53,7 @@ class MapStore:
                     columns = {c.name: new.excluded[c.name] for c in r.c if not c.primary_key}
                     rows = [its.model_dump() for its in changed]
                     c.execute(new.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns), rows)
-                if any(its.state is not State.GONE for its in (there | {i.region: i for i in changed}).values()):
+                if any(its.state is not RegionState.GONE for its in (there | {i.region: i for i in changed}).values()):
                     values["emptied_at"] = None
             c.execute(update(t).where(t.c.name == order.topic).values(**values))
             return known(db, c, order.topic)

@@ -6,7 +6,7 @@ from sqlalchemy import delete, insert, select, update
 
 from sexton.database.engine import Database
 from sexton.wal import policy
-from sexton.wal.model import OpenOrder, Pin, Region, Source, State, Terms
+from sexton.wal.model import KeepFromSource, OpenRegionOrder, Pin, Region, RegionState, WalSettings
 from sexton.wal.port import OldEpoch, PinEnded, ReplayRefused, UnknownRegion
 from sexton.wal.sql.rows import deciding, known
 
@@ -14,10 +14,10 @@ from sexton.wal.sql.rows import deciding, known
 class ReplayStore:
     """Opens regions."""
 
-    def __init__(self, db: Database, terms: Terms) -> None:
+    def __init__(self, db: Database, terms: WalSettings) -> None:
         self._db, self._terms = db, terms
 
-    def open(self, order: OpenOrder) -> Pin:
+    def open(self, order: OpenRegionOrder) -> Pin:
         """Pin what a region must read, in the transaction that looks whether it is all there.
 
         From then on nobody but the leader of this epoch reports for the region.
@@ -32,19 +32,21 @@ class ReplayStore:
             now, topic = db.now(c), known(db, c, order.topic)
             its = (r.c.topic == order.topic) & (r.c.region == order.region)
             row = c.execute(select(r).where(its).with_for_update()).first()
-            if row is None or row.state == State.GONE:
+            if row is None or row.state == RegionState.GONE:
                 raise UnknownRegion(order.topic, order.region)
             region = Region(**row._mapping)
             if order.epoch < region.epoch:
                 raise OldEpoch(f"region {order.region} has a leader of epoch {region.epoch}; {order.epoch} is over")
-            if region.state is State.DROPPED:
+            if region.state is RegionState.DROPPED:
                 raise ReplayRefused(f"region {order.region} is dropped; map it to topic {order.topic} again first")
             if topic.quarantined:
                 raise ReplayRefused(f"topic {order.topic} is quarantined: {topic.quarantined}")
             start = policy.start(region, order.flushed, topic.log_end)
             if start is None:
                 why = (
-                    "after a reset its manifest says nothing" if region.source is Source.RESET else "it has no manifest"
+                    "after a reset its manifest says nothing"
+                    if region.source is KeepFromSource.RESET
+                    else "it has no manifest"
                 )
                 raise ReplayRefused(
                     f"nobody knows what region {order.region} needs: {why}, and it has not reported; where it shall "
@@ -70,7 +72,7 @@ class ReplayStore:
                 # may be a newer end, or wrong: it counts, as a report, when we see an end as high.
                 knew = policy.knows(order.flushed)
                 if start <= (topic.log_end or 0):
-                    values |= {"keep_from": start, "flushed": knew, "marks": sum(knew), "source": Source.OPENED}
+                    values |= {"keep_from": start, "flushed": knew, "marks": sum(knew), "source": KeepFromSource.OPENED}
                 else:
                     waits = {"waits": start, "waits_flushed": knew, "waits_marks": sum(knew)}
             c.execute(update(r).where(its).values(**values, **waits))

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.wal.model import Region, Source, State, Topic
+from sexton.wal.model import KeepFromSource, Region, RegionState, Topic
 from sexton.wal.policy import UNTOLD
 from sexton.wal.port import UnknownRegion
 from sexton.wal.sql.rows import deciding, known
@@ -38,7 +38,7 @@ class ResetStore:
             its = known(db, c, topic)
             of = (r.c.topic == topic) & (r.c.region == region)
             row = c.execute(select(r).where(of).with_for_update()).first()
-            if row is None or row.state == State.GONE:
+            if row is None or row.state == RegionState.GONE:
                 raise UnknownRegion(topic, region)
             if its.log_end is None or its.mapped_at is None:
                 raise BadInput(
@@ -51,7 +51,7 @@ class ResetStore:
                 raise BadInput(f"{at} is not in topic {topic}: it has {first} to {end}, as seen last")
             # Nothing that it told before says more than the operator, whatever its manifest knows.
             # Reports on their way from before are of an epoch that is over.
-            values = UNTOLD | {"keep_from": at, "first": at, "flushed": [], "marks": 0, "source": Source.RESET}
+            values = UNTOLD | {"keep_from": at, "first": at, "flushed": [], "marks": 0, "source": KeepFromSource.RESET}
             values |= {"epoch": row.epoch + 1}
             c.execute(update(r).where(of).values(**values))
             return Region(**{**row._mapping, **values})
@@ -79,11 +79,17 @@ class ResetStore:
         with deciding(db, name) as c:
             known(db, c, name)
             # Whatever went or moved holds until it is told of again: where the topic is the same, it is all there.
-            left = select(r.c.region).where(r.c.topic == name, r.c.state != State.GONE).limit(1)
+            left = select(r.c.region).where(r.c.topic == name, r.c.state != RegionState.GONE).limit(1)
             if c.execute(left).first() is None:
                 anew["emptied_at"] = db.now(c)
             c.execute(update(t).where(t.c.name == name).values(**anew))
-            untold = UNTOLD | {"first": 0, "flushed": [], "marks": 0, "source": Source.RESET, "epoch": r.c.epoch + 1}
+            untold = UNTOLD | {
+                "first": 0,
+                "flushed": [],
+                "marks": 0,
+                "source": KeepFromSource.RESET,
+                "epoch": r.c.epoch + 1,
+            }
             c.execute(update(r).where(r.c.topic == name).values(**untold))
             c.execute(pin.delete().where(pin.c.topic == name))
             return known(db, c, name)

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list, upsert
-from sexton.wal.model import Pin, Region, State, Topic, Why
+from sexton.wal.model import Pin, Region, RegionState, Topic, Why
 from sexton.wal.port import UnknownTopic
 
 
@@ -80,7 +80,7 @@ def make(db: Database, c: Connection, name: str) -> None:
 def lost(db: Database) -> ColumnElement[bool]:
     """Return what makes a region one that needs what is gone from its topic: LOSS, as ``policy.lost`` has it."""
     t, r = db.t.wal_topic, db.t.wal_region
-    return and_(t.c.name == r.c.topic, r.c.state != State.GONE, r.c.keep_from < t.c.log_start)
+    return and_(t.c.name == r.c.topic, r.c.state != RegionState.GONE, r.c.keep_from < t.c.log_start)
 
 
 def most(db: Database, a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[Any]:

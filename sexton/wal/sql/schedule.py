@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, case, delete, func, or_, select
 
 from sexton.database.engine import Database
-from sexton.wal.messages import Page, Pages
-from sexton.wal.model import State, Terms
+from sexton.wal.messages import TopicPage, TopicPages
+from sexton.wal.model import RegionState, WalSettings
 
 PAGE_TOPICS = 100
 MOST_PAGES = 20
@@ -17,13 +17,13 @@ KEPT_MS = 90 * 86_400_000
 """For so long a floor that was raised is remembered; what it freed is counted for ever."""
 
 
-class WalTurns:
+class WalSchedule:
     """Whose turn it is."""
 
-    def __init__(self, db: Database, terms: Terms) -> None:
+    def __init__(self, db: Database, terms: WalSettings) -> None:
         self._db, self._terms = db, terms
 
-    def pages(self, after: str = "") -> Pages:
+    def pages(self, after: str = "") -> TopicPages:
         """Return the topics that are due, in the order of their names: of each page only its first and last one.
 
         ``after``: only those whose names come after this one. A round goes once through all of them: one that is due
@@ -36,7 +36,9 @@ class WalTurns:
             names = list(c.execute(asked.limit(PAGE_TOPICS * MOST_PAGES + 1)).scalars())
         more, names = len(names) > PAGE_TOPICS * MOST_PAGES, names[: PAGE_TOPICS * MOST_PAGES]
         cut = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
-        return Pages(pages=tuple(Page(first=p[0], last=p[-1], began=began) for p in cut), topics=len(names), more=more)
+        return TopicPages(
+            pages=tuple(TopicPage(first=p[0], last=p[-1], began=began) for p in cut), topics=len(names), more=more
+        )
 
     def due(self) -> bool:
         """Tell whether there is any: asked with each tick."""
@@ -46,12 +48,12 @@ class WalTurns:
                 return False
             return c.execute(select(t.c.name).where(self._due(self._db.now(c))).limit(1)).first() is not None
 
-    def names(self, page: Page) -> Sequence[str]:
+    def names(self, page: TopicPage) -> Sequence[str]:
         """Return the topics of a page: the same again, also when some of them were looked at since."""
         with self._db.read() as c:
             return list(c.execute(self._of(page)).scalars())
 
-    def unweighed(self, page: Page) -> Sequence[str]:
+    def unweighed(self, page: TopicPage) -> Sequence[str]:
         """Return those of which nobody knows how large an entry is, or whose answer is old."""
         t = self._db.t.wal_topic
         with self._db.read() as c:
@@ -66,7 +68,7 @@ class WalTurns:
             c.execute(delete(purge).where(purge.c.at <= now - KEPT_MS))
             c.execute(delete(pin).where(pin.c.expires_at <= now))
 
-    def _of(self, page: Page) -> Select[str]:
+    def _of(self, page: TopicPage) -> Select[str]:
         t = self._db.t.wal_topic
         within = t.c.name.between(page.first, page.last)
         return select(t.c.name).where(within, self._due(page.began)).order_by(t.c.name).limit(2 * PAGE_TOPICS)
@@ -84,6 +86,6 @@ class WalTurns:
         """Return what topics need, and how many entries lie between what is gone of one and what it needs."""
         t, r = self._db.t.wal_topic, self._db.t.wal_region
         lowest = func.min(func.coalesce(r.c.keep_from, 0)).label("lowest")
-        needs = select(r.c.topic, lowest).where(r.c.state != State.GONE).group_by(r.c.topic).subquery("needs")
+        needs = select(r.c.topic, lowest).where(r.c.state != RegionState.GONE).group_by(r.c.topic).subquery("needs")
         start, floor = func.coalesce(t.c.log_start, 0), func.coalesce(t.c.floor, 0)
         return needs, needs.c.lowest - case((start > floor, start), else_=floor)

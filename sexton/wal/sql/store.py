@@ -7,7 +7,7 @@ from sqlalchemy import and_, func, select, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
-from sexton.wal.model import Mode, Purge, Region, State, Topic
+from sexton.wal.model import Mode, Purge, Region, RegionState, Topic
 from sexton.wal.sql.rows import deciding, known, lost, make, regions, topics
 
 NEWEST = 20
@@ -38,7 +38,7 @@ class WalStore:
     def regions(self, name: str) -> Sequence[Region]:
         """Return the regions of a topic, who needs the oldest entries first."""
         with self._db.read() as c:
-            here = [its for its in regions(self._db, c, [name])[name] if its.state is not State.GONE]
+            here = [its for its in regions(self._db, c, [name])[name] if its.state is not RegionState.GONE]
             return sorted(here, key=lambda r: (-1 if r.keep_from is None else r.keep_from, r.region))
 
     def lost(self, names: Sequence[str]) -> Mapping[str, int]:

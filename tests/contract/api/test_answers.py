@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
 from sexton.protocol.bodies import MAX_BODY_BYTES, MAX_ITEMS_BYTES
@@ -187,7 +187,7 @@ def test_plans_are_made_shown_and_applied_only_where_that_may_be(ask: Ask, rig: 
 
 
 def test_a_stop_stops_and_start_names_what_else_keeps(ask: Ask, rig: Rig) -> None:
-    rig.controls.put(Kind.BLACKLIST, "shop", "by the test")
+    rig.controls.put(ControlKind.BLACKLIST, "shop", "by the test")
     stopped = ask("POST", "/v1/instances/shop/stop", {"reason": "a restore"}).json()
     everything = ask("POST", "/v1/stop", {"reason": "a restore"}).json()
     halted = ask("GET", "/v1/status").json()["instances"][0]["halt"]

@@ -10,11 +10,11 @@ import pytest
 
 from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, Refused, Sexton, Unreachable, protecting
 from sexton.client import calls as asked
-from sexton.client.registering import Wanted
+from sexton.client.registering import RegistrationRequest
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
-from sexton.protection.errors import Exists, Invalid, NotFound, SoftDeleted
-from sexton.protection.model import Protection, State, Terms
+from sexton.protection.errors import Exists, Invalid, ProtectionNotFound, SoftDeleted
+from sexton.protection.model import Protection, ProtectionSettings, ProtectionState
 from sexton.protection.sql.rows import digest
 from sexton.protocol.bodies import Items
 from tests.contract.test_protection import left, same
@@ -34,7 +34,7 @@ def client(api: Api) -> Iterator[Sexton]:
         yield client
 
 
-def state(rig: Rig, job: str = "copy:1") -> State | None:
+def state(rig: Rig, job: str = "copy:1") -> ProtectionState | None:
     """Return a protection's state, None where there is none."""
     return {p.job: p.state for p in rig.protections.all("shop")}.get(job)
 
@@ -48,7 +48,7 @@ def test_what_is_copied_stays_and_is_finished_at_the_end(client: Sexton, rig: Ri
     assert (inside.held, during) == ({"protection copy:1": 1}, {"data/a.dat"})
     assert protected.registered.sealed is not None
     assert protected.registered.sealed.objects == 1
-    assert state(rig) is State.SOFT
+    assert state(rig) is ProtectionState.SOFT
 
 
 def test_it_is_renewed_in_the_background(client: Sexton, rig: Rig, root: Path) -> None:
@@ -74,9 +74,9 @@ def test_an_exception_leaves_it_to_its_time_and_the_same_job_goes_on(client: Sex
     with client.protect("shop", "copy:1", owner="ada", objects=[A]):
         pass
 
-    assert kept is State.ACTIVE
+    assert kept is ProtectionState.ACTIVE
     assert "goes on" in caught.value.__notes__[0]
-    assert state(rig) is State.SOFT
+    assert state(rig) is ProtectionState.SOFT
 
 
 def test_whoever_copies_is_stopped_wherever_it_is_when_the_protection_is_ended(
@@ -168,9 +168,9 @@ def test_a_stop_that_comes_out_at_the_very_end_of_the_block_is_seen_to(
         raise self._stopped
 
     monkeypatch.setattr(protecting.Protecting, "_leave", stopped)
-    with pytest.raises(protecting.Stopped) as at_the_end:
+    with pytest.raises(protecting.CopyInterrupted) as at_the_end:
         left.__exit__(None, None, None)
-    with pytest.raises(protecting.Stopped) as inside:
+    with pytest.raises(protecting.CopyInterrupted) as inside:
         stopped(left)
 
     seen = {}
@@ -193,7 +193,7 @@ def test_another_registration_of_the_same_job_hides_no_loss(client: Sexton, rig:
         for _ in range(1_000):
             time.sleep(0.02)
 
-    assert state(rig) is State.ACTIVE
+    assert state(rig) is ProtectionState.ACTIVE
 
 
 @pytest.mark.parametrize("harm", ["its client is closed", "a shorter longest time"])
@@ -207,7 +207,7 @@ def test_whatever_keeps_it_from_being_renewed_stops_the_copy(
         if harm == "its client is closed":
             client.close()
         else:
-            api.app.state.desk.protections._terms = Terms(max_seconds=1)
+            api.app.state.desk.protections._terms = ProtectionSettings(max_seconds=1)
         for _ in range(1_000):
             time.sleep(0.02)
             protected.check()
@@ -273,7 +273,7 @@ def test_many_objects_go_in_chunks_and_the_same_again_changes_nothing(
     for n in range(25):
         put(root, f"many/{n:02}.dat")
     monkeypatch.setattr(asked, "CHUNK_ITEMS", 10)
-    wanted = Wanted(
+    wanted = RegistrationRequest(
         "shop", "copy:1", owner="ada", objects=[f"disk/many/{n:02}.dat" for n in range(25)], prefixes=["disk/dir/"]
     )
 
@@ -281,11 +281,11 @@ def test_many_objects_go_in_chunks_and_the_same_again_changes_nothing(
     again = client.register(wanted)
 
     assert first.sealed is not None
-    assert (first.state, first.sealed.objects) == (State.ACTIVE, 26)
+    assert (first.state, first.sealed.objects) == (ProtectionState.ACTIVE, 26)
     assert same(again, first)
     assert rig.count("protection_chunk") == 3
     with pytest.raises(Exists):
-        client.register(Wanted("shop", "copy:1", owner="ada", objects=[A]))
+        client.register(RegistrationRequest("shop", "copy:1", owner="ada", objects=[A]))
 
 
 @pytest.mark.parametrize("size", [1, 1_000])
@@ -309,11 +309,11 @@ def test_a_filter_is_built_here_and_kept_there(client: Sexton, rig: Rig, root: P
 
 
 def test_refusals_are_the_typed_errors_of_the_command_line(client: Sexton, api: Api) -> None:
-    with pytest.raises(NotFound, match="no protection"):
+    with pytest.raises(ProtectionNotFound, match="no protection"):
         client.renew("shop", "copy:none")
     with pytest.raises(Invalid, match="not there"):
-        client.register(Wanted("shop", "copy:1", owner="ada", objects=["disk/none.dat"]))
-    client.register(Wanted("shop", "copy:1", owner="ada", objects=[A]))
+        client.register(RegistrationRequest("shop", "copy:1", owner="ada", objects=["disk/none.dat"]))
+    client.register(RegistrationRequest("shop", "copy:1", owner="ada", objects=[A]))
     client.finish("shop", "copy:1")
     with pytest.raises(SoftDeleted):
         client.renew("shop", "copy:1")
@@ -336,7 +336,7 @@ def test_refusals_are_the_typed_errors_of_the_command_line(client: Sexton, api: 
 )
 def test_what_protects_nothing_is_refused_before_it_is_sent(given: dict[str, object]) -> None:
     with pytest.raises(Invalid):
-        Wanted("shop", "copy:1", owner="ada", **given)
+        RegistrationRequest("shop", "copy:1", owner="ada", **given)
 
 
 def test_without_an_address_or_a_token_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +378,7 @@ class TestAsync:
             inside = await asyncio.to_thread(rig.round)
 
         assert inside.held == {"protection copy:1": 1}
-        assert state(rig) is State.SOFT
+        assert state(rig) is ProtectionState.SOFT
 
     async def test_whoever_copies_is_stopped_when_the_protection_is_ended(self, api: Api, rig: Rig, root: Path) -> None:
         async with AsyncSexton(api.url, api.token("sync:copy")) as client:
@@ -405,11 +405,11 @@ class TestAsync:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-        assert state(rig) is State.ACTIVE
+        assert state(rig) is ProtectionState.ACTIVE
 
     async def test_refusals_are_typed(self, api: Api) -> None:
         async with AsyncSexton(api.url, api.token("sync:copy"), patience_seconds=0.3) as client:
-            with pytest.raises(NotFound):
+            with pytest.raises(ProtectionNotFound):
                 await client.renew("shop", "copy:none")
             with pytest.raises(Refused):
                 await client.watermark("shop", 7)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from sexton.operators.access import policy
-from sexton.operators.access.model import Call
+from sexton.operators.access.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 from sexton.wal.sql.rows import make
 from tests.contract.api.conftest import Ask
@@ -173,7 +173,7 @@ def test_calls_that_change_something_are_written_down_with_their_end(ask: Ask, r
 def test_calls_of_long_ago_are_forgotten_with_the_next_round(rig: Rig) -> None:
     calls = CallStore(rig.db)
     for subject in ("long ago", "lately"):
-        with calls.recorded(Call(who="ada", source="cli@here", action="stop", subject=subject)):
+        with calls.recorded(CallRecord(who="ada", source="cli@here", action="stop", subject=subject)):
             pass
         rig.later(300 * 86_400)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sexton.replication.agent import layout
 from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.model import Cut, Removed, SweepOrder, Swept
-from sexton.replication.agent.port import CutPage
-from sexton.replication.agent.sweeping import Sweeper
+from sexton.replication.agent.model import GrantedCut, Removed, SweepOrder, Swept
+from sexton.replication.agent.port import GrantedCutPage
+from sexton.replication.agent.sweeping import BackendSweeper
 
 BYTES = 10
 
@@ -36,17 +36,17 @@ class Granted:
     """Grants cuts until they are acknowledged, in pages; what was answered is in ``answers``."""
 
     def __init__(self, page: int = 100) -> None:
-        self._page, self.cuts, self.answers = page, dict[str, Cut](), list[Removed]()
-        self.more: list[Cut] = []
+        self._page, self.cuts, self.answers = page, dict[str, GrantedCut](), list[Removed]()
+        self.more: list[GrantedCut] = []
 
     def grant(self, uid: str, version: int, tablet: str = "") -> None:
-        self.cuts[uid] = Cut(uid=uid, tablet=tablet or f"t{uid}", version=version)
+        self.cuts[uid] = GrantedCut(uid=uid, tablet=tablet or f"t{uid}", version=version)
 
-    def page(self, after: str) -> CutPage:
+    def page(self, after: str) -> GrantedCutPage:
         waiting = sorted(uid for uid in self.cuts if uid > after)
         page = waiting[: self._page]
         cuts = [*(self.cuts[uid] for uid in page), *self.more]
-        return CutPage(cuts, page[-1] if len(waiting) > len(page) else "")
+        return GrantedCutPage(cuts, page[-1] if len(waiting) > len(page) else "")
 
     def acknowledge(self, done: Sequence[Removed]) -> None:
         self.answers += done
@@ -82,9 +82,9 @@ class Node:
         raw = json.dumps({k: v for k, v in entry.items() if v is not None}).encode()
         self.meta.put({layout.meta_key(uid, version, rowset): raw, layout.data_key(uid, version, rowset): b"{}"})
 
-    def sweeper(self, keys: int = 1_000, instance: str = "") -> Sweeper:
+    def sweeper(self, keys: int = 1_000, instance: str = "") -> BackendSweeper:
         """A worker that has just started."""
-        return Sweeper(SqliteMeta(self.directory, "7", busy_seconds=0.2), self.granted, instance, keys)
+        return BackendSweeper(SqliteMeta(self.directory, "7", busy_seconds=0.2), self.granted, instance, keys)
 
     def sweep(self, keys: int = 1_000, order: SweepOrder | None = None) -> Swept:
         return self.sweeper(keys).sweep(lambda: None, order)

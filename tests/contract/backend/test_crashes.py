@@ -45,14 +45,14 @@ def test_b11_a_crash_between_files_is_finished_too(node: Node, beats: int, monke
     node.granted.grant("a", 3)
     left = beats
 
-    def beat() -> None:
+    def heartbeat() -> None:
         nonlocal left
         left -= 1
         if not left:
             raise Crash
 
     with pytest.raises(Crash):
-        node.sweeper(keys=2).sweep(beat)
+        node.sweeper(keys=2).sweep(heartbeat)
     assert set(node.versions("a")) >= {4}
     node.sweep(keys=2)
 

@@ -11,7 +11,7 @@ import pytest
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.agent.http import HttpCuts
-from sexton.replication.agent.model import Cut, Outcome, Removed
+from sexton.replication.agent.model import GrantedCut, Removed, SweepOutcome
 from sexton.replication.agent.port import ApiRefused, ApiSilent
 
 TOKEN = "sxt_0123456789ab_secret"
@@ -78,7 +78,7 @@ def test_a_page_of_cuts_is_asked_for_and_read(api: Api, cuts: HttpCuts) -> None:
 
     page = cuts.page("Z&x")
 
-    assert page == ([Cut(uid="a-1", tablet="10", version=69)], "a-1", [])
+    assert page == ([GrantedCut(uid="a-1", tablet="10", version=69)], "a-1", [])
     asked = {"instance": ["shop"], "after": ["Z&x"], "limit": ["500"], "queue": ["true"]}
     assert api.asked == [("GET", "/v1/nodes/7/cuts", asked, None, f"Bearer {TOKEN}")]
 
@@ -88,8 +88,8 @@ def test_what_is_gone_is_told(api: Api, cuts: HttpCuts) -> None:
 
     cuts.acknowledge(
         [
-            Removed(uid="a", version=69, outcome=Outcome.DONE),
-            Removed(uid="b", version=-1, outcome=Outcome.UNKNOWN, detail="not registered"),
+            Removed(uid="a", version=69, outcome=SweepOutcome.DONE),
+            Removed(uid="b", version=-1, outcome=SweepOutcome.UNKNOWN, detail="not registered"),
         ]
     )
 
@@ -173,7 +173,7 @@ def test_who_does_not_answer_is_asked_four_times(api: Api, cuts: HttpCuts) -> No
     api.answers = [None]
 
     with pytest.raises(ApiSilent, match="does not answer"):
-        cuts.acknowledge([Removed(uid="a", version=1, outcome=Outcome.DONE)])
+        cuts.acknowledge([Removed(uid="a", version=1, outcome=SweepOutcome.DONE)])
 
     assert len(api.asked) == 4
     assert ApiSilent.passes

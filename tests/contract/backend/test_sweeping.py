@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from sexton.replication.agent.model import Cut, SweepOrder
+from sexton.replication.agent.model import GrantedCut, SweepOrder
 from sexton.replication.agent.port import OtherBackend, StoreBusy
 from tests.contract.backend.node import BYTES, Node
 
@@ -34,7 +34,7 @@ def test_b08_each_tablet_is_removed_once_up_to_its_highest_version(node: Node) -
             node.binlog(uid, version)
     node.granted.grant("a", 2)
     node.granted.grant("b", 1)
-    node.granted.more = [Cut(uid="a", tablet="ta", version=1)]
+    node.granted.more = [GrantedCut(uid="a", tablet="ta", version=1)]
 
     node.sweep()
 

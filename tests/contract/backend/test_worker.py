@@ -18,7 +18,7 @@ from config.settings import load
 from sexton.kernel.errors import BadInput
 from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.agent.port import NoStore, OtherBackend
-from sexton.replication.agent.serving import Backend, catching_up, opened, token
+from sexton.replication.agent.serving import ServedBackend, catching_up, opened, token
 from tests.contract.backend.node import Node
 from tests.contract.backend.test_http import TOKEN, Api
 from tests.rig import DEPLOYMENT
@@ -74,8 +74,8 @@ async def test_a_backend_sweeps_what_its_queue_is_told(
     assert (failed.value.cause.cause.type, failed.value.cause.cause.non_retryable) == ("NoStore", False)
 
 
-def _backend(node: Node, url: str) -> Backend:
-    return Backend("7", node.directory, url, "shop")
+def _backend(node: Node, url: str) -> ServedBackend:
+    return ServedBackend("7", node.directory, url, "shop")
 
 
 async def test_a_backend_that_starts_is_caught_up(node: Node) -> None:
@@ -107,13 +107,13 @@ async def test_a_backend_starts_although_nobody_grants_cuts(node: Node, caplog: 
 
 def test_a_backend_does_not_begin_without_its_own_directory(node: Node, tmp_path: Path) -> None:
     environment = {"SEXTON_NODE_TOKEN": TOKEN}
-    with pytest.raises(NoStore), opened(Backend("7", tmp_path), environment):
+    with pytest.raises(NoStore), opened(ServedBackend("7", tmp_path), environment):
         pass
-    with pytest.raises(OtherBackend), opened(Backend("8", node.directory), environment):
+    with pytest.raises(OtherBackend), opened(ServedBackend("8", node.directory), environment):
         pass
-    with pytest.raises(BadInput), opened(Backend("a/b", node.directory), environment):
+    with pytest.raises(BadInput), opened(ServedBackend("a/b", node.directory), environment):
         pass
-    with pytest.raises(BadInput, match="SEXTON_NODE_TOKEN"), opened(Backend("7", node.directory), {}):
+    with pytest.raises(BadInput, match="SEXTON_NODE_TOKEN"), opened(ServedBackend("7", node.directory), {}):
         pass
 
 
@@ -130,11 +130,11 @@ def test_the_command_line_says_beside_which_backend(monkeypatch: pytest.MonkeyPa
 
     assert worker.asked([]) == ("control", None)
     assert worker.asked(["--role", "spark"]) == ("spark", None)
-    assert worker.asked(line.split()) == ("backend", Backend("7", Path("/d")))
+    assert worker.asked(line.split()) == ("backend", ServedBackend("7", Path("/d")))
     monkeypatch.setenv("SEXTON_API_URL", "http://y:2")
-    assert worker.asked(line.split()) == ("backend", Backend("7", Path("/d"), "http://y:2"))
+    assert worker.asked(line.split()) == ("backend", ServedBackend("7", Path("/d"), "http://y:2"))
     named = f"{line} --api http://x:1 --instance shop"
-    assert worker.asked(named.split()) == ("backend", Backend("7", Path("/d"), "http://x:1", "shop"))
+    assert worker.asked(named.split()) == ("backend", ServedBackend("7", Path("/d"), "http://x:1", "shop"))
 
 
 @pytest.mark.parametrize(

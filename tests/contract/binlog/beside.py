@@ -6,11 +6,11 @@ from pathlib import Path
 
 from sexton.replication.agent import layout
 from sexton.replication.agent.meta import SqliteMeta
-from sexton.replication.agent.model import Cut, Removed
-from sexton.replication.agent.port import CutPage
-from sexton.replication.agent.sweeping import Sweeper
-from sexton.replication.binlog.model import Done
-from sexton.replication.replicas.model import Report, TabletReport
+from sexton.replication.agent.model import GrantedCut, Removed
+from sexton.replication.agent.port import GrantedCutPage
+from sexton.replication.agent.sweeping import BackendSweeper
+from sexton.replication.binlog.model import CutDone
+from sexton.replication.replicas.model import ReplicaReport, TabletReport
 from tests.contract.binlog.world import SHOP, World
 
 
@@ -20,14 +20,14 @@ class Direct:
     def __init__(self, world: World, backend: str) -> None:
         self._world, self._backend = world, backend
 
-    def page(self, after: str) -> CutPage:
+    def page(self, after: str) -> GrantedCutPage:
         """Pull."""
         page = self._world.b.sender.page(SHOP, self._backend, after, 500, queue=True)
-        return CutPage([Cut(uid=c.uid, tablet=c.tablet, version=c.version) for c in page.cuts], page.next)
+        return GrantedCutPage([GrantedCut(uid=c.uid, tablet=c.tablet, version=c.version) for c in page.cuts], page.next)
 
     def acknowledge(self, done: Sequence[Removed]) -> None:
         """Say what is gone."""
-        told = [Done(uid=r.uid, version=r.version, outcome=r.outcome.value, detail=r.detail) for r in done]
+        told = [CutDone(uid=r.uid, version=r.version, outcome=r.outcome.value, detail=r.detail) for r in done]
         self._world.b.sender.acknowledge(SHOP, self._backend, told)
 
 
@@ -64,11 +64,11 @@ class Disk:
         """Say that all is there."""
         self._reports += 1
         its = tuple(TabletReport(uid=f"{t}.{self.backend}", version=v) for t, v in self.last.items())
-        self.world.b.reports.hear(SHOP, self.backend, Report(boot=1, sequence=self._reports, tablets=its))
+        self.world.b.reports.hear(SHOP, self.backend, ReplicaReport(boot=1, sequence=self._reports, tablets=its))
 
-    def sweeper(self) -> Sweeper:
+    def sweeper(self) -> BackendSweeper:
         """Return who lets go here."""
-        return Sweeper(SqliteMeta(self.directory, self.backend), Direct(self.world, self.backend), SHOP)
+        return BackendSweeper(SqliteMeta(self.directory, self.backend), Direct(self.world, self.backend), SHOP)
 
     def left(self, tablet: str) -> list[str]:
         """Return the files of a tablet's binlogs."""

@@ -4,7 +4,7 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import Terms
+from sexton.replication.binlog.model import BinlogSettings
 from tests.contract.binlog.world import DB, INTERVAL, SHOP, World
 
 DAY = 86_400
@@ -13,7 +13,7 @@ DAY = 86_400
 @pytest.fixture
 def waits(db: Database) -> World:
     """A log of which records 1 to 5 wait for approval, and the next expires within the interval."""
-    world = World(db, Terms(free_records=3))
+    world = World(db, BinlogSettings(free_records=3))
     world.keep(DAY)
     for seq in range(1, 6):
         world.commit(seq, world.now - 2 * DAY * 1000)

@@ -4,8 +4,8 @@ import pytest
 
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import ALL, Kind
-from sexton.replication.binlog.model import MOST, Done
+from sexton.operators.controls.model import ALL, ControlKind
+from sexton.replication.binlog.model import MOST, CutDone
 from sexton.replication.journal.model import Op
 from sexton.replication.replicas.errors import LastCopy
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
@@ -83,7 +83,7 @@ def test_what_was_granted_is_granted_again_until_it_is_acknowledged(world: World
     assert world.cuts("b1") == world.cuts("b1") == {"t1.b1": 5}
     well(world, 3, "b2")  # what it has lost since does not take back what was granted
     assert world.cuts("b1") == {"t1.b1": 5}
-    assert world.b.sender.acknowledge(SHOP, "b1", [Done(uid="t1.b1", version=6)]).ignored == 1
+    assert world.b.sender.acknowledge(SHOP, "b1", [CutDone(uid="t1.b1", version=6)]).ignored == 1
     world.done("b1", t1_b1=3)
     assert world.cuts("b1") == {"t1.b1": 5}
     world.done("b1", t1_b1=5)
@@ -219,12 +219,12 @@ def test_a_stop_grants_nothing_new_and_says_why(world: World) -> None:
     well(world, 9, "b1", "b2")
     expired(world, 1, 5)
     world.look()
-    world.controls.put(Kind.STOP, ALL, "night")
+    world.controls.put(ControlKind.STOP, ALL, "night")
 
     page = world.page("b1")
 
     assert (page.cuts, "night" in page.why) == ((), True)
-    world.controls.remove(Kind.STOP, ALL)
+    world.controls.remove(ControlKind.STOP, ALL)
     assert world.cuts("b1") == {"t1.b1": 5}
 
 

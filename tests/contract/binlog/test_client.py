@@ -25,7 +25,7 @@ from sexton.client import (
     TooOld,
     binlog_calls,
 )
-from sexton.protection.errors import NotFound
+from sexton.protection.errors import ProtectionNotFound
 from sexton.replication.binlog.model import MOST
 from tests.contract.binlog.world import DB, SHOP, World, upsert
 from tests.rig import Rig
@@ -131,7 +131,7 @@ def test_what_nobody_keeps_is_not_found_and_no_protection(served: Served) -> Non
         served.owner.read_records("none")
 
     assert (told.value.code, told.value.status) == ("NOT_FOUND", 404)
-    with pytest.raises(NotFound):
+    with pytest.raises(ProtectionNotFound):
         served.owner.renew(SHOP, "copy:1")
 
 

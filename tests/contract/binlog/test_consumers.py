@@ -8,7 +8,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import OutOfOrder, TooOld, UnknownConsumer, UnknownLog
+from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
 from sexton.replication.binlog.model import Record, Stored
 from tests.contract.binlog.world import DB, SHOP, STEP, TERMS, World
 
@@ -32,7 +32,7 @@ def test_b28_a_consumer_registers_before_a_cut_or_after_it(world: World, point: 
     def register() -> None:
         try:
             answers.append(world.b.consumers.register(SHOP, "lisbon", DB, after=50).acked)
-        except TooOld as e:
+        except RecordsTrimmed as e:
             answers.append(e)
 
     asking = threading.Thread(target=register)
@@ -46,7 +46,7 @@ def test_b28_a_consumer_registers_before_a_cut_or_after_it(world: World, point: 
     asking.join(30)
 
     (told,) = answers
-    if isinstance(told, TooOld):
+    if isinstance(told, RecordsTrimmed):
         assert (world.log().watermark, told.first) == (100, 101)
     else:
         assert (told, world.log().watermark, world.seqs(after=50)) == (50, 50, [60, 70, 80, 90, 100, 110])
@@ -55,7 +55,7 @@ def test_b28_a_consumer_registers_before_a_cut_or_after_it(world: World, point: 
 def test_b28_one_that_comes_too_late_is_told_where_to_begin(world: World) -> None:
     world.look()
 
-    with pytest.raises(TooOld) as told:
+    with pytest.raises(RecordsTrimmed) as told:
         world.b.consumers.register(SHOP, "lisbon", DB, after=51)
     assert told.value.first == 101
     assert world.b.consumers.register(SHOP, "lisbon", DB).acked == 100
@@ -87,7 +87,7 @@ def test_a_consumer_that_is_silent_for_too_long_is_lost_and_said_so(world: World
     assert (world.log().held, world.seqs()) == ({}, [])
     (its,) = world.b.consumers.all(SHOP)
     assert its.lost_at is not None
-    with pytest.raises(TooOld):
+    with pytest.raises(RecordsTrimmed):
         world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 60)
     assert world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 110).lost_at is None
 
@@ -115,7 +115,7 @@ def test_reads_say_what_is_gone_what_is_not_there_yet_and_what_nobody_keeps(worl
     assert world.b.records.read(SHOP, DB, after=110).status == "TOO_NEW"
     found = world.b.records.read(SHOP, DB, after=100)
     assert (found.status, [r.commit_seq for r in found.records], found.first, found.last) == ("OK", [110], 101, 110)
-    with pytest.raises(TooOld, match="the first available is 101"):
+    with pytest.raises(RecordsTrimmed, match="the first available is 101"):
         world.b.records.read(SHOP, DB, after=99)
     for db, table in (("nobody", ""), (DB, "nothing")):
         with pytest.raises(UnknownLog):
@@ -159,8 +159,8 @@ def test_a_log_that_begins_later_does_not_look_whole(world: World) -> None:
     world.keep(100, table="users", from_seq=150)
     world.keep(100)
 
-    with pytest.raises(TooOld, match="151"):
+    with pytest.raises(RecordsTrimmed, match="151"):
         world.b.records.read(SHOP, DB, "users", 120)
-    with pytest.raises(TooOld, match="121"):
+    with pytest.raises(RecordsTrimmed, match="121"):
         world.b.records.read(SHOP, DB, "", 110)
     assert world.seqs("orders") == [120]

@@ -4,8 +4,8 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import TooOld, UnknownLog
-from sexton.replication.binlog.model import MOST, Terms
+from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
+from sexton.replication.binlog.model import MOST, BinlogSettings
 from sexton.replication.binlog.policy import ttl
 from sexton.replication.binlog.sql import cutting
 from sexton.replication.journal.model import Op
@@ -22,7 +22,7 @@ def test_b01_what_is_as_old_as_the_ttl_is_cut(world: World) -> None:
 
     assert world.look().records == 2
     assert (world.log().watermark, world.seqs()) == (2, [3])
-    with pytest.raises(TooOld) as told:
+    with pytest.raises(RecordsTrimmed) as told:
         world.b.records.read(SHOP, DB, after=1)
     assert told.value.first == 3
 
@@ -141,7 +141,7 @@ def test_b31_a_clock_that_jumps_cuts_nothing(world: World) -> None:
 
 
 def test_a_cut_of_very_much_waits_for_a_person_and_for_no_more_than_was_seen(db: Database) -> None:
-    world = World(db, Terms(free_records=3))
+    world = World(db, BinlogSettings(free_records=3))
     world.keep(DAY)
     old = world.now - 2 * DAY * 1000
     for seq in range(1, 6):

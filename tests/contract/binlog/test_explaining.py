@@ -5,26 +5,26 @@ import pytest
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.errors import UnknownLog
-from sexton.replication.binlog.model import Config, Terms
-from sexton.replication.binlog.sql.explain import Explained, explain
-from sexton.replication.binlog.sql.figures import Tally, noted, tally
-from sexton.replication.replicas.model import Holder, Standing, TabletReport
+from sexton.replication.binlog.model import BinlogSettings, Config
+from sexton.replication.binlog.sql.explain import LogExplanation, explain
+from sexton.replication.binlog.sql.figures import LogCounts, noted, tally
+from sexton.replication.replicas.model import BackendStanding, RetainingReplica, TabletReport
 from sexton.replication.replicas.sql import figures as copies
 from tests.contract.binlog.world import DB, SHOP, STEP, World
 
 DAY = 86_400
 
 
-def told(world: World, table: str = "") -> Explained:
+def told(world: World, table: str = "") -> LogExplanation:
     return explain(world.db, world.b, SHOP, DB, table)
 
 
-def standing(world: World, backend: str) -> Standing:
+def standing(world: World, backend: str) -> BackendStanding:
     with world.db.read() as c:
         return next(b for b in copies.standings(world.db, c, SHOP) if b.backend == backend)
 
 
-def figures(world: World) -> Tally:
+def figures(world: World) -> LogCounts:
     with world.db.read() as c:
         return tally(world.db, c, SHOP)
 
@@ -82,7 +82,7 @@ def test_a_table_is_explained_by_the_log_of_its_database(world: World) -> None:
 
 
 def test_who_waits_who_halts_and_which_clock_are_named(db: Database) -> None:
-    world = World(db, Terms(free_records=3))
+    world = World(db, BinlogSettings(free_records=3))
     world.keep(DAY)
     for seq in range(1, 6):
         world.commit(seq, world.now - 2 * DAY * 1000)
@@ -105,7 +105,7 @@ def test_a_dropped_log_is_said_to_be_dropped(world: World) -> None:
     world.b.configs.drop(SHOP, DB)
 
     assert (told(world).lines, told(world).dropped_at is not None) == ((), True)
-    assert figures(world) == Tally(databases=1)
+    assert figures(world) == LogCounts(databases=1)
 
 
 def test_copies_that_lack_something_are_named_as_those_that_others_keep_for(world: World) -> None:
@@ -183,7 +183,7 @@ def test_backends_are_counted_with_what_is_wrong(world: World) -> None:
 
 
 def test_a_holder_in_words_is_whole() -> None:
-    assert Holder(backend="b1", copies=6, bad=1, missing=2, silent=1).why == (
+    assert RetainingReplica(backend="b1", copies=6, bad=1, missing=2, silent=1).why == (
         "1 bad, 2 missing versions, 1 without a fresh report, 2 not as far yet"
     )
 

@@ -7,7 +7,7 @@ from sexton.insight.metrics import labels
 from sexton.insight.metrics.figures import binlogs
 from sexton.insight.metrics.model import BinlogFigures
 from sexton.operators.registry.store import Registry
-from sexton.replication.binlog.model import Done, Record
+from sexton.replication.binlog.model import CutDone, Record
 from sexton.replication.replicas.model import TabletReport
 from tests.contract.binlog.world import DB, INTERVAL, SHOP, World
 
@@ -225,7 +225,7 @@ def test_what_backends_could_not_let_go_is_counted_by_what_they_told(world: Worl
         world.place(f"t{n}", "b1", part=f"p{n}")
         world.well(f"t{n}", "b1", 5)
     told = {"t1.b1": "quarantined", "t2.b1": "failed", "t3.b1": "strange", "t4.b1": "done"}
-    done = [Done(uid=uid, version=-1, outcome=its, detail="why") for uid, its in told.items()]
+    done = [CutDone(uid=uid, version=-1, outcome=its, detail="why") for uid, its in told.items()]
     world.b.sender.acknowledge(SHOP, "b1", done)
 
     found, _ = read(world)

@@ -6,14 +6,14 @@ import pytest
 
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
-from sexton.replication.journal.errors import JournalAhead, JournalTrimmed
-from sexton.replication.journal.model import Entry, Op
-from sexton.replication.journal.replaying import Health, Replica
+from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
+from sexton.replication.journal.model import JournalEntry, Op
+from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from tests.contract.binlog.world import DB, SHOP, STEP, TERMS, World
 
 
-def caught_up(world: World, follower: Replica) -> Replica:
+def caught_up(world: World, follower: FollowerState) -> FollowerState:
     """Let a follower apply all there is."""
     while page := world.b.journal.read(SHOP, follower.applied).entries:
         for entry in page:
@@ -22,7 +22,7 @@ def caught_up(world: World, follower: Replica) -> Replica:
 
 
 def test_b14_replay_of_what_nobody_knows_completes(world: World) -> None:
-    its = Replica()
+    its = FollowerState()
     its.record(DB, 1, ["orders"])
     null = {"dbBinlogTombstone": False, "dbId": DB, "tableIds": None, "commitSeq": 9}
     unknown = {"dbBinlogTombstone": True, "dbId": 77, "commitSeq": 5, "future": [1]}
@@ -30,15 +30,15 @@ def test_b14_replay_of_what_nobody_knows_completes(world: World) -> None:
     bodies = [{"tombstones": [null, unknown, "x", {}, said]}, {}, {"tombstones": 3}, {"tombstones": [[]]}]
 
     for n, body in enumerate(bodies, 1):
-        assert its.apply(Entry(seq=n, op=Op.GC_BINLOG, body=body))
-    assert its.apply(Entry(seq=5, op=999, body={"x": 1}))
+        assert its.apply(JournalEntry(seq=n, op=Op.GC_BINLOG, body=body))
+    assert its.apply(JournalEntry(seq=5, op=999, body={"x": 1}))
 
     assert (its.applied, its.logs(), its.databases[DB].watermark) == (5, {}, 1)
-    assert not its.apply(Entry(seq=3, op=Op.GC_BINLOG, body=bodies[0]))
+    assert not its.apply(JournalEntry(seq=3, op=Op.GC_BINLOG, body=bodies[0]))
 
 
 def test_c13_what_is_unknown_is_skipped_and_the_rest_applies() -> None:
-    its = Replica()
+    its = FollowerState()
     for tablet in ("1", "2", "3"):
         its.place(tablet, "9")
     told = [
@@ -49,12 +49,18 @@ def test_c13_what_is_unknown_is_skipped_and_the_rest_applies() -> None:
         None,
     ]
 
-    its.apply(Entry(seq=1, op=48, body={"backendId": 9, "replicaReportInfos": told}))
+    its.apply(JournalEntry(seq=1, op=48, body={"backendId": 9, "replicaReportInfos": told}))
     old = {"backendId": 9, "bad": True, "tabletSchemaHash": [{"first": 1, "second": 5}, [77, 5], 4]}
-    its.apply(Entry(seq=2, op=46, body=old))
+    its.apply(JournalEntry(seq=2, op=46, body=old))
 
-    assert its.unwell() == {("2", "9"): Health(failed=11), ("3", "9"): Health(bad=True), ("1", "9"): Health(bad=True)}
-    its.apply(Entry(seq=3, op=48, body={"backendId": 9, "replicaReportInfos": [{"tabletId": "3", "type": "HEALTHY"}]}))
+    assert its.unwell() == {
+        ("2", "9"): ReplicaHealth(failed=11),
+        ("3", "9"): ReplicaHealth(bad=True),
+        ("1", "9"): ReplicaHealth(bad=True),
+    }
+    its.apply(
+        JournalEntry(seq=3, op=48, body={"backendId": 9, "replicaReportInfos": [{"tabletId": "3", "type": "HEALTHY"}]})
+    )
     assert ("3", "9") not in its.unwell()
 
 
@@ -118,7 +124,7 @@ def test_entries_are_kept_for_the_slowest_follower(world: World) -> None:
     with pytest.raises(JournalTrimmed) as told:
         world.b.journal.read(SHOP, 1)
     assert told.value.first == 3
-    with pytest.raises(JournalAhead):
+    with pytest.raises(FollowerAhead):
         world.b.journal.read(SHOP, head + 1)
 
     world.steadily(TERMS.hold_limit_seconds)
@@ -137,7 +143,7 @@ def test_who_begins_anew_has_what_the_others_have(world: World) -> None:
     world.commit(4, orders={"p1": 4})
     world.report("b1", TabletReport(uid="t1.b1", bad=True))
     world.look()
-    old, new = Replica(), Replica()
+    old, new = FollowerState(), FollowerState()
     for its in (old, new):
         for seq in (1, 2, 3, 4):
             its.record(DB, seq, ["orders"])
@@ -149,7 +155,7 @@ def test_who_begins_anew_has_what_the_others_have(world: World) -> None:
 
     assert new.applied == old.applied == world.b.journal.head(SHOP)
     assert new.logs() == old.logs() == {DB: {"": [4], "orders": [4]}}
-    assert new.unwell() == old.unwell() == {("t1", "b1"): Health(bad=True)}
+    assert new.unwell() == old.unwell() == {("t1", "b1"): ReplicaHealth(bad=True)}
 
 
 @pytest.mark.parametrize("point", ["binlog.written", "report.written"])

@@ -7,9 +7,9 @@ from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import Ref
-from sexton.replication.binlog.errors import OutOfOrder, TooOld
-from sexton.replication.binlog.model import MOST, Done, Record, Terms
-from sexton.replication.journal.replaying import Replica as Follower
+from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed
+from sexton.replication.binlog.model import MOST, BinlogSettings, CutDone, Record
+from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
 from sexton.replication.replicas.sql.keeper import needed, noted
 from tests.contract.binlog.world import DB, INTERVAL, SHOP, World, upsert
@@ -51,9 +51,9 @@ def test_what_was_skipped_while_nobody_kept_a_log_is_no_hole_in_it(world: World)
     world.commit(12, orders={"p1": 12})
 
     for table in ("", "orders"):
-        with pytest.raises(TooOld, match="first available is 12"):
+        with pytest.raises(RecordsTrimmed, match="first available is 12"):
             world.b.records.read(SHOP, DB, table, 5)
-    with pytest.raises(TooOld):
+    with pytest.raises(RecordsTrimmed):
         world.b.consumers.register(SHOP, "late", DB, "orders", 0)
 
 
@@ -195,10 +195,10 @@ def test_what_was_not_known_before_a_drop_is_asked_again_after_it(world: World) 
     world.commit(1, old(world), orders={"p1": 3, "p2": 3})
     world.look()
     world.cuts("b1")
-    world.b.sender.acknowledge(SHOP, "b1", [Done(uid="t1.b1", version=-1, outcome="unknown")])
+    world.b.sender.acknowledge(SHOP, "b1", [CutDone(uid="t1.b1", version=-1, outcome="unknown")])
     world.b.configs.drop(SHOP, DB, "orders")
 
-    world.b.sender.acknowledge(SHOP, "b1", [Done(uid="t2.b1", version=3)])
+    world.b.sender.acknowledge(SHOP, "b1", [CutDone(uid="t2.b1", version=3)])
 
     assert world.cuts("b1") == {"t1.b1": MOST, "t2.b1": MOST}
 
@@ -211,7 +211,7 @@ def test_who_failed_has_not_let_go_whatever_else_it_says(world: World) -> None:
     world.look()
     world.cuts("b1")
 
-    world.b.sender.acknowledge(SHOP, "b1", [Done(uid="t1.b1", version=3, outcome="failed", detail="EIO")])
+    world.b.sender.acknowledge(SHOP, "b1", [CutDone(uid="t1.b1", version=3, outcome="failed", detail="EIO")])
 
     assert world.cuts("b1") == {"t1.b1": 3}
 
@@ -228,7 +228,11 @@ def test_nothing_that_no_database_holds_is_more_than_refused(world: World) -> No
     ):
         with pytest.raises(SextonError):
             refused()
-    for done in (Done(uid=nul, version=1), Done(uid="u", version=10**30), Done(uid="u", version=1, outcome=nul)):
+    for done in (
+        CutDone(uid=nul, version=1),
+        CutDone(uid="u", version=10**30),
+        CutDone(uid="u", version=1, outcome=nul),
+    ):
         assert world.b.sender.acknowledge(*its, [done]).ignored == 1
 
 
@@ -297,7 +301,7 @@ def test_a_table_whose_first_record_is_late_holds_nothing_of_others(world: World
 
 
 def test_looks_that_are_always_far_apart_cut_at_last(db: Database) -> None:
-    world = World(db, Terms(interval_seconds=20))
+    world = World(db, BinlogSettings(interval_seconds=20))
     world.keep(10)
     world.commit(1)
     said = []
@@ -310,7 +314,7 @@ def test_looks_that_are_always_far_apart_cut_at_last(db: Database) -> None:
 
 
 def test_an_interval_below_the_tick_is_no_jump_of_the_clock(db: Database) -> None:
-    world = World(db, Terms(interval_seconds=20))
+    world = World(db, BinlogSettings(interval_seconds=20))
     world.keep(10)
     for _ in range(3):
         world.later(60)

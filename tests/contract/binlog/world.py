@@ -9,16 +9,24 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
-from sexton.replication.binlog.binlogs import Binlogs
-from sexton.replication.binlog.model import Config, CutPage, CutReport, Done, Log, Record, Stored, Terms
-from sexton.replication.journal.model import Entry
-from sexton.replication.replicas.model import Copy, Heard, Placement, Replica, Report, Tablet, TabletReport
-from sexton.replication.replicas.model import Terms as ReplicaTerms
+from sexton.replication.binlog.binlogs import BinlogService
+from sexton.replication.binlog.model import BinlogSettings, Config, CutDone, CutPage, CutReport, Log, Record, Stored
+from sexton.replication.journal.model import JournalEntry
+from sexton.replication.replicas.model import (
+    Copy,
+    Placement,
+    Replica,
+    ReplicaReport,
+    ReportReceipt,
+    Tablet,
+    TabletReport,
+)
+from sexton.replication.replicas.model import ReplicaSettings as ReplicaTerms
 
 SHOP, DB = "shop", "sales"
 INTERVAL = 313
 STEP = 600
-TERMS, REPLICA_TERMS = Terms(), ReplicaTerms()
+TERMS, REPLICA_TERMS = BinlogSettings(), ReplicaTerms()
 
 
 def upsert(**versions: Mapping[str, int]) -> str:
@@ -33,13 +41,13 @@ def upsert(**versions: Mapping[str, int]) -> str:
 class World:
     """One instance that is enabled."""
 
-    def __init__(self, db: Database, terms: Terms = TERMS, replica: ReplicaTerms = REPLICA_TERMS) -> None:
+    def __init__(self, db: Database, terms: BinlogSettings = TERMS, replica: ReplicaTerms = REPLICA_TERMS) -> None:
         self.db = db
         registry = Registry(db)
         registry.add_instance(SHOP)
         registry.enable(SHOP)
         self.controls = ControlStore(db)
-        self.b = Binlogs(db, terms, replica, self.controls)
+        self.b = BinlogService(db, terms, replica, self.controls)
         self._sequence = 0
 
     @property
@@ -88,7 +96,7 @@ class World:
         """Return a log."""
         return next(its for its in self.b.configs.logs(SHOP) if (its.db, its.tbl) == (db, table))
 
-    def journal(self, op: int | None = None) -> list[Entry]:
+    def journal(self, op: int | None = None) -> list[JournalEntry]:
         """Return all entries, or those of one kind."""
         found = self.b.journal.read(SHOP, 0).entries
         return [e for e in found if op is None or e.op == op]
@@ -106,13 +114,13 @@ class World:
         its = Tablet(tablet=tablet, part=part, copies=copies)
         self.b.placements.place(SHOP, Placement(db=db, table=table, tablets=(its,)))
 
-    def report(self, backend: str, *tablets: TabletReport, boot: int = 1, sequence: int | None = None) -> Heard:
+    def report(self, backend: str, *tablets: TabletReport, boot: int = 1, sequence: int | None = None) -> ReportReceipt:
         """Let a backend report."""
         self._sequence += 1
-        order = Report(boot=boot, sequence=self._sequence if sequence is None else sequence, tablets=tablets)
+        order = ReplicaReport(boot=boot, sequence=self._sequence if sequence is None else sequence, tablets=tablets)
         return self.b.reports.hear(SHOP, backend, order)
 
-    def well(self, tablet: str, backend: str, version: int) -> Heard:
+    def well(self, tablet: str, backend: str, version: int) -> ReportReceipt:
         """Let a backend report that a copy has all up to a version."""
         return self.report(backend, TabletReport(uid=f"{tablet}.{backend}", ranges=((0, version),)))
 
@@ -131,5 +139,5 @@ class World:
 
     def done(self, backend: str, **versions: int) -> None:
         """Let a backend say what is gone: uid (with ``_`` for the dot) → version."""
-        told = [Done(uid=uid.replace("_", "."), version=v) for uid, v in versions.items()]
+        told = [CutDone(uid=uid.replace("_", "."), version=v) for uid, v in versions.items()]
         self.b.sender.acknowledge(SHOP, backend, told)

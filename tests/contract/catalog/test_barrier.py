@@ -10,7 +10,7 @@ from sexton import contract
 from sexton.kernel import crash_points
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog.layout import rowset_prefix
-from sexton.owners.port import Beat
+from sexton.owners.port import Heartbeat
 from tests.contract.catalog.shop import HOUR, PREPARED, Shop, still
 from tests.servers.fault_proxy import FaultProxy
 
@@ -155,9 +155,9 @@ def test_r08_a_rowset_committed_between_scan_and_claim_stays(shop: Shop, monkeyp
     wait(shop)
     expand = shop.words.expand
 
-    def commit_meanwhile(instance: str, marks: Sequence[DueMark], beat: Beat) -> Mapping[Ref, Expansion]:
+    def commit_meanwhile(instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         shop.catalog.commit(txn)
-        return expand(instance, marks, beat)
+        return expand(instance, marks, heartbeat)
 
     monkeypatch.setattr(shop.words, "expand", commit_meanwhile)
     report = shop.round()

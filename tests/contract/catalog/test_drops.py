@@ -6,7 +6,7 @@ from sqlalchemy import update
 from sexton import contract
 from sexton.marks.model import Ref
 from sexton.owners.catalog import parents
-from sexton.owners.catalog.errors import Dropped
+from sexton.owners.catalog.errors import AlreadyDropped
 from sexton.owners.catalog.model import NewTable, Schema
 from tests.contract.catalog.shop import Shop, counted
 
@@ -24,7 +24,7 @@ def test_a_drop_is_one_mark_and_its_undrop_takes_it_back(shop: Shop, kind: str) 
     id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
     getattr(shop.catalog, f"drop_{kind}")(id_)
     marked = shop.refs()
-    with pytest.raises(Dropped):
+    with pytest.raises(AlreadyDropped):
         shop.prepared(tablets)
 
     getattr(shop.catalog, f"undrop_{kind}")(id_)
@@ -43,7 +43,7 @@ def test_a_second_drop_is_refused(shop: Shop) -> None:
         (shop.catalog.drop_partition, "t-p"),
         (shop.catalog.drop_index, "t-i"),
     ):
-        with pytest.raises(Dropped):
+        with pytest.raises(AlreadyDropped):
             drop(id_)
 
     assert shop.refs() == {Ref("table", "t")}

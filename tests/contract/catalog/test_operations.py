@@ -5,7 +5,7 @@ import pytest
 from sexton import contract
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import Ref
-from sexton.owners.catalog.errors import Dropped, LabelTaken, NotFound, Uncovered, WrongState
+from sexton.owners.catalog.errors import AlreadyDropped, LabelTaken, RecordNotFound, Uncovered, WrongState
 from sexton.owners.catalog.model import NewTable, Schema, Written
 from sexton.owners.catalog.tables import create
 from tests.contract.catalog.shop import HOUR, Shop
@@ -125,9 +125,9 @@ def test_nothing_is_loaded_into_what_was_dropped(shop: Shop) -> None:
     running, _ = shop.written(shop.catalog.tablets(partition="gone"))
     shop.catalog.drop_partition("gone")
 
-    with pytest.raises(Dropped, match="gone"):
+    with pytest.raises(AlreadyDropped, match="gone"):
         shop.catalog.commit(running)
-    with pytest.raises(Dropped, match="gone"):
+    with pytest.raises(AlreadyDropped, match="gone"):
         shop.prepared(shop.catalog.tablets(partition="gone"))
 
     assert shop.states(shop.loaded(shop.catalog.tablets(partition="kept"))) == {"visible"}
@@ -223,7 +223,7 @@ def test_what_does_not_exist_is_named(shop: Shop) -> None:
     }
 
     for name, ask in asked.items():
-        with pytest.raises(NotFound, match=name):
+        with pytest.raises(RecordNotFound, match=name):
             ask()
 
     assert shop.refs() == set()

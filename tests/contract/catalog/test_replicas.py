@@ -3,10 +3,10 @@
 import pytest
 
 from sexton.recycle.model import RoundReport
-from sexton.replication.binlog.binlogs import Binlogs
-from sexton.replication.binlog.model import Terms
-from sexton.replication.replicas.model import Copy, Placement, Report, Tablet, TabletReport
-from sexton.replication.replicas.model import Terms as ReplicaTerms
+from sexton.replication.binlog.binlogs import BinlogService
+from sexton.replication.binlog.model import BinlogSettings
+from sexton.replication.replicas.model import Copy, Placement, ReplicaReport, Tablet, TabletReport
+from sexton.replication.replicas.model import ReplicaSettings as ReplicaTerms
 from sexton.replication.replicas.sql.keeper import needed
 from tests.contract.catalog.shop import RETAINED, Shop
 
@@ -18,7 +18,7 @@ class Copies:
 
     def __init__(self, shop: Shop, tablet: str, *backends: str) -> None:
         self.shop, self.tablet, self._sequence = shop, tablet, 0
-        self.b = Binlogs(shop.db, Terms(), ReplicaTerms(freshness_seconds=FRESH), shop.controls)
+        self.b = BinlogService(shop.db, BinlogSettings(), ReplicaTerms(freshness_seconds=FRESH), shop.controls)
         copies = tuple(Copy(backend=b, uid=f"u{b}") for b in backends)
         its = Tablet(tablet=tablet, part="t-p", copies=copies)
         self.b.placements.place("shop", Placement(db="sales", table="t", tablets=(its,)))
@@ -28,7 +28,7 @@ class Copies:
         for backend in backends:
             self._sequence += 1
             its = TabletReport(uid=f"u{backend}", ranges=((0, version),))
-            self.b.reports.hear("shop", backend, Report(boot=1, sequence=self._sequence, tablets=(its,)))
+            self.b.reports.hear("shop", backend, ReplicaReport(boot=1, sequence=self._sequence, tablets=(its,)))
 
 
 def compacted(shop: Shop) -> tuple[str, list[str], set[str]]:

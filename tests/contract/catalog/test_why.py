@@ -7,7 +7,7 @@ from sexton.insight.why.story import story
 from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.rounds.sql.schedule import TurnStore
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.contract.catalog.shop import RETAINED, Shop
 from tests.rig import INTERVAL
 
@@ -15,7 +15,7 @@ from tests.rig import INTERVAL
 def events(shop: Shop, what: str) -> dict[tuple[str, str], dict[str, str]]:
     """Return every story: (kind, id) → its events by name."""
     audit = AuditReader(shop.db, Places(shop.vaults, shop.registry.vaults))
-    turns = TurnStore(shop.db, shop.controls, INTERVAL, 16)
+    turns = RoundSchedule(shop.db, shop.controls, INTERVAL, 16)
     given = Rules(shop.policy, shop.controls, turns, shop.owner, audit)
     return {(s.kind, s.id): {e.event: e.text for e in s.events} for s in story(shop.db, what, None, given)}
 

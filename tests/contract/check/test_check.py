@@ -5,7 +5,7 @@ import random
 import pytest
 
 from sexton.check.model import RunState
-from sexton.check.sql.repair import Refused
+from sexton.check.sql.repair import RepairRefused
 from sexton.contract import NewMark
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.storage.local.vault import LocalVault
@@ -105,7 +105,7 @@ def test_k06_a_listing_that_fails_confirms_nothing_and_calls_nothing_lost(owned:
     assert "NO_MARKER" in report.run.lacks[0]
     assert report.confirmed == {}
     assert "LOST" not in owned.found()
-    with pytest.raises(Refused, match="is not whole"):
+    with pytest.raises(RepairRefused, match="is not whole"):
         owned.repairs.orphans("shop")
 
 
@@ -218,7 +218,7 @@ def test_k14_a_database_behind_its_vault_checks_and_repairs_nothing(owned: Owned
     report = copy.check()
 
     assert "BEHIND" in report.run.lacks[0]
-    with pytest.raises(Refused, match="not whole"):
+    with pytest.raises(RepairRefused, match="not whole"):
         copy.repairs.orphans("shop")
     assert copy.count("mark") == 0
 
@@ -226,7 +226,7 @@ def test_k14_a_database_behind_its_vault_checks_and_repairs_nothing(owned: Owned
 def test_k14_more_than_one_in_a_hundred_orphans_are_not_marked(owned: Owned) -> None:
     orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
 
-    with pytest.raises(Refused, match=r"5 orphans are 1\.2 % of the 405 objects of vault disk"):
+    with pytest.raises(RepairRefused, match=r"5 orphans are 1\.2 % of the 405 objects of vault disk"):
         owned.repairs.orphans("shop")
     assert owned.count("mark") == 0
 

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import text
 
 from sexton import contract
-from sexton.check.model import Found, RunState, Type
-from sexton.check.sql.repair import Refused
+from sexton.check.model import Discrepancy, RunState, Type
+from sexton.check.sql.repair import RepairRefused
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
 from tests.contract.check.conftest import Owned, names
@@ -141,7 +141,7 @@ def test_each_vault_must_be_named_by_somebody(owned: Owned) -> None:
     assert any("vault other" in lack for lack in report.run.lacks)
     assert report.run.evidence is not None
     assert "Other" in str(report.run.evidence.notes)
-    with pytest.raises(Refused):
+    with pytest.raises(RepairRefused):
         owned.repairs.orphans("shop")
 
 
@@ -247,7 +247,7 @@ def test_an_owner_that_shows_prefixes_alone_is_checked_too(owned: Owned) -> None
 
 
 def test_a_late_word_of_an_older_run_changes_nothing(owned: Owned) -> None:
-    orphan = Found(type=Type.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
+    orphan = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
     old = owned.runs.begin("shop", "terminated")
     first = owned.runs.begin("shop", "one")
     owned.runs.saw(first, [orphan])

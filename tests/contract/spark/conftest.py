@@ -9,9 +9,9 @@ from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pipeline.ranges import Recycler
 from sexton.runtime.spark.compare import OnSpark
-from sexton.runtime.spark.deleter import SparkSweeper
+from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import Work
-from sexton.runtime.spark.locations import Where, without_password
+from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions
 from tests.contract.check.conftest import owned
 from tests.rig import DEPLOYMENT, Rig
@@ -31,7 +31,9 @@ def sessions(s3_server: RunningS3, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], OnSpark]:
     def made(rig: Rig) -> OnSpark:
-        where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
+        where = ConnectionTarget(
+            deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
+        )
         return OnSpark(sessions, where, rig.vaults, rig.live_side, rig.runs, scratch=str(tmp_path / "scratch"))
 
     return made
@@ -47,8 +49,10 @@ def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
     def made(rig: Rig) -> Recycler:
         rig.kept_in = {"deployment": DEPLOYMENT, "endpoint_url": rig.endpoint_url, "audit_url": ""}
         rig.audit = ParquetAudit(Places(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
-        where = Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
-        rig.recycler = rig.recycler_of(rig.owner, SparkSweeper(sessions, Work(where=where, requests=4), rig.marks, 8))
+        where = ConnectionTarget(
+            deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
+        )
+        rig.recycler = rig.recycler_of(rig.owner, SparkDeleter(sessions, Work(where=where, requests=4), rig.marks, 8))
         return rig.recycler
 
     return made

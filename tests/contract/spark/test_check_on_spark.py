@@ -148,7 +148,7 @@ def test_what_is_cancelled_is_gone_before_it_returns(
     order = owned.checker.begin(CheckRequest(instance="shop"), "one").order
     began, stopped = threading.Event(), []
 
-    def beat() -> None:
+    def heartbeat() -> None:
         if began.is_set():
             stopped.append(time.monotonic())
             raise TimeoutError("cancelled")
@@ -156,7 +156,7 @@ def test_what_is_cancelled_is_gone_before_it_returns(
     monkeypatch.setattr("sexton.runtime.spark.session.LOOK_SECONDS", 0.05)
     threading.Timer(0.7, began.set).start()
     with pytest.raises(TimeoutError, match="cancelled"):
-        owned.checker.compare(on_spark(owned), order, beat)
+        owned.checker.compare(on_spark(owned), order, heartbeat)
     took = time.monotonic() - stopped[0]
     print(f"cancelled after {took:.2f} s")
 

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import text
 
 from sexton.runtime.spark.compare import OnSpark
-from sexton.runtime.spark.deleter import SparkSweeper
+from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import Work
-from sexton.runtime.spark.locations import Where, without_password
+from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions
 from tests.contract.check.conftest import Owned, names, table
 from tests.fault.live.store import PAGE, Bucket
@@ -103,7 +103,9 @@ def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
     shop.live_rows(*((f"s3a://{bucket}/warehouse/{key}", 10) for key in keys), vault="cold")
     shop.later(3 * DAY)
-    where = Where(deployment=DEPLOYMENT, database_url=without_password(shop.url), endpoint_url=s3_server.endpoint_url)
+    where = ConnectionTarget(
+        deployment=DEPLOYMENT, database_url=without_password(shop.url), endpoint_url=s3_server.endpoint_url
+    )
     running = Sessions(cluster.remote, {}, tmp_path / "home")
     try:
         how = OnSpark(
@@ -127,14 +129,14 @@ def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
         running.close()
 
 
-def deletes(shop: Owned, running: Sessions, where: Where, bucket: str, server: RunningS3) -> None:
+def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str, server: RunningS3) -> None:
     """Delete on the cluster, one of whose executors is killed in the middle."""
     store = Bucket(server, bucket)
     with FaultProxy(server.endpoint_url, server.access_key, server.secret_key) as proxy:
         shop.sql("UPDATE {}vault SET endpoint = :url", url=proxy.url)
         store.fill_now(shop, PAGES)
         proxy.delay("DeleteObjects", 0.1)
-        sweeper = SparkSweeper(running, Work(where=where, requests=4), shop.marks, 2 * CONNECTIONS)
+        sweeper = SparkDeleter(running, Work(where=where, requests=4), shop.marks, 2 * CONNECTIONS)
         shop.recycler = shop.recycler_of(shop.owner, sweeper)
         killed: list[int] = []
 

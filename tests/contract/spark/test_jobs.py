@@ -13,18 +13,18 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.lease import Lease
 from sexton.marks.lease_port import LeaseLost
-from sexton.marks.model import Hand
-from sexton.recycle.pipeline.active_lease import Holding
+from sexton.marks.model import WriteToken
+from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.runtime.spark import deleter, deletion
-from sexton.runtime.spark.deleter import SparkSweep, SparkSweeper
+from sexton.runtime.spark.deleter import SparkDeleter, SparkDeletion
 from sexton.runtime.spark.deletion import DeleteOrder, PartTold, Work
-from sexton.runtime.spark.locations import Where
+from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import SparkFailed
 from sexton.storage.port import VaultFault
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
 WELL = PartTold(faults={}, audited=True)
-HAND = Hand(batch=7, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)
+HAND = WriteToken(batch=7, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)
 TASKS = 3
 
 
@@ -50,9 +50,9 @@ class Field:
         monkeypatch.setattr(deleter, "JOB_FILES", 10)
         monkeypatch.setattr(deleter, "PAGE_KEYS", 2)
         monkeypatch.setattr(deleter, "_run", self._run)
-        where = Where(deployment=DEPLOYMENT, database_url="sqlite:///none.db")
-        self.sweeper = SparkSweeper(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
-        self.holding = Holding(self, self, HAND.lease, self._pulse, {"shut": "BEHIND"})  # type: ignore[arg-type]
+        where = ConnectionTarget(deployment=DEPLOYMENT, database_url="sqlite:///none.db")
+        self.sweeper = SparkDeleter(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
+        self.holding = ActiveLease(self, self, HAND.lease, self._heartbeat, {"shut": "BEHIND"})  # type: ignore[arg-type]
 
     @contextmanager
     def of(self, _tag: str) -> Iterator[Session]:
@@ -64,10 +64,10 @@ class Field:
     def check(self, _: str) -> frozenset[str]:
         return frozenset()
 
-    def tried_between(self, _: Hand, after: int, to: int) -> int:
+    def tried_between(self, _: WriteToken, after: int, to: int) -> int:
         return (to - after) // 2
 
-    def _pulse(self) -> None:
+    def _heartbeat(self) -> None:
         self.proofs += 1
 
     def _run(self, _session: Session, _tags: Collection[str], order: DeleteOrder) -> list[PartTold]:
@@ -85,7 +85,7 @@ class Field:
             assert time.monotonic() - began < 20
             time.sleep(0.01)
 
-    def begin(self) -> SparkSweep:
+    def begin(self) -> SparkDeletion:
         return self.sweeper.begin(HAND, self.holding)
 
     def sweep(self, to: int, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -214,12 +214,12 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
     rig.later(RETENTION["dropped"] + 1)
     left: list[Any] = []
 
-    class Here(SparkSweep):
+    class Here(SparkDeletion):
         """Sweeps in this process, a part at a time."""
 
         def wait_for(self, to: int) -> None:
             if to > self._tried_to:
-                order = DeleteOrder(work=self._sweeper.work, hand=self._hand, parts=(), shut={}, faults={})
+                order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), shut={}, faults={})
                 for given in ({"shut": {"disk": "BEHIND"}}, {"faults": {"disk": "THROTTLED"}}):
                     told = deletion._delete(order.model_copy(update=given), 0, to)
                     left.append((set(told.faults), told.audited, len(listing(root))))
@@ -230,8 +230,8 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
             self._sent_to = self._tried_to = to
 
     monkeypatch.setattr(deleter, "SparkSweep", Here)
-    where = Where(deployment=DEPLOYMENT, database_url=rig.url)
-    sweeper = SparkSweeper(Field(monkeypatch), Work(where=where, requests=1), rig.marks, 1)  # type: ignore[arg-type]
+    where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url)
+    sweeper = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.marks, 1)  # type: ignore[arg-type]
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     report = rig.round()
 

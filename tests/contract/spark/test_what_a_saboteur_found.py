@@ -14,9 +14,9 @@ import pytest
 from sexton.contract import NewMark
 from sexton.recycle.pipeline import ranges
 from sexton.runtime.spark import deleter, deletion, session
-from sexton.runtime.spark.deleter import SparkSweep, SparkSweeper
+from sexton.runtime.spark.deleter import SparkDeleter, SparkDeletion
 from sexton.runtime.spark.deletion import DeleteOrder, PartTold, Work
-from sexton.runtime.spark.locations import Where, without_password
+from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions, SparkFailed
 from tests.contract.spark.conftest import Deleting
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
@@ -25,8 +25,10 @@ TICKS = 300
 SQLITE = pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
 
 
-def where(rig: Rig) -> Where:
-    return Where(deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url)
+def where(rig: Rig) -> ConnectionTarget:
+    return ConnectionTarget(
+        deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
+    )
 
 
 def due(rig: Rig, root: Path, marks: int, vault: str = "disk") -> None:
@@ -74,18 +76,18 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
     due(rig, root, 3)
     told = []
 
-    class Here(SparkSweep):
+    class Here(SparkDeletion):
         """Sweeps in this process, first on a machine where the disk is not mounted."""
 
         def wait_for(self, to: int) -> None:
-            order = DeleteOrder(work=self._sweeper.work, hand=self._hand, parts=(), shut={}, faults={})
+            order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), shut={}, faults={})
             (root / "_sexton/vault.json").rename(tmp_path / "away")
             told.append(deletion._delete(order, 0, to))
             (tmp_path / "away").rename(root / "_sexton/vault.json")
             told.append(deletion._delete(order, 0, to))
             self._sent_to = self._tried_to = to
 
-    sweeper = SparkSweeper(sessions, Work(where=where(rig), requests=1), rig.marks, 1)
+    sweeper = SparkDeleter(sessions, Work(where=where(rig), requests=1), rig.marks, 1)
     monkeypatch.setattr(deleter, "SparkSweep", Here)
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     rig.round()
@@ -106,9 +108,9 @@ def test_a_folder_of_audits_is_not_written_on_other_machines(
         work = Work(
             where=where(rig).model_copy(update={"database_url": "postgresql://h/d"}), requests=1, audit_url=audit_url
         )
-        assert not SparkSweeper(away, work, rig.marks, 4).work.audits  # type: ignore[arg-type]
-        assert SparkSweeper(sessions, work, rig.marks, 4).work.audits
-    assert SparkSweeper(away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.marks, 4).work.audits  # type: ignore[arg-type]
+        assert not SparkDeleter(away, work, rig.marks, 4).work.audits  # type: ignore[arg-type]
+        assert SparkDeleter(sessions, work, rig.marks, 4).work.audits
+    assert SparkDeleter(away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.marks, 4).work.audits  # type: ignore[arg-type]
 
     rig.instance()
     due(rig, rig.local(tmp_path / "disk"), 5)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.storage.model import Outcome
+from sexton.storage.model import KeyOutcome
 from sexton.storage.port import Vault, VaultFault
 from tests.contract.places import MARKER, Directory, keys
 
@@ -36,7 +36,7 @@ def test_a_linked_directory_is_neither_listed_nor_deleted_through(root: Path, va
 
     result = vault.delete(["d/link/precious"])[0]
 
-    assert (result.outcome, "symbolic link" in result.reason) == (Outcome.FAILED, True)
+    assert (result.outcome, "symbolic link" in result.reason) == (KeyOutcome.FAILED, True)
     assert (outside / "precious").read_text() == "keep"
     assert keys(vault, "d/") == ["d/1"]
     with pytest.raises(VaultFault, match="symbolic link"):
@@ -46,14 +46,14 @@ def test_a_linked_directory_is_neither_listed_nor_deleted_through(root: Path, va
 def test_a_link_inside_the_root_is_not_followed_either(root: Path, vault: Vault) -> None:
     (root / "wh" / "e").symlink_to(root / "wh" / "d")
 
-    assert vault.delete(["e/1"])[0].outcome is Outcome.FAILED
+    assert vault.delete(["e/1"])[0].outcome is KeyOutcome.FAILED
     assert (root / "wh" / "d" / "1").exists()
 
 
 def test_a_linked_file_is_kept_and_so_is_its_target(root: Path, vault: Vault, outside: Path) -> None:
     (root / "wh" / "d" / "link").symlink_to(outside / "precious")
 
-    assert vault.delete(["d/link"])[0].outcome is Outcome.FAILED
+    assert vault.delete(["d/link"])[0].outcome is KeyOutcome.FAILED
     assert (outside / "precious").exists()
     assert keys(vault, "d/") == ["d/1"]
 
@@ -71,7 +71,7 @@ def test_a_linked_prefix_is_a_fault(tmp_path: Path, root: Path, outside: Path) -
 def test_a_directory_is_kept_and_so_are_the_empty_ones(root: Path, vault: Vault) -> None:
     results = vault.delete(["d", "d/", "d/1"])
 
-    assert [result.outcome for result in results] == [Outcome.FAILED, Outcome.FAILED, Outcome.DELETED]
+    assert [result.outcome for result in results] == [KeyOutcome.FAILED, KeyOutcome.FAILED, KeyOutcome.DELETED]
     assert (root / "wh" / "d").is_dir()
 
 
@@ -79,14 +79,14 @@ def test_bytes_are_measured_and_absence_is_told(root: Path, vault: Vault) -> Non
     results = vault.delete(["d/1", "d/2", "d/1"])
 
     assert [(r.outcome, r.bytes) for r in results] == [
-        (Outcome.DELETED, 3),
-        (Outcome.ABSENT, None),
-        (Outcome.ABSENT, None),
+        (KeyOutcome.DELETED, 3),
+        (KeyOutcome.ABSENT, None),
+        (KeyOutcome.ABSENT, None),
     ]
 
 
 def test_a_file_in_the_place_of_a_folder_is_kept(root: Path, vault: Vault) -> None:
-    assert vault.delete(["d/1/x"])[0].outcome is Outcome.FAILED
+    assert vault.delete(["d/1/x"])[0].outcome is KeyOutcome.FAILED
     assert keys(vault, "d/1/") == []
     assert (root / "wh" / "d" / "1").exists()
 
@@ -112,7 +112,7 @@ def test_a_forbidden_directory_fails_its_keys_and_stops_its_listing(root: Path, 
     (root / "wh" / "d").chmod(0o500)
     if os.access(root / "wh" / "d", os.W_OK):
         pytest.skip("this user may do everything (root)")
-    assert vault.delete(["d/1"])[0].outcome is Outcome.FAILED
+    assert vault.delete(["d/1"])[0].outcome is KeyOutcome.FAILED
     (root / "wh" / "d").chmod(0o000)
 
     with pytest.raises(VaultFault, match="DENIED"):

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from sexton.kernel.errors import BadInput
-from sexton.recycle.pacing.model import Answer, Heard, Rate, Shared, Told
+from sexton.recycle.pacing.model import Answer, PaceReport, PaceUpdate, Rate, Shared
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.policy import FIRST_PAGE
 from sexton.recycle.pacing.store import PaceStore
@@ -18,11 +18,13 @@ from tests.rig import DEPLOYMENT, Rig
 PLACE = "127.0.0.1:1/bucket/data/"
 
 
-def told(rate: float, known: Shared | None = None, *, cut: bool = False, place: str = PLACE, **counts: int) -> Told:
-    return Told(place, known, Rate(rate, 4_000.0), cut, True, **counts)
+def told(
+    rate: float, known: Shared | None = None, *, cut: bool = False, place: str = PLACE, **counts: int
+) -> PaceReport:
+    return PaceReport(place, known, Rate(rate, 4_000.0), cut, True, **counts)
 
 
-def exchange(store: PaceStore, worker: str, *what: Told) -> Heard:
+def exchange(store: PaceStore, worker: str, *what: PaceReport) -> PaceUpdate:
     heard = store.exchange(worker, what)
     assert heard is not None
     return heard

@@ -10,7 +10,7 @@ import pytest
 from sexton.kernel.errors import BadInput
 from sexton.operators.registry.add_vault import add_vault
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import Outcome, Probe, VaultSpec
+from sexton.storage.model import KeyOutcome, Probe, VaultSpec
 from sexton.storage.port import VaultFault
 from sexton.storage.s3.vault import S3Vault
 from tests.contract.command import run
@@ -125,7 +125,7 @@ def test_add_stores_what_was_seen_and_the_vault_goes_by_it(s3_rig: Rig, spec: Va
     assert (stored.conditional, stored.versions) == (True, "keep")
     assert stored.probe is not None
     assert (stored.probe.etag_single, stored.probe.etag_multi, stored.probe.at > 0) == (True, False, True)
-    assert result.outcome is Outcome.CHANGED
+    assert result.outcome is KeyOutcome.CHANGED
 
 
 def test_a_conditional_vault_is_refused_where_etags_are_ignored(

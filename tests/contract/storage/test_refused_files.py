@@ -8,7 +8,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.recycle.pacing import policy
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import KeyResult, Outcome, VaultSpec
+from sexton.storage.model import KeyOutcome, KeyResult, VaultSpec
 from sexton.storage.port import Vault
 from tests.rig import Rig, listing, put
 
@@ -30,7 +30,7 @@ class Choosy(LocalVault):
         return [taken.get(key) or self._refusal(key) for key in keys]
 
     def _refusal(self, key: str) -> KeyResult:
-        return KeyResult(key=key, outcome=Outcome.THROTTLED, reason=WHY, alone=self.alone)
+        return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=WHY, alone=self.alone)
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sexton.storage.model import KeyResult, Outcome, Probe
+from sexton.storage.model import KeyOutcome, KeyResult, Probe
 from sexton.storage.port import VaultFault
 from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import Bucket
@@ -25,7 +25,7 @@ def etags(vault: S3Vault, keys: Sequence[str]) -> list[str]:
     return [listed.etag for listed in vault.stat(keys)]
 
 
-def told(results: Sequence[KeyResult]) -> list[Outcome]:
+def told(results: Sequence[KeyResult]) -> list[KeyOutcome]:
     return [result.outcome for result in results]
 
 
@@ -38,7 +38,7 @@ def test_r40_an_object_rewritten_after_resolve_is_kept_and_both_etags_are_named(
 
     results = vault.delete(keys, meant)
 
-    assert told(results) == [Outcome.DELETED, Outcome.CHANGED, Outcome.DELETED]
+    assert told(results) == [KeyOutcome.DELETED, KeyOutcome.CHANGED, KeyOutcome.DELETED]
     assert meant[1] in results[1].reason
     assert etags(vault, ["d/2"])[0] in results[1].reason
     assert [place.has(f"wh/{key}") for key in keys] == [False, True, False]
@@ -51,8 +51,8 @@ def test_a_key_without_a_known_etag_is_not_deleted(place: Bucket, vault: S3Vault
     results = vault.delete(["d/1", "d/2"], ["", *etags(vault, ["d/2"])])
     without = vault.delete(["d/1"])
 
-    assert told(results) == [Outcome.FAILED, Outcome.DELETED]
-    assert ("no ETag known" in results[0].reason, told(without)) == (True, [Outcome.FAILED])
+    assert told(results) == [KeyOutcome.FAILED, KeyOutcome.DELETED]
+    assert ("no ETag known" in results[0].reason, told(without)) == (True, [KeyOutcome.FAILED])
     assert place.has("wh/d/1")
 
 
@@ -60,8 +60,8 @@ def test_what_is_gone_already_is_absent_and_not_changed(place: Bucket, vault: S3
     place.put("wh/d/1")
     meant = etags(vault, ["d/1"])
 
-    assert told(vault.delete(["d/1"], meant)) == [Outcome.DELETED]
-    assert told(vault.delete(["d/1"], meant)) == [Outcome.ABSENT]
+    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.DELETED]
+    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.ABSENT]
 
 
 def test_in_a_versioned_bucket_a_conditional_delete_hides(place: Bucket, vault: S3Vault) -> None:
@@ -70,8 +70,8 @@ def test_in_a_versioned_bucket_a_conditional_delete_hides(place: Bucket, vault: 
         place.put(f"wh/d/{n}")
     meant = etags(vault, ["d/1", "d/2"])
 
-    assert told(vault.delete(["d/1", "d/2"], [meant[0], OTHER])) == [Outcome.HIDDEN, Outcome.CHANGED]
-    assert told(vault.delete(["d/1"], meant[:1])) in ([Outcome.HIDDEN], [Outcome.ABSENT])
+    assert told(vault.delete(["d/1", "d/2"], [meant[0], OTHER])) == [KeyOutcome.HIDDEN, KeyOutcome.CHANGED]
+    assert told(vault.delete(["d/1"], meant[:1])) in ([KeyOutcome.HIDDEN], [KeyOutcome.ABSENT])
     assert place.has("wh/d/2")
 
 
@@ -82,7 +82,7 @@ def test_odd_keys_are_compared_as_well(place: Bucket, vault: S3Vault) -> None:
 
     results = vault.delete(keys, [OTHER, *etags(vault, keys[1:])])
 
-    assert told(results) == [Outcome.CHANGED, Outcome.DELETED, Outcome.DELETED]
+    assert told(results) == [KeyOutcome.CHANGED, KeyOutcome.DELETED, KeyOutcome.DELETED]
     assert place.client.head_object(Bucket=place.name, Key=f"wh/{keys[0]}")["ContentLength"] == 1
 
 
@@ -105,7 +105,7 @@ def test_a_conflicting_request_is_tried_again_and_not_failed(place: Bucket, vaul
     proxy.fail_next("DeleteObject", 409, "ConditionalRequestConflict")
     proxy.fail_keys({"wh/d/1": "ConditionalRequestConflict"}, times=1)
 
-    assert told(vault.delete(["d/1"], meant)) == [Outcome.THROTTLED]
+    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.THROTTLED]
     assert place.has("wh/d/1")
 
 
@@ -119,7 +119,7 @@ def test_a_store_that_refuses_the_right_etag_is_not_believed_to_have_another_obj
 
     (result,) = vault.delete(["d/1"], meant)
 
-    assert (result.outcome, "vault probe" in result.reason) == (Outcome.FAILED, True)
+    assert (result.outcome, "vault probe" in result.reason) == (KeyOutcome.FAILED, True)
 
 
 def test_as_many_etags_as_keys_or_none(place: Bucket, vault: S3Vault) -> None:

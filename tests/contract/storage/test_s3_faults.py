@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.storage.model import Outcome
+from sexton.storage.model import KeyOutcome
 from sexton.storage.port import Throttled, VaultFault
 from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import MARKER, Bucket, keys, put_all
@@ -19,10 +19,10 @@ def test_per_key_errors_in_a_200_are_read_and_only_those_keys_stay(place: Bucket
 
     results = place.vault().delete([f"d/{n}" for n in range(1_000)])
 
-    odd = {n: (r.outcome, r.reason) for n, r in enumerate(results) if r.outcome is not Outcome.DELETED}
+    odd = {n: (r.outcome, r.reason) for n, r in enumerate(results) if r.outcome is not KeyOutcome.DELETED}
     assert odd == {
-        3: (Outcome.FAILED, "AccessDenied: asked for by the test"),
-        700: (Outcome.THROTTLED, "SlowDown: asked for by the test"),
+        3: (KeyOutcome.FAILED, "AccessDenied: asked for by the test"),
+        700: (KeyOutcome.THROTTLED, "SlowDown: asked for by the test"),
     }
     assert [place.has(f"wh/d/{n}") for n in (3, 4, 700)] == [True, False, True]
 
@@ -30,19 +30,19 @@ def test_per_key_errors_in_a_200_are_read_and_only_those_keys_stay(place: Bucket
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
-        ("NoSuchKey", Outcome.ABSENT),
-        ("InternalError", Outcome.THROTTLED),
-        ("ServiceUnavailable", Outcome.THROTTLED),
-        ("RequestTimeout", Outcome.THROTTLED),
-        ("ThrottlingException", Outcome.THROTTLED),
-        ("PreconditionFailed", Outcome.FAILED),
-        ("Unheard", Outcome.FAILED),
+        ("NoSuchKey", KeyOutcome.ABSENT),
+        ("InternalError", KeyOutcome.THROTTLED),
+        ("ServiceUnavailable", KeyOutcome.THROTTLED),
+        ("RequestTimeout", KeyOutcome.THROTTLED),
+        ("ThrottlingException", KeyOutcome.THROTTLED),
+        ("PreconditionFailed", KeyOutcome.FAILED),
+        ("Unheard", KeyOutcome.FAILED),
     ],
 )
-def test_each_per_key_code_has_its_outcome(place: Bucket, proxy: FaultProxy, code: str, outcome: Outcome) -> None:
+def test_each_per_key_code_has_its_outcome(place: Bucket, proxy: FaultProxy, code: str, outcome: KeyOutcome) -> None:
     proxy.fail_keys({"wh/d/1": code}, times=1)
 
-    assert [result.outcome for result in place.vault().delete(["d/1", "d/2"])] == [outcome, Outcome.DELETED]
+    assert [result.outcome for result in place.vault().delete(["d/1", "d/2"])] == [outcome, KeyOutcome.DELETED]
 
 
 def test_a_bucket_missing_for_one_key_is_missing_for_all(place: Bucket, proxy: FaultProxy) -> None:
@@ -61,7 +61,7 @@ def test_a_busy_store_throttles_every_key_of_the_page_and_is_asked_once(
 
     results = place.vault().delete(["d/1", "d/2"])
 
-    assert [result.outcome for result in results] == [Outcome.THROTTLED, Outcome.THROTTLED]
+    assert [result.outcome for result in results] == [KeyOutcome.THROTTLED, KeyOutcome.THROTTLED]
     assert place.has("wh/d/1")
     assert [entry.status for entry in proxy.log if entry.operation == "DeleteObjects"] == [status]
 
@@ -69,7 +69,7 @@ def test_a_busy_store_throttles_every_key_of_the_page_and_is_asked_once(
 def test_a_store_too_busy_to_tell_its_versioning_throttles_the_page(place: Bucket, proxy: FaultProxy) -> None:
     proxy.fail_next("GetBucketVersioning", 503, "SlowDown", times=4)
 
-    assert [result.outcome for result in place.vault().delete(["d/1"])] == [Outcome.THROTTLED]
+    assert [result.outcome for result in place.vault().delete(["d/1"])] == [KeyOutcome.THROTTLED]
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -95,7 +95,7 @@ def test_a_truncated_or_empty_reply_to_a_delete_is_never_all_deleted(
         with pytest.raises(VaultFault) as caught:
             vault.delete([f"d/{n}" for n in range(10)])
         assert caught.value.reason == "BAD_REPLY"
-    assert {result.outcome for result in vault.delete(["d/1"])} == {Outcome.DELETED}
+    assert {result.outcome for result in vault.delete(["d/1"])} == {KeyOutcome.DELETED}
 
 
 def test_a_truncated_error_list_is_a_fault(place: Bucket, proxy: FaultProxy) -> None:
@@ -143,7 +143,7 @@ def test_a_delete_reply_that_says_something_else_is_a_fault(place: Bucket, proxy
 def test_a_quiet_reply_without_errors_means_all_of_them(place: Bucket, proxy: FaultProxy, body: str) -> None:
     proxy.answer_next("DeleteObjects", body.encode())
 
-    assert [result.outcome for result in place.vault().delete(["d/1", "d/2"])] == [Outcome.DELETED] * 2
+    assert [result.outcome for result in place.vault().delete(["d/1", "d/2"])] == [KeyOutcome.DELETED] * 2
 
 
 def test_an_error_document_in_a_200_is_read_as_the_error_it_is(place: Bucket, proxy: FaultProxy) -> None:
@@ -154,7 +154,7 @@ def test_an_error_document_in_a_200_is_read_as_the_error_it_is(place: Bucket, pr
         assert caught.value.reason == reason
     proxy.answer_next("DeleteObjects", b"<Error><Code>SlowDown</Code></Error>")
 
-    assert place.vault().delete(["d/1"])[0].outcome is Outcome.THROTTLED
+    assert place.vault().delete(["d/1"])[0].outcome is KeyOutcome.THROTTLED
 
 
 def _listed(*keys: str, tail: str = "<IsTruncated>false</IsTruncated>") -> str:
@@ -268,7 +268,7 @@ def test_a_versioned_bucket_hides_and_is_asked_once(place: Bucket, proxy: FaultP
     place.client.put_bucket_versioning(Bucket=place.name, VersioningConfiguration={"Status": status})  # type: ignore[typeddict-item]
     vault = place.vault()
 
-    assert [vault.delete([key])[0].outcome for key in ("d/1", "d/2")] == [Outcome.HIDDEN, Outcome.HIDDEN]
+    assert [vault.delete([key])[0].outcome for key in ("d/1", "d/2")] == [KeyOutcome.HIDDEN, KeyOutcome.HIDDEN]
     assert [entry.operation for entry in proxy.log].count("GetBucketVersioning") == 1
 
 
@@ -278,7 +278,7 @@ def test_a_store_that_does_not_tell_its_versioning_counts_as_unversioned(
 ) -> None:
     proxy.fail_next("GetBucketVersioning", status, code)
 
-    assert place.vault().delete(["d/1"])[0].outcome is Outcome.DELETED
+    assert place.vault().delete(["d/1"])[0].outcome is KeyOutcome.DELETED
 
 
 def test_two_adds_at_once_leave_one_marker(place: Bucket, proxy: FaultProxy) -> None:

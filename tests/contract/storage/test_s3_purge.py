@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from sexton.storage.model import Outcome
+from sexton.storage.model import KeyOutcome
 from sexton.storage.s3 import bucket as s3_bucket
 from sexton.storage.s3 import purge
 from sexton.storage.s3.vault import S3Vault
@@ -35,8 +35,8 @@ def test_every_version_and_marker_goes_and_its_bytes_are_counted(place: Bucket, 
 
     results = vault.delete(["d/1", "d/2", "d/3", "d/1"])
 
-    one = (Outcome.DELETED, 5)
-    assert told(results) == [one, (Outcome.DELETED, 3), (Outcome.ABSENT, None), one]
+    one = (KeyOutcome.DELETED, 5)
+    assert told(results) == [one, (KeyOutcome.DELETED, 3), (KeyOutcome.ABSENT, None), one]
     assert left(place) == {}
 
 
@@ -53,7 +53,7 @@ def test_keys_that_begin_alike_lose_nothing(place: Bucket, vault: S3Vault) -> No
 def test_what_is_only_markers_goes_and_frees_nothing(place: Bucket, vault: S3Vault) -> None:
     place.client.delete_object(Bucket=place.name, Key="wh/d/1")
 
-    assert told(vault.delete(["d/1"])) == [(Outcome.DELETED, 0)]
+    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 0)]
     assert left(place) == {}
 
 
@@ -62,7 +62,7 @@ def test_a_key_that_this_store_cannot_list_is_not_called_absent(place: Bucket, v
 
     results = vault.delete(["odd/c\x01c", "odd/none"])
 
-    assert [result.outcome for result in results] == [Outcome.FAILED, Outcome.ABSENT]
+    assert [result.outcome for result in results] == [KeyOutcome.FAILED, KeyOutcome.ABSENT]
     assert place.client.head_object(Bucket=place.name, Key="wh/odd/c\x01c")["ContentLength"] == 1
 
 
@@ -74,7 +74,7 @@ def test_odd_names_go_as_they_are(place: Bucket, vault: S3Vault) -> None:
 
     results = vault.delete([f"odd/{name}" for name in names])
 
-    assert told(results) == [(Outcome.DELETED, 1)] * len(names)
+    assert told(results) == [(KeyOutcome.DELETED, 1)] * len(names)
     assert len(left(place)) == len(names)
 
 
@@ -90,7 +90,7 @@ def test_a_locked_version_is_named_stays_hidden_and_holds_back_no_other(s3_serve
 
     kept, legal, free = purging(place).delete(["kept", "legal", "free"])
 
-    assert [r.outcome for r in (kept, legal, free)] == [Outcome.FAILED, Outcome.FAILED, Outcome.DELETED]
+    assert [r.outcome for r in (kept, legal, free)] == [KeyOutcome.FAILED, KeyOutcome.FAILED, KeyOutcome.DELETED]
     assert kept.reason.startswith("LOCKED: COMPLIANCE retention until ")
     assert legal.reason.startswith("LOCKED: a legal hold keeps version ")
     assert left(place) == {"wh/kept": (1, 1), "wh/legal": (1, 0)}
@@ -103,7 +103,10 @@ def test_refused_without_a_lock_is_no_lock(place: Bucket, vault: S3Vault, proxy:
 
     results = vault.delete(["d/1", "d/2"])
 
-    assert [(r.outcome, r.reason[:12]) for r in results] == [(Outcome.FAILED, "AccessDenied"), (Outcome.DELETED, "")]
+    assert [(r.outcome, r.reason[:12]) for r in results] == [
+        (KeyOutcome.FAILED, "AccessDenied"),
+        (KeyOutcome.DELETED, ""),
+    ]
     assert left(place) == {"wh/d/1": (1, 0)}
 
 
@@ -112,8 +115,8 @@ def test_a_throttled_version_throttles_its_key_alone(place: Bucket, vault: S3Vau
         place.put(f"wh/d/{n}")
     proxy.fail_keys({"wh/d/1": "SlowDown"}, times=1)
 
-    assert [r.outcome for r in vault.delete(["d/1", "d/2"])] == [Outcome.THROTTLED, Outcome.DELETED]
-    assert told(vault.delete(["d/1"])) == [(Outcome.DELETED, 1)]
+    assert [r.outcome for r in vault.delete(["d/1", "d/2"])] == [KeyOutcome.THROTTLED, KeyOutcome.DELETED]
+    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 1)]
 
 
 def test_a_busy_store_throttles_the_page(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
@@ -122,7 +125,7 @@ def test_a_busy_store_throttles_the_page(place: Bucket, vault: S3Vault, proxy: F
 
     results = vault.delete(["d/1", "d/2"])
 
-    assert [(r.outcome, r.retry_after) for r in results] == [(Outcome.THROTTLED, 9.0)] * 2
+    assert [(r.outcome, r.retry_after) for r in results] == [(KeyOutcome.THROTTLED, 9.0)] * 2
     assert left(place) == {"wh/d/1": (1, 0)}
 
 
@@ -132,7 +135,7 @@ def test_a_page_that_takes_too_long_ends_and_the_rest_is_tried_again(
     place.put("wh/d/1")
     monkeypatch.setattr(purge, "PAGE_SECONDS", -1.0)
 
-    assert [r.outcome for r in vault.delete(["d/1"])] == [Outcome.THROTTLED]
+    assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
     assert [e.operation for e in proxy.log if e.operation == "DeleteObjects"] == []
     assert left(place) == {"wh/d/1": (1, 0)}
 
@@ -146,11 +149,11 @@ def test_a_thousand_keys_with_many_versions_each_end_in_time_too(
     proxy.delay("DeleteObjects", 0.6)
     monkeypatch.setattr(purge, "PAGE_SECONDS", 1.0)
 
-    assert [r.outcome for r in vault.delete(["d/1"])] == [Outcome.THROTTLED]
+    assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
 
     proxy.delay("DeleteObjects", 0.0)
     assert 0 < sum(left(place)["wh/d/1"]) < 3
-    assert [r.outcome for r in vault.delete(["d/1"])] == [Outcome.DELETED]
+    assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.DELETED]
 
 
 def test_where_versioning_was_suspended_the_versions_go_as_well(place: Bucket, vault: S3Vault) -> None:
@@ -158,7 +161,7 @@ def test_where_versioning_was_suspended_the_versions_go_as_well(place: Bucket, v
     set_versioning(place, "Suspended")
     place.put("wh/d/1", b"null")
 
-    assert told(vault.delete(["d/1"])) == [(Outcome.DELETED, 7)]
+    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 7)]
     assert left(place) == {}
 
 
@@ -168,7 +171,7 @@ def test_in_a_bucket_that_was_never_versioned_purging_is_a_plain_delete(
     place = Bucket(s3_server.client(), proxy.url, bucket)
     place.put("wh/d/1")
 
-    assert told(purging(place).delete(["d/1"])) == [(Outcome.DELETED, None)]
+    assert told(purging(place).delete(["d/1"])) == [(KeyOutcome.DELETED, None)]
     assert "ListObjectVersions" not in [entry.operation for entry in proxy.log]
 
 
@@ -179,7 +182,7 @@ def test_where_the_store_does_not_tell_whether_it_is_versioned_versions_are_look
     place.put("wh/d/1")
     proxy.fail_next("GetBucketVersioning", 403, "AccessDenied")
 
-    assert told(vault.delete(["d/1"])) == [(Outcome.DELETED, 2)]
+    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 2)]
     assert left(place) == {}
 
 
@@ -188,11 +191,11 @@ def test_versioning_that_is_switched_on_later_is_seen(
 ) -> None:
     place = Bucket(s3_server.client(), s3_server.endpoint_url, bucket)
     vault = place.vault()
-    assert vault.delete(["d/1"])[0].outcome is Outcome.DELETED
+    assert vault.delete(["d/1"])[0].outcome is KeyOutcome.DELETED
     set_versioning(place, "Enabled")
     monkeypatch.setattr(s3_bucket, "VERSIONING_SECONDS", 0.0)
 
-    assert vault.delete(["d/1"])[0].outcome is Outcome.HIDDEN
+    assert vault.delete(["d/1"])[0].outcome is KeyOutcome.HIDDEN
 
 
 def test_own_files_of_a_purging_vault_leave_no_versions(place: Bucket, vault: S3Vault) -> None:

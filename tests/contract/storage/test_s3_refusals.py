@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.storage.model import Outcome
+from sexton.storage.model import KeyOutcome
 from tests.contract.places import Bucket
 from tests.servers.fault_proxy import FaultProxy
 
@@ -22,7 +22,7 @@ def test_the_wait_that_a_busy_store_asks_for_is_told(
 
     results = place.vault().delete(["d/1", "d/2"])
 
-    assert [(r.outcome, r.retry_after) for r in results] == [(Outcome.THROTTLED, seconds)] * 2
+    assert [(r.outcome, r.retry_after) for r in results] == [(KeyOutcome.THROTTLED, seconds)] * 2
 
 
 @pytest.mark.parametrize("code", ["ObjectLocked", "ObjectLockedByRetention"])
@@ -34,8 +34,8 @@ def test_a_key_that_an_object_lock_keeps_is_named_and_holds_back_no_other(
 
     locked, free = place.vault().delete(["d/1", "d/2"])
 
-    assert (locked.outcome, locked.reason.startswith(f"LOCKED: {code}: ")) == (Outcome.FAILED, True)
-    assert free.outcome is Outcome.DELETED
+    assert (locked.outcome, locked.reason.startswith(f"LOCKED: {code}: ")) == (KeyOutcome.FAILED, True)
+    assert free.outcome is KeyOutcome.DELETED
 
 
 LOCKS = [

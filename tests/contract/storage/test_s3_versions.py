@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.storage.model import Outcome
+from sexton.storage.model import KeyOutcome
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import versions
 from sexton.storage.s3.vault import S3Vault
@@ -39,10 +39,10 @@ def test_keys_among_more_neighbours_than_a_page_lose_all_their_versions(
     results = dict(zip(meant, vault.delete(meant), strict=True))
 
     rest = left(place)
-    assert {key for key, r in results.items() if r.outcome is Outcome.DELETED and f"wh/{key}" in rest} == set()
+    assert {key for key, r in results.items() if r.outcome is KeyOutcome.DELETED and f"wh/{key}" in rest} == set()
     assert rest.keys() >= set(others) - {"wh/d/1/00"}
     if listed == 20:
-        assert told(list(results.values())) == [(Outcome.DELETED, 6)] * 4 + [(Outcome.DELETED, 7)]
+        assert told(list(results.values())) == [(KeyOutcome.DELETED, 6)] * 4 + [(KeyOutcome.DELETED, 7)]
 
 
 def test_more_versions_than_a_page_of_one_key_all_go(
@@ -52,7 +52,7 @@ def test_more_versions_than_a_page_of_one_key_all_go(
     place.put("wh/d/10")
     monkeypatch.setattr(versions, "LISTED", 10)
 
-    assert told(vault.delete(["d/1"])) == [(Outcome.DELETED, 25)]
+    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 25)]
     assert left(place) == {"wh/d/10": (1, 0)}
 
 
@@ -64,7 +64,7 @@ def test_where_a_listing_may_hide_versions_nothing_is_said_to_be_gone(
 
     (result,) = vault.delete(["d/1"])
 
-    assert (result.outcome, "neighbours" in result.reason) == (Outcome.FAILED, True)
+    assert (result.outcome, "neighbours" in result.reason) == (KeyOutcome.FAILED, True)
 
 
 def test_a_broken_listing_of_versions_is_never_a_shorter_one(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
@@ -107,7 +107,7 @@ def test_a_version_that_stays_though_the_store_says_it_went_is_not_gone(vault: S
 
     (result,) = vault.delete(["d/1"])
 
-    assert (result.outcome, "still lists it" in result.reason) == (Outcome.FAILED, True)
+    assert (result.outcome, "still lists it" in result.reason) == (KeyOutcome.FAILED, True)
 
 
 RULES = (

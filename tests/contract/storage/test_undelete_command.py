@@ -14,7 +14,7 @@ from sexton.recycle.audit.writer import ParquetAudit
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults
 from tests.contract.command import run
-from tests.contract.hands import claim, hand
+from tests.contract.hands import claim, token
 from tests.contract.places import keys
 from tests.rig import DEPLOYMENT, GRACE, Rig
 from tests.servers.s3 import RunningS3
@@ -160,7 +160,7 @@ def test_what_is_being_deleted_now_no_hold_keeps(rig: Rig, tmp_path: Path) -> No
     rig.local(tmp_path / "v")
     rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="data/"))
     rig.later(DUE + 1)
-    with_ = hand(rig)
+    with_ = token(rig)
     claim(rig, with_, "dropped", "t1")
     assert rig.row("dropped", "t1").state == "CLAIMED"
     hold = Hold(instance="shop", scope="prefix", vault="disk", prefix="data/", reason="r")

@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.storage.model import MARKER_KEY, KeyResult, Outcome
+from sexton.storage.model import MARKER_KEY, KeyOutcome, KeyResult
 from sexton.storage.port import VaultFault
 from tests.contract.places import MARKER, Place, keys, listing, put_all
 
@@ -16,7 +16,7 @@ def place(either: Place) -> Place:
     return either
 
 
-def outcomes(results: list[KeyResult]) -> list[tuple[str, Outcome]]:
+def outcomes(results: list[KeyResult]) -> list[tuple[str, KeyOutcome]]:
     return [(result.key, result.outcome) for result in results]
 
 
@@ -26,7 +26,7 @@ def test_deletes_exactly_what_is_named(place: Place) -> None:
 
     results = list(place.vault().delete(["d/1"]))
 
-    assert outcomes(results) == [("d/1", Outcome.DELETED)]
+    assert outcomes(results) == [("d/1", KeyOutcome.DELETED)]
     assert [place.has(path) for path in ["wh/d/1", "wh/d/2", "wh/d/10", "d/1"]] == [False, True, True, True]
 
 
@@ -44,8 +44,8 @@ def test_what_is_missing_does_not_hold_back_the_rest(place: Place) -> None:
 
     results = place.vault().delete(["d/0", "gone/x/y", "d/1"])
 
-    assert results[2].outcome is Outcome.DELETED
-    assert {result.outcome for result in results[:2]} <= {Outcome.ABSENT, Outcome.DELETED}  # S3 does not tell
+    assert results[2].outcome is KeyOutcome.DELETED
+    assert {result.outcome for result in results[:2]} <= {KeyOutcome.ABSENT, KeyOutcome.DELETED}  # S3 does not tell
     assert not place.has("wh/d/1")
 
 
@@ -68,7 +68,7 @@ def test_odd_keys_are_listed_and_deleted_as_they_are(place: Place) -> None:
     vault, names = place.vault(), [f"odd/{name}" for name in ODD]
 
     assert sorted(keys(vault, "odd/")) == sorted(names)
-    assert {result.outcome for result in vault.delete(names)} == {Outcome.DELETED}
+    assert {result.outcome for result in vault.delete(names)} == {KeyOutcome.DELETED}
     assert keys(vault, "odd/") == []
     assert len(keys(vault, "other/")) == len(ODD)
 
@@ -206,7 +206,7 @@ def test_a_vault_of_the_whole_place_never_shows_its_own_marker(place: Place) -> 
     place.put("d/1")
 
     assert keys(vault, "d/") == ["d/1"]
-    assert outcomes(list(vault.delete(["d/1"]))) == [("d/1", Outcome.DELETED)]
+    assert outcomes(list(vault.delete(["d/1"]))) == [("d/1", KeyOutcome.DELETED)]
     assert vault.read_marker() == MARKER
 
 

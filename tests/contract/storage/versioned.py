@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sexton.storage.model import KeyResult, Outcome
+from sexton.storage.model import KeyOutcome, KeyResult
 from sexton.storage.s3.vault import S3Vault
 from tests.contract.places import Bucket
 
@@ -30,5 +30,5 @@ def left(place: Bucket, prefix: str = "") -> dict[str, tuple[int, int]]:
     return count
 
 
-def told(results: Sequence[KeyResult]) -> list[tuple[Outcome, int | None]]:
+def told(results: Sequence[KeyResult]) -> list[tuple[KeyOutcome, int | None]]:
     return [(result.outcome, result.bytes) for result in results]

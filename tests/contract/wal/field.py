@@ -3,18 +3,18 @@
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.model import (
-    Dropped,
-    Heard,
+    HeartbeatReceipt,
+    LeaderReport,
     MapOrder,
-    Mapped,
     Mode,
-    OpenOrder,
+    OpenRegionOrder,
     Pin,
     Purged,
-    Report,
+    RegionDrop,
+    RegionMapping,
     Stream,
-    Terms,
     Topic,
+    WalSettings,
 )
 from sexton.wal.purger import Purger
 from sexton.wal.sql.floors import FloorStore
@@ -25,7 +25,7 @@ from sexton.wal.sql.store import WalStore
 from tests.contract.wal.logs import Place
 
 DAY = 86_400
-TERMS = Terms(idle_grace_seconds=DAY, map_stale_seconds=2 * DAY, pin_ttl_seconds=300, pin_max_seconds=1_000)
+TERMS = WalSettings(idle_grace_seconds=DAY, map_stale_seconds=2 * DAY, pin_ttl_seconds=300, pin_max_seconds=1_000)
 
 
 class Field:
@@ -47,20 +47,24 @@ class Field:
         return name
 
     def map(
-        self, topic: str, *regions: str | Mapped, moved: tuple[str, ...] = (), dropped: tuple[Dropped, ...] = ()
+        self,
+        topic: str,
+        *regions: str | RegionMapping,
+        moved: tuple[str, ...] = (),
+        dropped: tuple[RegionDrop, ...] = (),
     ) -> Topic:
         """Send the owner's map; a region that is named alone tells no checkpoint."""
         self._generation += 1
-        its = tuple(r if isinstance(r, Mapped) else Mapped(region=r) for r in regions)
+        its = tuple(r if isinstance(r, RegionMapping) else RegionMapping(region=r) for r in regions)
         order = MapOrder(topic=topic, generation=self._generation, regions=its, moved=moved, dropped=dropped)
         return self.maps.put(order)
 
     def flushed(
         self, topic: str, region: str, last: int | None, idle: int | None = None, *, epoch: int = 0, leader: bool = True
-    ) -> Heard:
+    ) -> HeartbeatReceipt:
         """Let a region's node report."""
         streams = (Stream(flushed=last, idle=idle),)
-        report = Report(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
+        report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
         return self.heartbeats.hear("node-1", [report])
 
     def purge(self, topic: str) -> Purged:
@@ -69,7 +73,7 @@ class Field:
 
     def open(self, topic: str, region: str, flushed: int | None, epoch: int = 1) -> Pin:
         """Open a region."""
-        return self.replays.open(OpenOrder(topic=topic, region=region, epoch=epoch, flushed=(flushed,)))
+        return self.replays.open(OpenRegionOrder(topic=topic, region=region, epoch=epoch, flushed=(flushed,)))
 
     def wait(self, seconds: int) -> None:
         """Move the database's clock."""

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sexton.database.engine import Database
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
-from sexton.wal.port import Log
+from sexton.wal.port import TopicLog
 from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
 
 _numbers = count()
@@ -25,7 +25,7 @@ class Gone(Exception):
 class Place(Protocol):
     """A log with its other side: what nodes do with it."""
 
-    log: Log
+    log: TopicLog
 
     def topic(self, *, partitions: int = 1, compacted: bool = False) -> str: ...
     def recreate(self, topic: str) -> None: ...
@@ -68,7 +68,7 @@ class Real:
     def __init__(self, address: str, copies: int = 1, **producing: str) -> None:
         """``copies``: of each topic; ``producing``: librdkafka's settings of who writes."""
         self.settings, self._copies = {"bootstrap.servers": address}, copies
-        self.log: Log = KafkaLog(self.settings)
+        self.log: TopicLog = KafkaLog(self.settings)
         self._admin = AdminClient(self.settings)
         self._producer = Producer({**self.settings, "acks": "all", "linger.ms": 0, **producing})
 

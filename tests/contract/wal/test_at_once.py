@@ -8,7 +8,7 @@ import pytest
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream
+from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream
 from sexton.wal.purger import Purger
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Embedded
@@ -33,7 +33,7 @@ def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
         log.create(topic)  # type: ignore[attr-defined]
         log.append(topic, [b"entry"] * 1_000)  # type: ignore[attr-defined]
         field.store.enable(topic, Mode.DELETE)
-        field.map(topic, *(Mapped(region=name, first=0) for name in names))
+        field.map(topic, *(RegionMapping(region=name, first=0) for name in names))
     over = time.monotonic() + SECONDS
     rounds: dict[str, int] = {}
 
@@ -46,12 +46,14 @@ def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
 
     def hear(order: list[str], n: int) -> None:
         reports = [
-            Report(topic=t, region=r, epoch=0, streams=(Stream(flushed=min(n, 1_200)),)) for t in TOPICS for r in order
+            LeaderReport(topic=t, region=r, epoch=0, streams=(Stream(flushed=min(n, 1_200)),))
+            for t in TOPICS
+            for r in order
         ]
         field.heartbeats.hear("node", reports)
 
     def remap(n: int) -> None:
-        its = tuple(Mapped(region=name) for name in names[::-1])
+        its = tuple(RegionMapping(region=name) for name in names[::-1])
         field.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=its))
 
     work: dict[str, Callable[[int], object]] = {

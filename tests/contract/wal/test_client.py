@@ -12,7 +12,7 @@ from sexton.client.replaying import Replaying
 from sexton.kernel.errors import BadInput
 from sexton.operators.call_log.store import CallStore
 from sexton.protocol.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
-from sexton.wal.model import Facts, State
+from sexton.wal.model import Facts, RegionState
 from sexton.wal.port import OldEpoch, OldMap, ReplayRefused
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Embedded, Gone, Place, Real
@@ -195,7 +195,7 @@ def test_maps_and_heartbeats_over_http_are_those_of_the_stores(served: Served) -
 
     assert (mapped.generation, heard) == (2, (1, 0))
     assert (done.floor, done.verdict.holders) == (5, ("region r2",))
-    assert [its.state for its in served.field.store.regions(topic)] == [State.MAPPED]
+    assert [its.state for its in served.field.store.regions(topic)] == [RegionState.MAPPED]
 
 
 def test_a_node_speaks_for_itself_alone(served: Served) -> None:

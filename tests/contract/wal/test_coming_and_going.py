@@ -1,6 +1,6 @@
 """Regions that come and go: created, dropped, moved, forgotten by a map; and what of their topic stays for them."""
 
-from sexton.wal.model import Dropped, Mapped, State, Why
+from sexton.wal.model import RegionDrop, RegionMapping, RegionState, Why
 from tests.contract.wal.field import Field
 
 
@@ -10,7 +10,7 @@ def test_w23_a_dropped_region_holds_until_its_drop_cannot_be_undone(field: Field
     field.purge(topic)
     field.flushed(topic, "r1", 49)
     field.flushed(topic, "r2", 99)
-    field.map(topic, "r2", dropped=(Dropped(region="r1", undrop_seconds=3_600),))
+    field.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
 
     assert field.purge(topic).floor == 50
     field.wait(3_601)
@@ -23,7 +23,7 @@ def test_w23_a_drop_that_is_undone_holds_again(field: Field) -> None:
     field.map(topic, "r1")
     field.purge(topic)
     field.flushed(topic, "r1", 49)
-    field.map(topic, dropped=(Dropped(region="r1", undrop_seconds=3_600),))
+    field.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
     field.map(topic, "r1")
     field.wait(3_601)
 
@@ -49,7 +49,7 @@ def test_w26_a_region_that_was_mapped_before_its_first_append_holds_it(field: Fi
     field.map(topic, "r0")
     field.purge(topic)
     field.flushed(topic, "r0", None, idle=49)
-    field.map(topic, "r0", Mapped(region="r1", first=50))
+    field.map(topic, "r0", RegionMapping(region="r1", first=50))
     first = field.place.append(topic, 20)
     field.flushed(topic, "r0", None, idle=69)
 
@@ -60,7 +60,7 @@ def test_w26_a_region_that_was_mapped_before_its_first_append_holds_it(field: Fi
 
 def test_w26_a_first_entry_above_the_end_that_is_known_is_not_believed(field: Field) -> None:
     topic = field.topic(50)
-    field.map(topic, Mapped(region="r1", first=2**62))
+    field.map(topic, RegionMapping(region="r1", first=2**62))
 
     assert [b.why for b in field.purge(topic).verdict.blocked] == [Why.SILENT]
     assert field.open(topic, "r1", None).start == 0
@@ -70,7 +70,7 @@ def test_w26_a_first_entry_above_the_end_that_is_known_is_not_believed(field: Fi
 def test_w26_a_region_of_a_topic_that_was_never_looked_at_begins_where_its_owner_says(field: Field) -> None:
     topic = field.topic(50)
     field.place.log.delete_before({topic: 40})
-    field.map(topic, Mapped(region="r1", first=50))
+    field.map(topic, RegionMapping(region="r1", first=50))
 
     pin = field.open(topic, "r1", None)
     field.replays.release(pin.id)
@@ -124,4 +124,7 @@ def test_w28_a_region_that_the_map_forgot_goes_on_to_hold(field: Field) -> None:
     field.map(topic, "r2")
 
     assert field.purge(topic).floor == 40
-    assert {r.region: r.state for r in field.store.regions(topic)} == {"r1": State.MAPPED, "r2": State.MAPPED}
+    assert {r.region: r.state for r in field.store.regions(topic)} == {
+        "r1": RegionState.MAPPED,
+        "r2": RegionState.MAPPED,
+    }

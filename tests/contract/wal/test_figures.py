@@ -3,9 +3,9 @@
 from sexton.database.engine import Database
 from sexton.insight.metrics.figures.topics import figures
 from sexton.insight.metrics.model import WalFigures
-from sexton.operators.controls.model import ALL, Kind
+from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.wal.model import Mapped, Mode
+from sexton.wal.model import Mode, RegionMapping
 from tests.contract.wal.field import Field
 
 
@@ -17,7 +17,7 @@ def read(db: Database) -> tuple[WalFigures, int]:
 
 def test_nothing_is_told_of_topics_that_nobody_enabled(field: Field) -> None:
     topic = field.topic(10)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.store.disable(topic)
 
     found, _ = read(field.db)
@@ -28,7 +28,7 @@ def test_nothing_is_told_of_topics_that_nobody_enabled(field: Field) -> None:
 def test_what_is_kept_freed_blocked_lost_and_read_is_counted(field: Field) -> None:
     fine, lost, silent = field.topic(100), field.topic(100), field.topic(100)
     for topic in (fine, lost):
-        field.map(topic, Mapped(region="r1", first=0))
+        field.map(topic, RegionMapping(region="r1", first=0))
         field.purge(topic)
     field.map(silent, "r1")
     field.flushed(fine, "r1", 39)
@@ -55,8 +55,8 @@ def test_what_is_kept_freed_blocked_lost_and_read_is_counted(field: Field) -> No
 
 def test_a_stop_is_counted_and_is_no_block_that_ages(field: Field) -> None:
     topic = field.topic(10)
-    field.map(topic, Mapped(region="r1", first=0))
-    ControlStore(field.db).put(Kind.STOP, ALL, "a test", "the tester")
+    field.map(topic, RegionMapping(region="r1", first=0))
+    ControlStore(field.db).put(ControlKind.STOP, ALL, "a test", "the tester")
     field.purge(topic)
 
     found, _ = read(field.db)

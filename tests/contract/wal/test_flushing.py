@@ -10,7 +10,7 @@ import pytest
 from sexton.runtime.embedded.ports import free_port
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Candidate, Flushed, Report, Stream
+from sexton.wal.model import Candidate, Flushed, LeaderReport, Stream
 from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import NodeSilent
 from sexton.wal.sql.floors import FloorStore
@@ -27,7 +27,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def report(field: Field, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
     streams = (Stream(flushed=last),)
-    field.heartbeats.hear(node, [Report(topic=topic, region=region, epoch=0, streams=streams)], url)
+    field.heartbeats.hear(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
 
 
 def flush(field: Field, *topics: str, seconds: float = 10.0) -> Flushed:

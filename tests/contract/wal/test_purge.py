@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from sexton.kernel.crash_points import OF_WAL, installed
-from sexton.wal.model import Dropped, Mapped, Mode, Why
+from sexton.wal.model import Mode, RegionDrop, RegionMapping, Why
 from sexton.wal.port import LogFault
 from sexton.wal.purger import Purger
 from tests.contract.wal.field import DAY, Field
@@ -27,8 +27,8 @@ def test_w01_a_topic_without_a_map_is_kept(field: Field) -> None:
 
 def test_w01_a_topic_is_purged_to_its_end_a_day_after_its_last_region_went(field: Field) -> None:
     topic = field.topic(10)
-    field.map(topic, Mapped(region="r1", first=0))
-    field.map(topic, dropped=(Dropped(region="r1", undrop_seconds=60),))
+    field.map(topic, RegionMapping(region="r1", first=0))
+    field.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=60),))
     field.wait(61)
 
     assert whys(field, topic) == {Why.NO_REGIONS}
@@ -84,7 +84,7 @@ def test_w08_in_logical_mode_the_floor_rises_and_nothing_is_deleted(field: Field
 
 def test_w09_an_empty_topic_is_left_alone_and_nothing_is_written_down(field: Field) -> None:
     topic = field.topic()
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
 
     done = field.purge(topic)
 
@@ -126,7 +126,7 @@ def test_w12_a_crash_anywhere_is_finished_by_the_next(field: Field, point: str) 
 
 def test_w13_what_an_older_epoch_or_a_follower_says_is_ignored(field: Field) -> None:
     topic = field.topic(250)
-    field.map(topic, Mapped(region="r1", epoch=3))
+    field.map(topic, RegionMapping(region="r1", epoch=3))
     field.purge(topic)
     field.flushed(topic, "r1", 50, epoch=3)
 
@@ -226,7 +226,7 @@ def test_w27_a_topic_with_two_partitions_and_one_that_is_not_enabled_are_kept(fi
     two, off = field.topic(partitions=2), field.topic(10)
     field.store.disable(off)
     for topic in (two, off):
-        field.map(topic, Mapped(region="r1", first=0))
+        field.map(topic, RegionMapping(region="r1", first=0))
 
     assert whys(field, two) == {Why.PARTITIONS}
     assert whys(field, off) == {Why.NOT_ENABLED}
@@ -241,7 +241,7 @@ def test_why_a_topic_is_kept_is_known_with_since_when(field: Field) -> None:
     field.purge(topic)
 
     assert field.store.topic(topic).blocked == {Why.NO_REGIONS: since}
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     assert field.store.topic(topic).blocked == {}
 

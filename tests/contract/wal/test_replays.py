@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.wal.model import Mapped, Source
+from sexton.wal.model import KeepFromSource, RegionMapping
 from sexton.wal.port import OldEpoch, OldMap, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
 from tests.contract.wal.field import Field
 
@@ -98,12 +98,12 @@ def test_a_restored_manifest_above_the_floor_is_needed_again_and_late_reports_do
 
     assert (pin.start, late.ignored) == (70, 1)
     needs = {r.region: (r.keep_from, r.source) for r in field.store.regions(topic)}
-    assert needs["r1"] == (70, Source.OPENED)
+    assert needs["r1"] == (70, KeepFromSource.OPENED)
     assert field.purge(topic).floor == 70
 
 
 def test_a_restored_manifest_needs_a_new_epoch(field: Field, topic: str) -> None:
-    field.map(topic, Mapped(region="r1", epoch=4), "r2")
+    field.map(topic, RegionMapping(region="r1", epoch=4), "r2")
     field.flushed(topic, "r1", 120, epoch=4)
 
     with pytest.raises(OldEpoch, match="open it with a new one"):
@@ -138,7 +138,7 @@ def test_a_region_of_which_nothing_is_known_does_not_open(field: Field) -> None:
 def test_a_region_that_never_flushed_begins_where_it_was_mapped(field: Field) -> None:
     topic = field.topic(10)
     field.purge(topic)
-    field.map(topic, Mapped(region="r1", first=4))
+    field.map(topic, RegionMapping(region="r1", first=4))
 
     assert field.open(topic, "r1", None).start == 4
 
@@ -148,7 +148,7 @@ def test_an_old_map_and_one_that_begins_below_the_floor_are_refused(field: Field
 
     field.purge(topic)
     with pytest.raises(BadInput, match="cannot begin at 49"):
-        field.map(topic, "r1", "r2", Mapped(region="r3", first=49))
+        field.map(topic, "r1", "r2", RegionMapping(region="r3", first=49))
     with pytest.raises(BadInput, match="names region r1 twice"):
         field.map(topic, "r1", moved=("r1",))
     field.map(topic, "r1", "r2")

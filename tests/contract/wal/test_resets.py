@@ -3,9 +3,9 @@
 import pytest
 
 from sexton.kernel.errors import BadInput
-from sexton.operators.controls.model import ALL, Kind
+from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.wal.model import MapOrder, Mapped, Why
+from sexton.wal.model import MapOrder, RegionMapping, Why
 from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion, UnknownTopic
 from sexton.wal.sql.resets import ResetStore
 from tests.contract.wal.field import Field
@@ -18,7 +18,7 @@ def resets(field: Field) -> ResetStore:
 
 def test_a_lost_region_opens_where_an_operator_says_and_is_no_loss_any_more(field: Field, resets: ResetStore) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0), "r2")
+    field.map(topic, RegionMapping(region="r1", first=0), "r2")
     field.flushed(topic, "r2", 99)
     field.purge(topic)
     field.flushed(topic, "r1", 9)
@@ -38,7 +38,7 @@ def test_a_lost_region_opens_where_an_operator_says_and_is_no_loss_any_more(fiel
 
 def test_a_region_is_reset_only_to_what_is_there(field: Field, resets: ResetStore) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     field.place.log.delete_before({topic: 40})
     field.purge(topic)
@@ -57,7 +57,7 @@ def test_w21_a_topic_made_anew_is_purged_again_after_a_reset_a_map_and_reports_i
     field: Field, resets: ResetStore
 ) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", epoch=3, first=0))
+    field.map(topic, RegionMapping(region="r1", epoch=3, first=0))
     field.purge(topic)
     field.flushed(topic, "r1", 49, epoch=3)
     field.purge(topic)
@@ -67,7 +67,7 @@ def test_w21_a_topic_made_anew_is_purged_again_after_a_reset_a_map_and_reports_i
 
     resets.topic(topic)
     forgotten = field.purge(topic)
-    field.map(topic, Mapped(region="r1", epoch=3, first=0))
+    field.map(topic, RegionMapping(region="r1", epoch=3, first=0))
     late = field.flushed(topic, "r1", 49, epoch=3)  # of before: the old topic's entry
     with pytest.raises(OldEpoch):
         field.open(topic, "r1", None, epoch=3)
@@ -89,14 +89,14 @@ def test_after_a_restore_no_map_of_before_counts_and_the_same_one_sent_again_doe
     field: Field, resets: ResetStore
 ) -> None:
     topic = field.topic(100)
-    order = MapOrder(topic=topic, generation=7, regions=(Mapped(region="r1", first=0),))
+    order = MapOrder(topic=topic, generation=7, regions=(RegionMapping(region="r1", first=0),))
     field.maps.put(order)
     field.purge(topic)
     field.flushed(topic, "r1", 49)
 
     waiting = resets.restored()
     blocked = field.purge(topic)
-    newer = order.model_copy(update={"regions": (Mapped(region="r1", epoch=2),)})
+    newer = order.model_copy(update={"regions": (RegionMapping(region="r1", epoch=2),)})
     field.maps.put(newer)  # of the same number, and not as the copy knew it
     zombie = field.flushed(topic, "r1", 89, epoch=0)
 
@@ -111,17 +111,17 @@ def test_after_a_restore_no_map_of_before_counts_and_the_same_one_sent_again_doe
 
 def test_a_stop_of_everything_keeps_what_a_persisted_floor_would_let_go(field: Field) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     field.flushed(topic, "r1", 49)
     before = field.floors.before([topic])
     field.floors.raise_floors(field.place.log.facts([topic]), before)
     controls = ControlStore(field.db)
-    controls.put(Kind.STOP, ALL, "a test", "the tester")
+    controls.put(ControlKind.STOP, ALL, "a test", "the tester")
 
     stopped = field.purge(topic)
     kept = field.start(topic)
-    controls.remove(Kind.STOP, ALL)
+    controls.remove(ControlKind.STOP, ALL)
     field.purge(topic)
 
     assert [b.why for b in stopped.verdict.blocked] == [Why.STOPPED]

@@ -5,15 +5,15 @@ from sqlalchemy import update
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.model import MapOrder, Mapped, Mode, Terms
-from sexton.wal.rounds import Rounds
+from sexton.wal.model import MapOrder, Mode, RegionMapping, WalSettings
+from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule
-from sexton.wal.sql.schedule import WalTurns
-from sexton.wal.wal import Wal
+from sexton.wal.sql.schedule import WalSchedule
+from sexton.wal.wal import WalService
 from tests.contract.wal.field import TERMS as FIELD_TERMS
 from tests.contract.wal.field import Field
 
-TERMS = Terms(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
+TERMS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def enabled(db: Database, *names: str) -> None:
     for name in names:
-        Wal(db, TERMS).store.enable(name, Mode.DELETE)
+        WalService(db, TERMS).store.enable(name, Mode.DELETE)
 
 
 def test_due_topics_are_cut_into_pages_by_name_and_what_is_left_comes_next(db: Database, few: None) -> None:
     enabled(db, *(f"t{n}" for n in range(8)))
-    its = WalTurns(db, TERMS)
+    its = WalSchedule(db, TERMS)
 
     first = its.pages()
     names = [name for page in first.pages for name in its.names(page)]
@@ -52,8 +52,8 @@ def looked(db: Database, *names: str) -> None:
 
 def test_a_topic_is_due_again_when_its_time_has_come_and_a_disabled_one_never_is(db: Database) -> None:
     enabled(db, "on", "off")
-    Wal(db, TERMS).store.disable("off")
-    its = WalTurns(db, TERMS)
+    WalService(db, TERMS).store.disable("off")
+    its = WalSchedule(db, TERMS)
     due = [its.due()]
     looked(db, "on")
     schema.move_clock(db, 10)
@@ -68,7 +68,7 @@ def test_a_topic_is_due_again_when_its_time_has_come_and_a_disabled_one_never_is
 def test_names_of_any_case_and_sign_are_in_exactly_one_page(db: Database, few: None) -> None:
     names = ["a", "B", "b", "_x", "-x", ".x", "Z9"][:6]
     enabled(db, *names)
-    its = WalTurns(db, TERMS)
+    its = WalSchedule(db, TERMS)
 
     pages = its.pages().pages
 
@@ -78,9 +78,11 @@ def test_names_of_any_case_and_sign_are_in_exactly_one_page(db: Database, few: N
 def test_the_size_that_could_go_is_what_makes_a_topic_due_early(db: Database) -> None:
     names = ["many", "large", "small", "silent", "gone"]
     enabled(db, *names)
-    wal = Wal(db, TERMS)
+    wal = WalService(db, TERMS)
     for name in names:
-        wal.maps.put(MapOrder(topic=name, generation=1, regions=(Mapped(region="r"), Mapped(region="s", first=0))))
+        wal.maps.put(
+            MapOrder(topic=name, generation=1, regions=(RegionMapping(region="r"), RegionMapping(region="s", first=0)))
+        )
     needs = {"many": 350, "large": 60, "small": 60, "silent": None, "gone": 350}
     with db.write() as c:
         t, r = db.t.wal_topic, db.t.wal_region
@@ -91,13 +93,13 @@ def test_the_size_that_could_go_is_what_makes_a_topic_due_early(db: Database) ->
         c.execute(t.update().where(t.c.name == "gone").values(quarantined="for the test"))
     schema.move_clock(db, 10)
 
-    due = WalTurns(db, TERMS).pages()
+    due = WalSchedule(db, TERMS).pages()
 
-    assert [its for page in due.pages for its in WalTurns(db, TERMS).names(page)] == ["large", "many"]
+    assert [its for page in due.pages for its in WalSchedule(db, TERMS).names(page)] == ["large", "many"]
     assert (due.pages[0].first, due.pages[-1].last) == ("large", "many")
 
 
-def run(work: Rounds, most: int) -> int:
+def run(work: PurgeRounds, most: int) -> int:
     """Do what the workflow does: runs of pages, continued as new while there are more; return how many runs."""
     after = ""
     for n in range(1, most + 1):
@@ -117,7 +119,7 @@ def test_topics_that_are_due_for_ever_let_others_have_their_turn(
 ) -> None:
     monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
     monkeypatch.setattr(schedule, "MOST_PAGES", 2)  # instead of 2,000: 4
-    terms: Terms = FIELD_TERMS.model_copy(update={"purge_entries": 10})
+    terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
     t = field.db.t.wal_topic
     for n in range(5):
         name = f"aaa-{n}"
@@ -125,7 +127,7 @@ def test_topics_that_are_due_for_ever_let_others_have_their_turn(
         if why != "deleted in Kafka":
             field.place.log.create(name)  # type: ignore[attr-defined]
             field.place.append(name, 30)
-            field.map(name, Mapped(region="r1", first=0))
+            field.map(name, RegionMapping(region="r1", first=0))
             field.purge(name)
             field.flushed(name, "r1", 19)
             with field.db.write() as c:  # its owner has fallen silent; or a replay holds it, or a stop of everything
@@ -133,10 +135,10 @@ def test_topics_that_are_due_for_ever_let_others_have_their_turn(
     field.place.log.create("zzz")  # type: ignore[attr-defined]
     field.place.append("zzz", 30)
     field.store.enable("zzz", Mode.DELETE)
-    field.map("zzz", Mapped(region="r1", first=0))
+    field.map("zzz", RegionMapping(region="r1", first=0))
     field.purger.look(["zzz"])
     field.flushed("zzz", "r1", 19)
 
-    runs = run(Rounds(WalTurns(field.db, terms), field.floors, field.purger, None, 10), 20)
+    runs = run(PurgeRounds(WalSchedule(field.db, terms), field.floors, field.purger, None, 10), 20)
 
     assert (field.store.topic("zzz").floor, runs <= 20) == (20, True)

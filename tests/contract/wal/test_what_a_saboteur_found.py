@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sexton.wal.model import Dropped, Facts, Mapped, Mode, Report, Source, Stream
+from sexton.wal.model import Facts, KeepFromSource, LeaderReport, Mode, RegionDrop, RegionMapping, Stream
 from sexton.wal.port import LogFault, OldEpoch, OldMap, ReplayRefused
 from sexton.wal.purger import Purger
 from tests.contract.wal.field import Field
@@ -27,13 +27,13 @@ class Meanwhile:
 
 
 def hear(field: Field, topic: str, region: str, *streams: Stream, epoch: int = 0) -> None:
-    field.heartbeats.hear("n", [Report(topic=topic, region=region, epoch=epoch, streams=streams)])
+    field.heartbeats.hear("n", [LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams)])
 
 
-def mapped(field: Field, entries: int, *regions: str | Mapped) -> str:
+def mapped(field: Field, entries: int, *regions: str | RegionMapping) -> str:
     """Make a topic that was seen once."""
     topic = field.topic(entries)
-    field.map(topic, *(regions or (Mapped(region="r1", first=0),)))
+    field.map(topic, *(regions or (RegionMapping(region="r1", first=0),)))
     field.purge(topic)
     return topic
 
@@ -64,7 +64,7 @@ def test_a_region_that_went_before_its_topic_was_known_blocks(field: Field, how:
     if how == "moved":
         field.map(topic, "r2", moved=("r1",))
     else:
-        field.map(topic, "r2", dropped=(Dropped(region="r1", undrop_seconds=3_600),))
+        field.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
     field.purge(topic)
     field.flushed(topic, "r2", 89)
 
@@ -91,14 +91,14 @@ def test_a_second_drop_has_its_own_window(field: Field) -> None:
     field.flushed(topic, "r1", 9)
     field.flushed(topic, "r2", 89)
     for seconds in (3_000, 700):
-        field.map(topic, "r2", dropped=(Dropped(region="r1", undrop_seconds=3_600),))
+        field.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))
         field.wait(seconds)
 
     assert field.purge(topic).floor == 10
 
 
 def test_a_manifest_of_an_earlier_life_hides_nothing(field: Field) -> None:
-    topic = mapped(field, 100, Mapped(region="r1", first=0), "r2")
+    topic = mapped(field, 100, RegionMapping(region="r1", first=0), "r2")
     field.flushed(topic, "r2", 29)
     hear(field, topic, "r1", Stream(flushed=99, idle=99))
     field.map(topic, "r2", moved=("r1",))
@@ -106,14 +106,14 @@ def test_a_manifest_of_an_earlier_life_hides_nothing(field: Field) -> None:
         field.purge(topic)
     assert [r.region for r in field.store.regions(topic)] == ["r2"]
     field.place.append(topic, 50)
-    field.map(topic, Mapped(region="r1", epoch=1, first=150), "r2")
+    field.map(topic, RegionMapping(region="r1", epoch=1, first=150), "r2")
 
     assert field.open(topic, "r1", 49, epoch=2).start == 50
 
 
 def test_the_epoch_of_a_newer_map_ends_what_the_old_leader_says(field: Field) -> None:
-    topic = mapped(field, 100, Mapped(region="r1", epoch=3, first=100))
-    field.map(topic, Mapped(region="r1", epoch=4, first=100))
+    topic = mapped(field, 100, RegionMapping(region="r1", epoch=3, first=100))
+    field.map(topic, RegionMapping(region="r1", epoch=4, first=100))
     field.place.append(topic, 50)
     field.purge(topic)
 
@@ -137,10 +137,10 @@ def test_a_report_cannot_raise_its_epoch(field: Field, epoch: int) -> None:
 
 @pytest.mark.parametrize("wrong", [2**63 - 1, 2**63, 2**64 - 1, 2**70])
 def test_a_number_that_cannot_be_spoils_nothing_else(field: Field, wrong: int) -> None:
-    topic, other = mapped(field, 100), mapped(field, 100, Mapped(region="r2", first=0))
+    topic, other = mapped(field, 100), mapped(field, 100, RegionMapping(region="r2", first=0))
     reports = [
-        Report(topic=topic, region="r1", epoch=0, streams=(Stream(flushed=wrong),)),
-        Report(topic=other, region="r2", epoch=0, streams=(Stream(flushed=49),)),
+        LeaderReport(topic=topic, region="r1", epoch=0, streams=(Stream(flushed=wrong),)),
+        LeaderReport(topic=other, region="r2", epoch=0, streams=(Stream(flushed=49),)),
     ]
 
     heard = field.heartbeats.hear("n", reports)
@@ -151,7 +151,7 @@ def test_a_number_that_cannot_be_spoils_nothing_else(field: Field, wrong: int) -
 
 
 def test_of_a_topic_made_anew_no_region_is_let_go(field: Field) -> None:
-    topic = mapped(field, 100, Mapped(region="r1", first=0), Mapped(region="r2", first=0))
+    topic = mapped(field, 100, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     field.flushed(topic, "r1", 39)
     field.map(topic, "r2", moved=("r1",))
     field.place.recreate(topic)
@@ -262,22 +262,22 @@ def test_the_first_entry_is_flushed_not_idle(field: Field) -> None:
 
     field.flushed(topic, "r1", 0)
 
-    assert field.store.regions(topic)[0].source is Source.FLUSHED
+    assert field.store.regions(topic)[0].source is KeepFromSource.FLUSHED
 
 
 def test_a_generation_has_one_map(field: Field) -> None:
     topic = mapped(field, 10)
     field._generation -= 1
     with pytest.raises(OldMap, match="was another one"):
-        field.map(topic, dropped=(Dropped(region="r1"),))
+        field.map(topic, dropped=(RegionDrop(region="r1"),))
 
     field._generation -= 1
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
 
 
 def test_a_map_ends_the_epochs_below_its_own(field: Field) -> None:
     topic = mapped(field, 10)
-    field.map(topic, Mapped(region="r1", epoch=5))
+    field.map(topic, RegionMapping(region="r1", epoch=5))
 
     with pytest.raises(OldEpoch):
         field.open(topic, "r1", None, epoch=4)

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from sexton.kernel.errors import BadInput
-from sexton.wal.model import Dropped, MapOrder, Mapped, Mode, OpenOrder, Report, Stream, Why
+from sexton.wal.model import LeaderReport, MapOrder, Mode, OpenRegionOrder, RegionDrop, RegionMapping, Stream, Why
 from sexton.wal.port import LogFault, ReplayRefused
 from sexton.wal.purger import Purger
 from sexton.wal.sql.resets import ResetStore
@@ -21,14 +21,14 @@ def resets(field: Field) -> ResetStore:
 @pytest.mark.parametrize("how", ["moved", "dropped"])
 def test_a_region_that_went_holds_after_a_reset_of_its_topic(field: Field, resets: ResetStore, how: str) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0), Mapped(region="r2", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     field.purge(topic)
-    went: Any = {"moved": ("r1",)} if how == "moved" else {"dropped": (Dropped(region="r1", undrop_seconds=3_600),)}
-    field.map(topic, Mapped(region="r2"), **went)  # r1 has entries 0..99 in memory only; nobody told of a flush
+    went: Any = {"moved": ("r1",)} if how == "moved" else {"dropped": (RegionDrop(region="r1", undrop_seconds=3_600),)}
+    field.map(topic, RegionMapping(region="r2"), **went)  # r1 has entries 0..99 in memory only; nobody told of a flush
     with field.db.write() as c:  # its end moved back, and an operator resets it
         c.execute(update(field.db.t.wal_topic).values(quarantined="its end is 90"))
     resets.topic(topic)
-    field.map(topic, Mapped(region="r2", epoch=5), **went)
+    field.map(topic, RegionMapping(region="r2", epoch=5), **went)
     field.purge(topic)
     field.flushed(topic, "r2", 99, epoch=5)
 
@@ -39,7 +39,7 @@ def test_a_region_that_went_holds_after_a_reset_of_its_topic(field: Field, reset
 
 def test_after_a_reset_the_map_of_before_is_no_report(field: Field, resets: ResetStore) -> None:
     topic = field.topic(100)
-    region = Mapped(region="r1", epoch=3, first=50)  # the end of the old topic
+    region = RegionMapping(region="r1", epoch=3, first=50)  # the end of the old topic
     field.purge(topic)
     field.map(topic, region)
     field.purge(topic)
@@ -57,7 +57,7 @@ def test_after_a_reset_the_map_of_before_is_no_report(field: Field, resets: Rese
 
 def test_what_was_told_before_a_region_was_reset_does_not_count_after_it(field: Field, resets: ResetStore) -> None:
     topic = field.topic(150)
-    field.map(topic, Mapped(region="r1", first=0), Mapped(region="r2", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     field.purge(topic)
     field.flushed(topic, "r1", 129)
     field.flushed(topic, "r2", 99)
@@ -78,7 +78,7 @@ def test_after_a_restore_of_the_database_what_the_copy_says_of_a_region_is_no_re
     field: Field, resets: ResetStore
 ) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", epoch=1, first=0))
+    field.map(topic, RegionMapping(region="r1", epoch=1, first=0))
     field.purge(topic)
     field.flushed(topic, "r1", 89, epoch=1)
     r = field.db.t.wal_region
@@ -90,7 +90,7 @@ def test_after_a_restore_of_the_database_what_the_copy_says_of_a_region_is_no_re
         c.execute(r.delete())
         c.execute(insert(r).values(**copy))
     resets.restored()
-    field.map(topic, Mapped(region="r1", epoch=2, first=0))
+    field.map(topic, RegionMapping(region="r1", epoch=2, first=0))
 
     done = field.purge(topic)
 
@@ -100,17 +100,17 @@ def test_after_a_restore_of_the_database_what_the_copy_says_of_a_region_is_no_re
 
 def test_after_a_restore_a_region_that_moved_since_holds(field: Field, resets: ResetStore) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0), Mapped(region="r2", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     field.purge(topic)
     field.flushed(topic, "r1", 99)
-    field.map(topic, Mapped(region="r2"), moved=("r1",))
+    field.map(topic, RegionMapping(region="r2"), moved=("r1",))
     for _ in range(2):
         field.purge(topic)
     assert [x.region for x in field.store.regions(topic)] == ["r2"]
     # the copy is made here. Then r1 comes back, appends 100..149, and moves away again: the copy knows nothing of it.
     field.place.append(topic, 50)
     resets.restored()
-    field.map(topic, Mapped(region="r2"), moved=("r1",))
+    field.map(topic, RegionMapping(region="r2"), moved=("r1",))
     field.purge(topic)
     field.flushed(topic, "r2", 149)
 
@@ -121,16 +121,16 @@ def test_after_a_restore_a_region_that_moved_since_holds(field: Field, resets: R
 
 def test_a_stream_that_was_restored_alone_is_read_again(field: Field) -> None:
     topic = field.topic(130)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     two = (Stream(flushed=100), Stream(flushed=50, idle=120))
-    field.heartbeats.hear("n", [Report(topic=topic, region="r1", epoch=0, streams=two)])
+    field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
     field.place.append(topic, 70)
     more = (Stream(flushed=100, idle=195), Stream(flushed=190))  # above the end that is known: waits
-    told = field.heartbeats.hear("n", [Report(topic=topic, region="r1", epoch=0, streams=more)])
+    told = field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=more)])
 
     # the first stream's files were restored from a backup: it lacks 71..100
-    pin = field.replays.open(OpenOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190)))
+    pin = field.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190)))
 
     assert told.waiting == 1
     assert pin.start == 71
@@ -138,7 +138,7 @@ def test_a_stream_that_was_restored_alone_is_read_again(field: Field) -> None:
 
 def test_a_manifest_that_cannot_be_does_not_quarantine_everybody(field: Field) -> None:
     topic = field.topic(100)
-    field.map(topic, "r1", Mapped(region="r2", first=0))
+    field.map(topic, "r1", RegionMapping(region="r2", first=0))
     field.purge(topic)
     field.flushed(topic, "r2", 89)
     field.open(topic, "r1", 10**15)
@@ -180,7 +180,7 @@ class Twice:
 
 def test_a_topic_that_is_disabled_before_the_log_is_told_is_not_purged(field: Field) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     field.flushed(topic, "r1", 89)
     clock = [0.0]
@@ -195,11 +195,11 @@ def test_a_topic_of_which_all_regions_are_gone_at_a_reset_is_purged_to_its_end(
     field: Field, resets: ResetStore
 ) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     resets.topic(topic)
     for _ in range(5):
-        field.map(topic, dropped=(Dropped(region="r1"),))
+        field.map(topic, dropped=(RegionDrop(region="r1"),))
         field.purge(topic)
         field.wait(86_400)
 
@@ -210,7 +210,7 @@ def test_a_manifest_of_before_a_topic_was_made_anew_hides_nothing_of_the_new_one
     field: Field, resets: ResetStore
 ) -> None:
     topic = field.topic(200)
-    field.map(topic, Mapped(region="r1", epoch=3, first=0))
+    field.map(topic, RegionMapping(region="r1", epoch=3, first=0))
     field.purge(topic)
     field.flushed(topic, "r1", 149, epoch=3)
     field.purge(topic)
@@ -218,7 +218,7 @@ def test_a_manifest_of_before_a_topic_was_made_anew_hides_nothing_of_the_new_one
     field.place.append(topic, 180)  # of r1, in memory only: 0..179 of the new topic
     assert field.purge(topic).verdict.quarantine
     resets.topic(topic)
-    field.map(topic, Mapped(region="r1", epoch=4, first=0))
+    field.map(topic, RegionMapping(region="r1", epoch=4, first=0))
     field.purge(topic)
 
     with pytest.raises(ReplayRefused, match="after a reset"):  # its node died; the manifest counts by the old topic
@@ -246,7 +246,7 @@ class Far:
 def test_a_topic_whose_leader_cannot_be_reached_keeps_no_other_one_of_its_page(field: Field) -> None:
     near, far = field.topic(100), field.topic(100)
     for topic in (near, far):
-        field.map(topic, Mapped(region="r1", first=0))
+        field.map(topic, RegionMapping(region="r1", first=0))
         field.purge(topic)
         field.flushed(topic, "r1", 89)
     clock = [0.0]
@@ -262,22 +262,24 @@ def test_a_map_that_is_sent_again_is_the_same_though_less_time_is_left_of_a_drop
     order = MapOrder(
         topic=topic,
         generation=7,
-        regions=(Mapped(region="r1"), Mapped(region="r2")),
-        dropped=(Dropped(region="r3", undrop_seconds=7_200),),
+        regions=(RegionMapping(region="r1"), RegionMapping(region="r2")),
+        dropped=(RegionDrop(region="r3", undrop_seconds=7_200),),
     )
     field.maps.put(order)
     field.wait(3_600)
-    again = {"regions": order.regions[::-1], "dropped": (Dropped(region="r3", undrop_seconds=3_600),)}
+    again = {"regions": order.regions[::-1], "dropped": (RegionDrop(region="r3", undrop_seconds=3_600),)}
 
     assert field.maps.put(order.model_copy(update=again)).generation == 7
 
 
 def test_numbers_whose_sum_nobody_can_store_spoil_no_other_report(field: Field) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0), Mapped(region="r2", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     field.purge(topic)
-    wild = Report(topic=topic, region="r1", epoch=0, streams=(Stream(flushed=2**62 - 1), Stream(flushed=2**62 - 1)))
-    fine = Report(topic=topic, region="r2", epoch=0, streams=(Stream(flushed=9),))
+    wild = LeaderReport(
+        topic=topic, region="r1", epoch=0, streams=(Stream(flushed=2**62 - 1), Stream(flushed=2**62 - 1))
+    )
+    fine = LeaderReport(topic=topic, region="r2", epoch=0, streams=(Stream(flushed=9),))
 
     heard = field.heartbeats.hear("n", [wild, fine])
 
@@ -286,7 +288,7 @@ def test_numbers_whose_sum_nobody_can_store_spoil_no_other_report(field: Field) 
 
 def test_what_one_purge_freed_no_other_one_counts_again(field: Field) -> None:
     topic = field.topic(200)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     for last in (99, 149):  # two purges raise, before either deletes
         field.flushed(topic, "r1", last)
@@ -301,7 +303,7 @@ def test_what_one_purge_freed_no_other_one_counts_again(field: Field) -> None:
 
 def test_a_topic_that_was_looked_at_before_it_was_enabled_has_its_turn_at_once(field: Field) -> None:
     topic = field.topic(10)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.store.disable(topic)
     field.purge(topic)
     field.wait(8 * 3_600)
@@ -313,7 +315,7 @@ def test_a_topic_that_was_looked_at_before_it_was_enabled_has_its_turn_at_once(f
 
 def test_a_region_is_reset_only_when_the_topic_was_seen_since_its_own_reset(field: Field, resets: ResetStore) -> None:
     topic = field.topic(100)
-    field.map(topic, Mapped(region="r1", first=0))
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     resets.topic(topic)
 

@@ -14,7 +14,7 @@ from sexton.contract import NewMark, Refused, UnknownInstance
 from sexton.kernel import crash_points
 from sexton.kernel.errors import SextonError
 from sexton.operators.controls.port import NotEnabled
-from sexton.owners.catalog.errors import NotFound
+from sexton.owners.catalog.errors import RecordNotFound
 from sexton.recycle.pipeline.port import PlanRefused
 from tests.contract.catalog.shop import Shop
 from tests.contract.command import run
@@ -175,7 +175,7 @@ def test_atlassian_2022_the_catalog_takes_no_table_for_a_partition_and_no_partit
         (catalog.catalog.drop_table, (index, partition, "")),
     ):
         for id_ in wrong:
-            with pytest.raises(NotFound):
+            with pytest.raises(RecordNotFound):
                 drop(id_)
     catalog.later(1_000_000)
     catalog.round()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.protection.model import End, Item, Protection, State
+from sexton.protection.model import Item, Protection, ProtectionEnd, ProtectionState
 from sexton.protection.sql.rows import digest
 from tests.rig import Rig, listing, put
 from tests.scrape import scrape
@@ -55,17 +55,17 @@ def test_cockroachdb_103831_what_a_dead_job_protects_is_seen_and_goes_when_its_t
     assert (after.removed, listing(root)) == (1, {})
     assert "copy:7 of shop, owner ada" in caplog.text
     assert old("sexton_protections", instance_id="shop") == 0
-    assert old("sexton_protections_ended_total", instance_id="shop", why=str(End.OVERDUE)) == 1
+    assert old("sexton_protections_ended_total", instance_id="shop", why=str(ProtectionEnd.OVERDUE)) == 1
 
 
-@pytest.mark.parametrize(("watermark", "why"), [(None, End.NO_WATERMARK), (5, End.TOO_LONG)])
+@pytest.mark.parametrize(("watermark", "why"), [(None, ProtectionEnd.NO_WATERMARK), (5, ProtectionEnd.TOO_LONG)])
 def test_cockroachdb_103831_a_finished_one_waits_for_no_watermark_for_ever(
-    rig: Rig, root: Path, watermark: int | None, why: End
+    rig: Rig, root: Path, watermark: int | None, why: ProtectionEnd
 ) -> None:
     left_behind(rig, valid_ts=5)
     if watermark is not None:
         rig.protections.watermark("shop", watermark)
-    assert rig.protections.finish("shop", "copy:7").state is State.SOFT
+    assert rig.protections.finish("shop", "copy:7").state is ProtectionState.SOFT
     if watermark is not None:
         rig.round()
         assert listing(root) == {"data/a.dat": 700}

@@ -11,7 +11,7 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import Config, Record, Terms
+from sexton.replication.binlog.model import BinlogSettings, Config, Record
 from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, ttl
 from tests.contract.binlog.world import DB, SHOP, World
 from tests.rig import DEPLOYMENT
@@ -53,7 +53,7 @@ def test_doris_22174_nothing_of_a_log_that_is_kept_for_ever_or_for_long_expires(
 
 
 def test_doris_22174_a_log_that_would_lose_everything_at_once_waits_for_a_person(db: Database) -> None:
-    world = World(db, Terms(free_records=10))
+    world = World(db, BinlogSettings(free_records=10))
     world.keep(LONGEST_TTL)
     records = [Record(commit_seq=n, timestamp=world.now - 86_400_000, type="ALTER") for n in range(1, 21)]
     world.b.records.add(SHOP, DB, records)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sexton.check.sql.repair import Refused
+from sexton.check.sql.repair import RepairRefused
 from tests.contract.check.conftest import Owned, names, table
 from tests.rig import DAY
 from tests.servers.s3 import RunningS3
@@ -56,5 +56,5 @@ def test_iceberg_4194_when_everything_is_an_orphan_nothing_is_marked(
         bucketed.check()
 
     assert len(bucketed.found(confirmed=True)["ORPHAN"]) == 20
-    with pytest.raises(Refused, match="20 orphans are 100"):
+    with pytest.raises(RepairRefused, match="20 orphans are 100"):
         bucketed.repairs.orphans("shop")

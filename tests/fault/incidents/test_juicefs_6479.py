@@ -6,7 +6,7 @@ Here a live side that is not read to its end proves nothing: no orphan is confir
 import pytest
 
 from sexton.check.model import RunState
-from sexton.check.sql.repair import Refused
+from sexton.check.sql.repair import RepairRefused
 from tests.contract.check.conftest import Owned, names, owned
 from tests.rig import DAY
 
@@ -28,7 +28,7 @@ def test_juicefs_6479_an_error_in_the_middle_of_the_references_is_no_end_of_them
     assert report.run.state is RunState.PARTIAL
     assert any("cannot be read" in lack for lack in report.run.lacks)
     assert report.confirmed == {}
-    with pytest.raises(Refused, match="not whole"):
+    with pytest.raises(RepairRefused, match="not whole"):
         owned.repairs.orphans("shop")
     owned.later(4 * DAY)
     owned.round()

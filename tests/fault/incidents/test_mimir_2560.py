@@ -17,10 +17,10 @@ from sexton.contract import NewMark
 from sexton.marks.lease_port import LeaseBusy, NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
 from sexton.recycle.pacing.port import Unpaced
-from sexton.recycle.pipeline.delete import Sweeper
+from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.ranges import Recycler
 from sexton.recycle.planning.policy import policy
-from sexton.recycle.rounds.sql.schedule import TurnStore
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.fault.incidents.books import rows
@@ -60,7 +60,7 @@ def worker(url: str, endpoint: str) -> Rig:
 def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
     found = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
-    rig.sweeper = Sweeper(rig.marks, found, threads, Small())
+    rig.sweeper = ThreadDeleter(rig.marks, found, threads, Small())
     rig.recycler = Recycler(rig.marks, rig.leases, rig.controls, found, rig.owner, rig.sweeper, rig.told)
 
 
@@ -97,7 +97,7 @@ def working(workers: list[Rig], store: FaultProxy) -> Iterator[Sequence[Future[N
     over = threading.Event()
 
     def work(rig: Rig) -> None:
-        turns = TurnStore(rig.db, rig.controls, INTERVAL, SLOTS)
+        turns = RoundSchedule(rig.db, rig.controls, INTERVAL, SLOTS)
         while not over.wait(0.05):
             for name in turns.due().instances:
                 try:

@@ -6,7 +6,7 @@ Here a live side that is empty, or far smaller than the last whole one, is not b
 import pytest
 
 from sexton.check.model import RunState
-from sexton.check.sql.repair import Refused
+from sexton.check.sql.repair import RepairRefused
 from tests.contract.check.conftest import Owned, names, owned
 from tests.rig import DAY
 
@@ -24,7 +24,7 @@ def test_neon_12921_a_live_side_that_came_out_short_condemns_nothing(owned: Owne
         report = owned.check()
         assert report.run.state is RunState.PARTIAL
         assert report.confirmed == {}
-        with pytest.raises(Refused):
+        with pytest.raises(RepairRefused):
             owned.repairs.orphans("shop")
     owned.live_rows(*((key, 10) for key in keys[left:]))
 

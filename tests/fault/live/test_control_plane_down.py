@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sexton.operators.controls.model import Kind
+from sexton.operators.controls.model import ControlKind
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.temporal import NAMESPACE, TemporalServer
 from tests.fault.live.scene import SHOP, until
@@ -44,7 +44,7 @@ async def test_r33_a_stop_ends_deletion_within_seconds_while_temporal_is_down(st
         down = time.monotonic()
         await until("pages go on without Temporal", lambda: len(deletes(proxy, down)) >= 2)
 
-        rig.controls.put(Kind.STOP, SHOP, "by the test")
+        rig.controls.put(ControlKind.STOP, SHOP, "by the test")
         stopped = time.monotonic()
         await until("no page in 8 s", lambda: time.monotonic() - deletes(proxy)[-1].time > 8)
         pages = deletes(proxy)
@@ -52,7 +52,7 @@ async def test_r33_a_stop_ends_deletion_within_seconds_while_temporal_is_down(st
         await asyncio.to_thread(server.start)
         halted = await handle.result()
         after = len(deletes(proxy))
-        rig.controls.remove(Kind.STOP, SHOP)
+        rig.controls.remove(ControlKind.STOP, SHOP)
         finished = await scene.round()
 
         last = pages[-1].time - stopped

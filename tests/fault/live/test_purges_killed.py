@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from sexton.kernel.crash_points import OF_WAL
-from sexton.wal.messages import Outcome, PageReport, PurgeReport, PurgeRequest, RoundRequest
-from sexton.wal.model import MapOrder, Mapped, Mode, Report, Stream, Terms
+from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRequest, PurgeRoundRequest, TopicPageReport
+from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream, WalSettings
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.store import WalStore
-from sexton.wal.wal import Wal
+from sexton.wal.wal import WalService
 from tests.fault.live.scene import Scene, until
 from tests.fault.live.stage import Stage, at_once
 from tests.rig import DEPLOYMENT
@@ -22,13 +22,13 @@ ENTRIES, FLUSHED = 200, 119
 def _fill(scene: Scene) -> EmbeddedLog:
     """Make topics of which a region needs what is above FLUSHED."""
     db = scene.rig.db
-    log, wal = EmbeddedLog(db), Wal(db, Terms())
+    log, wal = EmbeddedLog(db), WalService(db, WalSettings())
     for name in TOPICS:
         log.create(name)
-        wal.maps.put(MapOrder(topic=name, generation=1, regions=(Mapped(region="r1", first=0),)))
+        wal.maps.put(MapOrder(topic=name, generation=1, regions=(RegionMapping(region="r1", first=0),)))
         log.append(name, [b"entry %d" % n for n in range(ENTRIES)])
         wal.store.enable(name, Mode.DELETE)
-        report = Report(topic=name, region="r1", epoch=0, streams=(Stream(flushed=FLUSHED),))
+        report = LeaderReport(topic=name, region="r1", epoch=0, streams=(Stream(flushed=FLUSHED),))
         wal.heartbeats.hear("n1", [report])
     return log
 
@@ -43,13 +43,13 @@ async def _purge(scene: Scene, topic: str) -> PurgeReport:
     )
 
 
-async def _round(scene: Scene) -> PageReport:
+async def _round(scene: Scene) -> TopicPageReport:
     return await scene.client.execute_workflow(
         ids.PURGE_WAL_ROUND,
-        RoundRequest(deployment=DEPLOYMENT),
+        PurgeRoundRequest(deployment=DEPLOYMENT),
         id=ids.purge_wal_round(DEPLOYMENT),
         task_queue=ids.control_queue(DEPLOYMENT),
-        result_type=PageReport,
+        result_type=TopicPageReport,
     )
 
 
@@ -72,7 +72,7 @@ async def test_a_purge_whose_worker_is_killed_ends_and_deletes_nothing_that_is_n
         store = WalStore(scene.rig.db)
         assert dying.exit_code() == -9
         if isinstance(report, PurgeReport):
-            assert report.outcome in (Outcome.PURGED, Outcome.NOTHING)
+            assert report.outcome in (PurgeOutcome.PURGED, PurgeOutcome.NOTHING)
         else:
             assert (report.topics, report.faults) == (2, 0)
         for name in purged:

@@ -14,11 +14,11 @@ from sexton.insight.metrics import labels
 from sexton.insight.metrics.families import binlog, wal
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.marks.keepers import keeper
-from sexton.operators.controls.model import Kind
-from sexton.protection.model import End
+from sexton.operators.controls.model import ControlKind
+from sexton.protection.model import ProtectionEnd
 from sexton.storage.port import NOT_LISTED
 
-HALTS = (Kind.STOP, Kind.BLACKLIST, Kind.WHITELIST, Kind.WINDOW)
+HALTS = (ControlKind.STOP, ControlKind.BLACKLIST, ControlKind.WHITELIST, ControlKind.WINDOW)
 Of = Callable[[InstanceFigures, int], float | None]
 """(instance, now) → value; None where there is none."""
 
@@ -28,7 +28,7 @@ def _seconds(since: int | None, now: int) -> float:
 
 
 def _stopped(i: InstanceFigures, now: int) -> float:
-    return _seconds(i.halt.since, now) if i.halt is not None and i.halt.by is Kind.STOP else 0.0
+    return _seconds(i.halt.since, now) if i.halt is not None and i.halt.by is ControlKind.STOP else 0.0
 
 
 OF_AN_INSTANCE: Mapping[str, tuple[str, Of]] = {
@@ -181,7 +181,7 @@ def _ended(f: Figures) -> Iterator[Metric]:
     told = "Protections that ended, by why: PASSED is as it should be; survives restarts."
     family = CounterMetricFamily("sexton_protections_ended", told, labels=["instance_id", "why"])
     for i in f.instances:
-        for why in End:
+        for why in ProtectionEnd:
             family.add_metric([i.instance, str(why)], f.counters.get((i.instance, PROTECTIONS, str(why)), 0))
     yield family
 

@@ -22,7 +22,7 @@ from sexton.kernel.errors import SextonError
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt
 from sexton.operators.controls.store import ControlStore
-from sexton.protection.model import State
+from sexton.protection.model import ProtectionState
 from sexton.recycle.model import Policy, RoundReport
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
@@ -146,7 +146,7 @@ class FigureStore:
         """Yield what is counted of an instance's protections."""
         instance, t = self._db.t.instance, self._db.t.protection
         its = t.c.instance == instance.c.id
-        soft = t.c.state == State.SOFT
+        soft = t.c.state == ProtectionState.SOFT
         yield select(func.count()).where(its, not_(soft)).scalar_subquery().label("protections")
         yield select(func.count()).where(its, soft).scalar_subquery().label("soft_protections")
         yield select(func.min(t.c.registered_at)).where(its).scalar_subquery().label("oldest_protection")

@@ -11,9 +11,9 @@ from sexton.protocol.binlog_bodies import (
     Acknowledgement,
     Consumers,
     Consuming,
-    Dropped,
+    DroppedCopies,
     LogConfig,
-    Logs,
+    LogsBody,
     NewRecords,
 )
 from sexton.protocol.bodies import MAX_ITEMS_BYTES
@@ -31,9 +31,9 @@ Limit = Annotated[int, Query(ge=1, le=1_000)]
 
 
 @routes.get("/databases")
-def logs(at: AtDesk, _: Reader, instance: Instance, db: str = "", table: str = "") -> Logs:
+def logs(at: AtDesk, _: Reader, instance: Instance, db: str = "", table: str = "") -> LogsBody:
     """Return logs, a thousand at a time, in the order of databases and tables, behind the one that is named."""
-    return Logs(logs=tuple(at.binlogs.configs.logs(instance, (db, table))))
+    return LogsBody(logs=tuple(at.binlogs.configs.logs(instance, (db, table))))
 
 
 @routes.put("/databases/{db}/binlog")
@@ -58,21 +58,21 @@ def _keep(db: str, table: str, body: LogConfig, at: AtDesk, asker: Asker, instan
 
 
 @routes.delete("/databases/{db}")
-def drop_database(db: Database, at: AtDesk, asker: Asker, instance: Instance) -> Dropped:
+def drop_database(db: Database, at: AtDesk, asker: Asker, instance: Instance) -> DroppedCopies:
     """Say that a database is dropped for good: all of its binlogs go, on every backend. Idempotent."""
     return _drop(db, "", at, asker, instance)
 
 
 @routes.delete("/databases/{db}/tables/{table}")
-def drop_table(db: Database, table: Table, at: AtDesk, asker: Asker, instance: Instance) -> Dropped:
+def drop_table(db: Database, table: Table, at: AtDesk, asker: Asker, instance: Instance) -> DroppedCopies:
     """Say that a table is dropped for good: all of its binlogs go, on every backend. Idempotent."""
     return _drop(db, table, at, asker, instance)
 
 
-def _drop(db: str, table: str, at: AtDesk, asker: Asker, instance: str) -> Dropped:
+def _drop(db: str, table: str, at: AtDesk, asker: Asker, instance: str) -> DroppedCopies:
     with asker.recorded(at, "binlog drop", instance, f"{db}/{table}".rstrip("/")):
         asker.needs(Grant.OPERATE)
-        return Dropped(replicas=at.binlogs.configs.drop(instance, db, table))
+        return DroppedCopies(replicas=at.binlogs.configs.drop(instance, db, table))
 
 
 @routes.post("/databases/{db}/binlogs", max_body_size=MAX_ITEMS_BYTES)

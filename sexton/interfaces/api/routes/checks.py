@@ -9,7 +9,7 @@ from sexton.check.sql import peers
 from sexton.check.sql.store import CheckStore
 from sexton.interfaces.api.caller import Asker, AtDesk, Reader
 from sexton.operators.access.model import Grant
-from sexton.protocol.bodies import Findings, Inventory, Runs
+from sexton.protocol.bodies import ChecksBody, Findings, Inventory
 
 routes = APIRouter(prefix="/v1")
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
@@ -17,11 +17,11 @@ After = Annotated[int, Query(ge=0, le=2**63 - 1, description="only findings with
 
 
 @routes.get("/checks")
-def checks(at: AtDesk, _: Reader, instance: str | None = None) -> Runs:
+def checks(at: AtDesk, _: Reader, instance: str | None = None) -> ChecksBody:
     """The newest checks, of one instance or of all."""
     if instance is not None:
         at.registry.instance(instance)
-    return Runs(checks=tuple(CheckStore(at.db).runs(instance, 20)))
+    return ChecksBody(checks=tuple(CheckStore(at.db).runs(instance, 20)))
 
 
 @routes.get("/checks/{check}")

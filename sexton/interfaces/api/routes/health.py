@@ -5,21 +5,21 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from sexton.database.engine import AWAY
 from sexton.interfaces.api.caller import AtDesk, Reader
-from sexton.protocol.bodies import Health
+from sexton.protocol.bodies import HealthBody
 
 routes = APIRouter()
 
 
 @routes.get("/healthz")
-def health(at: AtDesk, response: Response) -> Health:
+def health(at: AtDesk, response: Response) -> HealthBody:
     """Tell whether the API and its database answer. Needs no token."""
     try:
         with at.db.read() as c:
             at.db.now(c)
     except AWAY:
         response.status_code = 503
-        return Health(status="unavailable")
-    return Health(status="ok")
+        return HealthBody(status="unavailable")
+    return HealthBody(status="ok")
 
 
 @routes.get("/metrics")

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sexton.interfaces.api.caller import Asker, AtDesk, Instance
 from sexton.operators.access.model import Grant
-from sexton.replication.journal.model import Page, Snapshot
+from sexton.replication.journal.model import JournalPage, Snapshot
 
 routes = APIRouter(prefix="/v1")
 LOOK_SECONDS = 0.5
@@ -27,7 +27,7 @@ async def read(
     after: After = 0,
     wait: Wait = 0,
     follower: Follower = "",
-) -> Page:
+) -> JournalPage:
     """Return entries, a hundred at most, behind one; refused where they are gone."""
     if follower:
         asker.needs(Grant.OPERATE, node=follower)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.concurrency import run_in_threadpool
 
 from sexton.interfaces.api.caller import Asker, AtDesk, Caller, Reader
-from sexton.interfaces.operator_service import Desk
+from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.port import NotEnabled
 from sexton.protocol.bodies import Applying, Shown
@@ -46,7 +46,7 @@ async def apply(plan: Number, request: Request, at: AtDesk, asker: Asker) -> App
     return await run_in_threadpool(_apply, plan, request, at, asker)
 
 
-def _apply(plan: int, request: Request, at: Desk, asker: Caller) -> Applying:
+def _apply(plan: int, request: Request, at: OperatorService, asker: Caller) -> Applying:
     with asker.recorded(at, "apply", subject=str(plan)):
         asker.needs(Grant.OPERATE)
         store = PlanStore(at.db)

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from sexton.interfaces.api.caller import Asker, AtDesk, Reader
-from sexton.interfaces.operator_service import Desk
+from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
@@ -104,7 +104,7 @@ def watermark(instance: str, body: Watermark, at: AtDesk, asker: Asker) -> None:
         at.protections.watermark(instance, body.value)
 
 
-def _items(at: Desk, instance: str, body: Items) -> Sequence[Item]:
+def _items(at: OperatorService, instance: str, body: Items) -> Sequence[Item]:
     at.registry.instance(instance)
     vaults = {v.name: v for v in at.registry.vaults(instance)}
     items = [canonical(name, vaults) for name in body.objects]

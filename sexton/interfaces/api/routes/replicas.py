@@ -19,7 +19,16 @@ from sexton.protocol.binlog_bodies import (
 from sexton.protocol.bodies import MAX_ITEMS_BYTES
 from sexton.replication.binlog.model import CutPage, Taken
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.model import Copy, Heard, Placed, Placement, Replica, Report, Tablet, TabletReport
+from sexton.replication.replicas.model import (
+    Copy,
+    Placed,
+    Placement,
+    Replica,
+    ReplicaReport,
+    ReportReceipt,
+    Tablet,
+    TabletReport,
+)
 
 routes = APIRouter(prefix="/v1")
 Database = Annotated[str, Path(pattern=NAME)]
@@ -50,11 +59,11 @@ def place(db: Database, table: Table, body: Placements, at: AtDesk, asker: Asker
 
 
 @routes.post("/backends/{backend}/report", max_body_size=MAX_ITEMS_BYTES)
-def report(backend: Backend, body: BackendReport, at: AtDesk, asker: Asker, instance: Instance) -> Heard:
+def report(backend: Backend, body: BackendReport, at: AtDesk, asker: Asker, instance: Instance) -> ReportReceipt:
     """Take what a backend says of its copies: what is older than what is known, or of others, is ignored."""
     asker.needs(Grant.OPERATE, node=backend)
     tablets = tuple(TabletReport(**its.model_dump(exclude={"versions"}), ranges=its.versions) for its in body.tablets)
-    order = Report(boot=body.boot, sequence=body.sequence, tablets=tablets)
+    order = ReplicaReport(boot=body.boot, sequence=body.sequence, tablets=tablets)
     return at.binlogs.reports.hear(instance, backend, order)
 
 

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from sexton.interfaces.api.caller import Asker, AtDesk, Caller, Reader
-from sexton.interfaces.operator_service import Desk
+from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import Grant
 from sexton.protocol.bodies import MAX_ITEMS_BYTES, TOPIC, Heartbeat, Purging, RegionMap, Replay, Topics
 from sexton.wal.messages import PurgeRequest
-from sexton.wal.model import Heard, MapOrder, OpenOrder, Pin, Report, Topic
+from sexton.wal.model import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder, Pin, Topic
 
 routes = APIRouter(prefix="/v1")
 Name = Annotated[str, Path(pattern=TOPIC)]
@@ -45,7 +45,7 @@ async def purge(topic: Name, request: Request, at: AtDesk, asker: Asker) -> Purg
     return await run_in_threadpool(_purge, topic, request, at, asker)
 
 
-def _purge(topic: str, request: Request, at: Desk, asker: Caller) -> Purging:
+def _purge(topic: str, request: Request, at: OperatorService, asker: Caller) -> Purging:
     with asker.recorded(at, "wal purge", subject=topic):
         asker.needs(Grant.OPERATE)
         at.wal.store.topic(topic)
@@ -54,10 +54,10 @@ def _purge(topic: str, request: Request, at: Desk, asker: Caller) -> Purging:
 
 
 @routes.post("/nodes/{node}/heartbeat", max_body_size=MAX_ITEMS_BYTES)
-def heartbeat(node: Node, body: Heartbeat, at: AtDesk, asker: Asker) -> Heard:
+def heartbeat(node: Node, body: Heartbeat, at: AtDesk, asker: Asker) -> HeartbeatReceipt:
     """Take what a node says of its regions: what is older than what is known, or cannot be, is ignored."""
     asker.needs(Grant.OPERATE, node=node)
-    reports = [Report.model_validate(its, from_attributes=True) for its in body.reports]
+    reports = [LeaderReport.model_validate(its, from_attributes=True) for its in body.reports]
     return at.wal.heartbeats.hear(node, reports, body.url)
 
 
@@ -67,7 +67,7 @@ def open_(topic: Name, body: Replay, at: AtDesk, asker: Asker) -> Pin:
     node = body.node or asker.node
     asker.needs(Grant.OPERATE, node=node)
     its = body.model_dump() | {"node": node}
-    return at.wal.replays.open(OpenOrder(topic=topic, **its))
+    return at.wal.replays.open(OpenRegionOrder(topic=topic, **its))
 
 
 @routes.patch("/topics/{topic}/replays/{replay}")
@@ -84,7 +84,7 @@ def release(topic: Name, replay: Id, at: AtDesk, asker: Asker) -> None:  # noqa:
     at.wal.replays.release(replay)
 
 
-def _whose(replay: str, at: Desk, asker: Caller) -> str:
+def _whose(replay: str, at: OperatorService, asker: Caller) -> str:
     """Return whose replay it is; of one that is not known, the asker's own: there is nothing of anybody else's."""
     if asker.token.scope.grant not in (Grant.OPERATE, Grant.ADMIN, Grant.NODE):
         raise Forbidden(f"a token of scope {asker.token.scope} is not for this")

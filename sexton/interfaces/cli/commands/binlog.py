@@ -32,11 +32,11 @@ def list_(
 
     Example: sexton binlog list
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     name, _, table = after.partition("/")
     with opened() as (settings, db):
-        configs, of = Desk(settings, db).binlogs.configs, one_instance(db, instance)
+        configs, of = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
         found = configs.logs(of, (name, table), SHOWN + 1)
         own = {its.db: its for its in found if not its.tbl}
         own |= {its.db: configs.log(of, its.db) for its in found[:1] if its.db not in own}
@@ -61,11 +61,11 @@ def explain(name: Name, table: Table = "", instance: Of = None, as_json: Json = 
 
     Example: sexton binlog explain sales
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.sql.explain import explain as explained
 
     with opened() as (settings, db):
-        found = explained(db, Desk(settings, db).binlogs, one_instance(db, instance), name, table)
+        found = explained(db, OperatorService(settings, db).binlogs, one_instance(db, instance), name, table)
     if as_json:
         dump(found.model_dump(mode="json"))
     else:
@@ -91,7 +91,7 @@ def set_(
 
     Example: sexton binlog set sales --ttl 7d
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.model import Config
     from sexton.replication.binlog.policy import FOREVER
     from sexton.replication.binlog.policy import ttl as checked
@@ -101,7 +101,7 @@ def set_(
     lasts = checked(FOREVER if ttl == FOREVER else seconds(ttl))
     config = Config(ttl_seconds=lasts, max_bytes=max_bytes, max_history_nums=max_records)
     with opened() as (settings, db):
-        configs, of = Desk(settings, db).binlogs.configs, one_instance(db, instance)
+        configs, of = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
         with recorded(db, "binlog set", of, called(name, table), f"ttl {ttl}"):
             its = configs.put(of, name, table, config, from_seq)
         own = configs.log(of, name)
@@ -118,11 +118,11 @@ def disable(name: Name, table: Table = "", instance: Of = None) -> None:
 
     Example: sexton binlog disable sales
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.model import Config
 
     with opened() as (settings, db):
-        configs, of = Desk(settings, db).binlogs.configs, one_instance(db, instance)
+        configs, of = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
         before = configs.log(of, name, table)
         config = Config(**before.model_dump(include=set(Config.model_fields)) | {"enabled": False})
         with recorded(db, "binlog disable", of, before.name):
@@ -136,12 +136,12 @@ def approve(name: Name, table: Table = "", instance: Of = None, yes: Yes = False
 
     Example: sexton binlog approve sales
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.kernel.errors import BadInput
     from sexton.replication.binlog.sql.explain import explain as explained
 
     with opened() as (settings, db):
-        binlogs, of = Desk(settings, db).binlogs, one_instance(db, instance)
+        binlogs, of = OperatorService(settings, db).binlogs, one_instance(db, instance)
         found, what = explained(db, binlogs, of, name, table), called(name, table)
         line = next((i for i in found.lines if i.log.name == what and i.log.wants is not None), None)
         if line is None:
@@ -165,13 +165,13 @@ def drop(name: Name, table: Table = "", instance: Of = None, yes: Yes = False) -
 
     Example: sexton binlog drop sales orders --yes
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.errors import UnknownLog
     from sexton.replication.replicas.sql.figures import copies
 
     what = called(name, table)
     with opened() as (settings, db):
-        binlogs, of = Desk(settings, db).binlogs, one_instance(db, instance)
+        binlogs, of = OperatorService(settings, db).binlogs, one_instance(db, instance)
         with db.read() as c:
             there = copies(db, c, of, name, table)
         try:
@@ -200,11 +200,11 @@ def consumers(instance: Of = None, as_json: Json = False) -> None:
 
     Example: sexton binlog consumers
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     with opened() as (settings, db):
         of = one_instance(db, instance)
-        found = Desk(settings, db).binlogs.consumers.all(of)
+        found = OperatorService(settings, db).binlogs.consumers.all(of)
     if as_json:
         dump([c.model_dump(mode="json") for c in found])
         return
@@ -220,13 +220,13 @@ def consumer_remove(
 
     Example: sexton binlog consumer-remove lisbon sales
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.errors import UnknownConsumer
 
     what = called(name, table)
     with opened() as (settings, db):
         of = one_instance(db, instance)
         with recorded(db, "binlog consumer-remove", of, f"{consumer} of {what}"):
-            if not Desk(settings, db).binlogs.consumers.remove(of, consumer, name, table):
+            if not OperatorService(settings, db).binlogs.consumers.remove(of, consumer, name, table):
                 raise UnknownConsumer(consumer, what)
     typer.echo(f"consumer {consumer} holds nothing of {what} any more")

@@ -10,7 +10,7 @@ from sexton.interfaces.cli.output import dump, many, show, stamp
 from sexton.replication.binlog.model import MOST
 
 if TYPE_CHECKING:
-    from sexton.replication.journal.model import Entry, Follower
+    from sexton.replication.journal.model import Follower, JournalEntry
 
 
 def journal(
@@ -83,7 +83,7 @@ def _follower(its: "Follower", head: int) -> tuple[object, ...]:
     return its.name, its.applied, f"{max(0, head - its.applied):,}", stamp(its.seen_at), state
 
 
-def _said(entry: "Entry") -> tuple[str, str]:
+def _said(entry: "JournalEntry") -> tuple[str, str]:
     """Return an entry's op and what it says, in words."""
     from collections import Counter
 

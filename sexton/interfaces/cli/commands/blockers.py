@@ -8,9 +8,9 @@ import typer
 from sexton.interfaces.cli.commands.blockers_binlog import binlog_keepers
 from sexton.interfaces.cli.context import Json, controls, opened
 from sexton.interfaces.cli.output import brief, dump, many, show, stamp
-from sexton.interfaces.cli.render.blocker import Keeper
+from sexton.interfaces.cli.render.blocker import Blocker
 from sexton.marks import keepers
-from sexton.operators.controls.model import ALL, Control, Halt, Kind
+from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
 if TYPE_CHECKING:
     from config.settings import Settings
@@ -46,24 +46,24 @@ def holds(
     show("" if rows else "nothing keeps anything from going", columns, rows)
 
 
-def _story(k: Keeper) -> str:
+def _story(k: Blocker) -> str:
     why = ": ".join(t for t in (k.by and f"by {k.by}", brief(k.why)) if t)
     return "; ".join(t for t in (why, k.way_out) if t)
 
 
-def _topics(db: "Database") -> Iterator[Keeper]:
+def _topics(db: "Database") -> Iterator[Blocker]:
     """Yield topics that are not purged now, and by what."""
     from sexton.wal.sql.store import WalStore
 
     for topic in WalStore(db).topics("", MOST_TOPICS, enabled=True):
         named = {"instance": "(topics)", "what": f"topic {topic.name}", "way_out": f"sexton wal explain {topic.name}"}
         if topic.quarantined:
-            yield Keeper(held_by="quarantine", why=topic.quarantined, **named)
+            yield Blocker(held_by="quarantine", why=topic.quarantined, **named)
         for why, since in topic.blocked.items():
-            yield Keeper(held_by=why, since=since, **named)
+            yield Blocker(held_by=why, since=since, **named)
 
 
-def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:
+def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Blocker]:
     yield from _said(settings, db, instance)
     yield from _approvals(db, instance.id)
     yield from _waits(db, instance.id)
@@ -71,16 +71,16 @@ def _keepers(settings: "Settings", db: "Database", instance: "Instance") -> Iter
     yield from binlog_keepers(settings, db, instance.id)
 
 
-def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Keeper]:
+def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterator[Blocker]:
     """Yield what an operator or a job said: observe, holds, protections, caps, stops, lists, windows."""
     from sexton.operators.holds.store import HoldStore
-    from sexton.protection.model import State
+    from sexton.protection.model import ProtectionState
     from sexton.protection.sql.store import ProtectionStore
     from sexton.recycle.pacing.store import PaceStore
 
     name = instance.id
     if instance.mode == "observe":
-        yield Keeper(
+        yield Blocker(
             instance=name,
             held_by="observe",
             what="the whole instance",
@@ -89,7 +89,7 @@ def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterato
             way_out=f"sexton enable {name}",
         )
     for h in HoldStore(db).active(name):
-        yield Keeper(
+        yield Blocker(
             instance=name,
             held_by=f"hold {h.id}",
             what=h.what,
@@ -100,8 +100,8 @@ def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterato
             way_out=f"sexton hold release {h.id}",
         )
     for p in ProtectionStore(db, settings.protections()).all(name):
-        over = p.state is State.SOFT
-        yield Keeper(
+        over = p.state is ProtectionState.SOFT
+        yield Blocker(
             instance=name,
             held_by=f"{keepers.PROTECTION}{p.job}",
             what="what it registered" if p.sealed is None else many(p.sealed.objects, "object"),
@@ -112,7 +112,7 @@ def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterato
             way_out=f"sexton protection release {p.job} --instance {name}",
         )
     for cap in PaceStore(db).caps(name):
-        yield Keeper(
+        yield Blocker(
             instance=name,
             held_by="cap",
             what=f"vault {cap.vault}: no more than {cap.keys_per_second:,} keys/s",
@@ -125,8 +125,8 @@ def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterato
     with db.read() as c:
         given, now = store.all_in(c), db.now(c)
     for halt, of in _halts(given, name, now):
-        todo = halt.todo if halt.since is not None or halt.by is Kind.WINDOW else "sexton lists show"
-        yield Keeper(
+        todo = halt.todo if halt.since is not None or halt.by is ControlKind.WINDOW else "sexton lists show"
+        yield Blocker(
             instance=of,
             held_by=halt.by,
             what="everything" if of == EVERY else "the whole instance",
@@ -143,38 +143,41 @@ def _halts(given: tuple[Control, ...], instance: str, now: int) -> Iterator[tupl
     from sexton.operators.controls.policy import halt
 
     for control in given:
-        if control.kind in (Kind.STOP, Kind.BLACKLIST) and (found := halt([control], instance, now)) is not None:
+        if (
+            control.kind in (ControlKind.STOP, ControlKind.BLACKLIST)
+            and (found := halt([control], instance, now)) is not None
+        ):
             yield found, EVERY if control.name == ALL else instance
-    for kind, of in ((Kind.WHITELIST, instance), (Kind.WINDOW, EVERY)):
+    for kind, of in ((ControlKind.WHITELIST, instance), (ControlKind.WINDOW, EVERY)):
         if (found := halt([c for c in given if c.kind is kind], instance, now)) is not None:
             yield found, of
 
 
-def _vaults(db: "Database", given: tuple[Control, ...], instance: str) -> Iterator[Keeper]:
+def _vaults(db: "Database", given: tuple[Control, ...], instance: str) -> Iterator[Blocker]:
     from sexton.operators.controls.policy import vault_allowed, vault_whitelist
     from sexton.operators.registry.store import Registry
 
     listed = vault_whitelist(given)
     for v in Registry(db).vaults(instance):
         if not vault_allowed(listed, instance, v.name):
-            yield Keeper(
+            yield Blocker(
                 instance=instance,
                 held_by="vault whitelist",
                 what=f"vault {v.name}",
-                since=max((c.since for c in given if c.kind is Kind.VAULT_WHITELIST and c.since), default=None),
+                since=max((c.since for c in given if c.kind is ControlKind.VAULT_WHITELIST and c.since), default=None),
                 why=f"only {', '.join(sorted(listed))} on the list vaults",
                 way_out=f"sexton lists add vaults {instance}/{v.name}",
             )
 
 
-def _approvals(db: "Database", instance: str) -> Iterator[Keeper]:
+def _approvals(db: "Database", instance: str) -> Iterator[Blocker]:
     """Yield the plans of the instance that wait for a person."""
     from sexton.recycle.planning.sql.plans import PlanStore
 
     with db.read() as c:
         found = PlanStore(db).waiting(c, instance)
     for plan in found:
-        yield Keeper(
+        yield Blocker(
             instance=instance,
             held_by=keepers.approval(plan.id),
             what=", ".join(plan.kinds),
@@ -185,7 +188,7 @@ def _approvals(db: "Database", instance: str) -> Iterator[Keeper]:
         )
 
 
-def _waits(db: "Database", instance: str) -> Iterator[Keeper]:
+def _waits(db: "Database", instance: str) -> Iterator[Blocker]:
     """Yield the instance's round that runs without a lease."""
     from sexton.recycle.rounds.sql.reports import Reports
 
@@ -195,7 +198,7 @@ def _waits(db: "Database", instance: str) -> Iterator[Keeper]:
                 "paused": ("paused", f"sexton round resume {instance}"),
                 "backing": ("backing off", f"sexton round retry {instance}"),
             }.get(r.waiting.split()[0], ("waiting", "it goes on by itself; see: sexton status"))
-            yield Keeper(
+            yield Blocker(
                 instance=instance,
                 held_by=word,
                 what=f"round {r.id}",
@@ -205,14 +208,14 @@ def _waits(db: "Database", instance: str) -> Iterator[Keeper]:
             )
 
 
-def _met(db: "Database", instance: str) -> Iterator[Keeper]:
+def _met(db: "Database", instance: str) -> Iterator[Blocker]:
     """Yield the holders that the instance's last report counted."""
     from sexton.recycle.rounds.sql.reports import Reports
 
     for r in Reports(db).find_round(instance):
         for who, n in sorted(r.held.items()):
-            if n and keepers.keeper(who) is not keepers.Keeper.APPROVAL:
-                yield Keeper(
+            if n and keepers.keeper(who) is not keepers.KeepReason.APPROVAL:
+                yield Blocker(
                     instance=instance,
                     held_by=who,
                     what=many(n, "mark"),
@@ -223,7 +226,7 @@ def _met(db: "Database", instance: str) -> Iterator[Keeper]:
                 )
 
 
-def _once(found: list[Keeper]) -> list[Keeper]:
+def _once(found: list[Blocker]) -> list[Blocker]:
     """Return them with what keeps every instance named once, first."""
     every = {k.model_dump_json(): k for k in found if k.instance == EVERY}
     return [*every.values(), *(k for k in found if k.instance != EVERY)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.output import many
-from sexton.interfaces.cli.render.blocker import Keeper
+from sexton.interfaces.cli.render.blocker import Blocker
 
 if TYPE_CHECKING:
     from config.settings import Settings
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 NOBODY = "sexton replica list --all, then repair a copy, place another, or drop the table"
 
 
-def binlog_keepers(settings: "Settings", db: "Database", instance: str) -> Iterator[Keeper]:
+def binlog_keepers(settings: "Settings", db: "Database", instance: str) -> Iterator[Blocker]:
     """Yield what keeps something, as of the last look; never a line per tablet."""
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.sql.figures import last_look, noted
     from sexton.replication.replicas.sql import figures
 
@@ -31,7 +31,7 @@ def binlog_keepers(settings: "Settings", db: "Database", instance: str) -> Itera
             todo = f"sexton binlog approve {log.db} {log.tbl}".rstrip() + f" {of}"
             what = f"binlog {log.name}: records up to {log.wants}"
             yield _keeper(instance, "approval", what, log.wants_since, "it takes very much", todo)
-    yield from _consumers(instance, logs, Desk(settings, db).binlogs.consumers.all(instance) if logs else ())
+    yield from _consumers(instance, logs, OperatorService(settings, db).binlogs.consumers.all(instance) if logs else ())
     for its in holders:
         what = f"cuts, for {its.copies:,} of its copies" if its.backend else f"cuts of {many(its.copies, 'tablet')}"
         who = f"replicas on {its.backend}" if its.backend else "replicas"
@@ -40,7 +40,7 @@ def binlog_keepers(settings: "Settings", db: "Database", instance: str) -> Itera
         yield _keeper(instance, who, what, its.since, its.why, todo if its.backend else NOBODY, its.copies)
 
 
-def _consumers(instance: str, logs: "Sequence[Log]", readers: "Sequence[Consumer]") -> Iterator[Keeper]:
+def _consumers(instance: str, logs: "Sequence[Log]", readers: "Sequence[Consumer]") -> Iterator[Blocker]:
     """Yield each consumer that holds cuts back, once, however many logs it reads."""
     standing = {(r.db, r.name) for r in readers if r.lost_at is None}
     held: dict[str, list[Log]] = {}
@@ -59,5 +59,5 @@ def _consumers(instance: str, logs: "Sequence[Log]", readers: "Sequence[Consumer
 
 def _keeper(
     instance: str, held_by: str, what: str, since: int | None, why: str, todo: str, count: int | None = None
-) -> Keeper:
-    return Keeper(instance=instance, held_by=held_by, what=what, since=since, why=why, way_out=todo, count=count)
+) -> Blocker:
+    return Blocker(instance=instance, held_by=held_by, what=what, since=since, why=why, way_out=todo, count=count)

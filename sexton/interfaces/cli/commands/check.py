@@ -236,9 +236,9 @@ def repair(
 def _repairs(settings: "Settings", db: "Database") -> "Repairs":
     from sexton.check.sql.repair import Repairs
     from sexton.check.sql.store import CheckStore
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
-    return Repairs(db, CheckStore(db), Desk(settings, db).vaults)
+    return Repairs(db, CheckStore(db), OperatorService(settings, db).vaults)
 
 
 def _asked(found: int, *, orphans: bool) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from sexton.interfaces.cli.context import Json, WrongUsage, controls, opened, recorded, said
 from sexton.interfaces.cli.output import dump, show, stamp
-from sexton.operators.controls.model import ALL, Kind
+from sexton.operators.controls.model import ALL, ControlKind
 
 if TYPE_CHECKING:
     from config.settings import Settings
@@ -29,16 +29,16 @@ class Lists(StrEnum):
 
 
 KINDS = {
-    Lists.BLACKLIST: Kind.BLACKLIST,
-    Lists.WHITELIST: Kind.WHITELIST,
-    Lists.VAULTS: Kind.VAULT_WHITELIST,
-    Lists.WINDOWS: Kind.WINDOW,
+    Lists.BLACKLIST: ControlKind.BLACKLIST,
+    Lists.WHITELIST: ControlKind.WHITELIST,
+    Lists.VAULTS: ControlKind.VAULT_WHITELIST,
+    Lists.WINDOWS: ControlKind.WINDOW,
 }
 SETTINGS = {
-    Kind.BLACKLIST: "recycle.recycle_blacklist",
-    Kind.WHITELIST: "recycle.recycle_whitelist",
-    Kind.VAULT_WHITELIST: "recycle.recycler_storage_vault_white_list",
-    Kind.WINDOW: "recycle.recycle_windows",
+    ControlKind.BLACKLIST: "recycle.recycle_blacklist",
+    ControlKind.WHITELIST: "recycle.recycle_whitelist",
+    ControlKind.VAULT_WHITELIST: "recycle.recycler_storage_vault_white_list",
+    ControlKind.WINDOW: "recycle.recycle_windows",
 }
 MEANS = {
     Lists.BLACKLIST: "it is not worked on, whatever the whitelist says",
@@ -65,7 +65,7 @@ def stop(
     """
     name, reason = _name(instance, everything), said(reason)
     with opened() as (settings, db), recorded(db, "stop", name, reason=reason, keeps=True):
-        controls(settings, db).put(Kind.STOP, name, reason)
+        controls(settings, db).put(ControlKind.STOP, name, reason)
     what, start = ("every instance", "--all") if everything else (name, name)
     typer.echo(f"{what} is stopped, {WITHIN}: nothing more is claimed or deleted")
     if everything:
@@ -85,7 +85,7 @@ def start(instance: Instance = None, everything: All = False) -> None:
         names = [i.id for i in Registry(db).instances()] if everything else [Registry(db).instance(name).id]
         store = controls(settings, db)
         with recorded(db, "start", name):
-            was = store.remove(Kind.STOP, name)
+            was = store.remove(ControlKind.STOP, name)
         with db.read() as c:
             still = {i: halt for i in names if (halt := store.halt(c, i)) is not None}
     what = "everything" if everything else name
@@ -150,7 +150,7 @@ def remove(which: List, name: Name) -> None:
     if any(c.kind is kind and c.name == name for c in settings.controls()):
         raise BadInput(f"{name} is on the list {which} by the settings: take it out of {_place(kind)}")
     typer.echo(f"{name} is off the list {which}, {WITHIN}" if was else f"{name} was not on the list {which}")
-    if not left and kind is not Kind.BLACKLIST:
+    if not left and kind is not ControlKind.BLACKLIST:
         typer.echo(f"the list {which} is empty now: it keeps nothing back")
 
 
@@ -164,7 +164,7 @@ def _known(settings: "Settings", db: "Database", store: "ControlStore", which: L
         return
     if which is Lists.WINDOWS:
         parse_window(name)
-        if name not in {c.name for c in store.all() if c.kind is Kind.WINDOW}:
+        if name not in {c.name for c in store.all() if c.kind is ControlKind.WINDOW}:
             raise BadInput(f"there is no window {name!r}; see: sexton lists show windows")
     elif which is Lists.VAULTS:
         vaults = Registry(db).vaults()
@@ -174,7 +174,7 @@ def _known(settings: "Settings", db: "Database", store: "ControlStore", which: L
         Registry(db).instance(name)
 
 
-def _place(kind: Kind) -> str:
+def _place(kind: ControlKind) -> str:
     """Return the setting behind a list, and where it is set."""
     from config.settings import explain
 

@@ -22,14 +22,14 @@ def audit(
     import json
 
     from sexton.interfaces.cli.context import WrongUsage
-    from sexton.interfaces.operator_service import Desk
-    from sexton.storage.model import Outcome
+    from sexton.interfaces.operator_service import OperatorService
+    from sexton.storage.model import KeyOutcome
 
-    if outcome is not None and outcome not in tuple(Outcome):
-        raise WrongUsage(f"{outcome!r} is no outcome, one of: {', '.join(Outcome)}")
+    if outcome is not None and outcome not in tuple(KeyOutcome):
+        raise WrongUsage(f"{outcome!r} is no outcome, one of: {', '.join(KeyOutcome)}")
     with opened() as (settings, db):
         told = 0
-        for row in Desk(settings, db).audit.rows(number):
+        for row in OperatorService(settings, db).audit.rows(number):
             if outcome is not None and row.outcome != outcome:
                 continue
             told += 1

@@ -32,7 +32,7 @@ def plan(
 
     Example: sexton plan shop
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     if reject is not None:
         return _reject(reject, reason, as_json)
@@ -42,7 +42,7 @@ def plan(
         return _list(instance, last, as_json)
     with opened() as (settings, db):
         name = one_instance(db, instance)
-        planned = Desk(settings, db).plan(name, "cli")
+        planned = OperatorService(settings, db).plan(name, "cli")
     made = planned.plan
     if as_json:
         dump(made.model_dump(mode="json") | {"estimate": planned.cost.model_dump()})
@@ -74,7 +74,7 @@ def apply(
     Example: sexton apply 7
     """
     from sexton.interfaces.cli.running import run_round
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.operators.controls.port import NotEnabled
     from sexton.operators.controls.store import whoami
     from sexton.operators.registry.store import Registry
@@ -89,7 +89,7 @@ def apply(
         store.check_apply(plan, of, settings.policy())  # the round asks this again, and the next line
         controls(settings, db).admit(of)  # here they are asked before anybody says yes
         if not as_json:
-            show_plan(found, Desk(settings, db).cost(found))
+            show_plan(found, OperatorService(settings, db).cost(found))
         if not yes:
             if as_json:
                 raise WrongUsage("with --json nobody sees what is asked; look at the plan, then add --yes")

@@ -32,10 +32,10 @@ def list_(
 
     Example: sexton protection list shop
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     with opened() as (settings, db):
-        desk = Desk(settings, db)
+        desk = OperatorService(settings, db)
         if instance is not None:
             desk.registry.instance(instance)
         found = desk.protections.all(instance)
@@ -69,7 +69,7 @@ def register(
 
     Example: sexton protection register copy-7 cold/data/a.dat --owner ada --for 1h
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.protection.model import CHUNK_ITEMS, Protection
     from sexton.protection.registrar import FAIL, REPORT
     from sexton.protection.sql.rows import digest
@@ -82,7 +82,7 @@ def register(
         wanted = Protection(
             instance=name, job=job, owner=owner, description=description, valid_ts=valid_ts, digest=digest(items)
         )
-        desk, chunks = Desk(settings, db), iter(items)
+        desk, chunks = OperatorService(settings, db), iter(items)
         desk.protections.open(wanted, None if length is None else seconds(length))
         number = 0
         while chunk := list(islice(chunks, CHUNK_ITEMS)):
@@ -108,11 +108,11 @@ def renew(job: Job, length: For = None, instance: Of = None) -> None:
 
     Example: sexton protection renew copy-7 --for 1h
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     with opened() as (settings, db):
         name = one_instance(db, instance)
-        made = Desk(settings, db).protections.renew(name, job, None if length is None else seconds(length))
+        made = OperatorService(settings, db).protections.renew(name, job, None if length is None else seconds(length))
     typer.echo(f"job {job} of {name} keeps what it registered until {when(made.expires_at)}")
 
 
@@ -125,12 +125,12 @@ def finish(job: Job, instance: Of = None) -> None:
 
     Example: sexton protection finish copy-7
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     with opened() as (settings, db):
         name = one_instance(db, instance)
         with recorded(db, "finish", name, job):
-            made = Desk(settings, db).protections.finish(name, job)
+            made = OperatorService(settings, db).protections.finish(name, job)
     waits = "the next round"
     if made.valid_ts is not None:
         waits = f"the watermark is above {made.valid_ts} (the next round, if none was ever reported)"
@@ -143,13 +143,13 @@ def release(job: Job, reason: Annotated[str, typer.Option(help="Why; it is logge
 
     Example: sexton protection release copy-7 --reason 'the job was given up'
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     why = said(reason)
     with opened() as (settings, db):
         name = one_instance(db, instance)
         with recorded(db, "release", name, job, why):
-            ended = Desk(settings, db).protections.release(name, job, why)
+            ended = OperatorService(settings, db).protections.release(name, job, why)
     typer.echo(f"the protection of job {job} of {name}, owner {ended.owner}, has ended")
 
 
@@ -162,10 +162,10 @@ def watermark(
 
     Example: sexton protection watermark shop 1700
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     with opened() as (settings, db), recorded(db, "watermark", instance, str(value)):
-        Desk(settings, db).protections.watermark(instance, value)
+        OperatorService(settings, db).protections.watermark(instance, value)
     typer.echo(f"the watermark of {instance} is {value}")
 
 
@@ -221,7 +221,7 @@ def selftest(
     import secrets
 
     from sexton.interfaces.cli.running import run_round
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.interfaces.selftest import protection as test
     from sexton.kernel.errors import SextonError
     from sexton.operators.controls.port import NotEnabled
@@ -233,7 +233,7 @@ def selftest(
     if as_json and not yes:
         raise WrongUsage("with --json nobody sees what is asked; add --yes")
     with opened() as (settings, db):
-        desk, name = Desk(settings, db), one_instance(db, instance)
+        desk, name = OperatorService(settings, db), one_instance(db, instance)
         if desk.registry.instance(name).mode == "observe":
             raise NotEnabled(f"{name} only observes, so nothing would go; run: sexton enable {name}")
         desk.controls.admit(name)

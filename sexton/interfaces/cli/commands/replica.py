@@ -10,7 +10,7 @@ from sexton.interfaces.cli.render.replicas import backend_row, show_tablet, unwe
 
 if TYPE_CHECKING:
     from sexton.database.engine import Database
-    from sexton.replication.replicas.model import Standing
+    from sexton.replication.replicas.model import BackendStanding
 
 app = typer.Typer(help="Copies of tablets on backends, and what they keep for each other.", no_args_is_help=True)
 Of = Annotated[str | None, typer.Option("--instance", help="Default: the only instance.")]
@@ -31,12 +31,12 @@ def list_(
 
     Example: sexton replica list
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas import policy
 
     with opened() as (settings, db):
         of = one_instance(db, instance)
-        found, now = Desk(settings, db).binlogs.replicas.unwell(of, SHOWN + 1, every=every)
+        found, now = OperatorService(settings, db).binlogs.replicas.unwell(of, SHOWN + 1, every=every)
     if as_json:
         dump([r.model_dump(mode="json") | {"unwell": policy.unwell(r, now)} for r in found[:SHOWN]])
         return
@@ -53,11 +53,11 @@ def explain(tablet: Tablet, instance: Of = None, as_json: Json = False) -> None:
 
     Example: sexton replica explain 10021
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas import policy
 
     with opened() as (settings, db):
-        found, now = Desk(settings, db).binlogs.replicas.tablet(one_instance(db, instance), tablet)
+        found, now = OperatorService(settings, db).binlogs.replicas.tablet(one_instance(db, instance), tablet)
     if as_json:
         least = policy.lowest(found, now)
         copies = [r.model_dump(mode="json") | {"need": policy.need(r, now)} for r in found]
@@ -80,13 +80,13 @@ def full_copy(
 
     Example: sexton replica full-copy 10021 be-3 --reason 'its disk is gone'
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     why = said(reason)
     with opened() as (settings, db):
         of = one_instance(db, instance)
         with recorded(db, "replica full-copy", of, f"{tablet} on {backend}", why):
-            Desk(settings, db).binlogs.replicas.full_copy(of, tablet, backend, why)
+            OperatorService(settings, db).binlogs.replicas.full_copy(of, tablet, backend, why)
     typer.echo(f"the copy of tablet {tablet} on {backend} is FULL_COPY_ONLY; see: sexton replica explain {tablet}")
 
 
@@ -116,7 +116,7 @@ def decommission(
 
     Example: sexton replica decommission be-3
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas.errors import UnknownBackend
 
     with opened() as (settings, db):
@@ -129,11 +129,11 @@ def decommission(
         if not yes:
             typer.confirm("will it never come back?", abort=True, err=True)
         with recorded(db, "replica decommission", of, backend):
-            n = Desk(settings, db).binlogs.placements.decommission(of, backend)
+            n = OperatorService(settings, db).binlogs.placements.decommission(of, backend)
     typer.echo(f"backend {backend} is forgotten, with {many(n, 'copy', 'copies')}")
 
 
-def standings(db: "Database", instance: str) -> "list[Standing]":
+def standings(db: "Database", instance: str) -> "list[BackendStanding]":
     """Return the backends of an instance, by name."""
     from sexton.replication.replicas.sql import figures
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sexton.database.engine import Database
     from sexton.insight.metrics.model import WalFigures
     from sexton.insight.views import InstanceStatus, Running
-    from sexton.replication.binlog.sql.figures import Tally
+    from sexton.replication.binlog.sql.figures import LogCounts
 
 
 def status(as_json: Json = False) -> None:
@@ -24,10 +24,10 @@ def status(as_json: Json = False) -> None:
 
     Example: sexton status
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     with opened() as (settings, db):
-        desk = Desk(settings, db)
+        desk = OperatorService(settings, db)
         found, topics, binlogs = desk.status(), desk.topics(), _tally(db)
         ui = settings.temporal.ui_url
     if as_json:
@@ -57,14 +57,14 @@ def _topics(found: "WalFigures") -> None:
     typer.echo(f"topics: {found.topics} purged, {entries}; {blocked}; see: sexton wal list\n")
 
 
-def _tally(db: "Database") -> "Tally":
+def _tally(db: "Database") -> "LogCounts":
     from sexton.replication.binlog.sql.figures import tally
 
     with db.read() as c:
         return tally(db, c)
 
 
-def _binlogs(found: "Tally") -> None:
+def _binlogs(found: "LogCounts") -> None:
     said = [f"{many(found.waiting, 'cut')} waiting for approval"] if found.waiting else []
     said += [f"{found.held} held by consumers"] if found.held else []
     said += [f"{many(found.lost, 'consumer')} LOST"] if found.lost else []

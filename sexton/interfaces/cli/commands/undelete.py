@@ -72,14 +72,14 @@ def undelete(
 
 def _hidden_by(settings: "Settings", db: "Database", instance: str, number: int, only: str) -> dict[str, list[str]]:
     """Return vault → keys that a round hid, from the audit, whole or an error."""
-    from sexton.interfaces.operator_service import Desk
-    from sexton.storage.model import Outcome
+    from sexton.interfaces.operator_service import OperatorService
+    from sexton.storage.model import KeyOutcome
 
     found: dict[str, dict[str, None]] = {}
-    for row in Desk(settings, db).audit.rows(number):
+    for row in OperatorService(settings, db).audit.rows(number):
         if row.instance != instance:
             raise BadInput(f"round {number} is of instance {row.instance}, not of {instance}")
-        if row.outcome == Outcome.HIDDEN and (not only or row.vault == only):
+        if row.outcome == KeyOutcome.HIDDEN and (not only or row.vault == only):
             found.setdefault(row.vault, {})[row.key] = None
     if not found:
         where = f" in vault {only}" if only else ""

@@ -49,11 +49,11 @@ def explain(topic: Name, as_json: Json = False) -> None:
 
     Example: sexton wal explain orders-wal
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.wal.explain import explain as explained
 
     with opened() as (settings, db):
-        found = explained(db, Desk(settings, db).wal, topic)
+        found = explained(db, OperatorService(settings, db).wal, topic)
     if as_json:
         dump(found.model_dump(mode="json"))
     else:
@@ -69,13 +69,13 @@ def enable(
 
     Example: sexton wal enable orders-wal
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.kernel.errors import BadInput
     from sexton.wal.model import Mode
     from sexton.wal.port import LogFault
 
     with opened() as (settings, db):
-        wal = Desk(settings, db).wal
+        wal = OperatorService(settings, db).wal
         told = wal.log.facts(topics)
         for name in topics:
             its = told[name]

@@ -25,17 +25,17 @@ def purge(
 
     Example: sexton wal purge orders-wal
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
     from sexton.runtime.temporal.purges import run_purge
     from sexton.wal.explain import explain
-    from sexton.wal.messages import Outcome, PurgeRequest
+    from sexton.wal.messages import PurgeOutcome, PurgeRequest
     from sexton.wal.sql.store import WalStore
 
     with opened() as (settings, db):
         store = WalStore(db)
         store.topic(topic)
         if dry_run:
-            found = explain(db, Desk(settings, db).wal, topic)
+            found = explain(db, OperatorService(settings, db).wal, topic)
             dump(found.model_dump(mode="json")) if as_json else show_explained(found)
             return
         with recorded(db, "wal purge", "", topic):
@@ -47,7 +47,7 @@ def purge(
     else:
         _show(its, report)
     lost = report.purged is not None and report.purged.verdict.lost > 0
-    if lost or report.outcome not in (Outcome.PURGED, Outcome.NOTHING):
+    if lost or report.outcome not in (PurgeOutcome.PURGED, PurgeOutcome.NOTHING):
         raise typer.Exit(1)
 
 

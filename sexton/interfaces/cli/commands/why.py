@@ -39,7 +39,7 @@ def why(
 
     Example: sexton why data/12/ab34_0.dat
     """
-    from sexton.interfaces.operator_service import Desk
+    from sexton.interfaces.operator_service import OperatorService
 
     since = None if last is None else seconds(last)
     if last is not None and not deep:
@@ -47,7 +47,7 @@ def why(
     if "\0" in what or what != what.encode(errors="replace").decode():
         raise WrongUsage(f"{what!r} is no text that a key or an id could be")
     with opened() as (settings, db):
-        desk = Desk(settings, db)
+        desk = OperatorService(settings, db)
         if instance is not None:
             desk.registry.instance(instance)
         reader, told = desk.audit, desk.stories(what, instance)

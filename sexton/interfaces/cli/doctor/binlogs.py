@@ -4,20 +4,20 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.context import controls
-from sexton.interfaces.cli.doctor.finding import Finding
+from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.interfaces.cli.output import many
 
 if TYPE_CHECKING:
     from config.settings import Settings
-    from sexton.replication.binlog.sql.figures import LastLook, Tally
-    from sexton.replication.replicas.model import Holder, Standing
+    from sexton.replication.binlog.sql.figures import LastLook, LogCounts
+    from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
 NAMED = 5
 LATE_LOOKS = 3
 """After so many intervals without one nobody looks any more."""
 
 
-def examine_binlogs(settings: "Settings") -> Iterator[Finding]:
+def examine_binlogs(settings: "Settings") -> Iterator[DoctorFinding]:
     """Yield findings about binlogs and replicas; nothing where there are none."""
     from sexton.database.engine import Database
     from sexton.operators.registry.store import Registry
@@ -49,13 +49,13 @@ def examine_binlogs(settings: "Settings") -> Iterator[Finding]:
         )
 
 
-def _finding(about: str, said: list[tuple[str, str]], fine: str, todo: str) -> Finding:
+def _finding(about: str, said: list[tuple[str, str]], fine: str, todo: str) -> DoctorFinding:
     if not said:
-        return Finding("OK", about, fine)
+        return DoctorFinding("OK", about, fine)
     worst = sorted(said, key=lambda its: its[0] != "FAIL")
     more = f"; and {len(worst) - NAMED} more" if len(worst) > NAMED else ""
     detail = "; ".join(its for _, its in worst[:NAMED]) + more
-    return Finding("FAIL" if worst[0][0] == "FAIL" else "WARN", about, detail, todo)
+    return DoctorFinding("FAIL" if worst[0][0] == "FAIL" else "WARN", about, detail, todo)
 
 
 def _late(settings: "Settings", look: "LastLook", now: int) -> str:
@@ -67,7 +67,7 @@ def _late(settings: "Settings", look: "LastLook", now: int) -> str:
     return ""
 
 
-def _logs(found: "Tally", look: "LastLook", late: str) -> Iterator[tuple[str, str]]:
+def _logs(found: "LogCounts", look: "LastLook", late: str) -> Iterator[tuple[str, str]]:
     if found.lost:
         yield "FAIL", f"{many(found.lost, 'consumer')} LOST: what it lacks may go, so it must copy anew, or be removed"
     if look.refused:
@@ -79,7 +79,7 @@ def _logs(found: "Tally", look: "LastLook", late: str) -> Iterator[tuple[str, st
 
 
 def _copies(
-    settings: "Settings", backends: "Sequence[Standing]", lacks: "Sequence[Holder]", now: int
+    settings: "Settings", backends: "Sequence[BackendStanding]", lacks: "Sequence[RetainingReplica]", now: int
 ) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with copies, a line for each kind of it."""
     for its in lacks:

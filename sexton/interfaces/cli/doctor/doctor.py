@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from sexton.interfaces.cli.doctor.binlogs import examine_binlogs
-from sexton.interfaces.cli.doctor.finding import Finding, show_findings
+from sexton.interfaces.cli.doctor.finding import DoctorFinding, show_findings
 from sexton.interfaces.cli.doctor.temporal import examine_temporal
 from sexton.interfaces.cli.doctor.topics import examine_wal
 from sexton.interfaces.cli.doctor.work import examine_work
@@ -41,17 +41,17 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for 
         raise typer.Exit(1)
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[DoctorFinding]:
     """One finding per dependency, in the order in which faults should be mended."""
     from config.settings import load
 
-    yield Finding("OK", "python", f"{platform.python_version()} at {sys.executable}")
+    yield DoctorFinding("OK", "python", f"{platform.python_version()} at {sys.executable}")
     try:
         settings = load()
     except SextonError as e:
-        yield Finding("FAIL", "settings", str(e), "correct it; the rest is not examined")
+        yield DoctorFinding("FAIL", "settings", str(e), "correct it; the rest is not examined")
         return
-    yield Finding("OK", "settings", "every key known, every value within its bounds")
+    yield DoctorFinding("OK", "settings", "every key known, every value within its bounds")
     yield _deployment(settings)
     database = _database(settings)
     yield database
@@ -65,17 +65,17 @@ def examine() -> Iterator[Finding]:
         yield from examine_binlogs(settings)
 
 
-def _deployment(settings: "Settings") -> Finding:
+def _deployment(settings: "Settings") -> DoctorFinding:
     try:
         name = settings.require_deployment()
     except SextonError as e:
-        return Finding("FAIL", "deployment", "no id", str(e))
+        return DoctorFinding("FAIL", "deployment", "no id", str(e))
     if name.startswith(("demo-", "test-")):
-        return Finding("WARN", "deployment", f"{name}: its clock may be moved", "use another id in production")
-    return Finding("OK", "deployment", name)
+        return DoctorFinding("WARN", "deployment", f"{name}: its clock may be moved", "use another id in production")
+    return DoctorFinding("OK", "deployment", name)
 
 
-def _database(settings: "Settings") -> Finding:
+def _database(settings: "Settings") -> DoctorFinding:
     from pathlib import Path
 
     from config.settings import masked
@@ -85,51 +85,55 @@ def _database(settings: "Settings") -> Finding:
     shown = masked(settings.database_url)
     if sqlite != settings.database_url and not Path(sqlite).is_file():
         # Connecting would create it.
-        return Finding("FAIL", "database", f"{shown}: no such file", "run: sexton init, or sexton up")
+        return DoctorFinding("FAIL", "database", f"{shown}: no such file", "run: sexton init, or sexton up")
     if not settings.deployment:
-        return Finding("WARN", "database", f"{shown}: not examined", "set the deployment id first")
+        return DoctorFinding("WARN", "database", f"{shown}: not examined", "set the deployment id first")
     try:
         status = schema.status(settings.database_url, settings.deployment)
     except SextonError as e:
-        return Finding("FAIL", "database", f"{shown}: {e}", "mend it, then run: sexton doctor")
+        return DoctorFinding("FAIL", "database", f"{shown}: {e}", "mend it, then run: sexton doctor")
     if "clock moved" in status:
-        return Finding("WARN", "database", f"{shown}: {status}", "retentions end early: never keep real data here")
-    return Finding("OK", "database", f"{shown}: {status}")
+        return DoctorFinding(
+            "WARN", "database", f"{shown}: {status}", "retentions end early: never keep real data here"
+        )
+    return DoctorFinding("OK", "database", f"{shown}: {status}")
 
 
-def _s3(settings: "Settings") -> Finding:
+def _s3(settings: "Settings") -> DoctorFinding:
     endpoint = settings.s3.endpoint_url
     if not endpoint:
-        return Finding("OK", "s3", "AWS, unless a vault names its own endpoint")
+        return DoctorFinding("OK", "s3", "AWS, unless a vault names its own endpoint")
     parts = urlsplit(endpoint)
     fault = _unreachable(str(parts.hostname), parts.port or {"http": 80, "https": 443}[parts.scheme])
     if fault:
         todo = "start it (sexton up), or set SEXTON_S3__ENDPOINT_URL"
-        return Finding("FAIL", "s3", f"{endpoint}: {fault}", todo)
-    return Finding("OK", "s3", endpoint)
+        return DoctorFinding("FAIL", "s3", f"{endpoint}: {fault}", todo)
+    return DoctorFinding("OK", "s3", endpoint)
 
 
-def _disk(_settings: "Settings") -> Finding:
+def _disk(_settings: "Settings") -> DoctorFinding:
     from config.sources import home
 
     place = home().absolute()
     existing = next(p for p in (place, *place.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 2**30
     if free < DISK_FLOOR_GIB:
-        return Finding("WARN", "disk", f"{free:.1f} GiB free at {existing}", f"free at least {DISK_FLOOR_GIB:.0f} GiB")
-    return Finding("OK", "disk", f"{free:.1f} GiB free at {existing}")
+        return DoctorFinding(
+            "WARN", "disk", f"{free:.1f} GiB free at {existing}", f"free at least {DISK_FLOOR_GIB:.0f} GiB"
+        )
+    return DoctorFinding("OK", "disk", f"{free:.1f} GiB free at {existing}")
 
 
-def _metrics(settings: "Settings") -> Finding:
+def _metrics(settings: "Settings") -> DoctorFinding:
     listen = settings.metrics.listen
     if not listen:
-        return Finding("OK", "metrics", "off; metrics.listen is empty")
+        return DoctorFinding("OK", "metrics", "off; metrics.listen is empty")
     host, _, port = listen.rpartition(":")
     fault = _unreachable(host.strip("[]"), int(port))
     if fault:
         todo = "a worker with this setting answers there: python -m worker"
-        return Finding("WARN", "metrics", f"nobody answers at {listen}: {fault}", todo)
-    return Finding("OK", "metrics", f"a worker answers at {listen}")
+        return DoctorFinding("WARN", "metrics", f"nobody answers at {listen}: {fault}", todo)
+    return DoctorFinding("OK", "metrics", f"a worker answers at {listen}")
 
 
 def _unreachable(host: str, port: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """What was found about one dependency; `todo` is empty where all is well."""
 
     state: Literal["OK", "WARN", "FAIL"]
@@ -13,7 +13,7 @@ class Finding(NamedTuple):
     todo: str = ""
 
 
-def show_findings(findings: Sequence[Finding]) -> None:
+def show_findings(findings: Sequence[DoctorFinding]) -> None:
     """Print the findings for people."""
     from rich.console import Console
     from rich.table import Table

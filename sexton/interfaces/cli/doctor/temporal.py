@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.doctor.finding import Finding
+from sexton.interfaces.cli.doctor.finding import DoctorFinding
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 5.0
 
 
-def examine_temporal(settings: "Settings") -> Iterator[Finding]:
+def examine_temporal(settings: "Settings") -> Iterator[DoctorFinding]:
     """Yield one finding about the service, and where it answers, about workers, schedule and search attributes."""
     yield from asyncio.run(_ask(settings))
 
 
-async def _ask(settings: "Settings") -> list[Finding]:
+async def _ask(settings: "Settings") -> list[DoctorFinding]:
     from temporalio.service import RPCError
 
     from sexton.runtime.temporal.client import connect
@@ -30,43 +30,46 @@ async def _ask(settings: "Settings") -> list[Finding]:
     try:
         client = await asyncio.wait_for(connect(settings), PATIENCE_SECONDS)
         if not settings.deployment:
-            return [Finding("OK", "temporal", what)]
-        return [Finding("OK", "temporal", what), *await asyncio.wait_for(_there(client, settings), PATIENCE_SECONDS)]
+            return [DoctorFinding("OK", "temporal", what)]
+        return [
+            DoctorFinding("OK", "temporal", what),
+            *await asyncio.wait_for(_there(client, settings), PATIENCE_SECONDS),
+        ]
     except TimeoutError:
-        return [Finding("FAIL", "temporal", f"{what}: no answer within {PATIENCE_SECONDS:.0f} s", todo)]
+        return [DoctorFinding("FAIL", "temporal", f"{what}: no answer within {PATIENCE_SECONDS:.0f} s", todo)]
     except SextonError as e:
-        return [Finding("FAIL", "temporal", f"{what}: {e}", todo)]
+        return [DoctorFinding("FAIL", "temporal", f"{what}: {e}", todo)]
     except RPCError as e:
-        return [Finding("FAIL", "temporal", f"{what}: {e.message}", todo)]
+        return [DoctorFinding("FAIL", "temporal", f"{what}: {e.message}", todo)]
 
 
-async def _there(client: "Client", settings: "Settings") -> list[Finding]:
+async def _there(client: "Client", settings: "Settings") -> list[DoctorFinding]:
     from sexton.runtime.temporal import schedules, search_attributes
     from sexton.runtime.temporal.client import POLL_SECONDS, pollers
 
     at_work = await pollers(client, settings)
-    found = [Finding("OK", "worker", f"{at_work} polled within the last {POLL_SECONDS} s")]
+    found = [DoctorFinding("OK", "worker", f"{at_work} polled within the last {POLL_SECONDS} s")]
     if at_work == 0:
         nobody = "none polls this deployment's queue: nothing is deleted"
-        found = [Finding("FAIL", "worker", nobody, "python -m worker")]
+        found = [DoctorFinding("FAIL", "worker", nobody, "python -m worker")]
     on_spark = await pollers(client, settings, spark=True)
     large = f"{settings.spark.spark_threshold_objects:,} objects"
     detail = (
         f"{on_spark} polled lately" if on_spark else f"no worker: checks and deletions of more than {large} take longer"
     )
-    found.append(Finding("OK", "spark", detail))
+    found.append(DoctorFinding("OK", "spark", detail))
     made = await schedules.describe(client, settings.require_deployment())
     found += [
-        Finding("WARN", "schedule", f"paused: {s.note or 'no note'}", "sexton schedules resume")
+        DoctorFinding("WARN", "schedule", f"paused: {s.note or 'no note'}", "sexton schedules resume")
         if s.paused
-        else Finding("OK", "schedule", f"looks every {s.every_seconds:.0f} s for instances that are due")
+        else DoctorFinding("OK", "schedule", f"looks every {s.every_seconds:.0f} s for instances that are due")
         for s in made
     ]
     if not made:
-        found.append(Finding("WARN", "schedule", "rounds run only when you start them", "sexton schedules apply"))
+        found.append(DoctorFinding("WARN", "schedule", "rounds run only when you start them", "sexton schedules apply"))
     if lacking := await search_attributes.missing(client):
         unknown = f"{', '.join(lacking)} not registered: rounds run, but are not found by them in the Temporal UI"
-        found.append(Finding("WARN", "attributes", unknown, "sexton schedules apply; then restart the workers"))
+        found.append(DoctorFinding("WARN", "attributes", unknown, "sexton schedules apply; then restart the workers"))
     else:
-        found.append(Finding("OK", "attributes", "rounds can be found by instance and state"))
+        found.append(DoctorFinding("OK", "attributes", "rounds can be found by instance and state"))
     return found

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sexton.interfaces.cli.context import controls
-from sexton.interfaces.cli.doctor.finding import Finding
+from sexton.interfaces.cli.doctor.finding import DoctorFinding
 
 if TYPE_CHECKING:
     from config.settings import Settings
     from sexton.database.engine import Database
 
 
-def examine_work(settings: "Settings") -> Iterator[Finding]:
+def examine_work(settings: "Settings") -> Iterator[DoctorFinding]:
     """Yield findings about vaults, halts and metrics."""
     from sexton.database.engine import Database
 
@@ -23,7 +23,7 @@ def examine_work(settings: "Settings") -> Iterator[Finding]:
         db.close()
 
 
-def _vaults(settings: "Settings", db: "Database") -> Finding:
+def _vaults(settings: "Settings", db: "Database") -> DoctorFinding:
     from sexton.operators.registry.store import Registry
     from sexton.storage.port import VaultFault
     from sexton.storage.vaults import ProvenVaults
@@ -39,11 +39,11 @@ def _vaults(settings: "Settings", db: "Database") -> Finding:
         except VaultFault as e:
             faults.append(f"{spec.instance}/{spec.name}: {e.reason}")
     if faults:
-        return Finding("FAIL", "vaults", "; ".join(faults), "nothing in them is deleted; see: sexton vault list")
-    return Finding("OK", "vaults", f"{len(specs)}, each proved to be ours" if specs else "none registered")
+        return DoctorFinding("FAIL", "vaults", "; ".join(faults), "nothing in them is deleted; see: sexton vault list")
+    return DoctorFinding("OK", "vaults", f"{len(specs)}, each proved to be ours" if specs else "none registered")
 
 
-def _halted(settings: "Settings", db: "Database") -> Finding:
+def _halted(settings: "Settings", db: "Database") -> DoctorFinding:
     from sexton.operators.controls.policy import halt
     from sexton.operators.registry.store import Registry
 
@@ -53,5 +53,5 @@ def _halted(settings: "Settings", db: "Database") -> Finding:
     told = {i: found.why for i in names if (found := halt(given, i, now)) is not None}
     if told:
         detail = "; ".join(f"{i}: {why}" for i, why in told.items())
-        return Finding("WARN", "halted", detail, "meant so? see: sexton holds")
-    return Finding("OK", "halted", "no instance is stopped, left out, or outside its windows")
+        return DoctorFinding("WARN", "halted", detail, "meant so? see: sexton holds")
+    return DoctorFinding("OK", "halted", "no instance is stopped, left out, or outside its windows")

@@ -8,8 +8,8 @@ from sexton.interfaces.cli.output import many, show, size, stamp, when
 
 if TYPE_CHECKING:
     from sexton.replication.binlog.model import Config, Consumer, Log
-    from sexton.replication.binlog.sql.explain import Explained, Line
-    from sexton.replication.replicas.model import Standing
+    from sexton.replication.binlog.sql.explain import LogCutPreview, LogExplanation
+    from sexton.replication.replicas.model import BackendStanding
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
@@ -47,7 +47,7 @@ def consumer_row(its: "Consumer") -> tuple[object, ...]:
     return its.name, name, its.acked, stamp(its.seen_at), stamp(its.since), state
 
 
-def show_explained(found: "Explained") -> None:
+def show_explained(found: "LogExplanation") -> None:
     """Print what a cut would do, and because of whom no more."""
     name = f"{found.db}/{found.tbl}" if found.tbl else found.db
     if found.dropped_at is not None:
@@ -72,7 +72,7 @@ def show_explained(found: "Explained") -> None:
     _copies(found)
 
 
-def _line(line: "Line") -> None:
+def _line(line: "LogCutPreview") -> None:
     log, cut = line.log, line.cut
     numbers = f"from {log.floor + 1} to {log.last_seq}"
     there = f"{many(log.kept, 'record')} {numbers}" if log.kept else "no record is there"
@@ -92,7 +92,7 @@ def _line(line: "Line") -> None:
         typer.echo(f"  WAITS for approval{since}, for it takes very much: {line.waits:,} records; {todo}")
 
 
-def _consumer(its: "Consumer", found: "Explained") -> tuple[object, ...]:
+def _consumer(its: "Consumer", found: "LogExplanation") -> tuple[object, ...]:
     *row, state = consumer_row(its)
     if its.lost_at is None:
         if its.seen_at <= found.now - found.lost_after_seconds * 1000:
@@ -102,7 +102,7 @@ def _consumer(its: "Consumer", found: "Explained") -> tuple[object, ...]:
     return *row, state
 
 
-def _copies(found: "Explained") -> None:
+def _copies(found: "LogExplanation") -> None:
     """Print which copies of tablets still have to let go, and because of whom they do not."""
     if not found.backends:
         typer.echo("no copy of its tablets has anything to let go")
@@ -119,7 +119,7 @@ def _copies(found: "Explained") -> None:
         typer.echo(f"  {its.replica.name}: {its.why}; see: sexton replica explain {its.replica.tablet}")
 
 
-def problem(its: "Standing") -> str:
+def problem(its: "BackendStanding") -> str:
     """Return what a backend told that went wrong, in short."""
     return f"{its.problems:,}, e.g. {its.problem}" if its.problems else ""
 

@@ -3,7 +3,7 @@
 from sexton.kernel.message import Message
 
 
-class Keeper(Message):
+class Blocker(Message):
     """Something that keeps something. ``count`` where a round counted marks; instants in ms since 1970."""
 
     instance: str

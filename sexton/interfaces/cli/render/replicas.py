@@ -11,7 +11,7 @@ from sexton.replication.binlog.model import MOST
 from sexton.replication.replicas import policy
 
 if TYPE_CHECKING:
-    from sexton.replication.replicas.model import Replica, Standing
+    from sexton.replication.replicas.model import BackendStanding, Replica
 
 
 def unwell_row(its: "Replica", now: int) -> tuple[object, ...]:
@@ -52,7 +52,7 @@ def show_tablet(tablet: str, found: "Sequence[Replica]", now: int) -> None:
         typer.echo(f"cuts have come to version {desired}; what is not gone yet goes when its backend pulls")
 
 
-def backend_row(its: "Standing") -> tuple[object, ...]:
+def backend_row(its: "BackendStanding") -> tuple[object, ...]:
     """Return a backend as a row."""
     numbers = ((its.bad, "bad"), (its.missing, "missing versions"), (its.silent, "without a fresh report"))
     said = [f"{n:,} {what}" for n, what in (*numbers, (its.full_copy, "FULL_COPY_ONLY")) if n]

@@ -3,7 +3,7 @@
 import typer
 
 from sexton.interfaces.cli.output import counts, dump, many, show, size, when
-from sexton.marks.keepers import Keeper, keeper, way_out
+from sexton.marks.keepers import KeepReason, keeper, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
 
@@ -38,7 +38,7 @@ def show_report(r: RoundReport) -> None:
             typer.echo(f"{k.kind}: {k.note}")
     typer.echo(f"kept: {counts(r.held)}")
     for who in sorted(r.held):
-        if keeper(who) is Keeper.APPROVAL:
+        if keeper(who) is KeepReason.APPROVAL:
             typer.echo(f"waits for somebody: sexton plan --list {r.instance}, then {way_out(who, r.instance)}")
     if r.vaults:
         typer.echo(f"vaults: {', '.join(f'{name} {status}' for name, status in sorted(r.vaults.items()))}")

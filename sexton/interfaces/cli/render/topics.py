@@ -8,7 +8,7 @@ from sexton.interfaces.cli.output import many, show, size, stamp, when
 from sexton.wal.model import Why
 
 if TYPE_CHECKING:
-    from sexton.wal.explain import Explained, Line
+    from sexton.wal.explain import RegionLag, TopicExplanation
     from sexton.wal.model import Pin, Purge, Topic
 
 
@@ -17,7 +17,7 @@ def last_purged(topic: "Topic") -> str:
     return "-" if topic.floor is None else str(topic.floor - 1)
 
 
-def show_explained(found: "Explained") -> None:
+def show_explained(found: "TopicExplanation") -> None:
     """Print what a purge would do, and because of whom no more."""
     topic, verdict = found.topic, found.verdict
     faulty = any(block.why is Why.FAULT for block in verdict.blocked)
@@ -54,7 +54,7 @@ def show_explained(found: "Explained") -> None:
     show("", ("replay", "region", "reads from", "node", "until (UTC)"), [_pin(p) for p in found.pins])
 
 
-def _row(line: "Line") -> tuple[object, ...]:
+def _row(line: "RegionLag") -> tuple[object, ...]:
     its = line.region
     last = "nobody knows" if its.keep_from is None else its.keep_from - 1
     state = str(its.state) + ("" if line.holds else ", holds nothing")

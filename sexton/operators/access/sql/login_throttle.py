@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sexton.database.engine import Database
 from sexton.operators.access import credentials
 from sexton.operators.access.credentials import EVERYBODY, FORGOTTEN_MS, SOURCE_FAILURES, USER_FAILURES, Failures
-from sexton.operators.access.errors import Throttled
+from sexton.operators.access.errors import LoginsThrottled
 
 FORGOTTEN_AT_ONCE = 100
 
@@ -24,7 +24,7 @@ class Throttle:
         self._db = db
 
     def check(self, source: str, name: str) -> None:
-        """Raise ``Throttled`` where somebody has to wait, whether there is such a user or not."""
+        """Raise ``LoginsThrottled`` where somebody has to wait, whether there is such a user or not."""
         t = self._db.t.login_failure
         slots = _slots(name)
         with self._db.read() as c:
@@ -32,7 +32,7 @@ class Throttle:
             now = self._db.now(c)
         waits = max((credentials.waits_ms(_failures(r), slots[r.slot], now) for r in rows), default=0)
         if waits:
-            raise Throttled(-(-waits // 1000))
+            raise LoginsThrottled(-(-waits // 1000))
 
     def failed(self, source: str, name: str) -> None:
         """Count one that failed, and forget some that are over."""

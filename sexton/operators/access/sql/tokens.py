@@ -11,7 +11,7 @@ from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.errors import UnknownToken
-from sexton.operators.access.model import Scope, Token
+from sexton.operators.access.model import Token, TokenScope
 from sexton.operators.access.policy import ID_CHARACTERS, MAX_DAYS, NOBODY, SECRET_BYTES
 
 DAY_MS = 86_400_000
@@ -25,7 +25,7 @@ class TokenStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def create(self, scope: Scope, days: int, by: str, note: str = "") -> tuple[Token, str]:
+    def create(self, scope: TokenScope, days: int, by: str, note: str = "") -> tuple[Token, str]:
         """Return a new token, and the text that its holder keeps; ``BadInput`` of a bad time or text."""
         check_text(note, by)
         if not 0 < days <= MAX_DAYS:
@@ -36,7 +36,7 @@ class TokenStore:
             return self.give(c, scope, days * DAY_MS, by, note)
 
     def give(
-        self, c: Connection, scope: Scope, lasts_ms: int, by: str, note: str = "", of_user: str | None = None
+        self, c: Connection, scope: TokenScope, lasts_ms: int, by: str, note: str = "", of_user: str | None = None
     ) -> tuple[Token, str]:
         """Return a new token as ``create`` does, in the caller's transaction."""
         id_, secret = secrets.token_hex(ID_CHARACTERS // 2), secrets.token_urlsafe(SECRET_BYTES)

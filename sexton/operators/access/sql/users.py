@@ -9,7 +9,7 @@ from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
 from sexton.operators.access import credentials, passwords, policy
 from sexton.operators.access.errors import NotAuthorized, UnknownUser, UserExists
-from sexton.operators.access.model import Scope, Token, User
+from sexton.operators.access.model import Token, TokenScope, User
 from sexton.operators.access.sql.tokens import TokenStore
 
 
@@ -19,7 +19,7 @@ class UserStore:
     def __init__(self, db: Database) -> None:
         self._db, self._tokens = db, TokenStore(db)
 
-    def add(self, name: str, password: str, scope: Scope, by: str) -> User:
+    def add(self, name: str, password: str, scope: TokenScope, by: str) -> User:
         """Return a new user; one that was removed may come back.
 
         Raises:
@@ -67,7 +67,7 @@ class UserStore:
             row = c.execute(select(t).where(its, t.c.removed_at.is_(None))).one_or_none()
         return None if row is None else (_user(row), row.hash)
 
-    def give(self, user: User, hash_: str, scope: Scope, ttl_seconds: int) -> tuple[Token, str]:
+    def give(self, user: User, hash_: str, scope: TokenScope, ttl_seconds: int) -> tuple[Token, str]:
         """Return a new token of a user whose password was right, and what its holder keeps.
 
         Raises:

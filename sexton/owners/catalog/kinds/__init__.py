@@ -1,9 +1,9 @@
 """The catalog's kinds of marks: a module each, and a line here."""
 
-from sexton.owners.catalog.kind import Kind
+from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import compacted, dropped, index, partition, prepared, table, tablet, txn_label
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, CatalogKind] = {
     module.KIND.name: module.KIND
     for module in (
         tablet,

@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 
 from sexton.owners.catalog import rowsets
-from sexton.owners.catalog.kind import Kind
-from sexton.owners.catalog.model import State
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.kind import CatalogKind
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _forget(s: Scope, ids: Sequence[str]) -> None:
-    rowsets.forget(s, ids, State.COMPACTED, State.DROPPED)
+def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
+    rowsets.forget(s, ids, RowsetState.COMPACTED, RowsetState.DROPPED)
 
 
-def _live(s: Scope, ids: Sequence[str]) -> set[str]:
+def _live(s: CatalogTransaction, ids: Sequence[str]) -> set[str]:
     return {*rowsets.visible(s, ids), *rowsets.uncovered(s, ids)}
 
 
-KIND = Kind(
+KIND = CatalogKind(
     name="compacted",
     retention="compacted_rowset_retention_seconds",
     expand=rowsets.expand,

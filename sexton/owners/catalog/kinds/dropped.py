@@ -4,23 +4,23 @@ from collections.abc import Mapping, Sequence
 
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog import rowsets
-from sexton.owners.catalog.kind import Kind
-from sexton.owners.catalog.model import State
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.kind import CatalogKind
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.scope import CatalogTransaction
 
 WAITS = "its compaction inputs"
 
 
-def _expand(s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+def _expand(s: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     told, first = rowsets.expand(s, marks), rowsets.covering(s, [m.id for m in marks])
     return {ref: e.model_copy(update={"waits": WAITS}) if ref.id in first else e for ref, e in told.items()}
 
 
-def _forget(s: Scope, ids: Sequence[str]) -> None:
-    rowsets.forget(s, ids, State.COMPACTED, State.DROPPED)
+def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
+    rowsets.forget(s, ids, RowsetState.COMPACTED, RowsetState.DROPPED)
 
 
-KIND = Kind(
+KIND = CatalogKind(
     name="dropped",
     retention="dropped_partition_retention_seconds",
     expand=_expand,

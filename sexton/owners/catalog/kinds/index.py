@@ -6,18 +6,18 @@ from functools import partial
 from sqlalchemy import select
 
 from sexton.owners.catalog import parents
-from sexton.owners.catalog.kind import Kind
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.kind import CatalogKind
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _forget(s: Scope, ids: Sequence[str]) -> None:
+def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
     index = s.t.indexes
     gone = s.ids(select(index.c.id).where(s.mine(index.c.id, ids), index.c.dropped))
     s.remove(s.t.schemas.c.index_id, gone)
     s.remove(index.c.id, gone)
 
 
-KIND = Kind(
+KIND = CatalogKind(
     name="index",
     retention="dropped_index_retention_seconds",
     expand=partial(parents.wait, "index"),

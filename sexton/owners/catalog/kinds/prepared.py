@@ -6,12 +6,12 @@ from sqlalchemy import select
 
 from sexton.marks.model import DueMark, Expansion, Fenced, Place, Reason, Ref
 from sexton.owners.catalog import barrier, rowsets
-from sexton.owners.catalog.kind import Kind
-from sexton.owners.catalog.model import State
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.kind import CatalogKind
+from sexton.owners.catalog.model import RowsetState
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _expand(_scope: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+def _expand(_scope: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     """Take the mark at its word: it was written before the first file, when nobody knew how many there would be."""
     return {m.ref: _place(m) for m in marks}
 
@@ -22,11 +22,11 @@ def _place(mark: DueMark) -> Expansion:
     return Expansion(places=(Place(vault=mark.vault, prefix=mark.prefix),), fence=not mark.swept)
 
 
-def _forget(s: Scope, ids: Sequence[str]) -> None:
-    rowsets.forget(s, ids, State.PREPARED, State.TMP)
+def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
+    rowsets.forget(s, ids, RowsetState.PREPARED, RowsetState.TMP)
 
 
-def _mended(s: Scope, ids: Sequence[str]) -> list[str]:
+def _mended(s: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     mark = s.db.t.mark
     found = s.c.execute(select(mark.c.id, mark.c.owner_txn).where(s.mine(mark.c.id, ids), mark.c.kind == "prepared"))
     return [
@@ -36,7 +36,7 @@ def _mended(s: Scope, ids: Sequence[str]) -> list[str]:
     ]
 
 
-KIND = Kind(
+KIND = CatalogKind(
     name="prepared",
     retention="retention_seconds",
     expand=_expand,

@@ -6,11 +6,11 @@ from functools import partial
 from sqlalchemy import select
 
 from sexton.owners.catalog import parents
-from sexton.owners.catalog.kind import Kind
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.kind import CatalogKind
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _forget(s: Scope, ids: Sequence[str]) -> None:
+def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
     t = s.t
     gone = s.ids(select(t.tables.c.id).where(s.mine(t.tables.c.id, ids), t.tables.c.dropped))
     indexes = s.ids(select(t.indexes.c.id).where(s.mine(t.indexes.c.table_id, gone)))
@@ -21,7 +21,7 @@ def _forget(s: Scope, ids: Sequence[str]) -> None:
     s.remove(t.tables.c.id, gone)
 
 
-KIND = Kind(
+KIND = CatalogKind(
     name="table",
     retention="dropped_index_retention_seconds",
     expand=partial(parents.wait, "table"),

@@ -8,12 +8,12 @@ from sqlalchemy import select
 from sexton.kernel.errors import BadInput
 from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
 from sexton.owners.catalog import parents
-from sexton.owners.catalog.kind import Kind
+from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.layout import tablet_prefix
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _expand(s: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+def _expand(s: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     """Name the tablet's prefix in every vault that one of its rowsets names, in whatever state, or a mark of one."""
     rowset, mark, ids = s.t.rowsets, s.db.t.mark, [m.id for m in marks]
     recorded = select(rowset.c.tablet_id, rowset.c.vault).where(s.mine(rowset.c.tablet_id, ids))
@@ -32,12 +32,12 @@ def _places(tablet: str, vaults: Sequence[str]) -> Expansion:
     return Expansion(places=tuple(Place(vault=v, prefix=prefix) for v in vaults), absorbs=True)
 
 
-def _live(s: Scope, ids: Sequence[str]) -> Sequence[str]:
+def _live(s: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
     tablet = s.t.tablets
     return s.ids(select(tablet.c.id).where(s.mine(tablet.c.id, ids), parents.standing(s)))
 
 
-def _forget(s: Scope, ids: Sequence[str]) -> None:
+def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
     tablet = s.t.tablets
     kept = set(_live(s, ids))
     gone = [i for i in ids if i not in kept]
@@ -45,4 +45,4 @@ def _forget(s: Scope, ids: Sequence[str]) -> None:
         s.remove(column, gone)
 
 
-KIND = Kind(name="tablet", retention="", expand=_expand, forget=_forget, live=_live)
+KIND = CatalogKind(name="tablet", retention="", expand=_expand, forget=_forget, live=_live)

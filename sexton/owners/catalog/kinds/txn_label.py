@@ -5,21 +5,21 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import select
 
 from sexton.marks.model import DueMark, Expansion, Ref
-from sexton.owners.catalog.kind import Kind
+from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.model import FINISHED
-from sexton.owners.catalog.scope import Scope
+from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _expand(_scope: Scope, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+def _expand(_scope: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
     return {m.ref: Expansion() for m in marks}
 
 
-def _live(s: Scope, ids: Sequence[str]) -> Sequence[str]:
+def _live(s: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
     txn = s.t.txns
     return s.ids(select(txn.c.id).where(s.mine(txn.c.id, ids), txn.c.status.not_in(FINISHED)))
 
 
-def _forget(s: Scope, ids: Sequence[str]) -> None:
+def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
     """Remove finished ones. A label has a row for each of its transactions, so a running one keeps its own."""
     txn, label = s.t.txns, s.t.labels
     kept = set(_live(s, ids))
@@ -29,4 +29,4 @@ def _forget(s: Scope, ids: Sequence[str]) -> None:
     s.remove(txn.c.id, gone)
 
 
-KIND = Kind(name="txn_label", retention="label_keep_max_second", expand=_expand, forget=_forget, live=_live)
+KIND = CatalogKind(name="txn_label", retention="label_keep_max_second", expand=_expand, forget=_forget, live=_live)

@@ -22,11 +22,11 @@ from sqlalchemy import (
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.marks.lease import Lease
-from sexton.marks.model import DONE, LATE, DueMark, Hand, Problem, Reason, Ref
+from sexton.marks.model import DONE, LATE, DueMark, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.rows import among, due_mark
 from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.write_token import prove
-from sexton.storage.model import Outcome
+from sexton.storage.model import KeyOutcome
 
 
 def _after(first: Column[Any], second: Column[Any], at: tuple[Any, Any]) -> ColumnElement[bool]:
@@ -39,17 +39,17 @@ class Batches:
 
     _db: Database
 
-    def open_batch(self, order: RangeOrder, attempt: int) -> tuple[Hand, RangeReceipt | None]:
+    def open_batch(self, order: RangeOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None]:
         """Open (or open again) the batch of a range; a receipt means an earlier attempt finished it."""
         return self._open(order.round, order.lease, order.kind, order.number, attempt, order.after.model_dump_json())
 
-    def open_late_batch(self, order: AdoptOrder, attempt: int) -> Hand:
+    def open_late_batch(self, order: AdoptOrder, attempt: int) -> WriteToken:
         """Open the batch under which this round lists swept prefixes once more."""
         return self._open(order.round, order.lease, LATE, 0, attempt, "")[0]
 
     def _open(
         self, round_: int, lease: Lease, kind: str, number: int, attempt: int, first: str
-    ) -> tuple[Hand, RangeReceipt | None]:
+    ) -> tuple[WriteToken, RangeReceipt | None]:
         batch = self._db.t.batch
         mine = and_(batch.c.round == round_, batch.c.kind == kind, batch.c.number == number)
         with self._db.write() as c:
@@ -61,27 +61,27 @@ class Batches:
                     .values(**values, first=first, last="", lease_epoch=lease.epoch, attempt=attempt, state="OPEN")
                     .returning(batch.c.id)
                 ).scalar_one()
-                return Hand(batch=made, round=round_, lease=lease, attempt=attempt), None
-            hand = Hand(batch=row.id, round=round_, lease=lease, attempt=attempt)
+                return WriteToken(batch=made, round=round_, lease=lease, attempt=attempt), None
+            token = WriteToken(batch=row.id, round=round_, lease=lease, attempt=attempt)
             if row.receipt is not None:
-                return hand, RangeReceipt.model_validate(row.receipt)
-            hand = self._seize(c, hand)
+                return token, RangeReceipt.model_validate(row.receipt)
+            token = self._seize(c, token)
             c.execute(update(batch).where(batch.c.id == row.id).values(state="OPEN"))
-        return hand, None
+        return token, None
 
-    def claimed_in(self, hand: Hand) -> int:
+    def claimed_in(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         batch = self._db.t.batch
         with self._db.read() as c:
-            return int(c.execute(select(batch.c.claimed).where(batch.c.id == hand.batch)).scalar_one())
+            return int(c.execute(select(batch.c.claimed).where(batch.c.id == token.batch)).scalar_one())
 
-    def close_batch(self, hand: Hand, receipt: RangeReceipt) -> None:
+    def close_batch(self, token: WriteToken, receipt: RangeReceipt) -> None:
         """Store the receipt; a repeated order is answered with it."""
         batch = self._db.t.batch
         with self._db.write() as c:
-            prove(self._db, c, hand)
+            prove(self._db, c, token)
             values = {"state": "DONE", "receipt": receipt.model_dump(), "last": receipt.last.model_dump_json()}
-            c.execute(update(batch).where(batch.c.id == hand.batch).values(**values))
+            c.execute(update(batch).where(batch.c.id == token.batch).values(**values))
 
     def unfinished_batches(self, instance: str, round_: int) -> Sequence[int]:
         """Return batches that earlier rounds left open, or that hold claimed marks whose files were not all tried."""
@@ -100,28 +100,28 @@ class Batches:
         with self._db.read() as c:
             return sorted(c.execute(left_open.union(holding)).scalars())
 
-    def end_batch(self, hand: Hand) -> None:
+    def end_batch(self, token: WriteToken) -> None:
         """Close a batch that was taken over; nobody waits for its receipt."""
         batch = self._db.t.batch
         with self._db.write() as c:
-            prove(self._db, c, hand)
-            c.execute(update(batch).where(batch.c.id == hand.batch).values(state="DONE"))
+            prove(self._db, c, token)
+            c.execute(update(batch).where(batch.c.id == token.batch).values(state="DONE"))
 
-    def take_over(self, batch: int, order: AdoptOrder, attempt: int) -> Hand:
+    def take_over(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
         """Make an earlier round's batch ours; what failed is tried again."""
-        hand = Hand(batch=batch, round=order.round, lease=order.lease, attempt=attempt)
+        token = WriteToken(batch=batch, round=order.round, lease=order.lease, attempt=attempt)
         with self._db.write() as c:
-            return self._seize(c, hand)
+            return self._seize(c, token)
 
-    def take_late(self, hand: Hand, after: Ref, limit: int) -> Sequence[DueMark]:
+    def take_late(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
         """Bring swept prefix marks whose upload grace has passed into this batch, to be listed once more."""
         mark, db = self._db.t.mark, self._db
         with db.write() as c:
             now = db.now(c)
-            prove(db, c, hand, now=now)
+            prove(db, c, token, now=now)
             ripe = (
                 select(mark)
-                .where(mark.c.instance == hand.instance, mark.c.state == "CLAIMED", mark.c.swept_at.is_not(None))
+                .where(mark.c.instance == token.instance, mark.c.state == "CLAIMED", mark.c.swept_at.is_not(None))
                 .where(mark.c.quarantined_reason.is_(None), mark.c.next_try_at <= now)
                 .where(_after(mark.c.kind, mark.c.id, after))
                 .order_by(mark.c.kind, mark.c.id)
@@ -130,18 +130,18 @@ class Batches:
             marks = [due_mark(row) for row in c.execute(ripe)]
             c.execute(
                 update(mark)
-                .where(mark.c.instance == hand.instance, among(db, mark, [m.ref for m in marks]))
-                .values(batch=hand.batch, lease_epoch=hand.lease.epoch)
+                .where(mark.c.instance == token.instance, among(db, mark, [m.ref for m in marks]))
+                .values(batch=token.batch, lease_epoch=token.lease.epoch)
             )
             return marks
 
-    def claimed_refs(self, hand: Hand, after: Ref, limit: int) -> Sequence[Ref]:
+    def claimed_refs(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
         """Return claimed, unquarantined marks of the batch in order of kind and id, but for absorbed ones."""
         mark = self._db.t.mark
         with self._db.read() as c:
             found = c.execute(
                 select(mark.c.kind, mark.c.id)
-                .where(mark.c.instance == hand.instance, mark.c.state == "CLAIMED", mark.c.batch == hand.batch)
+                .where(mark.c.instance == token.instance, mark.c.state == "CLAIMED", mark.c.batch == token.batch)
                 .where(mark.c.quarantined_reason.is_(None), mark.c.swept_at.is_(None), mark.c.absorbed.is_(False))
                 .where(_after(mark.c.kind, mark.c.id, after))
                 .order_by(mark.c.kind, mark.c.id)
@@ -163,7 +163,7 @@ class Batches:
             )
             return [due_mark(row) for row in found]
 
-    def quarantine(self, hand: Hand, problems: Sequence[Problem]) -> None:
+    def quarantine(self, token: WriteToken, problems: Sequence[Unresolvable]) -> None:
         """Set marks aside with a reason; their state does not change.
 
         Only as they were seen (an owner may have marked the same id anew), and never waiting for an owner's
@@ -173,11 +173,11 @@ class Batches:
             return
         mark, vault, db = self._db.t.mark, self._db.t.vault, self._db
         found = {p.mark.ref: p for p in problems}
-        with deciding(db, hand.instance) as c:  # registering a vault frees the marks that wait for it, under the guard
-            prove(db, c, hand)
-            named = and_(mark.c.instance == hand.instance, among(db, mark, found))
+        with deciding(db, token.instance) as c:  # registering a vault frees the marks that wait for it, under the guard
+            prove(db, c, token)
+            named = and_(mark.c.instance == token.instance, among(db, mark, found))
             rows = select(mark.c.kind, mark.c.id, mark.c.ages_from, mark.c.vault, mark.c.state).where(named)
-            known = set(c.execute(select(vault.c.name).where(vault.c.instance == hand.instance)).scalars())
+            known = set(c.execute(select(vault.c.name).where(vault.c.instance == token.instance)).scalars())
             for row in c.execute(rows.with_for_update(skip_locked=True)).all():
                 ref = Ref(row.kind, row.id)
                 problem = found[ref]
@@ -186,7 +186,7 @@ class Batches:
                     continue
                 c.execute(
                     update(mark)
-                    .where(mark.c.instance == hand.instance, mark.c.kind == ref.kind, mark.c.id == ref.id)
+                    .where(mark.c.instance == token.instance, mark.c.kind == ref.kind, mark.c.id == ref.id)
                     .values(quarantined_reason=problem.reason, last_error=problem.detail[:1000])
                 )
 
@@ -201,7 +201,7 @@ class Batches:
                 .values(quarantined_reason=None)
             )
 
-    def _seize(self, c: Connection, hand: Hand) -> Hand:
+    def _seize(self, c: Connection, token: WriteToken) -> WriteToken:
         """Make the batch ours if nobody newer has it, and return the hand that may write for it.
 
         Files of marks it never claimed are forgotten, failures are tried again.
@@ -209,13 +209,13 @@ class Batches:
         forgotten too, and listed and tested anew.
         """
         batch, file, mark = self._db.t.batch, self._db.t.mark_file, self._db.t.mark
-        older = (batch.c.lease_epoch < hand.lease.epoch) | (
-            (batch.c.lease_epoch == hand.lease.epoch) & (batch.c.attempt <= hand.attempt)
+        older = (batch.c.lease_epoch < token.lease.epoch) | (
+            (batch.c.lease_epoch == token.lease.epoch) & (batch.c.attempt <= token.attempt)
         )
-        ours = {"lease_epoch": hand.lease.epoch, "attempt": hand.attempt, "opens": batch.c.opens + 1}
-        opened = update(batch).where(batch.c.id == hand.batch, older).values(**ours).returning(batch.c.opens)
-        hand = hand.model_copy(update={"opens": c.execute(opened).scalar_one_or_none() or 0})
-        prove(self._db, c, hand)
+        ours = {"lease_epoch": token.lease.epoch, "attempt": token.attempt, "opens": batch.c.opens + 1}
+        opened = update(batch).where(batch.c.id == token.batch, older).values(**ours).returning(batch.c.opens)
+        token = token.model_copy(update={"opens": c.execute(opened).scalar_one_or_none() or 0})
+        prove(self._db, c, token)
         claimed = exists().where(
             mark.c.instance == file.c.instance,
             mark.c.kind == file.c.kind,
@@ -224,13 +224,13 @@ class Batches:
             mark.c.batch == file.c.batch,
             or_(mark.c.swept_at.is_(None), file.c.outcome.in_(DONE)),
         )
-        c.execute(delete(file).where(file.c.batch == hand.batch, ~claimed))
+        c.execute(delete(file).where(file.c.batch == token.batch, ~claimed))
         c.execute(
             update(file)
-            .where(file.c.batch == hand.batch, file.c.outcome == Outcome.FAILED)
+            .where(file.c.batch == token.batch, file.c.outcome == KeyOutcome.FAILED)
             .values(outcome=None, reason=None)
         )
-        return hand
+        return token
 
     def kinds(self, instance: str) -> Sequence[str]:
         """Return the kinds of marks that wait to fall due, by hopping through the index from kind to kind."""

@@ -9,7 +9,7 @@ from sqlalchemy import Text, and_, delete, func, literal, select, tuple_, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
-from sexton.marks.model import OWNERS_REASONS, DueMark, Hand, Reason, Ref
+from sexton.marks.model import OWNERS_REASONS, DueMark, Reason, Ref, WriteToken
 from sexton.marks.sql.rows import among, below, due_mark
 from sexton.recycle.pipeline.sql.write_token import prove
 
@@ -22,31 +22,31 @@ class Fencing:
 
     _db: Database
 
-    def fence(self, hand: Hand, refs: Collection[Ref]) -> frozenset[Ref]:
+    def fence(self, token: WriteToken, refs: Collection[Ref]) -> frozenset[Ref]:
         """Fence marks; return those that are fenced now. What an owner's transaction holds this moment is left out."""
         if not refs:
             return frozenset()
         mark, db = self._db.t.mark, self._db
-        named = and_(mark.c.instance == hand.instance, among(db, mark, refs))
+        named = and_(mark.c.instance == token.instance, among(db, mark, refs))
         with db.write() as c:
-            prove(db, c, hand, now=db.now(c))
+            prove(db, c, token, now=db.now(c))
             wanted = select(mark.c.kind, mark.c.id, mark.c.state).where(named)
             free = [r for r in c.execute(wanted.with_for_update(skip_locked=True)) if r.state != "CLAIMED"]
             found = frozenset(Ref(r.kind, r.id) for r in free)
-            these = and_(mark.c.instance == hand.instance, among(db, mark, found), mark.c.state == "MARKED")
+            these = and_(mark.c.instance == token.instance, among(db, mark, found), mark.c.state == "MARKED")
             c.execute(update(mark).where(these).values(state="FENCED"))
         return found
 
-    def unfence(self, hand: Hand, kept: Mapping[Ref, str]) -> None:
+    def unfence(self, token: WriteToken, kept: Mapping[Ref, str]) -> None:
         """Give fenced marks back to their owner, each with the reason."""
         if not kept:
             return
         mark, db = self._db.t.mark, self._db
         with db.write() as c:
-            prove(db, c, hand)
+            prove(db, c, token)
             for why in sorted(set(kept.values())):
                 refs = [ref for ref, reason in kept.items() if reason == why]
-                these = and_(mark.c.instance == hand.instance, among(db, mark, refs), mark.c.state == "FENCED")
+                these = and_(mark.c.instance == token.instance, among(db, mark, refs), mark.c.state == "FENCED")
                 c.execute(update(mark).where(these).values(state="MARKED", last_error=why[:1000]))
 
     def below_counts(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, int]:
@@ -127,13 +127,13 @@ class Fencing:
                     these = and_(these, mark.c.parent_kind == name, mark.c.parent_id.in_(early))
                     c.execute(delete(mark).where(these))
 
-    def note_lacking(self, hand: Hand, lacking: Mapping[Ref, Reason]) -> None:
+    def note_lacking(self, token: WriteToken, lacking: Mapping[Ref, Reason]) -> None:
         """Say of claimed marks that not all of their files can be named."""
         if not lacking:
             return
         mark, db = self._db.t.mark, self._db
         with db.write() as c:
-            prove(db, c, hand)
+            prove(db, c, token)
             for why in sorted(set(lacking.values())):
                 its = among(db, mark, [ref for ref, reason in lacking.items() if reason == why])
-                c.execute(update(mark).where(mark.c.instance == hand.instance, its).values(lacking=why))
+                c.execute(update(mark).where(mark.c.instance == token.instance, its).values(lacking=why))

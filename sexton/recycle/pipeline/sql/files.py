@@ -7,10 +7,10 @@ from sqlalchemy import BigInteger, Text, and_, delete, func, insert, literal, or
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
-from sexton.marks.model import File, Hand, Page, Ref
+from sexton.marks.model import File, FilePage, Ref, WriteToken
 from sexton.marks.sql.rows import among
 from sexton.recycle.pipeline.sql.write_token import prove
-from sexton.storage.model import PAGE_KEYS, Outcome
+from sexton.storage.model import PAGE_KEYS, KeyOutcome
 
 READ_PAGES = 8
 """Pages read at once, so that the files of several vaults still make full pages."""
@@ -21,7 +21,7 @@ class Files:
 
     _db: Database
 
-    def store_files(self, hand: Hand, files: Sequence[File], beyond: int = 0) -> int:
+    def store_files(self, token: WriteToken, files: Sequence[File], beyond: int = 0) -> int:
         """Add resolved files to the batch; return the number of the last one.
 
         ``beyond``: a number that was given before. Numbers only grow while a range goes on, though the records of what
@@ -42,30 +42,30 @@ class Files:
             etag=Text(),
         )
         with db.write() as c:
-            prove(db, c, hand)
-            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == hand.batch)
+            prove(db, c, token)
+            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == token.batch)
             base = max(beyond, c.execute(last).scalar_one())
             names = ("kind", "id", "vault", "key", "bytes", "etag")
-            rows = select(literal(hand.batch), given.c.n + base, literal(hand.instance), *[given.c[n] for n in names])
+            rows = select(literal(token.batch), given.c.n + base, literal(token.instance), *[given.c[n] for n in names])
             c.execute(insert(file).from_select(["batch", "seq", "instance", *names], rows))
         return int(base) + len(files)
 
-    def last_file(self, hand: Hand) -> int:
+    def last_file(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""
         file = self._db.t.mark_file
         with self._db.read() as c:
-            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == hand.batch)
+            last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == token.batch)
             return int(c.execute(last).scalar_one())
 
-    def drop_files(self, hand: Hand, refs: Iterable[Ref]) -> None:
+    def drop_files(self, token: WriteToken, refs: Iterable[Ref]) -> None:
         """Forget undone files of marks that were not claimed, or that are listed anew."""
         file, db = self._db.t.mark_file, self._db
         with db.write() as c:
-            prove(db, c, hand)
-            undone = or_(file.c.outcome.is_(None), file.c.outcome == Outcome.FAILED)
-            c.execute(delete(file).where(file.c.instance == hand.instance, undone, among(db, file, refs)))
+            prove(db, c, token)
+            undone = or_(file.c.outcome.is_(None), file.c.outcome == KeyOutcome.FAILED)
+            c.execute(delete(file).where(file.c.instance == token.instance, undone, among(db, file, refs)))
 
-    def pages(self, hand: Hand, after: int, to: int) -> Sequence[Page]:
+    def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
         """Return the next undone files of *claimed* marks of the batch, by their numbers after one up to another.
 
         A few pages of at most 1,000 keys each.
@@ -83,7 +83,7 @@ class Files:
             rows = c.execute(
                 select(file.c.vault, file.c.seq, file.c.key, file.c.etag)
                 .join(mark, claimed)
-                .where(file.c.batch == hand.batch, file.c.seq > after, file.c.seq <= to, file.c.outcome.is_(None))
+                .where(file.c.batch == token.batch, file.c.seq > after, file.c.seq <= to, file.c.outcome.is_(None))
                 .order_by(file.c.seq)
                 .limit(READ_PAGES * PAGE_KEYS)
             ).all()
@@ -92,5 +92,5 @@ class Files:
             files = list(group)
             for start in range(0, len(files), PAGE_KEYS):
                 part = files[start : start + PAGE_KEYS]
-                pages.append(Page(vault, [r.seq for r in part], [r.key for r in part], [r.etag for r in part]))
+                pages.append(FilePage(vault, [r.seq for r in part], [r.key for r in part], [r.etag for r in part]))
         return pages

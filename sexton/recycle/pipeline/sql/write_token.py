@@ -8,10 +8,12 @@ from sqlalchemy import Connection, and_, bindparam, select, update
 from sexton.database.engine import Database
 from sexton.database.tables import Tables, build
 from sexton.marks.lease_port import LeaseLost
-from sexton.marks.model import Hand
+from sexton.marks.model import WriteToken
 
 
-def prove(db: Database, connection: Connection, hand: Hand, *, now: int | None = None, shared: bool = False) -> None:
+def prove(
+    db: Database, connection: Connection, token: WriteToken, *, now: int | None = None, shared: bool = False
+) -> None:
     """Lock the batch row and check epoch, attempt and opening; with ``now``, also that the lease has not expired.
 
     A fact about a deleted file may be written after expiry as long as nobody took over; a claim may not. ``shared``:
@@ -21,14 +23,19 @@ def prove(db: Database, connection: Connection, hand: Hand, *, now: int | None =
         LeaseLost: a newer attempt or a newer epoch works here; the transaction must end without effect.
     """
     lock, share, find = _statements(db.dialect)
-    given = {"of": hand.batch, "in_epoch": hand.lease.epoch, "tried": hand.attempt, "opened": hand.opens}
+    given = {"of": token.batch, "in_epoch": token.lease.epoch, "tried": token.attempt, "opened": token.opens}
     ours = connection.execute(share, given).first() if shared else connection.execute(lock, given).rowcount == 1
     if not ours:
-        raise LeaseLost(f"batch {hand.batch} was taken over by a newer attempt or lease")
-    held = connection.execute(find, {"of": hand.instance, "for_job": hand.lease.job}).one_or_none()
-    held_by_us = held is not None and held.state == "BUSY" and held.owner == hand.lease.owner
-    if held is None or not held_by_us or held.epoch != hand.lease.epoch or (now is not None and held.expires_at <= now):
-        raise LeaseLost(f"the lease on {hand.instance} (epoch {hand.lease.epoch}) has expired or was taken over")
+        raise LeaseLost(f"batch {token.batch} was taken over by a newer attempt or lease")
+    held = connection.execute(find, {"of": token.instance, "for_job": token.lease.job}).one_or_none()
+    held_by_us = held is not None and held.state == "BUSY" and held.owner == token.lease.owner
+    if (
+        held is None
+        or not held_by_us
+        or held.epoch != token.lease.epoch
+        or (now is not None and held.expires_at <= now)
+    ):
+        raise LeaseLost(f"the lease on {token.instance} (epoch {token.lease.epoch}) has expired or was taken over")
 
 
 @cache  # asked before every write of a batch: what is asked is made once

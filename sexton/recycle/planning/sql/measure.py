@@ -34,7 +34,7 @@ LATELY = 1_000
 """The newest history rows from which it is learned how many objects are under a prefix."""
 
 
-class Terms(NamedTuple):
+class InstancePolicy(NamedTuple):
     """By what an instance's garbage is judged. ``agreed``: kind → seconds somebody agreed to; None before its first."""
 
     instance: str
@@ -43,13 +43,13 @@ class Terms(NamedTuple):
     agreed: Mapping[str, int] | None
 
 
-def terms_of(db: Database, c: Connection, instance: str, policy: Policy) -> Terms:
+def terms_of(db: Database, c: Connection, instance: str, policy: Policy) -> InstancePolicy:
     """Return an instance's terms under the policy of the settings, or raise ``UnknownInstance``."""
     t = db.t.instance
     row = c.execute(select(t.c.mode, t.c.owner, t.c.retentions).where(t.c.id == instance)).one_or_none()
     if row is None:
         raise UnknownInstance(instance)
-    return Terms(instance, row.mode == "enabled", for_owner(policy, row.owner), row.retentions)
+    return InstancePolicy(instance, row.mode == "enabled", for_owner(policy, row.owner), row.retentions)
 
 
 def waits(mark: Table) -> ColumnElement[bool]:

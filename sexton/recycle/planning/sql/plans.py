@@ -12,9 +12,9 @@ from sexton.recycle.pipeline.port import PlanRefused
 from sexton.recycle.pipeline.sql.store import MarkStore
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.limits import Allowance, Due
+from sexton.recycle.planning.limits import Allowance, DueKind
 from sexton.recycle.planning.sql.approvals import EXPIRES_MS, Approvals
-from sexton.recycle.planning.sql.measure import Measure, Terms, terms_of
+from sexton.recycle.planning.sql.measure import InstancePolicy, Measure, terms_of
 
 Live = Callable[[], int | None] | int | None
 """How many objects are live, or what tells it."""
@@ -95,7 +95,7 @@ class PlanStore(Approvals):
             if terms.agreed is None:
                 self._agree_at_once(c, terms, ())
 
-    def _agree_at_once(self, c: Connection, terms: Terms, disputed: Sequence[str]) -> None:
+    def _agree_at_once(self, c: Connection, terms: InstancePolicy, disputed: Sequence[str]) -> None:
         """Take the policy as agreed, but for kinds that somebody must be asked about; the first one as it is."""
         agreed = dict(terms.agreed or {})
         wanted = agreed | {k: s for k, s in terms.policy.retention_seconds.items() if k not in disputed}
@@ -155,7 +155,9 @@ class PlanStore(Approvals):
         return plan.model_copy(update={"id": made})
 
 
-def _due(measure: Measure, terms: Terms, kinds: Sequence[str], now: int) -> tuple[list[Due], dict[str, int]]:
+def _due(
+    measure: Measure, terms: InstancePolicy, kinds: Sequence[str], now: int
+) -> tuple[list[DueKind], dict[str, int]]:
     """Return what is due of each kind, and what is kept because its kind has no retention."""
     wanted, held, due = terms.policy.retention_seconds, {}, []
     short = limits.shortened(terms.agreed or {}, wanted)
@@ -167,10 +169,10 @@ def _due(measure: Measure, terms: Terms, kinds: Sequence[str], now: int) -> tupl
         whole = measure.due(kind, cutoff)
         early = measure.due(kind, cutoff, now - 1000 * short[kind]) if kind in short else None
         if early is None or not early.marks:
-            due.append(Due(whole, whole))
+            due.append(DueKind(whole, whole))
             continue
         why = limits.too_early(kind, early.marks, short[kind], wanted[kind])
-        due.append(Due(whole, measure.due(kind, early.since), early, why))
+        due.append(DueKind(whole, measure.due(kind, early.since), early, why))
     return due, held
 
 

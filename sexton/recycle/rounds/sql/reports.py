@@ -10,7 +10,7 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.keepers import is_fault
 from sexton.marks.model import DONE
-from sexton.recycle.model import CloseOrder, KindReport, Plan, RoundReport, Tally
+from sexton.recycle.model import CloseOrder, KindReport, KindVaultCounts, Plan, RoundReport
 from sexton.storage.port import NOT_LISTED
 
 
@@ -74,7 +74,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     rows = c.execute(
         select(t.tally).where(t.tally.c.round == order.opened.round).order_by(t.tally.c.kind, t.tally.c.vault)
     )
-    tallies = tuple(Tally(**r._mapping) for r in rows)
+    tallies = tuple(KindVaultCounts(**r._mapping) for r in rows)
     left = and_(t.mark.c.instance == instance, t.mark.c.state == "CLAIMED", t.mark.c.swept_at.is_(None))
     waiting = c.execute(select(func.count()).where(left, t.mark.c.quarantined_reason.is_(None))).scalar_one()
     file = t.mark_file
@@ -86,7 +86,11 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
         faults = waiting  # nothing was kept unclaimed, but files of claimed marks could not be tried
     started = c.execute(select(t.round.c.started_at).where(t.round.c.id == order.opened.round)).scalar_one()
-    sums = {n: sum(getattr(tally, n) for tally in tallies) for n in Tally.model_fields if n not in ("kind", "vault")}
+    sums = {
+        n: sum(getattr(tally, n) for tally in tallies)
+        for n in KindVaultCounts.model_fields
+        if n not in ("kind", "vault")
+    }
     return RoundReport(
         round=order.opened.round,
         instance=instance,
@@ -112,7 +116,9 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     )
 
 
-def _kinds(db: Database, c: Connection, order: CloseOrder, tallies: Sequence[Tally]) -> tuple[KindReport, ...]:
+def _kinds(
+    db: Database, c: Connection, order: CloseOrder, tallies: Sequence[KindVaultCounts]
+) -> tuple[KindReport, ...]:
     """Return each kind's part: what the plan said was due, what the tallies say went."""
     body = c.execute(select(db.t.plan.c.body).where(db.t.plan.c.id == order.plan)).scalar_one_or_none()
     due = {k.kind: k for k in Plan.model_validate(body).kinds} if body else {}

@@ -6,7 +6,7 @@ from sexton.database.engine import Database
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halts
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.model import Due
+from sexton.recycle.model import DueInstances
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.rounds.sql.store import JOB
 
@@ -14,7 +14,7 @@ SPARE = 100
 """Instances named beyond the free slots."""
 
 
-class TurnStore:
+class RoundSchedule:
     """Due instances, the one that waited longest first: round-robin. Implements ``recycle.port.Turns``."""
 
     def __init__(self, db: Database, controls: ControlStore, interval_seconds: int, at_once: int) -> None:
@@ -23,7 +23,7 @@ class TurnStore:
         self._interval_ms = interval_seconds * 1000
         self._at_once = at_once
 
-    def due(self) -> Due:
+    def due(self) -> DueInstances:
         """Return the instances whose round should start now, and how many may.
 
         More are named than may start: a round that is paused holds no lease, so only its fixed workflow id tells that
@@ -35,7 +35,7 @@ class TurnStore:
             working = set(c.execute(select(lease.c.instance).where(busy(lease, JOB, now))).scalars())
             free = self._at_once - len(working)
             if free <= 0:
-                return Due()
+                return DueInstances()
             waited = c.execute(
                 select(instance.c.id)
                 .where(or_(instance.c.turn_at.is_(None), instance.c.retry_at <= now, self._turn_over(now)))
@@ -45,7 +45,7 @@ class TurnStore:
             ready = [i for i in waited if i not in working and halted(i) is None]
             waiting = set(c.execute(select(round_.c.instance).where(round_.c.waiting.is_not(None))).scalars())
         ready.sort(key=lambda i: i in waiting)
-        return Due(instances=tuple(ready[: free + SPARE]), slots=free)
+        return DueInstances(instances=tuple(ready[: free + SPARE]), slots=free)
 
     def next_round(self, instance: str) -> int:
         """Return when the instance has its next round (ms since 1970; in the past: as soon as a slot is free)."""

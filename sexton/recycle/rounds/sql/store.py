@@ -15,9 +15,9 @@ from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
-from sexton.protection.model import Terms
+from sexton.protection.model import ProtectionSettings
 from sexton.protection.sql.store import ProtectionStore
-from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, CloseOrder, Opened, Plan, Policy, RoundReport
+from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, CloseOrder, OpenedRound, Plan, Policy, RoundReport
 from sexton.recycle.pipeline.port import RoundEnded
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.sql.plans import Live, PlanStore
@@ -44,7 +44,7 @@ class RoundStore(PlanStore, Reports):
     ) -> None:
         """``interval_seconds``: from one turn of an instance to its next; ``live``: its live objects, where known."""
         self._live = live
-        self._protections = protections or ProtectionStore(db, Terms())
+        self._protections = protections or ProtectionStore(db, ProtectionSettings())
         self._calls = CallStore(db)
         self._db = db
         self._leases = leases
@@ -57,7 +57,7 @@ class RoundStore(PlanStore, Reports):
             instance, policy, by, live=partial(self._live, instance) if live is None else live, split=split
         )
 
-    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str = "") -> Opened:
+    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str = "") -> OpenedRound:
         """Acquire the lease and open the round of this run; repeating it returns the same round.
 
         Raises:
@@ -82,9 +82,9 @@ class RoundStore(PlanStore, Reports):
         reached("round.opened")
         its = rules.for_owner(policy, known.owner)
         cutoffs = dict(self.cutoffs(instance, policy))
-        return Opened(round=made, lease=lease, may_delete=enabled, policy=its, vaults=names, cutoffs=cutoffs)
+        return OpenedRound(round=made, lease=lease, may_delete=enabled, policy=its, vaults=names, cutoffs=cutoffs)
 
-    def release(self, opened: Opened, why: str) -> None:
+    def release(self, opened: OpenedRound, why: str) -> None:
         """Give the lease back while the round waits (paused, backing off), and say why."""
         t, row, lease = self._db.t.round, self._db.t.lease, opened.lease
         mine = and_(row.c.instance == lease.instance, row.c.job == lease.job, row.c.state == "BUSY")
@@ -140,7 +140,7 @@ class RoundStore(PlanStore, Reports):
         nothing = Policy(version="", retention_seconds={}, upload_grace_seconds=0)
         for row in rows:
             lease = Lease(instance=row.instance, job=JOB, owner=row.run_id, epoch=0)
-            opened = Opened(round=row.id, lease=lease, may_delete=True, policy=nothing)
+            opened = OpenedRound(round=row.id, lease=lease, may_delete=True, policy=nothing)
             self._end(c, CloseOrder(opened=opened, plan=row.plan, outcome=state, error=why))
         return [row.instance for row in rows]
 

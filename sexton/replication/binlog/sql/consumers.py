@@ -9,7 +9,7 @@ from sexton.database.guard import deciding
 from sexton.database.rows import upsert
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import TooOld, UnknownConsumer
+from sexton.replication.binlog.errors import RecordsTrimmed, UnknownConsumer
 from sexton.replication.binlog.model import Consumer, Log
 from sexton.replication.binlog.sql import rows
 from sexton.replication.binlog.sql.config import check_names
@@ -101,6 +101,6 @@ class ConsumerStore:
 
 def _check(log: Log, at: int) -> None:
     if at < log.floor:
-        raise TooOld(log.name, at, log.floor + 1)
+        raise RecordsTrimmed(log.name, at, log.floor + 1)
     if at > log.last_seq:
         raise BadInput(f"{log.name} ends with record {log.last_seq}, so nobody has {at} of it")

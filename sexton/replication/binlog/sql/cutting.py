@@ -16,7 +16,7 @@ from sexton.database.rows import in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.model import MOST, Bounds, Consumer, Cut, CutReport, Log, Terms
+from sexton.replication.binlog.model import MOST, BinlogSettings, Bounds, Consumer, Cut, CutReport, Log
 from sexton.replication.binlog.sql import rows
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
@@ -32,7 +32,7 @@ class _Seen(NamedTuple):
     goes: int
 
 
-class Looked(NamedTuple):
+class CutPreview(NamedTuple):
     """A log, what a cut would do to it, and what of it has expired, if anything has."""
 
     log: Log
@@ -43,7 +43,7 @@ class Looked(NamedTuple):
 class Cutter:
     """Cuts."""
 
-    def __init__(self, db: Database, terms: Terms, controls: ControlStore) -> None:
+    def __init__(self, db: Database, terms: BinlogSettings, controls: ControlStore) -> None:
         self._db, self._terms, self._controls = db, terms, controls
         self._journal = JournalStore(db)
 
@@ -100,7 +100,7 @@ class Cutter:
         silent = policy.lost(every, now, self._terms)
         return silent if silent and rows.patient(self._db, c, instance, self._terms.hold_limit_seconds) else []
 
-    def look(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[Looked]:
+    def look(self, c: Connection, instance: str, name: str, table: str = "") -> Iterator[CutPreview]:
         """Yield what a cut of a database would do now, log by log; nothing is written.
 
         Args:
@@ -136,7 +136,7 @@ class Cutter:
         first = c.execute(select(of.c.seq).where(its).order_by(of.c.seq).limit(1)).scalar_one_or_none()
         return reader.model_copy(update={"acked": MOST if first is None else first - 1})
 
-    def _look(self, c: Connection, its: Log, own: Log, readers: Sequence[Consumer], now: int) -> Looked:
+    def _look(self, c: Connection, its: Log, own: Log, readers: Sequence[Consumer], now: int) -> CutPreview:
         """Return up to where a log goes."""
         log = its if its.enabled else its.model_copy(update=self._left(its, own))
         who = [r for r in readers if own.enabled or r.tbl == its.tbl]
@@ -145,14 +145,14 @@ class Cutter:
         found = Cut(seq=its.watermark) if seen is None else policy.cut(log, seen.seq, seen.goes, who, self._terms)
         if found.seq > its.watermark and self._last(c, its, found.seq) is None:
             found = found.model_copy(update={"seq": its.watermark})  # between two records there is nothing to cut
-        return Looked(its, found, seen)
+        return CutPreview(its, found, seen)
 
     def _left(self, its: Log, own: Log) -> dict[str, Any]:
         """Return how long what is left of a log stays that nobody keeps any more: nobody can read it."""
         ttls = [t for t in (its.ttl_seconds, own.ttl_seconds, self._terms.hold_limit_seconds) if t is not None]
         return {"ttl_seconds": ttls[0], "max_bytes": None, "max_history_nums": None}
 
-    def _note(self, c: Connection, looked: Looked, now: int) -> Cut:
+    def _note(self, c: Connection, looked: CutPreview, now: int) -> Cut:
         """Note who holds a log, and what waits; return up to where it goes."""
         t, its, found = self._db.t.binlog_log, looked.log, looked.cut
         values: dict[str, Any] = {"held": found.held, "wants": found.wants}

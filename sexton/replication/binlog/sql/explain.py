@@ -8,13 +8,13 @@ from sexton.database.engine import Database
 from sexton.kernel.message import Message
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.binlogs import Binlogs
+from sexton.replication.binlog.binlogs import BinlogService
 from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import Consumer, Cut, Log
 from sexton.replication.binlog.sql import rows
-from sexton.replication.binlog.sql.cutting import Cutter, Looked
+from sexton.replication.binlog.sql.cutting import CutPreview, Cutter
 from sexton.replication.binlog.sql.figures import LastLook, last_look
-from sexton.replication.replicas.model import Holder, Replica, Standing
+from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import unwell
 from sexton.replication.replicas.sql import figures
 
@@ -22,7 +22,7 @@ MOST_LINES = 100
 NAMED = 5
 
 
-class Line(Message):
+class LogCutPreview(Message):
     """A log, and what a cut would do to it. Counted in records."""
 
     log: Log
@@ -35,14 +35,14 @@ class Line(Message):
     """With an approval so many may go: up to ``cut.wants``, or what the last look found to be too much."""
 
 
-class Holding(Message):
+class RetainingCopy(Message):
     """A copy for which others keep something; ``why`` in words."""
 
     replica: Replica
     why: str
 
 
-class Explained(Message):
+class LogExplanation(Message):
     """A database's log or those of its tables, and everybody who has to do with their end. Instants in ms."""
 
     instance: str
@@ -52,7 +52,7 @@ class Explained(Message):
     """The database's."""
     dropped_at: int | None = None
     """Since when there is nothing to cut: what is there goes."""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[LogCutPreview, ...] = ()
     logs: int = 0
     """So many there are; ``lines`` has the first hundred."""
     halted: str = ""
@@ -63,16 +63,16 @@ class Explained(Message):
     consumers: tuple[Consumer, ...] = ()
     """Who reads them; those that hold nothing any more, too."""
     lost_after_seconds: int = 0
-    backends: tuple[Standing, ...] = ()
+    backends: tuple[BackendStanding, ...] = ()
     """Those whose copies of the tables have something to let go."""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[RetainingReplica, ...] = ()
     """For whose copies others keep something, by backend,"""
-    named: tuple[Holding, ...] = ()
+    named: tuple[RetainingCopy, ...] = ()
     """and a few of these."""
     now: int = 0
 
 
-def explain(db: Database, binlogs: Binlogs, instance: str, name: str, table: str = "") -> Explained:
+def explain(db: Database, binlogs: BinlogService, instance: str, name: str, table: str = "") -> LogExplanation:
     """Decide as a cut would, and say why. Raises ``UnknownLog``."""
     with db.snapshot() as c:
         now, found = db.now(c), rows.logs(db, c, instance, name)
@@ -89,7 +89,7 @@ def explain(db: Database, binlogs: Binlogs, instance: str, name: str, table: str
             halted = str(e)
         readers = [r for r in rows.consumers(db, c, instance, name) if own.enabled or table in ("", r.tbl)]
         of = (db, c, instance, name, table)
-        return Explained(
+        return LogExplanation(
             instance=instance,
             db=name,
             tbl=table,
@@ -104,17 +104,17 @@ def explain(db: Database, binlogs: Binlogs, instance: str, name: str, table: str
             lost_after_seconds=binlogs.terms.hold_limit_seconds,
             backends=tuple(b for b in figures.standings(*of) if b.behind),
             holders=tuple(figures.holders(*of)),
-            named=tuple(Holding(replica=r, why=_lacks(r, now)) for r in figures.holding(*of, limit=NAMED)),
+            named=tuple(RetainingCopy(replica=r, why=_lacks(r, now)) for r in figures.holding(*of, limit=NAMED)),
             now=now,
         )
 
 
-def _line(c: Connection, cutter: Cutter, its: Looked) -> Line:
+def _line(c: Connection, cutter: Cutter, its: CutPreview) -> LogCutPreview:
     cut, log = its.cut, its.log
     goes = cutter.within(c, log, cut.seq) if cut.seq > log.watermark else 0
     wants = cut.wants if log.wants is None else log.wants
     waits = 0 if wants is None else cutter.within(c, log, wants)
-    return Line(log=log, cut=cut, expired=its.expired.goes if its.expired else 0, goes=goes, waits=waits)
+    return LogCutPreview(log=log, cut=cut, expired=its.expired.goes if its.expired else 0, goes=goes, waits=waits)
 
 
 def _lacks(its: Replica, now: int) -> str:

@@ -13,7 +13,7 @@ from sexton.replication.binlog.sql import rows
 MOST_NOTED = 1_000
 
 
-class Tally(Message):
+class LogCounts(Message):
     """All logs that are kept now. ``databases``: those that have any, or had."""
 
     databases: int = 0
@@ -40,7 +40,7 @@ class LastLook(Message):
     refused: str = ""
 
 
-def tally(db: Database, c: Connection, instance: str | None = None) -> Tally:
+def tally(db: Database, c: Connection, instance: str | None = None) -> LogCounts:
     """Return the numbers of an instance, or of all."""
     t, reader, replica, look = db.t.binlog_log, db.t.binlog_consumer, db.t.replica, db.t.binlog_round
 
@@ -57,7 +57,7 @@ def tally(db: Database, c: Connection, instance: str | None = None) -> Tally:
     due = select(func.count(distinct(replica.c.instance + "/" + replica.c.backend)))
     refused = select(func.count()).select_from(look).where(look.c.refused != "", *of(look))
     own = select(func.count()).select_from(t).where(t.c.tbl == "", *of(t))
-    return Tally(
+    return LogCounts(
         databases=c.execute(own).scalar_one(),
         **{name: int(n) for name, n in logs._mapping.items()},
         **readers._mapping,

@@ -10,7 +10,7 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.errors import OutOfOrder, TooOld
+from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed
 from sexton.replication.binlog.model import Log, Read, Record, Stored
 from sexton.replication.binlog.policy import checked, old
 from sexton.replication.binlog.sql import rows
@@ -66,7 +66,7 @@ class RecordStore:
         with self._db.snapshot() as c:  # the watermark and what is above it, as of one moment
             its = rows.standing(rows.logs(self._db, c, instance, name, [table]), name, table)
             if after < its.floor:
-                raise TooOld(its.name, after, its.floor + 1)
+                raise RecordsTrimmed(its.name, after, its.floor + 1)
             here = and_(b.c.instance == instance, b.c.db == name, b.c.seq > after)
             asked = select(b.c.seq, b.c.stamp, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(here)
             if table:

@@ -19,7 +19,7 @@ class Remover:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def remove(self, instance: str, beat: Callable[[], None]) -> int:
+    def remove(self, instance: str, heartbeat: Callable[[], None]) -> int:
         """Remove what is below the watermarks; return how many records of how many logs that were."""
         t, of, b, gone = self._db.t.binlog_log, self._db.t.binlog_of, self._db.t.binlog, 0
         mine = and_(of.c.instance == t.c.instance, of.c.db == t.c.db, of.c.tbl == t.c.tbl, of.c.seq <= t.c.watermark)
@@ -31,9 +31,9 @@ class Remover:
             while n := self._chunk(its):
                 gone += n
                 reached("binlog.removed")
-                beat()
+                heartbeat()
             if not its.tbl:
-                self._unnamed(its, beat)
+                self._unnamed(its, heartbeat)
         return gone
 
     def _chunk(self, its: Log) -> int:
@@ -55,7 +55,7 @@ class Remover:
             c.execute(delete(b).where(here, *free))
             return len(seqs)
 
-    def _unnamed(self, own: Log, beat: Callable[[], None]) -> None:
+    def _unnamed(self, own: Log, heartbeat: Callable[[], None]) -> None:
         """Remove what only the database's log had: its tables are dropped, or were cut before."""
         b, of, after = self._db.t.binlog, self._db.t.binlog_of, -1
         elsewhere = and_(of.c.instance == b.c.instance, of.c.db == b.c.db, of.c.seq == b.c.seq)
@@ -69,7 +69,7 @@ class Remover:
                 alone = ~select(of.c.seq).where(elsewhere).exists()
                 c.execute(delete(b).where(here, in_list(self._db, b.c.seq, seqs), alone))
                 after = seqs[-1]
-            beat()
+            heartbeat()
 
     def _own(self, c: Connection, its: Log) -> Log:
         """Return the log of the database, and let nobody enable it meanwhile."""

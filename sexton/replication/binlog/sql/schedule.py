@@ -8,14 +8,14 @@ from sexton.database.engine import Database
 from sexton.operators.controls.policy import halts
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.model import Terms
+from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.binlog.sql import rows
 
 
-class BinlogTurns:
+class BinlogSchedule:
     """Turns."""
 
-    def __init__(self, db: Database, terms: Terms, controls: ControlStore) -> None:
+    def __init__(self, db: Database, terms: BinlogSettings, controls: ControlStore) -> None:
         self._db, self._terms, self._controls = db, terms, controls
 
     def due(self) -> tuple[str, ...]:

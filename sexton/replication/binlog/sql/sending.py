@@ -16,7 +16,7 @@ from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
-from sexton.replication.binlog.model import MOST, CutPage, Done, Granted, Taken
+from sexton.replication.binlog.model import MOST, CutDone, CutPage, Granted, Taken
 from sexton.replication.binlog.sql.config import check_names
 from sexton.replication.replicas.sql.rows import needs, went
 
@@ -35,7 +35,7 @@ class Sender:
     def __init__(self, db: Database, controls: ControlStore) -> None:
         self._db, self._controls = db, controls
 
-    def spread(self, instance: str, beat: Callable[[], None]) -> int:
+    def spread(self, instance: str, heartbeat: Callable[[], None]) -> int:
         """Let the copies of partitions know that were cut since the last time; return how many copies those are.
 
         A statement for some hundreds of partitions, however many tablets they have. Nothing is decided by it.
@@ -57,7 +57,7 @@ class Sender:
                 told += max(0, c.execute(update(t).where(lower).values(desired=cut.c.version)).rowcount)
                 c.execute(update(fold).where(here).values(spread=True))
                 reached("binlog.spread")
-            beat()
+            heartbeat()
 
     def page(
         self, instance: str, backend: str, after: str = "", limit: int = PAGE_CUTS, *, queue: bool = False
@@ -98,7 +98,7 @@ class Sender:
         cuts = [Granted(uid=r.uid, tablet=r.tablet, version=may[r.uid]) for r in due if may[r.uid] > r.acked]
         return CutPage(cuts=tuple(cuts), next=due[-1].uid if len(due) == limit else "")
 
-    def acknowledge(self, instance: str, backend: str, done: Sequence[Done]) -> Taken:
+    def acknowledge(self, instance: str, backend: str, done: Sequence[CutDone]) -> Taken:
         """Note what is gone from a backend. More than was granted is ignored, and less than before is as good.
 
         Under the guard, as all that writes rows of copies: nobody waits in a circle.

@@ -6,13 +6,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from sexton.database.engine import Database
-from sexton.replication.agent.model import Outcome
-from sexton.replication.replicas.model import Backend, Holder, Replica, Standing
+from sexton.replication.agent.model import SweepOutcome
+from sexton.replication.replicas.model import Backend, BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import need, replica
 
 
-def standings(db: Database, c: Connection, instance: str, name: str = "", table: str = "") -> Sequence[Standing]:
+def standings(db: Database, c: Connection, instance: str, name: str = "", table: str = "") -> Sequence[BackendStanding]:
     """Return the backends of an instance by name, those too that have never reported.
 
     Args:
@@ -33,7 +33,7 @@ def standings(db: Database, c: Connection, instance: str, name: str = "", table:
         "by_limit": and_(live, t.c.full_copy == BY_LIMIT),
         "behind": t.c.desired > t.c.acked,
         "problems": unread,
-        "quarantined": (apart := and_(unread, t.c.problem.startswith(Outcome.QUARANTINED))),
+        "quarantined": (apart := and_(unread, t.c.problem.startswith(SweepOutcome.QUARANTINED))),
     }
     told = func.min(case((apart, t.c.problem))), func.min(case((unread, t.c.problem)))
     one = func.coalesce(*told, "").label("problem")
@@ -44,12 +44,12 @@ def standings(db: Database, c: Connection, instance: str, name: str = "", table:
     names = sorted(found if name else {*found, *known})
     seen = {"reported_at", "pulled_at", "queue_at"}
     return [
-        Standing(**{"backend": n} | found.get(n, {}) | (known[n].model_dump(include=seen) if n in known else {}))
+        BackendStanding(**{"backend": n} | found.get(n, {}) | (known[n].model_dump(include=seen) if n in known else {}))
         for n in names
     ]
 
 
-def holders(db: Database, c: Connection, instance: str, name: str = "", table: str = "") -> Sequence[Holder]:
+def holders(db: Database, c: Connection, instance: str, name: str = "", table: str = "") -> Sequence[RetainingReplica]:
     """Return for whose copies others keep what should go, by backend; first, if there is one, for nobody's."""
     t, now = db.t.replica, db.now(c)
     live, due = _live(t, instance), _due(db, instance, name, table)
@@ -59,11 +59,11 @@ def holders(db: Database, c: Connection, instance: str, name: str = "", table: s
     sums = [_count(bad).label("bad"), _count(missing).label("missing"), _count(silent).label("silent")]
     asked = select(t.c.backend, func.count().label("copies"), *sums, func.min(since).label("since"))
     lacks = asked.where(live, t.c.tablet.in_(due), need(t, now) <= t.c.desired).group_by(t.c.backend)
-    found = [Holder(**row._mapping) for row in c.execute(lacks.order_by(t.c.backend))]
+    found = [RetainingReplica(**row._mapping) for row in c.execute(lacks.order_by(t.c.backend))]
     alone = select(t.c.tablet, func.max(t.c.full_copy_at).label("since")).where(live, t.c.tablet.in_(due))
     each = alone.group_by(t.c.tablet).having(_count(t.c.full_copy == "") == 0).subquery()
     nobody = c.execute(select(func.count().label("copies"), func.min(each.c.since).label("since"))).one()
-    return [*([Holder(backend="", **nobody._mapping)] if nobody.copies else []), *found]
+    return [*([RetainingReplica(backend="", **nobody._mapping)] if nobody.copies else []), *found]
 
 
 def holding(

@@ -12,7 +12,7 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.model import MOST
 from sexton.replication.binlog.sql.config import check_names, ensure
 from sexton.replication.binlog.sql.rows import logs
-from sexton.replication.journal.model import Kind, Op, Report, replicas_info
+from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.errors import LastCopy, UnknownBackend
 from sexton.replication.replicas.model import Backend, Placed, Placement
@@ -117,10 +117,10 @@ class PlacementStore:
 
     def _told(self, c: Connection, instance: str, gone: Sequence[Any]) -> None:
         """Tell followers that a copy with which something was wrong is no more: another one may be in its place."""
-        told: dict[str, list[Report]] = {}
+        told: dict[str, list[ReplicaOutcome]] = {}
         for row in gone:
             if row.bad_since is not None or row.failed >= 0:
-                told.setdefault(row.backend, []).append(Report(tablet=row.tablet, kind=Kind.HEALTHY))
+                told.setdefault(row.backend, []).append(ReplicaOutcome(tablet=row.tablet, kind=ReportKind.HEALTHY))
         for backend, reports in sorted(told.items()):
             JournalStore(self._db).append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, reports))
 

@@ -11,10 +11,10 @@ from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.sql.config import check_names
-from sexton.replication.journal.model import Kind, Op, replicas_info
+from sexton.replication.journal.model import Op, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.model import Heard, Replica, Report, Terms
+from sexton.replication.replicas.model import Replica, ReplicaReport, ReplicaSettings, ReportReceipt
 from sexton.replication.replicas.policy import Judged
 from sexton.replication.replicas.sql.rows import replica
 from sexton.replication.replicas.version_graph import HIGHEST
@@ -25,11 +25,11 @@ NUMBERS = ("version", "failed", "succeeded", "needs", "highest", "row_count", "b
 class ReportStore:
     """Takes reports."""
 
-    def __init__(self, db: Database, terms: Terms) -> None:
+    def __init__(self, db: Database, terms: ReplicaSettings) -> None:
         self._db, self._terms = db, terms
         self._journal = JournalStore(db)
 
-    def hear(self, instance: str, backend: str, report: Report) -> Heard:
+    def hear(self, instance: str, backend: str, report: ReplicaReport) -> ReportReceipt:
         """Take what a backend says of its copies. What it says of others, or said before, is ignored.
 
         A copy that it does not name goes on being what it was, until that is no longer fresh. Taken under the guard: a
@@ -62,13 +62,13 @@ class ReportStore:
                 self._journal.append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, told))
             reached("report.written")
         kinds = Counter(its.kind for its in told)
-        well = sum(1 for j in judged if j.told and j.told[-1].kind == Kind.HEALTHY)
-        return Heard(
+        well = sum(1 for j in judged if j.told and j.told[-1].kind == ReportKind.HEALTHY)
+        return ReportReceipt(
             taken=len(judged),
             stale=len(here) - len(fresh),
             unknown=len(said) - len(here),
-            bad=kinds[Kind.BAD],
-            missing=kinds[Kind.MISSING_VERSION],
+            bad=kinds[ReportKind.BAD],
+            missing=kinds[ReportKind.MISSING_VERSION],
             healthy=well,
         )
 
@@ -77,7 +77,7 @@ class ReportStore:
         mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
         return {r.uid: replica(r) for r in c.execute(select(t).where(mine, in_list(self._db, t.c.uid, uids)))}
 
-    def _note(self, c: Connection, instance: str, backend: str, report: Report, now: int) -> None:
+    def _note(self, c: Connection, instance: str, backend: str, report: ReplicaReport, now: int) -> None:
         t = self._db.t.backend
         values = {"boot": report.boot, "sequence": report.sequence, "reported_at": now}
         new = upsert(self._db, t).values(instance=instance, name=backend, **values)
@@ -89,7 +89,7 @@ class ReportStore:
         c: Connection,
         instance: str,
         backend: str,
-        report: Report,
+        report: ReplicaReport,
         judged: list[Judged],
         sizes: dict[str, tuple[int, int]],
         now: int,

@@ -12,7 +12,7 @@ from sexton.replication.journal.model import Mark, Snapshot
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.errors import UnknownTablet
-from sexton.replication.replicas.model import Replica, Terms
+from sexton.replication.replicas.model import Replica, ReplicaSettings
 from sexton.replication.replicas.policy import BY_LIMIT
 from sexton.replication.replicas.sql.rows import of_tablets, replica, well
 
@@ -20,7 +20,7 @@ from sexton.replication.replicas.sql.rows import of_tablets, replica, well
 class ReplicaStore:
     """Replicas of one deployment."""
 
-    def __init__(self, db: Database, terms: Terms) -> None:
+    def __init__(self, db: Database, terms: ReplicaSettings) -> None:
         self._db, self._terms = db, terms
 
     def tablet(self, instance: str, tablet: str) -> tuple[Sequence[Replica], int]:

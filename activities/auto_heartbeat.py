@@ -1,6 +1,6 @@
 """The heartbeat of a long activity: quick to show a dead worker, patient with a slow statement.
 
-A thread beats once a second for as long as the work has called ``beat`` lately; work that hangs falls silent too.
+A thread beats once a second for as long as the work has called ``heartbeat`` lately; work that hangs falls silent too.
 """
 
 import contextvars
@@ -17,8 +17,8 @@ SILENCE_SECONDS = 45.0
 """Longer than the longest request with its retries, and than any statement's lock wait; shorter than a lease."""
 
 
-class Heart:
-    """Use it around the work; pass ``beat`` to the work, to be called between its pages."""
+class AutoHeartbeat:
+    """Use it around the work; pass ``heartbeat`` to the work, to be called between its pages."""
 
     def __init__(self, silence_seconds: float = SILENCE_SECONDS) -> None:
         """``silence_seconds``: how long one statement or request of the work may take."""
@@ -46,7 +46,7 @@ class Heart:
         """Tell with each heartbeat from now on how far the work is; small, and for people only."""
         self._said = (details,)
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Say that the work goes on, and stop here if it should.
 
         Raises:
