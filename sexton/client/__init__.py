@@ -1,8 +1,8 @@
 """The API for programs: ``Sexton`` and ``AsyncSexton``, for meta services, nodes of regions, and jobs that copy.
 
 ``with client.protect(...)`` keeps what is copied, renews it in the background, and stops the caller when that fails;
-``with client.replay(...)`` does so for what a region reads of its topic; ``client.follow`` applies the journal of binlogs
-and replicas to a ``FollowerState``. The values that calls take are here too.
+``with client.replay(...)`` does so for what a region reads of its topic; ``client.follow`` applies the journal of
+binlogs and replicas to a ``FollowerState``. The values that calls take are here too.
 """
 
 from sexton.client.asynchronous import AsyncSexton
