@@ -46,7 +46,7 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
     engine, pages = Engine(db, settings.terms()), settings.wal.auto_purge_parallelism
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency, pages)
     figures = FigureStore(db, engine.controls, policy, *settings.intervals())
-    server.start(settings.metrics, figures, engine.sweeper.in_flight)
+    server.start(settings.metrics, figures, engine.deleter.in_flight)
     knows = not await search_attributes.missing(client)
     return Worker(
         client,
@@ -55,7 +55,7 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
         activities=activities.build(
             activities.RecycleActivities(
                 engine.rounds,
-                engine.recycler(engine.sweeper),
+                engine.recycler(engine.deleter),
                 policy,
                 attributes=knows,
                 heavy_objects=settings.spark.spark_threshold_objects,

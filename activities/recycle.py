@@ -19,8 +19,8 @@ from sexton.recycle.model import (
     ReleaseOrder,
     RoundReport,
 )
-from sexton.recycle.pipeline.port import RoundStorePort
-from sexton.recycle.pipeline.ranges import Recycler
+from sexton.recycle.rounds.port import RoundStorePort
+from sexton.recycle.rounds.recycler import Recycler
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ class RecycleActivities:
         with refusals(), AutoHeartbeat() as heart:
             run = order.run or str(activity.info().workflow_run_id)
             opened = self._rounds.open(order.instance, run, order.plan, self._policy, order.by)
-            shut = self._recycler.announce(opened, heart.alive)
-            told = {"attributes": self._attributes, "shut": shut, "heavy_objects": self._heavy_objects}
-            return opened.model_copy(update=told)
+            excluded_vaults = self._recycler.announce(opened, heart.alive)
+            facts = {"attributes": self._attributes, "heavy_objects": self._heavy_objects}
+            return opened.model_copy(update=facts | {"excluded_vaults": excluded_vaults})
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenRoundOrder) -> None:
@@ -107,5 +107,5 @@ class RecycleActivities:
         with refusals(), AutoHeartbeat() as heart:
             report = self._rounds.close(order)
             if order.opened.may_delete and report.ended_at is not None:
-                self._recycler.forget_audit(report.instance, report.ended_at, heart.alive)
+                self._recycler.trim_log(report.instance, report.ended_at, heart.alive)
             return report

@@ -6,7 +6,7 @@ from temporalio import activity
 
 from activities.refusals import refusals
 from sexton.recycle.model import DueInstances
-from sexton.recycle.pipeline.port import InstanceSchedulePort
+from sexton.recycle.rounds.port import InstanceSchedulePort
 
 
 class TickActivities:

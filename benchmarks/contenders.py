@@ -30,18 +30,19 @@ from sexton import contract
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.marks.model import CHUNK_MARKS
-from sexton.marks.sql.rows import among
+from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.recycle.model import AdoptOrder, Cursor
 from sexton.recycle.pipeline.ranges import Recycler
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.policy import cutoff, policy
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.runtime.engine import Engine
 from sexton.storage.model import PAGE_KEYS, KeyOutcome, VaultSpec
 from sexton.storage.port import UNREACHABLE, VaultFault
 from sexton.storage.s3.vault import S3Vault
+from tests.support.kept import kept_texts
 
 if TYPE_CHECKING:
     from sexton.runtime.spark.deletion import Work
@@ -98,7 +99,7 @@ def prepare(url: str, endpoint: str, marks: int) -> None:
 def direct(job: Job) -> Callable[[], None]:
     """A whole round, its files deleted by threads."""
     engine = Engine(Database.open(job.database), EngineSettings(DEPLOYMENT, job.endpoint, requests_at_once=job.threads))
-    return partial(_round, job, engine, engine.recycler(engine.sweeper))
+    return partial(_round, job, engine, engine.recycler(engine.deleter))
 
 
 def spark(job: Job) -> Callable[[], None]:
@@ -164,25 +165,25 @@ def _round(job: Job, engine: Engine, recycler: Recycler) -> None:
         while not books.kinds[kind.kind].finished:
             books.done(kind.kind, recycler.recycle(books.next_range(opened, plan, kind), 1, _alive), 0)
     report = rounds.close(books.close_order(opened, plan.id, plan, "SUCCEEDED", ""))
-    if (report.removed, report.deleted, report.held) != (job.marks, job.marks * KEYS_A_MARK, {}):
+    if (report.removed, report.deleted, kept_texts(report)) != (job.marks, job.marks * KEYS_A_MARK, {}):
         raise AssertionError(f"the round did not do all: {report}")
 
 
 def unsafe(job: Job) -> None:
     """What is left without claim, guard, holders, proofs, stored files, pace and audit: due marks, pages, rows."""
     db = Database.open(job.database)
-    vault, marks = S3Vault(Registry(db).vault(INSTANCE, VAULT), job.endpoint), MarkStore(db)
+    vault, marks = S3Vault(Registry(db).vault(INSTANCE, VAULT), job.endpoint), BatchStore(db)
     with db.read() as c:
         due_by = cutoff(KIND, POLICY, db.now(c)) or 0
     after = Cursor()
     with ThreadPoolExecutor(job.threads) as pool:
-        while due := marks.due(INSTANCE, KIND, due_by, after, CHUNK_MARKS):
+        while due := marks.select_due(INSTANCE, KIND, due_by, after, CHUNK_MARKS):
             keys = chain.from_iterable(mark.keys or () for mark in due)
             for _ in pool.map(partial(_delete, vault), _pages(keys, UNSAFE_PAGE)):
                 pass
             with db.write() as c:
                 mark = db.t.mark
-                c.execute(delete(mark).where(mark.c.instance == INSTANCE, among(db, mark, [m.ref for m in due])))
+                c.execute(delete(mark).where(mark.c.instance == INSTANCE, refs_in(db, mark, [m.ref for m in due])))
             after = Cursor(ages_from=due[-1].ages_from, id=due[-1].id)
 
 

@@ -16,7 +16,7 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.recycle.model import Cursor
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.policy import cutoff
 from sexton.recycle.planning.sql.plans import PlanStore
 from tests.servers.postgres import Cluster
@@ -85,12 +85,12 @@ def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
     _vacuum(db)
     with db.read() as c:
         due_by = cutoff(KIND, POLICY, db.now(c)) or 0
-    store = MarkStore(db)
+    store = BatchStore(db)
     with _reads(db) as choosing:
-        due = store.due(INSTANCE, KIND, due_by, Cursor(), DUE)
-        rest = store.due(INSTANCE, KIND, due_by, Cursor(ages_from=due[-1].ages_from, id=due[-1].id), DUE)
+        due = store.select_due(INSTANCE, KIND, due_by, Cursor(), DUE)
+        rest = store.select_due(INSTANCE, KIND, due_by, Cursor(ages_from=due[-1].ages_from, id=due[-1].id), DUE)
     with _reads(db) as planning:
-        plan = PlanStore(db).plan(INSTANCE, POLICY, "bench")
+        plan = PlanStore(db).plan_for_round(INSTANCE, POLICY, "bench")
     if (len(due), len(rest), plan.marks) != (DUE, 0, DUE):
         raise AssertionError(f"{len(due)} + {len(rest)} marks are due and {plan.marks} planned, there should be {DUE}")
     found = {"choosing": _pages(db, choosing), "planning": _pages(db, planning)}

@@ -100,7 +100,7 @@ def _claims(rig: Rig, pairs: int, objects: int, marks: int) -> dict[str, list[fl
     with rig.db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as c:
         c.exec_driver_sql("VACUUM ANALYZE")  # as it would have been by then; not beside what is measured
     took: dict[str, list[float]] = {"with": [], "without": []}
-    claim, spent = rig.marks.claim, [0.0]
+    claim, spent = rig.stores.claims.claim, [0.0]
 
     def timed(*given: Any) -> Any:
         began = time.perf_counter()
@@ -109,7 +109,7 @@ def _claims(rig: Rig, pairs: int, objects: int, marks: int) -> dict[str, list[fl
         finally:
             spent[0] += time.perf_counter() - began
 
-    rig.marks.claim = timed  # type: ignore[method-assign]
+    rig.stores.claims.claim = timed  # type: ignore[method-assign]
     for pair in range(-1, pairs):  # the first is for the caches
         for name in sorted(took, reverse=bool(pair % 2)):
             every = (NewMark(id=f"{pair}-{n}", vault="disk", keys=(f"data/{pair}/{n}",)) for n in range(marks))

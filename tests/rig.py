@@ -45,12 +45,13 @@ from sexton.recycle.audit.port import DeletionLog
 from sexton.recycle.model import AdoptOrder, KindPlan, OpenedRound, Plan, RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.pipeline.ranges import Recycler
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.store import pipeline_stores
 from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.checker import checker
+from sexton.runtime.engine import keepers
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults
@@ -95,12 +96,13 @@ class Rig:
         self.registry = Registry(self.db)
         self.controls, self.holds = ControlStore(self.db), HoldStore(self.db)
         self.protections = ProtectionStore(self.db, protection.ProtectionSettings())
-        self.marks, self.leases = MarkStore(self.db, self.controls), LeaseStore(self.db)
+        self.stores = pipeline_stores(self.db, self.controls, keepers(self.db))
+        self.leases = LeaseStore(self.db)
         knows = self.registry.knows_round
         self.vaults = OneAtATime(
             self.registry.vault, DEPLOYMENT, endpoint_url, clock=Steps(look_seconds), knows_round=knows
         )
-        self.sweeper = ThreadDeleter(self.marks, self.vaults, threads, beside=beside)
+        self.deleter = ThreadDeleter(self.stores, self.vaults, threads, beside=beside)
         self.owner, self.told = owner or SqlOwner(self.db), Told()
         self.audit: DeletionLog = audit or self.told
         self.recycler = self.recycler_of(self.owner)
@@ -115,8 +117,9 @@ class Rig:
         self.direct = Direct(self.vaults, self.live_side, self.runs)
 
     def recycler_of(self, owner: Owner, sweeps: Deleter | None = None) -> Recycler:
-        sweeps = sweeps or self.sweeper
-        return Recycler(self.marks, self.leases, self.controls, self.vaults, owner, sweeps, self.audit)
+        sweeps = sweeps or self.deleter
+        parts = Parts(self.stores, self.leases, self.controls, self.vaults, owner, self.audit)
+        return Recycler(parts, sweeps)
 
     def copy(self, file: Path) -> "Rig":
         """Return a rig of a copy of the SQLite database as it is now: restored from a backup, or cloned."""
@@ -151,14 +154,14 @@ class Rig:
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
         opened, ledger = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy), Ledger()
         ledger.leases = 1
-        opened = opened.model_copy(update={"shut": self.recycler.announce(opened, lambda: None)})
+        opened = opened.model_copy(update={"excluded_vaults": self.recycler.announce(opened, lambda: None)})
         if opened.may_delete:
             order = AdoptOrder(
                 round=opened.round,
                 lease=opened.lease,
                 upload_grace_seconds=GRACE,
                 cutoffs=opened.cutoffs,
-                shut=opened.shut,
+                excluded_vaults=opened.excluded_vaults,
             )
             ledger.adopted(self.recycler.adopt(order, 1, lambda: None))
         body = self.rounds.find_plan(plan) if plan is not None else self.plan(instance)

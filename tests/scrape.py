@@ -47,7 +47,7 @@ def collector(
     """Return a collector of the rig's database that keeps nothing between scrapes, unless told otherwise."""
     db = db or rig.db
     store = FigureStore(db, ControlStore(db), rig.policy, INTERVAL)
-    flying = rig.sweeper.in_flight if in_flight is None else in_flight
+    flying = rig.deleter.in_flight if in_flight is None else in_flight
     return FigureCollector(store.read, flying, **{"keep_seconds": 0.0, **given})
 
 

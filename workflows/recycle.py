@@ -122,7 +122,7 @@ class RecycleInstance(Controls):
             tries=self._ledger.tries,
             leases=self._ledger.leases,
             kinds=tuple(self._ledger.kinds.values()),
-            held=self._ledger.held,
+            kept=self._ledger.kept,
             error=self._error,
             backoff_seconds=self._backoff,
         )
@@ -228,7 +228,7 @@ class RecycleInstance(Controls):
             lease=opened.lease,
             upload_grace_seconds=opened.policy.upload_grace_seconds,
             cutoffs=opened.cutoffs,
-            shut=opened.shut,
+            excluded_vaults=opened.excluded_vaults,
         )
         try:
             receipt = await workflow.execute_activity_method(

@@ -13,9 +13,8 @@ from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.recycle.model import Policy, RoundReport
 from sexton.recycle.pacing.store import PaceStore
-from sexton.recycle.pipeline.sql.store import MarkStore
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.sql.measure import waits
+from sexton.recycle.planning.sql.measure import find_kinds, waits
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import JOB
@@ -102,7 +101,7 @@ def _instance(
     db: Database, name: str, mode: str, policy: Policy, controls: ControlStore, turns: RoundSchedule
 ) -> InstanceStatus:
     mark, round_, hold, instance = db.t.mark, db.t.round, db.t.hold, db.t.instance
-    kinds = MarkStore(db).kinds(name)
+    kinds = find_kinds(db, name)
     planned = turns.next_round(name)
     with db.read() as c:
         now = db.now(c)
@@ -133,7 +132,7 @@ def _instance(
             claimed=c.execute(select(func.count()).select_from(mark).where(claimed)).scalar_one(),
             late=c.execute(select(func.count()).select_from(mark).where(swept)).scalar_one(),
             quarantined={str(reason): n for reason, n in c.execute(by_reason)},
-            approvals=tuple(PlanStore(db).waiting(c, name)),
+            approvals=tuple(PlanStore(db).approvals.waiting(c, name)),
             caps=tuple(PaceStore(db).caps(name)),
             checked=_checked(db, c, name),
             protections=c.execute(select(func.count()).where(db.t.protection.c.instance == name)).scalar_one(),

@@ -4,30 +4,7 @@ from sexton.kernel.message import Message
 from sexton.operators.controls.model import ControlKind, Halt
 from sexton.recycle.model import RoundReport
 from sexton.recycle.pacing.model import Cap
-
-
-class PlanRow(Message):
-    """One plan in a list; instants in ms since 1970.
-
-    ``state`` is PLANNED, APPLYING, APPLIED, AWAITING_APPROVAL, EXPIRED, REPLACED (by a plan with the numbers of a later
-    round) or REJECTED; ``since`` says since when a person is waited for, over all plans that followed one another
-    without an answer.
-    """
-
-    id: int
-    instance: str
-    state: str
-    created_at: int
-    planned_by: str
-    marks: int
-    objects: int
-    bytes: int
-    kinds: tuple[str, ...]
-    awaits: str = ""
-    since: int | None = None
-    expires_at: int | None = None
-    approved_by: str = ""
-    approved_at: int | None = None
+from sexton.recycle.planning.model import PlanRow
 
 
 class KindStatus(Message):

@@ -27,7 +27,7 @@ from sexton.protection.sql.store import ProtectionStore
 from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.model import Cursor, Plan
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.estimate import Estimate, estimate, rate
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.reports import Reports
@@ -125,16 +125,16 @@ class OperatorService:
         with self.db.read() as c:
             halt = self.controls.halt(c, instance)
         if not observes and halt is None:  # as the round that applies it would, so that all of it is in the plan
-            owner.due(instance, plans.cutoffs(instance, policy), lambda: None)
-        made = plans.plan(instance, policy, by, split=False, live=lambda: owner.live_objects(instance))
+            owner.due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
+        made = plans.plan_for_operator(instance, policy, by, lambda: owner.live_objects(instance))
         return Planned(made, self.cost(made), observes, HoldStore(self.db).active(instance), halt)
 
     def due_items(self, instance: str, marks: int) -> Iterator[Item]:
         """Yield what some marks of each kind stand for that are due now: keys, and prefixes of files."""
-        owner, found = owners(self.db), MarkStore(self.db, self.controls)
+        owner, batches = owners(self.db), BatchStore(self.db)
         policy = self.settings.policy()
-        for kind, cutoff in PlanStore(self.db).cutoffs(instance, policy).items():
-            due = found.due(instance, kind, cutoff, Cursor(), marks)
+        for kind, cutoff in PlanStore(self.db).retentions.cutoffs(instance, policy).items():
+            due = batches.select_due(instance, kind, cutoff, Cursor(), marks)
             told = owner.expand(instance, due, lambda: None) if due else {}
             live = owner.live(instance, due, lambda: None) if due else ()
             for mark in (m for m in due if m.ref not in live):

@@ -1,109 +1,192 @@
-"""Who keeps a mark from going, as a round names it; and which of a few classes each name is of. Pure."""
+"""Why a mark is not deleted: the reason as an enum, its subject as data, and the sentences people read. Pure.
 
-import re
+No code parses these texts: metrics, plans and ways out are chosen by ``KeepReason``.
+"""
+
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
 
-from sexton.recycle.model import HELD_BY_OWNER, HELD_BY_VAULT
+from pydantic import BeforeValidator, PlainSerializer
+
+from sexton.kernel.message import Message
 from sexton.storage.port import NOT_LISTED
-
-LIVE = "live"
-"""The owner shows a mark, or anything of its files, as live."""
-OWNER_BUSY = "owner's transaction"
-"""An owner's open transaction decides about the mark this moment."""
-IN_USE = "in use by its owner"
-"""The owner answered a fence that it uses the mark."""
-BY_LIMIT = "limit of 24 hours"
-"""More files than may go unasked within 24 hours; what is left waits for a plan."""
-UNKNOWN_KIND = "unknown kind, no retention set"
-QUARANTINED = "quarantined: "
-BELOW = "a mark below it"
-"""A mark that would go with it cannot go yet."""
-PROTECTION, UNREADABLE = "protection ", "unreadable protection "
-"""How the name of a sync job's protection begins, and of one that may cover anything; its job follows."""
-REPLICA = "replica on "
-"""How the name begins of a tablet's copy that may still need what a mark holds; its backend follows."""
-_APPROVAL, _IN_USE = "approval of plan ", "in use"
-_WAITS = "its "
-"""How the name begins where something of the mark's own must go first: its children, its rowset."""
 
 
 class KeepReason(StrEnum):
-    """The classes of keepers, as metrics name them."""
+    """Why a mark is not deleted. Also the label of the metric and the key of the way out."""
 
     HOLD = "hold"
+    """An operator's hold. Subject: its number."""
     PROTECTION = "protection"
+    """A sync job still copies a file. Subject: the job."""
     PROTECTION_UNREADABLE = "protection_unreadable"
+    """A protection that cannot be read may cover any file. Subject: the job."""
     LIVE = "live"
+    """The owner lists the mark or one of its files as live."""
     IN_USE = "in_use"
+    """The owner answered a fence that it uses the mark."""
     VAULT = "vault"
+    """The vault has a fault. Subject: the vault; detail: the fault."""
     VAULT_WHITELIST = "vault_whitelist"
+    """Other vaults are on the vault whitelist. Subject: the vault."""
     OWNER_SILENT = "owner_silent"
+    """The owner could not be asked. Detail: why."""
     OWNER_BUSY = "owner_busy"
+    """An open transaction of the owner decides about the mark now."""
     APPROVAL = "approval"
+    """A plan awaits approval. Subject: the plan's number."""
     LIMIT = "limit"
+    """The limit of 24 hours is reached; the rest needs a plan that an operator approves."""
     REPLICA = "replica"
+    """A replica of the tablet may still need these versions. Subject: its backend."""
     WAITS = "waits"
+    """Something of the mark's own must be deleted first. Subject: what."""
     QUARANTINED = "quarantined"
+    """The mark is quarantined. Subject: the quarantine's reason."""
     UNKNOWN_KIND = "unknown_kind"
-    OTHER = "other"
+    """No retention is set for the kind. Subject: the kind."""
 
 
 FAULTS = (KeepReason.VAULT, KeepReason.OWNER_SILENT, KeepReason.PROTECTION_UNREADABLE)
-"""Keepers of which somebody must know: a vault not proved, an owner or a protection that could not be asked."""
+"""Reasons that an operator must look into: a vault without proof, an owner or a protection that could not be read."""
 
 PROTECTED = (KeepReason.PROTECTION, KeepReason.PROTECTION_UNREADABLE)
-"""Keepers that are sync jobs."""
+"""Reasons that are sync jobs."""
 
 
-def approval(plan: int) -> str:
-    """Return how a round names a plan that waits for a person."""
-    return f"{_APPROVAL}{plan}"
+class Kept(NamedTuple):
+    """One answer to "why is it still there?". ``subject`` and ``detail`` are shown to people and never parsed."""
+
+    reason: KeepReason
+    subject: str = ""
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return describe(self)
 
 
-def keeper(name: str) -> KeepReason:
-    """Return the class of what a round named, e.g. ``hold`` for ``hold 17``."""
-    if name.startswith(HELD_BY_VAULT):
-        return KeepReason.VAULT_WHITELIST if name.endswith(NOT_LISTED) else KeepReason.VAULT
-    if re.fullmatch(r"hold \d+", name):
-        return KeepReason.HOLD
-    for start, found in (
-        (PROTECTION, KeepReason.PROTECTION),
-        (UNREADABLE, KeepReason.PROTECTION_UNREADABLE),
-        (HELD_BY_OWNER, KeepReason.OWNER_SILENT),
-        (_IN_USE, KeepReason.IN_USE),
-        (_APPROVAL, KeepReason.APPROVAL),
-        (QUARANTINED, KeepReason.QUARANTINED),
-        (UNKNOWN_KIND, KeepReason.UNKNOWN_KIND),
-        (REPLICA, KeepReason.REPLICA),
-        (_WAITS, KeepReason.WAITS),
-        (BELOW, KeepReason.WAITS),
-    ):
-        if name.startswith(start):
-            return found
-    return {OWNER_BUSY: KeepReason.OWNER_BUSY, LIVE: KeepReason.LIVE, BY_LIMIT: KeepReason.LIMIT}.get(
-        name, KeepReason.OTHER
-    )
+LIVE = Kept(KeepReason.LIVE)
+OWNER_BUSY = Kept(KeepReason.OWNER_BUSY)
+IN_USE = Kept(KeepReason.IN_USE)
+BY_LIMIT = Kept(KeepReason.LIMIT)
+WAITS_FOR_CHILD = Kept(KeepReason.WAITS, "a child mark")
+"""A mark that would be claimed with it cannot be claimed yet."""
 
 
-def is_fault(name: str) -> bool:
-    """Return whether somebody must look at a keeper; an operator's list is no fault."""
-    return keeper(name) in FAULTS
+def by_hold(hold: int) -> Kept:
+    """Return the answer for an operator's hold."""
+    return Kept(KeepReason.HOLD, str(hold))
 
 
-def way_out(name: str, instance: str) -> str:
-    """Return what to do about a keeper that a round met; empty where its name says enough."""
-    return {
+def by_plan(plan: int) -> Kept:
+    """Return the answer for a plan that awaits approval."""
+    return Kept(KeepReason.APPROVAL, str(plan))
+
+
+def by_vault(vault: str, fault: str) -> Kept:
+    """Return the answer for a vault that a round leaves alone: the whitelist's, or a fault's."""
+    if fault == NOT_LISTED:
+        return Kept(KeepReason.VAULT_WHITELIST, vault)
+    return Kept(KeepReason.VAULT, vault, fault)
+
+
+def by_owner_silence(error: object) -> Kept:
+    """Return the answer for an owner that could not be asked."""
+    return Kept(KeepReason.OWNER_SILENT, detail=str(error))
+
+
+def describe(kept: Kept) -> str:
+    """Return the answer as people read it, e.g. ``hold 17``."""
+    subject, detail = kept.subject, kept.detail
+    match kept.reason:
+        case KeepReason.HOLD:
+            return f"hold {subject}"
+        case KeepReason.PROTECTION:
+            return f"protection {subject}"
+        case KeepReason.PROTECTION_UNREADABLE:
+            return f"unreadable protection {subject}: {detail}"
+        case KeepReason.LIVE:
+            return "live"
+        case KeepReason.IN_USE:
+            return "in use by its owner"
+        case KeepReason.VAULT:
+            return f"vault {subject}: {detail}"
+        case KeepReason.VAULT_WHITELIST:
+            return f"vault {subject}: not on the vault whitelist"
+        case KeepReason.OWNER_SILENT:
+            return f"owner: {detail}"
+        case KeepReason.OWNER_BUSY:
+            return "owner's transaction"
+        case KeepReason.APPROVAL:
+            return f"approval of plan {subject}"
+        case KeepReason.LIMIT:
+            return "limit of 24 hours"
+        case KeepReason.REPLICA:
+            return f"replica on {subject}"
+        case KeepReason.WAITS:
+            return f"waits for {subject}"
+        case KeepReason.QUARANTINED:
+            return f"quarantined: {subject}"
+        case KeepReason.UNKNOWN_KIND:
+            return f"kind {subject} has no retention"
+
+
+def way_out(kept: Kept, instance: str) -> str:
+    """Return what an operator can do about it; empty where the answer itself says enough."""
+    ways = {
         KeepReason.VAULT_WHITELIST: "sexton lists show vaults",
         KeepReason.VAULT: f"sexton vault list {instance}",
         KeepReason.QUARANTINED: f"sexton quarantine list {instance}",
-        KeepReason.OWNER_BUSY: "it goes when the owner's transaction ends",
+        KeepReason.OWNER_BUSY: "deleted after the owner's transaction ends",
         KeepReason.OWNER_SILENT: "sexton doctor",
         KeepReason.UNKNOWN_KIND: "set kinds.NAME.retention_seconds",
-        KeepReason.APPROVAL: f"sexton apply {name.removeprefix(_APPROVAL)}",
-        KeepReason.LIMIT: f"the next rounds plan it anew; or at once: sexton plan {instance}, sexton apply PLAN",
-        KeepReason.WAITS: "it goes in a later round",
-        KeepReason.REPLICA: "it goes when all copies have it; see: sexton replica list",
-        KeepReason.PROTECTION_UNREADABLE: "release it, and register it again: sexton protection release JOB",
-        KeepReason.PROTECTION: f"it goes when its job is finished; see: sexton protection list {instance}",
-        KeepReason.IN_USE: "it goes when its owner lets it go",
-    }.get(keeper(name), "")
+        KeepReason.APPROVAL: f"sexton apply {kept.subject}",
+        KeepReason.LIMIT: f"planned again by the next rounds; or now: sexton plan {instance}, sexton apply PLAN",
+        KeepReason.WAITS: "deleted in a later round",
+        KeepReason.REPLICA: "deleted when every replica has these versions; see: sexton replica list",
+        KeepReason.PROTECTION_UNREADABLE: "release it and register it again: sexton protection release JOB",
+        KeepReason.PROTECTION: f"deleted when its job has finished; see: sexton protection list {instance}",
+        KeepReason.IN_USE: "deleted when its owner no longer uses it",
+    }
+    return ways.get(kept.reason, "")
+
+
+class KeptMarks(Message):
+    """How often one answer was given, as it travels."""
+
+    reason: KeepReason
+    subject: str = ""
+    detail: str = ""
+    marks: int
+
+
+def _to_wire(counts: Mapping[Kept, int]) -> list[KeptMarks]:
+    return [
+        KeptMarks(reason=kept.reason, subject=kept.subject, detail=kept.detail, marks=marks)
+        for kept, marks in sorted(counts.items())
+    ]
+
+
+def _from_wire(value: Any) -> Any:
+    if not isinstance(value, Iterable) or isinstance(value, Mapping):
+        return value
+    answers = [KeptMarks.model_validate(item) for item in value]
+    return {Kept(a.reason, a.subject, a.detail): a.marks for a in answers}
+
+
+KeptCounts = Annotated[dict[Kept, int], BeforeValidator(_from_wire), PlainSerializer(_to_wire)]
+"""How many marks were kept, by answer; in JSON a list of ``KeptMarks``."""
+
+
+def count_by_reason(counts: Mapping[Kept, int]) -> dict[KeepReason, int]:
+    """Return the marks kept by each reason."""
+    totals: dict[KeepReason, int] = {}
+    for kept, marks in counts.items():
+        totals[kept.reason] = totals.get(kept.reason, 0) + marks
+    return totals
+
+
+def count_faults(counts: Mapping[Kept, int]) -> int:
+    """Return the marks kept for a reason that an operator must look into."""
+    return sum(marks for kept, marks in counts.items() if kept.reason in FAULTS)

@@ -1,4 +1,4 @@
-"""Marks, the exact files they resolve to, and the hand that may write about them."""
+"""Marks, the files they resolve to, the write token, and what a claim is asked and answers. Pure values."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sexton.kernel.message import Message
+from sexton.marks.keepers import Kept
 from sexton.marks.lease import Lease
 from sexton.storage.model import KeyOutcome
 
@@ -23,8 +24,26 @@ DONE = (KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN)
 """Outcomes that confirm an object gone."""
 
 
+class MarkState(StrEnum):
+    """The life of a mark; when it ends, a row of history remains (docs/concepts.md)."""
+
+    MARKED = "MARKED"
+    """May be deleted after its retention; undrop brings it back."""
+    FENCED = "FENCED"
+    """Its owner refuses a later commit of it, until a claim or the next round."""
+    CLAIMED = "CLAIMED"
+    """Its files are being deleted; irrevocable."""
+
+
+class BatchState(StrEnum):
+    """Whether a batch is still worked on."""
+
+    OPEN = "OPEN"
+    DONE = "DONE"
+
+
 class Ref(NamedTuple):
-    """A mark within its instance."""
+    """The name of a mark within its instance."""
 
     kind: str
     id: str
@@ -156,32 +175,60 @@ class Unresolvable(NamedTuple):
 OWNERS_REASONS = (Reason.OWNER_CORRUPT, Reason.SCHEMA_MISSING)
 """Reasons that only the owner can remove; it is asked in each round whether it has."""
 
-RESOLVED_ANEW = (Reason.CHANGED, Reason.SCHEMA_MISSING)
-"""Reasons for which a claimed mark's files are forgotten when it is set aside."""
+RESOLVED_AGAIN = (Reason.CHANGED, Reason.SCHEMA_MISSING)
+"""Reasons for which a claimed mark's files are dropped when it is quarantined."""
 
 
-class ClaimFacts(NamedTuple):
-    """What one mark's claim must know beside its name.
+class Candidate(NamedTuple):
+    """A mark with its stored files, about to be claimed, or to be claimed together with its parent.
 
-    ``files`` are stored for it; ``fenced``: it must be; ``below``: the marks that may be claimed with it, None where it
-    absorbs none; ``lacking``: why its record stays when its files are gone; ``above``, ``versions``: see ``Expansion``.
+    ``files``: how many are stored. ``must_be_fenced``: its owner has to refuse later commits first. ``children``: marks
+    that are claimed with it, None where it absorbs none. ``lacking``: why its record stays when its files are gone.
+    ``ancestors``: what it belongs to by its owner's records. ``versions``: a tablet and the highest of its versions
+    that is deleted. ``parent``: the candidate with which it is claimed, None where it is claimed by itself.
     """
 
+    ref: Ref
     files: int = 0
-    fenced: bool = False
-    below: frozenset[Ref] | None = None
+    must_be_fenced: bool = False
+    children: frozenset[Ref] | None = None
     lacking: Reason | None = None
-    above: frozenset[Ref] = frozenset()
+    ancestors: frozenset[Ref] = frozenset()
     versions: tuple[str, int] | None = None
+    parent: Ref | None = None
 
 
-class Claimed(NamedTuple):
-    """What one chunk's claim did: claimed marks, those it left because their owner's transaction holds them (``busy``),
-    and those that somebody keeps (``held``: by whom)."""
+class ClaimRequest(NamedTuple):
+    """At most ``CHUNK_MARKS`` marks whose files are stored in the token's batch.
 
-    marks: frozenset[Ref]
-    busy: frozenset[Ref]
-    held: Mapping[Ref, str] = MappingProxyType({})
+    ``children``: candidates that are claimed with their parents. ``cutoff``: the plan's; a younger mark is not claimed.
+    ``allowance``: objects that may be claimed within 24 hours under a limit; None: no limit. ``files_after``: a number
+    that all stored files of the candidates are above, where it is known: they are found sooner.
+    """
+
+    token: WriteToken
+    candidates: Sequence[Candidate]
+    cutoff: int
+    children: Mapping[Ref, Candidate] = MappingProxyType({})
+    allowance: int | None = None
+    files_after: int | None = None
+
+    @property
+    def instance(self) -> str:
+        """Return the instance whose marks they are."""
+        return self.token.instance
+
+    @property
+    def refs(self) -> list[Ref]:
+        """Return the names of the candidates, without their children."""
+        return [candidate.ref for candidate in self.candidates]
+
+
+class ClaimResult(NamedTuple):
+    """The marks that one claim took, and the ones that are kept, each with the answer why."""
+
+    claimed: frozenset[Ref]
+    kept: Mapping[Ref, Kept] = MappingProxyType({})
 
 
 class DeletedSoFar(NamedTuple):

@@ -1,4 +1,4 @@
-"""Decisions about one mark, pure: may it be resolved, and what becomes of it after a sweep."""
+"""Decide about one mark: where its files are, and how it is settled after a deletion. Pure."""
 
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.marks.model import DeletionCounts, DueMark, Expansion, Place, Reason, Settlement
@@ -6,26 +6,26 @@ from sexton.storage.policy import ID_CHARACTERS, check_key, check_prefix
 
 
 class Unplaced(SextonError):
-    """A mark cannot be turned into files; what is unclear is kept."""
+    """A mark cannot be resolved to files: it is kept."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
 
 
-def places(mark: DueMark, told: Expansion | None) -> tuple[Place, ...]:
-    """Return where the files of a due mark are, by its owner's word or its own, or raise ``Unplaced``."""
-    if told is not None and told.problem is not None:
-        raise Unplaced(*told.problem)
-    if told is not None:
-        found = told.places
+def places(mark: DueMark, expansion: Expansion | None) -> tuple[Place, ...]:
+    """Return where the files of a due mark are, as its owner expands it or as it names them, or raise ``Unplaced``."""
+    if expansion is not None and expansion.problem is not None:
+        raise Unplaced(*expansion.problem)
+    if expansion is not None:
+        places_ = expansion.places
     elif mark.prefix is None and mark.keys is None:
         raise Unplaced(Reason.UNEXPANDED, "it names neither a prefix nor keys, and its owner expands it to nothing")
     elif mark.vault is None:
         raise Unplaced(Reason.NO_VAULT, "it names no vault")
     else:
-        found = (Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys, etags=mark.etags),)
-    for place in found:
+        places_ = (Place(vault=mark.vault, prefix=mark.prefix, keys=mark.keys, etags=mark.etags),)
+    for place in places_:
         try:
             if place.prefix is not None:
                 check_prefix(place.prefix)
@@ -36,24 +36,24 @@ def places(mark: DueMark, told: Expansion | None) -> tuple[Place, ...]:
                 check_key(key)
         except BadInput as e:
             raise Unplaced(Reason.BAD_KEY, str(e)) from e
-    return found
+    return places_
 
 
-def after_sweep(standing: DeletionCounts) -> Settlement:
-    """Return what becomes of a claimed mark once every file was tried.
+def settlement_of(counts: DeletionCounts) -> Settlement:
+    """Return how a claimed mark is settled once every file was tried.
 
-    A record goes only when each of its files is confirmed gone. A prefix is listed once more after the upload grace
-    (a PUT may land after list and delete), so its first clean sweep leaves it SWEPT.
+    A record is deleted only when each of its files is confirmed gone. A prefix is listed a second time after the upload
+    grace (a PUT may land after list and delete), so a clean first pass leaves it SWEPT.
     """
-    if standing.changed:
+    if counts.changed:
         return Settlement.CHANGED
-    if standing.failed:
+    if counts.failed:
         return Settlement.FAILED
-    if standing.done < standing.files:
+    if counts.done < counts.files:
         return Settlement.WAITING
-    if standing.lacking:
+    if counts.lacking:
         return Settlement.LACKING
-    if standing.prefix is not None and standing.swept_at is None:
+    if counts.prefix is not None and counts.swept_at is None:
         return Settlement.SWEPT
     return Settlement.GONE
 

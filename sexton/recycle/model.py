@@ -7,11 +7,11 @@ since 1970 on the database's clock.
 from pydantic import Field, computed_field
 
 from sexton.kernel.message import Message
+from sexton.marks.keepers import KeptCounts
 from sexton.marks.lease import Lease
 
-HELD_BY_VAULT = "vault "
-HELD_BY_OWNER = "owner: "
-"""How a holder's name begins where a vault's fault or an owner's silence keeps marks."""
+DAY_MS = 86_400_000
+"""The window in which limits count objects: 24 hours in milliseconds."""
 SUCCEEDED, FAILED, CANCELLED, STOPPED = "SUCCEEDED", "FAILED", "CANCELLED", "STOPPED"
 """How a round ends: as it should; with an error; by an operator's cancel; by a stop, a list or a window."""
 
@@ -71,7 +71,7 @@ class Plan(Message):
     created_at: int
     policy: Policy
     kinds: tuple[KindPlan, ...] = ()
-    held: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     claimed: int = 0
     awaits: str = ""
     allowance: int | None = None
@@ -96,7 +96,7 @@ class OpenedRound(Message):
     """Whether Temporal knows our search attributes."""
     cutoffs: dict[str, int] = Field(default_factory=dict)
     """Kind → the latest ``ages_from`` that is due by a retention somebody has agreed to; for the owner."""
-    shut: dict[str, str] = Field(default_factory=dict)
+    excluded_vaults: dict[str, str] = Field(default_factory=dict)
     """Vaults whose markers do not name the round, and why; they are left alone."""
     heavy_objects: int | None = None
     """A kind of more objects than this is deleted on Spark; None: none is."""
@@ -120,7 +120,7 @@ class KindProgress(Message):
     objects: int = 0
     bytes: int = 0
     quarantined: int = 0
-    held: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     protected_bytes: int = 0
     cursor: Cursor = Cursor()
     ranges: int = 0
@@ -159,7 +159,7 @@ class RoundProgress(Message):
     tries: int = 0
     leases: int = 0
     kinds: tuple[KindProgress, ...] = ()
-    held: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     error: str = ""
     backoff_seconds: float = 0.0
 
@@ -216,7 +216,7 @@ class RangeOrder(Message):
     after: Cursor = Cursor()
     upload_grace_seconds: int
     allowance: int | None = None
-    shut: dict[str, str] = Field(default_factory=dict)
+    excluded_vaults: dict[str, str] = Field(default_factory=dict)
     attempts: int = 0
     """At most so many attempts another queue's workers made: ours are newer."""
 
@@ -235,7 +235,7 @@ class RangeProgress(Message):
 
 
 class RangeReceipt(Message):
-    """What one range did. ``held`` counts marks by what keeps them, ``faults`` says why a vault was left alone.
+    """What one range did. ``kept`` counts marks by the reason to keep them, ``faults`` says why a vault was left alone.
 
     ``removed``, ``objects`` and ``bytes`` are those of the kind in the whole round so far.
     """
@@ -244,7 +244,7 @@ class RangeReceipt(Message):
     claimed: int = 0
     last: Cursor = Cursor()
     finished: bool = False
-    held: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     protected_bytes: int = 0
     quarantined: int = 0
     faults: dict[str, str] = Field(default_factory=dict)
@@ -260,7 +260,7 @@ class AdoptOrder(Message):
     lease: Lease
     upload_grace_seconds: int
     cutoffs: dict[str, int] = Field(default_factory=dict)
-    shut: dict[str, str] = Field(default_factory=dict)
+    excluded_vaults: dict[str, str] = Field(default_factory=dict)
 
 
 class Counts(Message):
@@ -296,7 +296,7 @@ class CloseOrder(Message):
     error: str = ""
     scanned: int = 0
     due: int = 0
-    held: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     protected_bytes: int = 0
     quarantined: int = 0
     kinds: tuple[KindProgress, ...] = ()
@@ -318,7 +318,7 @@ class KindReport(Message):
     hidden: int = 0
     bytes: int = 0
     elapsed_ms: int = 0
-    held: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     error: str = ""
     note: str = ""
     """What somebody should know who looks, e.g. that no Spark worker took it."""
@@ -337,7 +337,7 @@ class RoundReport(Counts):
     due: int = 0
     quarantined: int = 0
     waiting: int = 0
-    held: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     protected_bytes: int = 0
     begun: int = 0
     """Objects that are gone of claimed marks that are not finished: counted by the round that finishes those."""

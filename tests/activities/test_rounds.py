@@ -103,7 +103,7 @@ def test_r35_a_mark_is_due_at_exactly_its_time(rig: Rig, tmp_path: Path, seconds
 
     due_at = marked_at + 10_800_000
     plan_cutoff = due_at - seconds_before - 10_800_000
-    found = rig.marks.due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
+    found = rig.stores.batches.select_due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
 
     assert [m.id for m in found] == (["t"] if goes else [])
 

@@ -1,6 +1,6 @@
 """A hand to claim with: lease, round and batch over a ``Rig``'s database, without a vault or a file."""
 
-from sexton.marks.model import Claimed, File, Ref, WriteToken
+from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, Ref, WriteToken
 from sexton.recycle.model import RangeOrder
 from tests.rig import Rig
 
@@ -20,16 +20,16 @@ def token(rig: Rig, kind: str = "dropped", *, run: str = "run", number: int = 0,
         limit=1_000,
         upload_grace_seconds=600,
     )
-    return rig.marks.open_batch(order, attempt)[0]
+    return rig.stores.batches.open(order, attempt)[0]
 
 
-def claim(rig: Rig, with_: WriteToken, kind: str, *ids: str) -> Claimed:
+def claim(rig: Rig, with_: WriteToken, kind: str, *ids: str) -> ClaimResult:
     """Resolve each mark to one file of its own and claim what may be claimed."""
-    rig.marks.store_files(with_, [File(kind, i, "disk", f"data/{i}.dat", 1) for i in ids])
-    return rig.marks.claim(with_, [Ref(kind, i) for i in ids], AGES)
+    rig.stores.files.store(with_, [File(kind, i, "disk", f"data/{i}.dat", 1) for i in ids])
+    return rig.stores.claims.claim(ClaimRequest(with_, [Candidate(Ref(kind, i)) for i in ids], AGES))
 
 
 def finish(rig: Rig, with_: WriteToken, kind: str, *ids: str) -> None:
     """Take claimed marks of keys for gone: their files were forgotten, so nothing is left to do."""
-    rig.marks.drop_files(with_, [Ref(kind, i) for i in ids])
-    rig.marks.settle(with_, rig.marks.standings(with_, [Ref(kind, i) for i in ids]), 600)
+    rig.stores.files.drop(with_, [Ref(kind, i) for i in ids])
+    rig.stores.settlements.settle(with_, rig.stores.settlements.progress(with_, [Ref(kind, i) for i in ids]), 600)

@@ -1,11 +1,10 @@
 """A rig with limits, and marks by the number: what the tests of plans begin with."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sexton.contract import NewMark
 from sexton.recycle.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy
-from sexton.recycle.planning.sql.plans import Live
 from tests.rig import GRACE, RETENTION, Rig
 
 HOUR = 3_600
@@ -27,24 +26,27 @@ def limited(*, objects: int = 1_000_000, fraction: float = 0.1, **retention: int
 class Limited(Rig):
     """A rig whose rounds know limits; ``live`` is what its owner counts."""
 
-    live: Live = None
+    live: Callable[[], int | None] | int | None = None
 
     def plan(self, instance: str = "shop") -> Plan:
-        return self.rounds.plan(instance, self.policy, "test", live=self.live)
+        return self.rounds.plans.plan_for_round(instance, self.policy, "test", self._count)
 
     def look(self, instance: str = "shop") -> Plan:
         """Plan as `sexton plan` does."""
-        return self.rounds.plan(instance, self.policy, "cli", live=self.live, split=False)
+        return self.rounds.plans.plan_for_operator(instance, self.policy, "cli", self._count)
+
+    def _count(self) -> int | None:
+        return self.live() if callable(self.live) else self.live
 
     def apply(self, plan: int, instance: str = "shop") -> None:
         """Take a plan into work as the opening of its round does."""
         with self.db.write() as c:
-            self.rounds.begin_apply(c, plan, instance, self.policy, "anna")
+            self.rounds.plans.approvals.begin_apply(c, plan, instance, self.policy, "anna")
 
     def applied(self, plan: int) -> None:
         """Agree to a plan as the end of its round does."""
         with self.db.write() as c:
-            self.rounds.agree(c, plan)
+            self.rounds.plans.retentions.agree_plan(c, plan)
 
     def garbage(self, kind: str, many: int, name: str = "", *, keys: int = 1) -> list[str]:
         """Mark so many things of that many keys each; return their ids."""
@@ -90,4 +92,4 @@ def of(plan: Plan, kind: str) -> KindPlan:
 def waiting(rig: Rig) -> list[int]:
     """Return the numbers of the plans that wait for a person now."""
     with rig.db.read() as c:
-        return [p.id for p in rig.rounds.waiting(c, "shop")]
+        return [p.id for p in rig.rounds.plans.approvals.waiting(c, "shop")]

@@ -16,6 +16,7 @@ from sexton.recycle.model import STOPPED, RoundReport
 from sexton.recycle.rounds.ledger import Ledger
 from tests.contract.command import run
 from tests.rig import Rig, listing, put
+from tests.support.kept import kept_texts
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def test_r32_what_is_said_during_a_round_is_effective_within_a_page(
     rig.registry.add_instance("other")
     root = rig.local(tmp_path / "v")
     fill(rig, root)
-    for size, small in (("CHUNK_MARKS", 10), ("LAP_FILES", 10), ("LAPS_AT_ONCE", 1)):
+    for size, small in (("CHUNK_MARKS", 10), ("GROUP_FILES", 10), ("GROUPS_AT_ONCE", 1)):
         monkeypatch.setattr(f"sexton.recycle.pipeline.ranges.{size}", small)
     with rig.db.read() as c:
         weekday = (rig.db.now(c) // 86_400_000 + 3 + 3) % 7  # three days from today
@@ -169,7 +170,7 @@ def test_r34_only_vaults_on_the_whitelist_are_touched(rig: Rig, tmp_path: Path) 
     report = rig.round()
 
     assert {name: len(listing(root)) for name, root in roots.items()} == {"a": 0, "b": 0, "c": 5}
-    assert report.held == {"vault c: NOT_LISTED": 5}
+    assert kept_texts(report) == {"vault c: not on the vault whitelist": 5}
     assert report.vaults == {"a": "normal", "b": "normal", "c": "NOT_LISTED"}
     assert report.faults == 0
 

@@ -15,6 +15,7 @@ from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import Hold, HoldStore, TooLate
 from sexton.storage.model import VaultSpec
 from tests.rig import Rig, listing, put
+from tests.support.kept import kept_texts
 
 DAY = 86_400
 
@@ -65,7 +66,7 @@ def test_a_hold_keeps_what_it_names_and_says_so(rig: Rig, tmp_path: Path, what: 
 
     assert late == 0
     assert set(listing(root)) == {f"data/{name}/x.dat" for name in kept.split()}
-    assert report.held == ({f"hold {placed.id}": len(kept.split())} if kept else {})
+    assert kept_texts(report) == ({f"hold {placed.id}": len(kept.split())} if kept else {})
     assert report.claimed == 4 - len(kept.split())
     rig.holds.release(placed.id)
     rig.round()
@@ -77,13 +78,13 @@ def test_a_hold_ends_by_itself(rig: Rig, tmp_path: Path) -> None:
     fill(rig, root)
     placed, _ = rig.holds.place(hold(), 1_000)
     rig.later(900)
-    assert rig.round().held == {f"hold {placed.id}": 4}
+    assert kept_texts(rig.round()) == {f"hold {placed.id}": 4}
     assert [h.id for h in rig.holds.active("shop")] == [placed.id]
 
     rig.later(200)
     report = rig.round()
 
-    assert (report.claimed, report.held) == (4, {})
+    assert (report.claimed, kept_texts(report)) == (4, {})
     assert rig.holds.active() == []
 
 
@@ -100,7 +101,7 @@ def test_a_hold_reaches_down_to_descendants_whose_parents_are_gone(rig: Rig, tmp
 
     report = rig.round()
 
-    assert report.held == {f"hold {placed.id}": 1}
+    assert kept_texts(report) == {f"hold {placed.id}": 1}
     assert list(listing(root)) == ["r.dat"]
 
 
@@ -128,7 +129,7 @@ def test_a_last_look_keeps_what_is_held_by_then(rig: Rig, tmp_path: Path) -> Non
 
     report = rig.round()
 
-    assert report.held == {f"hold {placed.id}": 1}
+    assert kept_texts(report) == {f"hold {placed.id}": 1}
     assert list(listing(root)) == ["data/a2/late.dat"]
     rig.holds.release(placed.id)
     rig.round()

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sexton.database.guard import UnknownInstance
 from sexton.marks.lease import Lease
 from sexton.marks.lease_port import LeaseBusy, LeaseLost
-from sexton.marks.model import DueMark, File, FilePage, Reason, Ref, Unresolvable, WriteToken
+from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyOutcome, KeyResult
@@ -129,23 +129,23 @@ def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
 
 def new(rig: Rig) -> DueMark:
     """The mark ``new`` as a round would see it."""
-    [mark] = [m for m in rig.marks.due("shop", "dropped", AGES, Cursor(), 10) if m.id == "new"]
+    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", AGES, Cursor(), 10) if m.id == "new"]
     return mark
 
 
 WRITES: dict[str, Callable[[Rig, WriteToken], object]] = {
-    "claim": lambda rig, h: rig.marks.claim(h, [Ref("dropped", "new")], AGES),
-    "store": lambda rig, h: rig.marks.store_files(h, [File("dropped", "new", "disk", "data/x", 1)]),
-    "record": lambda rig, h: rig.marks.record(
+    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], AGES)),
+    "store": lambda rig, h: rig.stores.files.store(h, [File("dropped", "new", "disk", "data/x", 1)]),
+    "record": lambda rig, h: rig.stores.outcomes.record(
         h, FilePage("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=KeyOutcome.DELETED, bytes=1)]
     ),
-    "settle": lambda rig, h: rig.marks.settle(
-        h, rig.marks.standings(h, [Ref("dropped", "old"), Ref("dropped", "empty")]), 600
+    "settle": lambda rig, h: rig.stores.settlements.settle(
+        h, rig.stores.settlements.progress(h, [Ref("dropped", "old"), Ref("dropped", "empty")]), 600
     ),
-    "drop files": lambda rig, h: rig.marks.drop_files(h, [Ref("dropped", "old")]),
-    "quarantine": lambda rig, h: rig.marks.quarantine(h, [Unresolvable(new(rig), Reason.NO_VAULT, "")]),
-    "close": lambda rig, h: rig.marks.close_batch(h, RangeReceipt()),
-    "end": lambda rig, h: rig.marks.end_batch(h),
+    "drop files": lambda rig, h: rig.stores.files.drop(h, [Ref("dropped", "old")]),
+    "quarantine": lambda rig, h: rig.stores.quarantine.quarantine(h, [Unresolvable(new(rig), Reason.NO_VAULT, "")]),
+    "close": lambda rig, h: rig.stores.batches.close(h, RangeReceipt()),
+    "end": lambda rig, h: rig.stores.batches.end(h),
 }
 
 
@@ -161,7 +161,7 @@ def holder(rig: Rig) -> WriteToken:
         )
     made = token(rig, run="first")
     claim(rig, made, "dropped", "old")
-    rig.marks.claim(made, [Ref("dropped", "empty")], AGES)
+    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], AGES))
     return made
 
 

@@ -72,7 +72,7 @@ def test_the_limit_holds_over_the_ranges_of_one_round(
     shop: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "RANGE_OBJECTS", 15)
-    monkeypatch.setattr(ranges, "LAP_FILES", 5)
+    monkeypatch.setattr(ranges, "GROUP_FILES", 5)
     root = tmp_path / "v"
     for n in range(5):
         drop(shop, root, 1, f"t{n}-", files=15)

@@ -10,6 +10,7 @@ from sexton.kernel import crash_points
 from sexton.marks.policy import covering_prefixes
 from sexton.recycle.model import RoundReport
 from tests.rig import Rig, listing, put
+from tests.support.kept import kept_texts
 
 FILES = ("data/t1/a.dat", "data/t1/b.dat", "data/t2/c.dat")
 
@@ -69,12 +70,12 @@ def test_a_mark_that_touches_what_is_live_is_kept_until_it_is_not(rig: Rig, root
 
     report = run(rig)
 
-    assert (report.held, report.claimed, report.due) == ({"live": 1}, 0, 1)
+    assert (kept_texts(report), report.claimed, report.due) == ({"live": 1}, 0, 1)
     assert (len(listing(root)), rig.row("dropped", "m").state) == (3, "MARKED")
     with rig.db.write() as c:
         c.execute(text("DELETE FROM live"))
     again = rig.round()
-    assert (again.held, again.claimed) == ({}, 1)
+    assert (kept_texts(again), again.claimed) == ({}, 1)
     assert len(listing(root)) == (1 if mark is BY_KEYS or mark is BY_PREFIX else 3)
 
 
@@ -89,7 +90,7 @@ def test_what_is_live_elsewhere_keeps_nothing(rig: Rig, root: Path) -> None:
 
     report = run(rig)
 
-    assert (report.held, report.claimed) == ({}, 1)
+    assert (kept_texts(report), report.claimed) == ({}, 1)
     assert set(listing(root)) == {"data/t2/c.dat"}
 
 
@@ -99,7 +100,7 @@ def test_a_mark_that_touches_nothing_live_goes_beside_one_that_does(rig: Rig, ro
 
     report = run(rig)
 
-    assert (report.held, report.removed) == ({"live": 1}, 1)
+    assert (kept_texts(report), report.removed) == ({"live": 1}, 1)
     assert set(listing(root)) == {"data/t1/a.dat", "data/t1/b.dat"}
 
 
@@ -114,7 +115,7 @@ def test_each_instance_is_held_by_its_own_live_rows(rig: Rig, tmp_path: Path) ->
 
     report = run(rig)
 
-    assert report.held == {"live": 1}
+    assert kept_texts(report) == {"live": 1}
     assert set(listing(root)) == {"data/t2/c.dat"}
 
 
@@ -128,8 +129,8 @@ def test_a_broken_view_keeps_everything_and_says_so(rig: Rig, tmp_path: Path, co
 
     report = run(rig)
 
-    assert (report.claimed, len(listing(root)), sum(report.held.values())) == (0, 2, 2)
-    assert all(why.startswith("owner: the view sexton_live cannot be read: ") for why in report.held)
+    assert (report.claimed, len(listing(root)), sum(kept_texts(report).values())) == (0, 2, 2)
+    assert all(why.startswith("owner: the view sexton_live cannot be read: ") for why in kept_texts(report))
     with rig.db.write() as c:
         c.execute(text("DROP VIEW sexton_live"))
         c.execute(text("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM live"))
@@ -154,7 +155,7 @@ def test_a_connection_that_is_cut_while_the_view_is_read_holds_nothing_up(postgr
     report = run(postgres_rig)
 
     assert len(cut) == 1
-    assert (report.claimed, report.held, listing(root)) == (1, {}, {})
+    assert (report.claimed, kept_texts(report), listing(root)) == (1, {}, {})
 
 
 def test_without_a_view_nothing_is_asked(rig: Rig, tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_without_a_view_nothing_is_asked(rig: Rig, tmp_path: Path) -> None:
 
     report = run(rig)
 
-    assert (report.held, report.claimed, listing(root)) == ({}, 1, {})
+    assert (kept_texts(report), report.claimed, listing(root)) == ({}, 1, {})
 
 
 def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
@@ -176,7 +177,7 @@ def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
 
     report = rig.round()
 
-    assert report.held == {"live": 1}
+    assert kept_texts(report) == {"live": 1}
     assert set(listing(root)) == {"data/t1/late.dat", "data/t2/c.dat"}
 
 
@@ -191,7 +192,7 @@ def test_what_becomes_live_after_resolve_is_not_claimed(rig: Rig, root: Path) ->
         report = run(rig)
 
     assert (report.claimed, len(listing(root))) == (0, 3)
-    assert report.held == {"live": 1}
+    assert kept_texts(report) == {"live": 1}
 
 
 @pytest.mark.parametrize("separator", "/_=#: ~@+,é")

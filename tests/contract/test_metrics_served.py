@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, text
 
 import worker
-from config.settings import Metrics, Settings
+from config.settings import MetricsSection, Settings
 from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.insight.metrics import labels
@@ -18,6 +18,7 @@ from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.insight.metrics.server import serve
 from sexton.kernel.errors import BadInput
+from sexton.marks.keepers import by_hold, by_owner_silence
 from sexton.operators.holds.store import Hold
 from sexton.recycle.model import RoundReport
 from sexton.runtime.embedded.ports import free_port
@@ -163,8 +164,8 @@ def test_scrapes_close_together_read_once() -> None:
 
 
 def test_labels_stay_few_however_many_names_a_report_has() -> None:
-    held = {f"hold {n}": 1 for n in range(500)} | {f"owner: error {n}": 1 for n in range(500)} | {"new thing": 1}
-    report = RoundReport(round=1, instance="shop", held=held, vaults={"cold": "x" * 500})
+    kept = {by_hold(n): 1 for n in range(500)} | {by_owner_silence(f"error {n}"): 1 for n in range(500)}
+    report = RoundReport(round=1, instance="shop", kept=kept, vaults={"cold": "x" * 500})
     figures = NOTHING.model_copy(
         update={
             "instances": (InstanceFigures(instance="shop", enabled=True, last=report, quarantined={"free text": 3}),),
@@ -233,7 +234,7 @@ def test_postgresql_looks_at_marks_through_indexes(postgres_plans: list[str], po
 
 async def test_a_worker_answers_get_metrics(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
-    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=Metrics(listen=address))
+    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
     await worker.build(await temporal_server.connect(), settings, rig.db)
 
     found = _get(address)

@@ -7,9 +7,10 @@ from sqlalchemy import insert
 
 from sexton.contract import NewMark, undrop
 from sexton.owners.port import OwnerSilent
-from sexton.recycle.planning.sql.approvals import AWAITING, EXPIRED, REPLACED
+from sexton.recycle.planning.model import PlanState
 from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
 from tests.rig import Rig
+from tests.support.kept import kept_texts
 
 
 @pytest.fixture
@@ -31,13 +32,13 @@ def test_a_kind_over_the_limit_awaits_a_person_while_compaction_garbage_goes(sho
     [number] = waiting(shop)
     other = shop.rounds.find_plan(number)
     assert kinds(plan) == {"compacted": 30}
-    assert plan.held == {f"approval of plan {number}": 30}
+    assert kept_texts(plan) == {f"approval of plan {number}": 30}
     assert kinds(other) == {"dropped": 30}
     assert "3,000 objects" in other.awaits
     assert "max_delete_objects is 2,000" in other.awaits
     assert f"sexton apply {number}" in other.awaits
-    assert shop.rounds.state(number) == AWAITING
-    assert shop.rounds.state(plan.id) == "PLANNED"
+    assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
+    assert shop.rounds.plans.approvals.state(plan.id) == "PLANNED"
 
 
 def test_of_several_kinds_the_smallest_go_while_they_fit(shop: Limited) -> None:
@@ -128,7 +129,7 @@ def test_a_plan_that_waits_is_kept_and_named_while_it_is_right(shop: Limited) ->
     again = shop.plan()
 
     assert waiting(shop) == [number]
-    assert again.held == {f"approval of plan {number}": 35}
+    assert kept_texts(again) == {f"approval of plan {number}": 35}
     assert kinds(shop.rounds.find_plan(number)) == {"dropped": 30}
 
 
@@ -146,7 +147,7 @@ def test_a_plan_that_is_right_no_more_is_replaced_and_another_waits_since_then(s
     [other] = waiting(shop)
     before, after = shop.rounds.find_plan(number), shop.rounds.find_plan(other)
     assert other != number
-    assert shop.rounds.state(number) == REPLACED
+    assert shop.rounds.plans.approvals.state(number) == PlanState.REPLACED
     assert kinds(after) == {"dropped": 27}
     assert after.awaits_since == before.awaits_since == before.created_at
 
@@ -158,12 +159,12 @@ def test_a_plan_expires_after_a_day_and_is_measured_anew_but_its_age_goes_on(sho
     [number] = waiting(shop)
     shop.garbage("dropped", 1, "more", keys=100)
     shop.later(DAY)
-    expired = (waiting(shop), shop.rounds.state(number))
+    expired = (waiting(shop), shop.rounds.plans.approvals.state(number))
 
     shop.plan()
 
     [other] = waiting(shop)
-    assert expired == ([], EXPIRED)
+    assert expired == ([], PlanState.EXPIRED)
     assert kinds(shop.rounds.find_plan(other)) == {"dropped": 31}
     assert shop.rounds.find_plan(other).awaits_since == shop.rounds.find_plan(number).created_at
 
@@ -177,7 +178,7 @@ def test_when_nothing_is_over_a_limit_any_more_nothing_waits(shop: Limited) -> N
 
     plan = shop.plan()
 
-    assert (kinds(plan), waiting(shop), plan.held) == ({"dropped": 10}, [], {})
+    assert (kinds(plan), waiting(shop), kept_texts(plan)) == ({"dropped": 10}, [], {})
 
 
 def test_an_observing_instance_awaits_nothing_and_agrees_to_nothing(shop: Limited) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from sexton.contract import NewMark, undrop
-from sexton.recycle.pipeline.port import PlanRefused
+from sexton.recycle.errors import PlanRefused
 from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
 from tests.rig import Rig
+from tests.support.kept import kept_texts
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def shop(rig: Rig) -> Iterator[Limited]:
 def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
     """Return why a plan cannot be applied; looking and doing say the same."""
     with pytest.raises(PlanRefused) as looked:
-        shop.rounds.check_apply(plan, instance, shop.policy)
+        shop.rounds.plans.approvals.check_apply(plan, instance, shop.policy)
     with pytest.raises(PlanRefused) as refused:
         shop.apply(plan, instance)
     assert str(looked.value) == str(refused.value)
@@ -38,8 +39,8 @@ def test_a_waiting_plan_is_applied_by_somebody_and_knows_no_limit(shop: Limited)
 
     shop.apply(number)
 
-    [row] = shop.rounds.plans("shop", last=1)[:1]
-    applied = next(p for p in shop.rounds.plans("shop") if p.id == number)
+    [row] = shop.rounds.plans.approvals.plans("shop", last=1)[:1]
+    applied = next(p for p in shop.rounds.plans.approvals.plans("shop") if p.id == number)
     assert (applied.state, applied.approved_by) == ("APPLYING", "anna")
     assert applied.approved_at is not None
     assert shop.rounds.find_plan(number).allowance is None
@@ -95,7 +96,7 @@ def test_other_limits_are_no_other_policy(shop: Limited) -> None:
 
     shop.apply(number)
 
-    assert shop.rounds.state(number) == "APPLYING"
+    assert shop.rounds.plans.approvals.state(number) == "APPLYING"
 
 
 def test_a_plan_is_refused_when_the_world_changed_with_the_difference(shop: Limited) -> None:
@@ -156,7 +157,7 @@ def test_r36_what_only_a_shorter_retention_makes_due_waits_and_the_rest_goes(sho
     assert (kinds(plan), kinds(other)) == ({"dropped": 2}, {"dropped": 5})
     assert of(other, "dropped").since == of(plan, "dropped").cutoff
     assert "5 marks are due only because its retention was shortened from 3 d to 1 h" in other.awaits
-    assert plan.held == {f"approval of plan {number}": 5}
+    assert kept_texts(plan) == {f"approval of plan {number}": 5}
 
 
 def test_loki_8359_a_shorter_retention_of_every_kind_deletes_nothing_more_until_somebody_agrees(shop: Limited) -> None:
@@ -197,7 +198,7 @@ def test_a_waiting_plan_leaves_out_what_falls_due_by_the_old_retention_meanwhile
     assert (before, waiting(shop)) == ({"dropped": 7}, [number])
     assert (kinds(plan), kinds(shop.rounds.find_plan(number))) == ({"dropped": 2}, {"dropped": 5})
     shop.apply(number)
-    assert shop.rounds.state(number) == "APPLYING"
+    assert shop.rounds.plans.approvals.state(number) == "APPLYING"
 
 
 def test_a_shorter_retention_that_makes_nothing_due_is_agreed_at_once(shop: Limited) -> None:
@@ -250,14 +251,14 @@ def test_no_owner_expands_by_a_retention_that_nobody_agreed_to(shop: Limited) ->
     shop.plan()
     shop.garbage("dropped", 3)
     shop.later(4 * HOUR)
-    before = shop.rounds.cutoffs("shop", shop.policy)["dropped"]
+    before = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)["dropped"]
     shop.policy = limited(dropped=HOUR)
     shop.plan()
-    disputed = shop.rounds.cutoffs("shop", shop.policy)
+    disputed = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)
     [number] = waiting(shop)
     shop.apply(number)
     shop.applied(number)
-    agreed = shop.rounds.cutoffs("shop", shop.policy)
+    agreed = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)
 
     assert disputed["dropped"] - before < 60_000
     assert agreed["dropped"] - disputed["dropped"] > 70 * HOUR * 1000

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import update
 
 from sexton.contract import NewMark, undrop
-from sexton.recycle.pipeline.port import PlanRefused
-from sexton.recycle.planning.sql.approvals import REPLACED
+from sexton.recycle.errors import PlanRefused
+from sexton.recycle.planning.model import PlanState
 from tests.contract.planned import Limited, kinds, of, thousands_due, waiting
 from tests.rig import Rig
 
@@ -35,7 +35,7 @@ def test_a_plan_whose_marks_were_exchanged_for_equal_ones_is_refused(shop: Limit
     after = shop.look()
 
     with pytest.raises(PlanRefused, match=SAME):
-        shop.rounds.check_apply(plan.id, "shop", shop.policy)
+        shop.rounds.plans.approvals.check_apply(plan.id, "shop", shop.policy)
     with pytest.raises(PlanRefused, match=SAME):
         shop.apply(plan.id)
 
@@ -52,7 +52,7 @@ def test_a_plan_that_waits_is_replaced_when_its_marks_were_exchanged(shop: Limit
     shop.plan()
 
     [other] = waiting(shop)
-    assert (other != number, shop.rounds.state(number)) == (True, REPLACED)
+    assert (other != number, shop.rounds.plans.approvals.state(number)) == (True, PlanState.REPLACED)
     assert kinds(shop.rounds.find_plan(other)) == {"dropped": 30}
 
 
@@ -68,7 +68,7 @@ def test_what_is_marked_since_and_goes_again_leaves_a_plan_as_it_was(shop: Limit
 
     shop.apply(plan.id)
 
-    assert shop.rounds.state(plan.id) == "APPLYING"
+    assert shop.rounds.plans.approvals.state(plan.id) == "APPLYING"
 
 
 def test_the_ages_of_any_number_of_marks_are_the_same_number_on_both_databases(shop: Limited) -> None:

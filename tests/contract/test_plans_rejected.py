@@ -9,11 +9,12 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
-from sexton.recycle.pipeline.port import PlanRefused
-from sexton.recycle.planning.sql.approvals import AWAITING, REJECTED
+from sexton.recycle.errors import PlanRefused
+from sexton.recycle.planning.model import PlanState
 from tests.contract.command import run
 from tests.contract.planned import DAY, Limited, kinds, limited, of, thousands_due, waiting
 from tests.rig import Rig
+from tests.support.kept import kept_texts
 
 WHY = "the wrong table was dropped"
 
@@ -34,23 +35,27 @@ def test_what_was_rejected_goes_unasked_not_even_when_it_fits(shop: Limited) -> 
     shop.garbage("compacted", 4)
     shop.later(1_801)
     number = awaited(shop)
-    rejected = shop.rounds.reject(number, WHY, "bert")
+    rejected = shop.rounds.plans.approvals.reject(number, WHY, "bert")
     shop.policy = limited(objects=10_000)
 
     plans = [shop.plan(), shop.plan()]
 
     [other] = waiting(shop)
-    assert (rejected.state, rejected.approved_by, rejected.awaits) == (REJECTED, "bert", f"rejected by bert: {WHY}")
+    assert (rejected.state, rejected.approved_by, rejected.awaits) == (
+        PlanState.REJECTED,
+        "bert",
+        f"rejected by bert: {WHY}",
+    )
     assert [kinds(p) for p in plans] == [{"compacted": 4}] * 2
-    assert plans[1].held == {f"approval of plan {other}": 30}
+    assert kept_texts(plans[1]) == {f"approval of plan {other}": 30}
     assert other != number
-    assert shop.rounds.state(number) == REJECTED
+    assert shop.rounds.plans.approvals.state(number) == PlanState.REJECTED
     assert kinds(shop.rounds.find_plan(other)) == {"dropped": 30}
 
 
 def test_the_next_plan_that_waits_says_who_rejected_the_last_one_and_why_and_waits_anew(shop: Limited) -> None:
     number = awaited(shop)
-    shop.rounds.reject(number, WHY, "bert")
+    shop.rounds.plans.approvals.reject(number, WHY, "bert")
     shop.later(60)
 
     other = shop.rounds.find_plan(awaited(shop))
@@ -62,31 +67,31 @@ def test_the_next_plan_that_waits_says_who_rejected_the_last_one_and_why_and_wai
 
 
 def test_a_later_plan_that_is_applied_takes_the_rejection_back(shop: Limited) -> None:
-    shop.rounds.reject(awaited(shop), WHY, "bert")
+    shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.policy = limited(objects=10_000)
     other = awaited(shop)
 
     shop.apply(other)
     plan = shop.plan()
 
-    assert shop.rounds.state(other) == "APPLYING"
+    assert shop.rounds.plans.approvals.state(other) == "APPLYING"
     assert (kinds(plan), waiting(shop)) == ({"dropped": 30}, [])
 
 
 def test_of_a_rejected_kind_that_a_round_applies_everything_goes(shop: Limited, tmp_path: Path) -> None:
     shop.local(tmp_path / "v")
-    shop.rounds.reject(awaited(shop), WHY, "bert")
+    shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.policy = limited(objects=10_000)
     unasked = shop.round()
     [number] = waiting(shop)
 
     applied = shop.round(plan=number)
 
-    assert (unasked.claimed, applied.claimed, shop.rounds.state(number)) == (0, 30, "APPLIED")
+    assert (unasked.claimed, applied.claimed, shop.rounds.plans.approvals.state(number)) == (0, 30, "APPLIED")
 
 
 def test_a_rejection_is_over_after_7_days(shop: Limited) -> None:
-    shop.rounds.reject(awaited(shop), WHY, "bert")
+    shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.policy = limited(objects=10_000)
     shop.later(7 * DAY - 600)
     before, waited = kinds(shop.plan()), len(waiting(shop))
@@ -100,7 +105,7 @@ def test_a_rejection_is_over_after_7_days(shop: Limited) -> None:
 
 def test_a_rejection_is_one_of_its_own_instance(shop: Limited) -> None:
     shop.instance("other")
-    shop.rounds.reject(awaited(shop), WHY, "bert")
+    shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.mark("dropped", NewMark(id="theirs", vault="disk", keys=("data/theirs",)), instance="other")
     shop.later(10_801)
 
@@ -112,31 +117,31 @@ def test_nobody_rejects_without_a_reason_that_others_can_read(shop: Limited, why
     number = awaited(shop)
 
     with pytest.raises(BadInput):
-        shop.rounds.reject(number, why, "bert")
+        shop.rounds.plans.approvals.reject(number, why, "bert")
 
-    assert shop.rounds.state(number) == AWAITING
+    assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
 
 
 def test_what_waits_for_nobody_cannot_be_rejected(shop: Limited) -> None:
     looked = shop.look().id
     number = awaited(shop)
-    shop.rounds.reject(number, WHY, "bert")
+    shop.rounds.plans.approvals.reject(number, WHY, "bert")
     expired = awaited(shop)
     shop.later(DAY)
     applied = awaited(shop)
     shop.apply(applied)
-    states = {4_711: "there is no such plan", looked: "PLANNED", number: REJECTED, expired: "EXPIRED"}
+    states = {4_711: "there is no such plan", looked: "PLANNED", number: PlanState.REJECTED, expired: "EXPIRED"}
 
     for plan, state in (states | {applied: "APPLYING"}).items():
         with pytest.raises(PlanRefused, match=f"plan {plan} waits for nobody: {state}"):
-            shop.rounds.reject(plan, WHY, "eve")
+            shop.rounds.plans.approvals.reject(plan, WHY, "eve")
 
-    assert {p.approved_by for p in shop.rounds.plans("shop")} == {"", "bert", "anna"}
+    assert {p.approved_by for p in shop.rounds.plans.approvals.plans("shop")} == {"", "bert", "anna"}
 
 
 def test_a_rejected_plan_cannot_be_applied(shop: Limited) -> None:
     number = awaited(shop)
-    shop.rounds.reject(number, WHY, "bert")
+    shop.rounds.plans.approvals.reject(number, WHY, "bert")
 
     with pytest.raises(PlanRefused, match="REJECTED; make a new one"):
         shop.apply(number)
@@ -154,8 +159,8 @@ def test_the_command_rejects_says_what_comes_of_it_and_lists_it(
     assert (rejected.code, rejected.err) == (0, "")
     assert f"plan {number} of shop is rejected: 30 dropped" in rejected.out
     assert "7 days" in rejected.out
-    assert (row["state"], row["awaits"].endswith(WHY), bool(row["approved_by"])) == (REJECTED, True, True)
-    assert REJECTED in people
+    assert (row["state"], row["awaits"].endswith(WHY), bool(row["approved_by"])) == (PlanState.REJECTED, True, True)
+    assert PlanState.REJECTED in people
     assert "approved" not in people
 
 
@@ -164,7 +169,7 @@ def test_the_command_tells_programs_what_it_rejected(shop: Limited, capsys: pyte
 
     told = json.loads(run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY, "--json").out)
 
-    assert (told["id"], told["state"], told["kinds"]) == (number, REJECTED, ["30 dropped"])
+    assert (told["id"], told["state"], told["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
 
 
 @pytest.mark.parametrize(
@@ -184,4 +189,4 @@ def test_the_command_refuses_wrong_words_in_a_sentence(
     refused = run(shop, capsys, "plan", *(w.format(number) for w in words))
 
     assert (refused.code, says in refused.err, "Traceback" in refused.err) == (code, True, False)
-    assert shop.rounds.state(number) == AWAITING
+    assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.marks.keepers import BY_LIMIT
-from sexton.recycle.pipeline.port import PlanRefused
+from sexton.recycle.errors import PlanRefused
 from tests.contract.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
 from tests.rig import Rig, listing, put
+from tests.support.kept import kept_texts
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def test_what_a_person_applied_does_not_count_against_the_limit(shop: Limited) -
 
     after = shop.round()
 
-    assert (first.claimed, first.held) == (0, {f"approval of plan {number}": 60})
-    assert (applied.claimed, applied.plan, applied.held) == (60, number, {})
-    assert shop.rounds.state(number) == "APPLIED"
+    assert (first.claimed, kept_texts(first)) == (0, {f"approval of plan {number}": 60})
+    assert (applied.claimed, applied.plan, kept_texts(applied)) == (60, number, {})
+    assert shop.rounds.plans.approvals.state(number) == "APPLIED"
     assert (after.claimed, waiting(shop)) == (50, [])
 
 
@@ -83,9 +83,12 @@ def test_a_round_that_finds_more_than_was_estimated_stops_at_the_limit_and_the_r
 
     [number] = waiting(shop)
     waits = shop.rounds.find_plan(number)
-    assert (first.claimed, first.deleted, first.held) == (2, 40, {BY_LIMIT: 2})
+    assert (first.claimed, first.deleted, kept_texts(first)) == (2, 40, {"limit of 24 hours": 2})
     assert (second.claimed, third.claimed) == (0, 0)
-    assert (kinds(waits), second.held, third.held) == ({"dropped": 2}, *[{f"approval of plan {number}": 2}] * 2)
+    assert (kinds(waits), kept_texts(second), kept_texts(third)) == (
+        {"dropped": 2},
+        *[{f"approval of plan {number}": 2}] * 2,
+    )
     assert "a round found more objects than that and stopped" in waits.awaits
     assert len(listing(tmp_path / "v")) == 40
 
@@ -98,8 +101,8 @@ def test_one_mark_larger_than_the_limit_waits_for_a_person_and_then_goes(shop: L
 
     applied = shop.round(plan=number)
 
-    assert (first.held, len(listing(tmp_path / "v"))) == ({BY_LIMIT: 1}, 0)
-    assert second.held == third.held == {f"approval of plan {number}": 1}
+    assert (kept_texts(first), len(listing(tmp_path / "v"))) == ({"limit of 24 hours": 1}, 0)
+    assert kept_texts(second) == kept_texts(third) == {f"approval of plan {number}": 1}
     assert applied.deleted == 51
 
 

@@ -8,6 +8,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.kernel.errors import BadInput
+from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Ref
 from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, ProtectionNotFound, SoftDeleted
 from sexton.protection.filter import Filter
@@ -17,6 +18,7 @@ from sexton.protection.sql.rows import digest
 from sexton.protection.sql.store import ProtectionStore
 from tests.contract.hands import claim, token
 from tests.rig import Rig, listing, put
+from tests.support.kept import kept_texts
 
 DUE = 10_801
 
@@ -67,8 +69,8 @@ def test_p01_what_is_registered_stays_and_goes_in_the_first_round_after_release(
     second = rig.round()
 
     assert (made.state, made.sealed and made.sealed.objects) == (ProtectionState.ACTIVE, 1)
-    assert (first.held, kept) == ({"protection j": 1}, {"data/a.dat"})
-    assert (second.held, left(root)) == ({}, set())
+    assert (kept_texts(first), kept) == ({"protection j": 1}, {"data/a.dat"})
+    assert (kept_texts(second), left(root)) == ({}, set())
 
 
 def test_p02_the_same_again_is_idempotent_and_another_content_is_refused(rig: Rig, root: Path) -> None:
@@ -170,7 +172,7 @@ def test_p10_an_overdue_one_keeps_as_long_as_no_round_has_reaped_it(rig: Rig, ro
     claimed = claim(rig, at_work, "dropped", "late")
 
     assert before == ["j"]
-    assert (claimed.marks, claimed.held) == (frozenset(), {Ref("dropped", "late"): "protection j"})
+    assert (claimed.claimed, claimed.kept) == (frozenset(), {Ref("dropped", "late"): Kept(KeepReason.PROTECTION, "j")})
 
 
 def test_p09_an_overdue_one_is_reaped_by_the_next_round_with_a_warning(
@@ -265,7 +267,7 @@ def test_p15_many_protections_of_other_objects_keep_nothing_else(rig: Rig, root:
 
     report = rig.round()
 
-    assert (report.held, left(root)) == ({}, set())
+    assert (kept_texts(report), left(root)) == ({}, set())
 
 
 def test_p16_a_filter_that_cannot_be_read_keeps_what_it_might_cover_and_says_so(rig: Rig, root: Path) -> None:
@@ -278,7 +280,7 @@ def test_p16_a_filter_that_cannot_be_read_keeps_what_it_might_cover_and_says_so(
 
     assert left(root) == {"data/a.dat", "data/b.dat", "data/c.dat", "dir/x.dat", "dir/y.dat"}
     assert report.claimed == 0
-    assert all(who.startswith("unreadable protection j: ") for who in report.held)
+    assert all(who.startswith("unreadable protection j: ") for who in kept_texts(report))
     assert report.faults == 4
 
 

@@ -16,9 +16,11 @@ from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
 from sexton.interfaces.selftest import race
 from sexton.kernel import crash_points
-from sexton.marks.model import Ref
+from sexton.marks.keepers import OWNER_BUSY
+from sexton.marks.model import Candidate, ClaimRequest, Ref
 from tests.contract.hands import AGES, claim, token
 from tests.rig import Rig, listing, put
+from tests.support.kept import kept_texts
 
 PAUSE_SECONDS = 0.02
 REST_SECONDS = 0.08
@@ -110,12 +112,12 @@ def test_an_owner_in_the_middle_of_its_commit_is_not_waited_for(postgres_rig: Ri
 
         first = claim(rig, taken, "prepared", "r1", "r2")  # waiting would end with GuardBusy
 
-        assert (first.marks, first.busy) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1")})
+        assert (first.claimed, first.kept) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
         assert rig.count("mark_file", id="r1") == 0
         owner.rollback()
     second = claim(rig, taken, "prepared", "r1")
 
-    assert (second.marks, second.busy) == ({Ref("prepared", "r1")}, frozenset())
+    assert (second.claimed, second.kept) == ({Ref("prepared", "r1")}, {})
 
 
 def test_an_owner_that_commits_while_the_claimer_passes_by_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_an_owner_that_commits_while_the_claimer_passes_by_keeps_its_files(postg
 
         report = rig.round()
 
-        assert (report.held, report.claimed) == ({"owner's transaction": 1}, 0)
+        assert (kept_texts(report), report.claimed) == ({"owner's transaction": 1}, 0)
         owner.commit()
 
     assert (rig.round().due, listing(root), rig.count("mark")) == (0, {"data/r1/a.dat": 10}, 0)
@@ -211,7 +213,7 @@ def test_who_waits_behind_an_open_claim_sees_it_afterwards(
     taken = token(rig, kind)
 
     with paused(point) as (there, go), ThreadPoolExecutor(2) as pool:
-        claimer = pool.submit(rig.marks.claim, taken, [Ref(kind, "t")], AGES)
+        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref(kind, "t"))], AGES))
         assert there.wait(10)
         owner = pool.submit(act, rig)
         waits = stuck(rig, owner)
@@ -230,11 +232,11 @@ def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
 
     with rig.db.write() as owner, ThreadPoolExecutor(1) as pool:
         contract.undrop(owner, "shop", "dropped", ["t"])
-        claimer = pool.submit(rig.marks.claim, taken, [Ref("dropped", "t")], AGES)
+        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref("dropped", "t"))], AGES))
         waits = stuck(rig, claimer)
         owner.commit()
 
         result = claimer.result(10)
 
     assert waits
-    assert (result.marks, result.busy, rig.count("mark")) == (frozenset(), frozenset(), 0)
+    assert (result.claimed, result.kept, rig.count("mark")) == (frozenset(), {}, 0)

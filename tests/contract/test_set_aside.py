@@ -31,10 +31,10 @@ def test_all_that_only_the_owner_can_free_are_yielded_page_by_page(
     rig.mark("dropped", NewMark(id="free", vault="disk", keys=("a",)))
 
     pages = []
-    for page in rig.marks.set_aside_for_owner("shop"):
+    for page in rig.stores.owner_marks.quarantined("shop"):
         pages.append([m.ref for m in page])
         if freed:  # as a round does where the owner has mended them
-            rig.marks.free("shop", pages[-1])
+            rig.stores.owner_marks.free("shop", pages[-1])
 
     assert pages == [
         [Ref("compacted", "b"), Ref("dropped", "a")],

@@ -19,7 +19,7 @@ from sexton.recycle.pipeline import active_lease, ranges
 from sexton.recycle.pipeline import delete as sweep
 from sexton.recycle.pipeline import resolve as resolving
 from sexton.recycle.pipeline.sql import files
-from sexton.recycle.pipeline.sql.write_token import prove
+from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult, VaultSpec
@@ -89,7 +89,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch, lap: int, page: int = 2) -> None:
     """Make laps of so many marks, one claim each, and pages of so many files."""
     for module, name, size in (
         (ranges, "CHUNK_MARKS", lap),
-        (ranges, "LAP_FILES", lap),
+        (ranges, "GROUP_FILES", lap),
         (resolving, "CHUNK_MARKS", lap),
         (files, "PAGE_KEYS", page),
         (sweep, "LOOK_SECONDS", 0.01),
@@ -117,7 +117,7 @@ def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
 
     def heartbeat() -> None:
         pulses.append(seen.count("claim.committed"))
-        if pulses.count(ranges.LAPS_AT_ONCE) > 60:  # more than enough for another claim
+        if pulses.count(ranges.GROUPS_AT_ONCE) > 60:  # more than enough for another claim
             disk.door.set()
 
     with installed(hook):
@@ -125,7 +125,7 @@ def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
 
     change = {"claim.committed": 1, "marks.removed": -1}
     order_of = [name for name in seen if name in (*change, "files.deleted")]
-    assert order_of.index("files.deleted") == ranges.LAPS_AT_ONCE == 3
+    assert order_of.index("files.deleted") == ranges.GROUPS_AT_ONCE == 3
     assert max(accumulate(change[name] for name in seen if name in change)) == 3
     assert (seen.count("claim.committed"), seen.count("marks.removed"), receipt.removed) == (6, 6, 12)
     assert listing(tmp_path / "v") == NEEDED
@@ -225,7 +225,7 @@ def test_numbers_of_files_only_grow_within_a_range_though_earlier_records_are_go
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laps: int
 ) -> None:
     sizes(monkeypatch, lap=2)
-    monkeypatch.setattr(ranges, "LAPS_AT_ONCE", laps)
+    monkeypatch.setattr(ranges, "GROUPS_AT_ONCE", laps)
     order = due(rig, rig.local(tmp_path / "v"), 8)
     file, seen = rig.db.t.mark_file, {}
 
@@ -245,7 +245,7 @@ def test_a_heartbeat_tells_how_far_a_range_is_also_when_it_is_taken_up_again(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes(monkeypatch, lap=2)
-    monkeypatch.setattr(ranges, "SAY_SECONDS", 0.0)
+    monkeypatch.setattr(ranges, "REPORT_SECONDS", 0.0)
     order = due(rig, rig.local(tmp_path / "v"), 12)
     said: list[RangeProgress] = []
 
@@ -259,7 +259,7 @@ def test_a_heartbeat_tells_how_far_a_range_is_also_when_it_is_taken_up_again(
     rig.recycler.recycle(order, 2, lambda: None, said.append)
     again = said[first:]
 
-    assert said[0].claimed <= 2 * ranges.LAPS_AT_ONCE
+    assert said[0].claimed <= 2 * ranges.GROUPS_AT_ONCE
     assert [s.tried for s in said[:first]] == sorted(s.tried for s in said[:first])
     assert again[0].claimed >= 2
     assert again[0].files >= again[0].claimed
@@ -292,19 +292,19 @@ def test_outcomes_of_one_batch_are_stored_side_by_side_and_of_a_batch_taken_over
 ) -> None:
     """Executors store them at the same time; whoever takes the batch over waits for those under way."""
     order = due(rig, rig.local(tmp_path / "v"), 2)
-    token, _ = rig.marks.open_batch(order, 1)
+    token, _ = rig.stores.batches.open(order, 1)
     stored: list[bool] = []
     with rig.db.write() as c:
-        prove(rig.db, c, token, shared=True)
+        verify(rig.db, c, token, shared=True)
         if rig.db.dialect == "postgresql":  # SQLite has one writer
             other = threading.Thread(
-                target=lambda: stored.append(rig.marks.record(token, FilePage("disk", [], []), []) is None)
+                target=lambda: stored.append(rig.stores.outcomes.record(token, FilePage("disk", [], []), []) is None)
             )
             other.start()
             other.join(4)
             assert stored == [True]
-    newer, _ = rig.marks.open_batch(order, 2)
+    newer, _ = rig.stores.batches.open(order, 2)
 
     with pytest.raises(LeaseLost):
-        rig.marks.record(token, FilePage("disk", [], []), [])
-    rig.marks.record(newer, FilePage("disk", [], []), [])
+        rig.stores.outcomes.record(token, FilePage("disk", [], []), [])
+    rig.stores.outcomes.record(newer, FilePage("disk", [], []), [])

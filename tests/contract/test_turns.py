@@ -85,7 +85,7 @@ class TestTurns:
 
     def test_the_next_round_is_told(self, rig: Rig) -> None:
         rig.round()
-        ended = rig.rounds.find_round("shop")[0]
+        ended = rig.rounds.reports.find_round("shop")[0]
 
         found = turns(rig).next_round("shop")
 
@@ -131,7 +131,7 @@ def test_r36_a_shorter_retention_makes_older_marks_due_and_leaves_claimed_ones_a
     rig.policy = policy({**rig.policy.retention_seconds, "orphan": 3_600, "dropped": 86_400}, GRACE)
     asks = rig.round()
     with rig.db.read() as c:
-        [waiting] = rig.rounds.waiting(c, "shop")
+        [waiting] = rig.rounds.plans.approvals.waiting(c, "shop")
     short = rig.round(plan=waiting.id)
     again = rig.row("dropped", "claimed")
     rig.later(GRACE + 1)

@@ -18,13 +18,14 @@ from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.holds.store import Hold
+from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.recycle.model import CloseOrder
-from sexton.recycle.pipeline.port import PlanRefused, RoundEnded
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.recycle.rounds.sql import store
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.rig import INTERVAL, Rig, listing, put
+from tests.support.kept import kept_texts
 
 DAY = 86_400
 
@@ -63,7 +64,7 @@ class TestHolds:
         rig.round()
         report = rig.round()
 
-        assert report.held == {f"hold {placed.id}": 1}
+        assert kept_texts(report) == {f"hold {placed.id}": 1}
         assert list(listing(root)) == ["r1.dat"]
         rig.holds.release(placed.id)
         rig.round()
@@ -83,7 +84,7 @@ class TestHolds:
 
         report = rig.round()
 
-        assert report.held == {f"hold {placed.id}": 20}
+        assert kept_texts(report) == {f"hold {placed.id}": 20}
         assert len(listing(root)) == 20
 
     def test_too_late_counts_grandchildren_and_is_no_refusal_while_something_is_left(
@@ -102,7 +103,7 @@ class TestHolds:
         rig.later(10_801)
 
         assert late == 2
-        assert rig.round().held == {f"hold {placed.id}": 3}  # the young one, and two prefixes at their last look
+        assert kept_texts(rig.round()) == {f"hold {placed.id}": 3}  # the young one, and two prefixes at their last look
         assert "young.dat" in listing(root)
 
 
@@ -194,7 +195,7 @@ class TestCounts:
 
         rig.round()
 
-        _, cut_off = rig.rounds.rounds("shop")
+        _, cut_off = rig.rounds.reports.rounds("shop")
         assert cut_off.report is not None
         assert (cut_off.report.state, cut_off.report.removed, cut_off.report.deleted) == ("FAILED", 5, 5)
         assert "cut off" in cut_off.report.error
@@ -239,7 +240,7 @@ class TestPlans:
         opened = rig.rounds.open("shop", "first", plan.id, rig.policy)
         rig.rounds.close(CloseOrder(opened=opened, plan=plan.id, outcome="STOPPED", error="stopped"))
 
-        assert rig.rounds.state(plan.id) == "PLANNED"
+        assert rig.rounds.plans.approvals.state(plan.id) == "PLANNED"
         assert rig.round(plan=plan.id).removed == 1
         with pytest.raises(PlanRefused):
             rig.round(plan=plan.id)
@@ -251,13 +252,13 @@ class TestPlans:
         rig.leases.acquire("shop", "recycle", "somebody")
         with pytest.raises(LeaseBusy):
             rig.rounds.open("shop", "waits", plan.id, rig.policy)
-        waiting = rig.rounds.rounds("shop")[0].waiting
+        waiting = rig.rounds.reports.rounds("shop")[0].waiting
 
         rig.rounds.abandon("waits")
 
         assert waiting is not None
         assert waiting.startswith("waiting for its lease")
-        assert rig.rounds.state(plan.id) == "PLANNED"
+        assert rig.rounds.plans.approvals.state(plan.id) == "PLANNED"
         assert rig.count("round", state="RUNNING") == 0
 
 

@@ -206,13 +206,13 @@ def test_after_its_second_look_the_batch_and_the_plan_that_claimed_a_prefix_are_
     worker: Rig, tmp_path: Path
 ) -> None:
     due(worker)
-    plan = worker.rounds.plan("shop", worker.policy, "cli", split=False).id
+    plan = worker.rounds.plans.plan_for_operator("shop", worker.policy, "cli").id
     opened = worker.rounds.open("shop", "applies", plan, worker.policy, "anna")
     worker.round(plan=plan, run="applies")
     batch = worker.row("dropped", "9").batch
     put(tmp_path / "v", "data/9/late.dat")
     worker.later(3_601)
-    worker.marks.take_late(token(worker, LATE, run="dies"), Ref("", ""), 10)
+    worker.stores.batches.take_late(token(worker, LATE, run="dies"), Ref("", ""), 10)
 
     looked_at, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)

@@ -6,6 +6,7 @@ import pytest
 
 from sexton.contract import NewMark, mark
 from sexton.database.engine import Database
+from sexton.marks.keepers import by_vault
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
@@ -162,8 +163,8 @@ def test_why_and_status_tell_that_the_last_round_left_the_vault_alone(offline: R
     rounds = RoundStore(shop, leases, controls, INTERVAL)
     opened = rounds.open("shop", "run", None, policy(RETENTION, GRACE))
     fault = {"disk": "NO_MARKER"}
-    kept = {"vault disk: NO_MARKER": 1}
-    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", held=kept, faults=fault))
+    kept = {by_vault("disk", "NO_MARKER"): 1}
+    rounds.close(CloseOrder(opened=opened, plan=None, outcome="SUCCEEDED", kept=kept, faults=fault))
 
     why, status = offline("why", "t1"), offline("status")
 

@@ -15,18 +15,21 @@ from sexton import contract
 from sexton.client import Sexton
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.marks.model import Ref
+from sexton.marks.model import Candidate, ClaimRequest, Ref
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import Hold, HoldStore
 from sexton.operators.registry.store import Registry
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.model import Cursor, Policy, RangeOrder
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.rounds.sql.store import RoundStore
+from sexton.runtime.engine import keepers
 from tests.rig import Rig
 from tests.servers.api import Api
 from tests.servers.s3 import RunningS3
+from tests.support.kept import kept_texts
 
 INSTANCE = "shop"
 POLICY = Policy(version="test", retention_seconds={}, upload_grace_seconds=600)
@@ -75,11 +78,11 @@ def claim(sexton: Database, kind: str) -> frozenset[Ref]:
     rounds = RoundStore(sexton, LeaseStore(sexton), ControlStore(sexton), interval_seconds=3_600)
     opened = rounds.open(INSTANCE, "run", None, POLICY)
     common = {"cutoff": now, "limit": 100, "upload_grace_seconds": 600}
-    store = MarkStore(sexton)
+    batches, claims = BatchStore(sexton), ClaimStore(sexton, ControlStore(sexton), keepers(sexton))
     order = RangeOrder(round=opened.round, number=0, lease=opened.lease, kind=kind, **common)
-    token, _ = store.open_batch(order, 1)
-    due = store.due(INSTANCE, kind, now, Cursor(), 100)
-    return store.claim(token, [m.ref for m in due], now).marks
+    token, _ = batches.open(order, 1)
+    due = batches.select_due(INSTANCE, kind, now, Cursor(), 100)
+    return claims.claim(ClaimRequest(token, [Candidate(m.ref) for m in due], now)).claimed
 
 
 def in_bucket(vault: Vault) -> dict[str, int]:
@@ -194,7 +197,7 @@ def test_what_sexton_asks_about_a_mistaken_mark_is_answered_live(minidb: MiniDB,
         contract.mark(c, INSTANCE, "dropped", wrong)
     schema.move_clock(sexton, 600)
     with sexton.read() as c:
-        due = MarkStore(sexton).due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
+        due = BatchStore(sexton).select_due(INSTANCE, "dropped", sexton.now(c), Cursor(), 10)
 
     live = SqlOwner(sexton).live(INSTANCE, due, lambda: None)
 
@@ -262,7 +265,7 @@ def test_a_sync_job_copies_a_dropped_table_while_rounds_run(
 
     def in_between(copied: int) -> None:
         if copied in (0, 6):
-            during.append(rig.round(INSTANCE).held)
+            during.append(kept_texts(rig.round(INSTANCE)))
 
     with (
         Api(rig, s3={"endpoint_url": s3_server.endpoint_url}) as api,

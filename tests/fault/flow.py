@@ -11,8 +11,10 @@ from typing import Any
 
 from sqlalchemy import event
 
+from sexton.marks.keepers import Kept
 from sexton.marks.lease_port import LeaseBusy, LeaseLost
 from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import (
     STOPPED,
     SUCCEEDED,
@@ -24,7 +26,6 @@ from sexton.recycle.model import (
     Plan,
     RangeOrder,
 )
-from sexton.recycle.pipeline.port import RoundEnded
 from tests.fault.shop import INSTANCE, Barrier
 from tests.rig import GRACE, Rig
 
@@ -79,7 +80,7 @@ class Flow:
         self._adopted = False
         self._plan: Plan | None = None
         self._kinds: dict[str, Place] = {}
-        self._held: Counter[str] = Counter()
+        self._kept: Counter[Kept] = Counter()
 
     def go(self, rig: Rig) -> None:
         """Do what is left to do; ends when the round is closed, or cannot have its lease."""
@@ -126,7 +127,7 @@ class Flow:
             upload_grace_seconds=GRACE,
         )
         told = self._step(lambda attempt: rig.recycler.recycle(order, attempt, lambda: None))
-        self._held += Counter(told.held)
+        self._kept += Counter(told.kept)
         self._kinds[kind.kind] = replace(
             at, number=at.number + 1, claimed=at.claimed + told.claimed, after=told.last, finished=told.finished
         )
@@ -141,7 +142,7 @@ class Flow:
             order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE)
             told = self._step(lambda attempt: rig.recycler.adopt(order, attempt, lambda: None))
             self._adopted = True
-            self._held += Counter(told.held)
+            self._kept += Counter(told.kept)
         if self._plan is None:
             self._plan = self._step(lambda _: rig.plan(INSTANCE))
         while left := self.kinds_left():
@@ -156,7 +157,7 @@ class Flow:
     def _close(self, rig: Rig, outcome: str) -> None:
         if self.opened is not None:
             plan = self._plan.id if self._plan else None
-            order = CloseOrder(opened=self.opened, plan=plan, outcome=outcome, held=dict(self._held))
+            order = CloseOrder(opened=self.opened, plan=plan, outcome=outcome, kept=dict(self._kept))
             with suppress(Superseded):
                 self._step(lambda _: rig.rounds.close(order))
         self.ended = outcome

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sexton.database import schema
 from sexton.database.schema import init as schema_init
 from sexton.kernel.crash_points import OF_ROUNDS
-from sexton.recycle.pipeline import active_lease, ranges
+from sexton.recycle.pipeline import active_lease, adopt, finish, ranges
 from sexton.recycle.pipeline import resolve as resolving
-from sexton.recycle.pipeline.sql import files, settlement
+from sexton.recycle.pipeline.sql import files, outcomes
 from sexton.storage.local import vault
 from tests.fault import operations as op
 from tests.fault.conclusion import conclude
@@ -178,9 +178,11 @@ def _template() -> Path:
 
 
 SMALL = {
-    ranges: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "LAP_FILES": 3, "LATE_MARKS": 2},
+    ranges: {"CHUNK_MARKS": 2, "RANGE_OBJECTS": 4, "GROUP_FILES": 3},
+    adopt: {"LATE_MARKS": 2},
+    finish: {"CHUNK_MARKS": 2},
     resolving: {"CHUNK_MARKS": 2, "CHUNK_FILES": 3, "STORE_FILES": 2},
-    settlement: {"AUDITED_AT_ONCE": 2},
+    outcomes: {"AUDITED_AT_ONCE": 2},
     files: {"PAGE_KEYS": 2, "READ_PAGES": 2},
     vault: {"PAGE_KEYS": 2},
 }

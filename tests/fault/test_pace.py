@@ -54,7 +54,7 @@ def stormy(
     with Storm(s3_server.endpoint_url, s3_server.access_key, s3_server.secret_key) as proxy:
         rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url).instance()
         if getattr(request, "param", "paced") == "paced":
-            rig.sweeper.pacer = SharedPacer(PaceStore(rig.db), rig.registry.vault, proxy.url)
+            rig.deleter.pacer = SharedPacer(PaceStore(rig.db), rig.registry.vault, proxy.url)
         rig.vaults._clock = time.monotonic  # the rig's own clock passes quickly where several threads look at it
         rig.s3(bucket)
         names = [tuple(f"data/{mark}/{n}.dat" for n in range(KEYS)) for mark in range(MARKS)]
@@ -106,7 +106,7 @@ def test_r39_a_store_that_refuses_everything_for_a_while_fails_nothing_and_is_ha
     if rates:
         assert min(rates) < policy.FIRST / 4
         [figures] = PaceStore(rig.db).figures()
-        rig.sweeper.pacer.ask({figures.place: 1}, time.monotonic() + 3)  # what it learned is told with the next request
+        rig.deleter.pacer.ask({figures.place: 1}, time.monotonic() + 3)  # what it learned is told with the next request
         [figures] = PaceStore(rig.db).figures()
         assert figures.keys_per_second > 2 * min(rates)
         assert figures.throttled > 0

@@ -1,18 +1,19 @@
 """The histories are no use unless they can fail: with one safety piece taken out, a known history is found guilty."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from sqlalchemy import delete, false
 
-from sexton.operators.holds import keeper
+from sexton.operators.holds.keeper import HoldKeeper
 from sexton.recycle.pipeline import progress
-from sexton.recycle.pipeline.ranges import Recycler
-from sexton.recycle.pipeline.sql import batches, claim, fencing, files, settlement
-from sexton.recycle.pipeline.sql.batches import Batches
-from sexton.recycle.pipeline.sql.claim import Claims
+from sexton.recycle.pipeline.recheck import Recheck
+from sexton.recycle.pipeline.sql import batches, claim, fencing, files, outcomes, quarantine, settlement
+from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.planning import policy
 from sexton.storage.vaults import ProvenVaults
 from tests.fault import operations as op
@@ -25,8 +26,8 @@ A_SWEPT_PREFIX = (op.Enable(), op.Load(fate="dies before committing"), op.Later(
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-def nobody_holds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(keeper, "HOLDERS", ())
+def holds_block_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HoldKeeper, "blocking", lambda *_: {})
 
 
 def no_retention(patch: pytest.MonkeyPatch) -> None:
@@ -34,13 +35,13 @@ def no_retention(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_claim_trusts_what_was_due_before(patch: pytest.MonkeyPatch) -> None:
-    real = Claims.claim
-    patch.setattr(Claims, "claim", lambda self, token, refs, _, *more: real(self, token, refs, 2**60, *more))
+    real = ClaimStore.claim
+    patch.setattr(ClaimStore, "claim", lambda self, request: real(self, request._replace(cutoff=2**60)))
 
 
 def an_old_hand_may_write(patch: pytest.MonkeyPatch) -> None:
-    for module in (batches, claim, fencing, settlement, files):
-        patch.setattr(module, "prove", lambda *_, **__: None)
+    for module in (batches, claim, fencing, settlement, files, outcomes, quarantine):
+        patch.setattr(module, "verify", lambda *_, **__: None)
 
 
 def a_batch_taken_over_keeps_untested_files(patch: pytest.MonkeyPatch) -> None:
@@ -48,12 +49,12 @@ def a_batch_taken_over_keeps_untested_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_last_look(patch: pytest.MonkeyPatch) -> None:
-    real = progress.after_sweep
-    patch.setattr(progress, "after_sweep", lambda standing: real(standing._replace(prefix=None)))
+    real = progress.settlement_of
+    patch.setattr(progress, "settlement_of", lambda counts: real(counts._replace(prefix=None)))
 
 
 def the_last_look_asks_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Recycler, "_keep_held", lambda *_: None)
+    patch.setattr(Recheck, "keepers", lambda *_: None)
 
 
 def vaults_are_trusted(patch: pytest.MonkeyPatch) -> None:
@@ -61,15 +62,15 @@ def vaults_are_trusted(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_is_adopted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Batches, "unfinished_batches", lambda *_: ())
+    patch.setattr(BatchStore, "unfinished", lambda *_: ())
 
 
 def nothing_is_counted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(settlement, "add", lambda *_: None)
+    patch.setattr(settlement, "round_counts", SimpleNamespace(increment=lambda *_: None))
 
 
 GUILTY: dict[Patch, tuple[Any, ...]] = {
-    nobody_holds: (*BEGIN, op.Drop(), op.Hold(n=1), op.Later(DUE), op.Round()),
+    holds_block_nothing: (*BEGIN, op.Drop(), op.Hold(n=1), op.Later(DUE), op.Round()),
     no_retention: (*BEGIN, op.Drop(), op.Round()),
     the_claim_trusts_what_was_due_before: (
         *BEGIN,

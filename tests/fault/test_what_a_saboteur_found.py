@@ -15,6 +15,7 @@ from tests.fault.conftest import Faulty
 from tests.fault.test_crashes import Crash, CrashAt
 from tests.rig import Rig, listing, put
 from tests.servers.postgres import Cluster
+from tests.support.kept import kept_texts
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_a_late_file_that_failed_once_is_asked_about_again(faulty: Faulty) -> No
     report = rig.round()
 
     assert set(faulty.listing()) == {"p/late"}
-    assert (report.deleted, report.held) == (0, {"live": 1})
+    assert (report.deleted, kept_texts(report)) == (0, {"live": 1})
 
 
 def test_undrop_remembers_a_gone_child_as_long_as_its_parent_is_marked(rig: Rig, tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_an_open_undrop_keeps_its_own_instance_waiting_and_no_round_hanging(pg: 
     owner.rollback()
     owner.close()
 
-    assert report.held == {"owner's transaction": 2}
+    assert kept_texts(report) == {"owner's transaction": 2}
     assert listing(root) == {"a.dat": 10}
 
 
@@ -140,7 +141,7 @@ def test_an_expiry_finer_than_a_millisecond_does_not_keep_a_range_for_ever(pg: R
 
     report = pg.round()
 
-    assert report.held == {"vault disk: NO_MARKER": 1}
+    assert kept_texts(report) == {"vault disk: NO_MARKER": 1}
 
 
 @pytest.mark.parametrize("value", ["1.5", "'abc'", "x'00'", "9223372036854775807", "-1"])
@@ -176,14 +177,14 @@ def test_a_mark_set_aside_for_failed_deletes_is_tried_again_a_day_later(faulty: 
 def test_a_vault_added_while_a_round_resolves_sets_nothing_aside(rig: Rig, tmp_path: Path) -> None:
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
     rig.later(10_801)
-    quarantine = rig.marks.quarantine
+    quarantine = rig.stores.quarantine.quarantine
 
     def added_meanwhile(token, problems) -> None:  # type: ignore[no-untyped-def]
         if problems:
             rig.local(tmp_path / "v")
         quarantine(token, problems)
 
-    rig.marks.quarantine = added_meanwhile  # type: ignore[method-assign]
+    rig.stores.quarantine.quarantine = added_meanwhile  # type: ignore[method-assign]
     rig.round()
 
     assert rig.row("dropped", "m").quarantined_reason is None

@@ -1,73 +1,86 @@
-"""Every name that a round gives to who keeps a mark is one of few classes, and says what to do."""
+"""Why a mark is kept: a reason that programs use, texts and ways out that people read."""
 
 import pytest
 
 from sexton.insight.metrics import labels
-from sexton.marks import keepers
-from sexton.marks.keepers import KeepReason, keeper
+from sexton.marks.keepers import (
+    BY_LIMIT,
+    FAULTS,
+    IN_USE,
+    LIVE,
+    OWNER_BUSY,
+    WAITS_FOR_CHILD,
+    KeepReason,
+    Kept,
+    by_hold,
+    by_owner_silence,
+    by_plan,
+    by_vault,
+    count_by_reason,
+    count_faults,
+    describe,
+    way_out,
+)
+from sexton.recycle.model import RangeReceipt
+
+ONE_OF_EACH = {reason: Kept(reason, "subject", "detail") for reason in KeepReason}
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("kept", "text"),
     [
-        ("hold 1", "hold"),
-        ("hold 4711", "hold"),
-        ("live", "live"),
-        ("vault cold: UNREACHABLE", "vault"),
-        ("vault cold: NOT_LISTED", "vault_whitelist"),
-        ("owner: shop.live: relation does not exist", "owner_silent"),
-        ("owner's transaction", "owner_busy"),
-        ("in use by its owner", "in_use"),
-        ("in use: its load is being committed", "in_use"),
-        ("approval of plan 12", "approval"),
-        ("limit of 24 hours", "limit"),
-        ("protection copy-7", "protection"),
-        ("unreadable protection copy-7: the filter's checksum is wrong", "protection_unreadable"),
-        ("its children", "waits"),
-        ("its rowset r7", "waits"),
-        ("a mark below it", "waits"),
-        ("quarantined: BAD_KEY", "quarantined"),
-        ("unknown kind, no retention set: oddity", "unknown_kind"),
-        ("somebody new", "other"),
-        ("hold", "other"),
+        (by_hold(17), "hold 17"),
+        (LIVE, "live"),
+        (IN_USE, "in use by its owner"),
+        (OWNER_BUSY, "owner's transaction"),
+        (BY_LIMIT, "limit of 24 hours"),
+        (WAITS_FOR_CHILD, "waits for a child mark"),
+        (by_vault("cold", "UNREACHABLE"), "vault cold: UNREACHABLE"),
+        (by_vault("cold", "NOT_LISTED"), "vault cold: not on the vault whitelist"),
+        (by_owner_silence("no answer"), "owner: no answer"),
+        (by_plan(12), "approval of plan 12"),
+        (Kept(KeepReason.PROTECTION, "copy-7"), "protection copy-7"),
+        (
+            Kept(KeepReason.PROTECTION_UNREADABLE, "copy-7", "bad checksum"),
+            "unreadable protection copy-7: bad checksum",
+        ),
+        (Kept(KeepReason.REPLICA, "be-3"), "replica on be-3"),
+        (Kept(KeepReason.QUARANTINED, "BAD_KEY"), "quarantined: BAD_KEY"),
+        (Kept(KeepReason.UNKNOWN_KIND, "oddity"), "kind oddity has no retention"),
     ],
 )
-def test_a_keeper_is_one_of_few_classes(name: str, found: str) -> None:
-    assert keeper(name) == found
-    assert found in labels.HOLDERS
+def test_an_answer_is_shown_in_plain_words(kept: Kept, text: str) -> None:
+    assert describe(kept) == str(kept) == text
 
 
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("vault cold: UNREACHABLE", True),
-        ("owner: no answer", True),
-        ("unreadable protection copy-7: the filter's checksum is wrong", True),
-        ("protection copy-7", False),
-        ("vault cold: NOT_LISTED", False),
-        ("owner's transaction", False),
-        ("approval of plan 12", False),
-        ("limit of 24 hours", False),
-        ("its children", False),
-    ],
-)
-def test_only_what_somebody_must_mend_is_a_fault(name: str, fault: bool) -> None:
-    assert keepers.is_fault(name) is fault
+@pytest.mark.parametrize("reason", KeepReason)
+def test_every_reason_has_a_text_and_a_metric_label(reason: KeepReason) -> None:
+    assert describe(ONE_OF_EACH[reason])
+    assert reason in labels.HOLDERS
 
 
-def test_the_way_out_of_an_approval_is_the_plan_it_names() -> None:
-    assert keepers.way_out(keepers.approval(12), "shop") == "sexton apply 12"
-    assert keepers.way_out("vault cold: DENIED", "shop") == "sexton vault list shop"
+def test_only_reasons_that_need_an_operator_are_faults() -> None:
+    counts = dict.fromkeys(ONE_OF_EACH.values(), 1)
+
+    assert count_faults(counts) == len(FAULTS) == 3
+    assert count_faults({by_vault("cold", "NOT_LISTED"): 5, by_vault("cold", "DENIED"): 2}) == 2
 
 
-def test_each_name_that_rounds_use_has_a_class_of_its_own_meaning() -> None:
-    said = (keepers.LIVE, keepers.OWNER_BUSY, keepers.IN_USE, keepers.BY_LIMIT, keepers.BELOW, keepers.UNKNOWN_KIND)
+def test_the_way_out_of_an_approval_names_its_plan() -> None:
+    assert way_out(by_plan(12), "shop") == "sexton apply 12"
+    assert way_out(by_vault("cold", "DENIED"), "shop") == "sexton vault list shop"
 
-    assert [keeper(s) for s in said] == [
-        KeepReason.LIVE,
-        KeepReason.OWNER_BUSY,
-        KeepReason.IN_USE,
-        KeepReason.LIMIT,
-        KeepReason.WAITS,
-        KeepReason.UNKNOWN_KIND,
-    ]
+
+def test_counts_are_summed_by_reason() -> None:
+    counts = {by_hold(1): 2, by_hold(2): 3, LIVE: 1}
+
+    assert count_by_reason(counts) == {KeepReason.HOLD: 5, KeepReason.LIVE: 1}
+
+
+def test_counts_travel_as_json_and_back() -> None:
+    receipt = RangeReceipt(kept={by_hold(1): 2, by_vault("cold", "DENIED"): 3})
+
+    read_back = RangeReceipt.model_validate_json(receipt.model_dump_json())
+
+    assert read_back == receipt
+    assert receipt.model_dump(mode="json")["kept"][0] == {"reason": "hold", "subject": "1", "detail": "", "marks": 2}

@@ -1,9 +1,11 @@
 """A round's books: sums over ranges, what is held counted once, and a long round's next run goes on with them."""
 
+from sexton.marks.keepers import LIVE, KeepReason, Kept, by_hold
 from sexton.marks.lease import Lease
 from sexton.recycle.model import Cursor, KindPlan, OpenedRound, Plan, Policy, RangeReceipt
 from sexton.recycle.rounds.ledger import Ledger
 
+BAD_KEY = Kept(KeepReason.QUARANTINED, "BAD_KEY")
 POLICY = Policy(version="v", retention_seconds={"a": 600, "b": 600}, upload_grace_seconds=600, after={"b": ("a",)})
 PLAN = Plan(
     id=7,
@@ -11,7 +13,7 @@ PLAN = Plan(
     created_at=0,
     policy=POLICY,
     kinds=(KindPlan(kind="a", cutoff=1, marks=10), KindPlan(kind="b", cutoff=1, marks=5)),
-    held={"quarantined: BAD_KEY": 1},
+    kept={BAD_KEY: 1},
 )
 OPENED = OpenedRound(
     round=3, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), may_delete=True, policy=POLICY
@@ -30,25 +32,25 @@ def begun() -> Ledger:
 
 def test_ranges_add_up_and_the_next_one_begins_where_the_last_ended() -> None:
     ledger = begun()
-    ledger.done("a", receipt(held={"live": 1}), 100)
-    ledger.done("a", receipt(held={"live": 1}, removed=6), 50)
+    ledger.done("a", receipt(kept={LIVE: 1}), 100)
+    ledger.done("a", receipt(kept={LIVE: 1}, removed=6), 50)
 
     order = ledger.next_range(OPENED, PLAN, PLAN.kinds[0])
 
     assert (order.number, order.limit, order.after) == (2, 4, Cursor(id="x"))
     a = ledger.kinds["a"]
-    assert (a.scanned, a.claimed, a.removed, a.elapsed_ms, a.held) == (8, 6, 6, 150, {"live": 2})
+    assert (a.scanned, a.claimed, a.removed, a.elapsed_ms, a.kept) == (8, 6, 6, 150, {LIVE: 2})
 
 
 def test_what_adopting_holds_is_as_it_was_told_last() -> None:
     ledger = begun()
-    ledger.adopted(receipt(held={"hold 1": 2}, quarantined=1))
-    ledger.adopted(receipt(held={"hold 1": 2}))
+    ledger.adopted(receipt(kept={by_hold(1): 2}, quarantined=1))
+    ledger.adopted(receipt(kept={by_hold(1): 2}))
 
     closed = ledger.close_order(OPENED, 7, PLAN, "SUCCEEDED", "")
 
-    assert ledger.held == {"hold 1": 2}
-    assert closed.held == {"hold 1": 2, "quarantined: BAD_KEY": 1}
+    assert ledger.kept == {by_hold(1): 2}
+    assert closed.kept == {by_hold(1): 2, BAD_KEY: 1}
     assert (closed.quarantined, closed.due) == (1, 15)
 
 

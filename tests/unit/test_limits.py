@@ -2,11 +2,12 @@
 
 import pytest
 
-from config.settings import Prices
+from config.settings import PricesSection
 from sexton.recycle.model import KindPlan, KindReport, Plan, Policy, RoundReport
 from sexton.recycle.planning import limits
 from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
-from sexton.recycle.planning.limits import Allowance, DueKind, allowance, difference, divide, over, shortened, span
+from sexton.recycle.planning.limits import Allowance, allowance, difference, divide, over, shortened, span
+from sexton.recycle.planning.model import DueKind
 
 POLICY = Policy(
     version="v",
@@ -183,7 +184,7 @@ def plan(*kinds: KindPlan) -> Plan:
 
 
 def test_an_estimate_counts_requests_money_and_minutes() -> None:
-    prices = Prices(list_per_1000_requests=5, delete_per_1000_requests=2, currency="EUR")
+    prices = PricesSection(list_per_1000_requests=5, delete_per_1000_requests=2, currency="EUR")
     keys, prefixes = kind("k", 1_500), kind("p", 4_000, keys=0, prefixes=10, estimated=True)
 
     found = estimate(plan(keys, prefixes), prices, 100)
@@ -194,7 +195,7 @@ def test_an_estimate_counts_requests_money_and_minutes() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    found = estimate(plan(), Prices(), 100)
+    found = estimate(plan(), PricesSection(), 100)
 
     assert (found.objects, found.delete_requests, found.list_requests, found.money, found.minutes) == (0, 0, 0, 0, 0)
 

@@ -3,11 +3,12 @@
 import re
 import tomllib
 
-from config.settings import Explained, Settings, explain
+from config.explain import SettingRow
+from config.settings import Settings, explain
 from config.sources import PACKAGED
 
 
-def _described() -> list[Explained]:
+def _described() -> list[SettingRow]:
     return [row for row in explain() if not row.key.startswith("kinds.")]
 
 

@@ -54,7 +54,7 @@ class Served:
     async def waits(self, instance: str) -> str:
         """Return why the instance's running round holds no lease, once its row says so."""
         for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            for row in self.rig.rounds.rounds(instance):
+            for row in self.rig.rounds.reports.rounds(instance):
                 if row.waiting:
                     return row.waiting
             await asyncio.sleep(0.05)

@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
 from sexton.recycle.model import RangeOrder, RoundReport
-from sexton.recycle.pipeline.ranges import Recycler
+from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.spark.session import SparkFailed
 from sexton.runtime.temporal.client import pollers, spark_queue
 from tests.rig import DEPLOYMENT, Rig, listing
@@ -54,7 +54,7 @@ async def test_without_a_spark_worker_nobody_waits_for_one(served: Served, shop:
 
     assert (report.state, report.deleted, report.leases) == ("SUCCEEDED", 2 * THRESHOLD + 1, 1)
     assert notes(report) == {"compacted": "", "dropped": "no Spark worker polls: deleted by a control worker"}
-    assert rig.rounds.find_round(shop) == [report]
+    assert rig.rounds.reports.find_round(shop) == [report]
 
 
 @pytest.fixture

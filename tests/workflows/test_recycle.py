@@ -33,7 +33,7 @@ async def test_a_round_deletes_what_is_due_and_reports_it(served: Served, shop: 
 
     assert listing(root) == {"data/live.dat": 10}
     assert (report.state, report.deleted, report.removed, report.bytes_freed) == ("SUCCEEDED", 30, 30, sum(range(30)))
-    assert rig.rounds.find_round(shop) == [report]
+    assert rig.rounds.reports.find_round(shop) == [report]
 
 
 async def test_a_plan_is_applied_once_and_takes_nothing_younger(served: Served, shop: str, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ async def test_a_cancelled_round_frees_its_lease_and_the_next_one_finishes(
 
     assert isinstance(ended.value.cause, CancelledError)
     assert rig.count("lease", instance=shop, state="BUSY") == 0
-    cancelled = rig.rounds.find_round(shop)[0]
+    cancelled = rig.rounds.reports.find_round(shop)[0]
     assert (cancelled.state, cancelled.error) == ("CANCELLED", "cancelled")
     assert cancelled.claimed < 3_000
     report = await served.round(shop)
@@ -162,7 +162,7 @@ async def test_a_round_that_could_not_finish_fails_in_temporal_and_stores_why(
 
     assert isinstance(failed.value.cause, ApplicationError)
     assert failed.value.cause.type == "RoundFailed"
-    report = rig.rounds.find_round(shop)[0]
+    report = rig.rounds.reports.find_round(shop)[0]
     assert (report.state, report.claimed) == ("FAILED", 0)
     assert f"{shop} only observes" in report.error
     assert listing(root) == {"a.dat": 10}
@@ -173,7 +173,7 @@ async def test_a_cancel_that_meets_the_end_of_an_activity_still_stops_the_round(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranges, "RANGE_OBJECTS", 100)
-    monkeypatch.setattr(ranges, "LAP_FILES", 100)
+    monkeypatch.setattr(ranges, "GROUP_FILES", 100)
     monkeypatch.setattr(ranges, "CHUNK_MARKS", 100)
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)

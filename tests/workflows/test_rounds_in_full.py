@@ -95,7 +95,7 @@ async def short_histories(rig: Rig) -> AsyncIterator[Served]:
 async def test_a_long_round_goes_on_in_a_new_run_under_the_same_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
         monkeypatch.setattr(ranges, name, 20)
     rig = short_histories.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)

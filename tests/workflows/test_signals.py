@@ -22,7 +22,7 @@ from tests.workflows.conftest import Served, fill
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges of 100 marks, claimed 100 at a time."""
-    for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
         monkeypatch.setattr(ranges, name, 100)
 
 
@@ -84,7 +84,7 @@ async def test_a_paused_round_holds_no_lease_and_deletes_nothing_until_it_is_res
         left = listing(root)
         await asyncio.sleep(1)
         still = listing(root)
-        row = served.rig.rounds.rounds(shop)[0]
+        row = served.rig.rounds.reports.rounds(shop)[0]
         busy = served.rig.count("lease", instance=shop, state="BUSY")
         await handle.signal("resume")
         report = await handle.result()
@@ -94,7 +94,7 @@ async def test_a_paused_round_holds_no_lease_and_deletes_nothing_until_it_is_res
     assert (busy, row.waiting) == (0, "paused")
     assert paused.round == report.round
     assert (report.state, report.claimed, report.removed, report.leases) == ("SUCCEEDED", 1_000, 1_000, 2)
-    assert served.rig.rounds.rounds(shop)[0].waiting is None
+    assert served.rig.rounds.reports.rounds(shop)[0].waiting is None
     assert served.rig.leases.acquire(shop, "recycle", "next").epoch == 3
     assert listing(root) == {}
 
@@ -153,7 +153,7 @@ async def test_a_kind_that_goes_on_failing_fails_the_round_and_its_next_try_is_s
         with pytest.raises(WorkflowFailureError):
             await handle.result()
 
-    report = served.rig.rounds.find_round(shop)[0]
+    report = served.rig.rounds.reports.find_round(shop)[0]
     assert (report.state, report.leases, report.removed) == ("FAILED", 6, 0)
     assert [k.error for k in report.kinds] == ["the disk of the test is broken"]
     row = served.rig.instance_row(shop)
@@ -175,7 +175,7 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
         await handle.result()
 
     assert isinstance(ended.value.cause, CancelledError)
-    (round_,) = served.rig.rounds.rounds(shop)
+    (round_,) = served.rig.rounds.reports.rounds(shop)
     assert round_.report is not None
     assert (round_.report.state, round_.waiting) == ("CANCELLED", None)
     assert len(listing(root)) == 10
@@ -196,7 +196,7 @@ async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applie
         await handle.result()
 
     assert "stopped by the tester: a test" in str(refused.value.cause.cause)  # type: ignore[union-attr]
-    (round_,) = served.rig.rounds.rounds(shop)
+    (round_,) = served.rig.rounds.reports.rounds(shop)
     assert round_.report is not None
     assert "ended before it had a lease" in round_.report.error
     served.rig.controls.remove(ControlKind.STOP, shop)

@@ -26,7 +26,7 @@ MARKS = 1_000
 
 @pytest.fixture(autouse=True)
 def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
         monkeypatch.setattr(ranges, name, 100)
 
 
@@ -68,7 +68,7 @@ def settled(rig: Rig, shop: str, root: Path) -> None:
     assert rig.count("mark", instance=shop) == 0
     assert rig.count("mark_history", instance=shop) == MARKS
     # A run that was terminated reports nothing, so the sum may be less; an object counted twice would make it more.
-    assert sum(r.report.deleted for r in rig.rounds.rounds(shop) if r.report) <= MARKS
+    assert sum(r.report.deleted for r in rig.rounds.reports.rounds(shop) if r.report) <= MARKS
 
 
 async def finish(served: Served, shop: str) -> None:

@@ -183,11 +183,11 @@ class TestOneSlotAndRareTicks:
         await schedules.apply(served.client, settings)
         await schedules.nudge(served.client, deployment)
         await until_ended(rig, 3)
-        started = [r.started_at for r in reversed(rig.rounds.rounds())]
+        started = [r.started_at for r in reversed(rig.rounds.reports.rounds())]
         await schedules.handle(served.client, deployment).delete()
 
         assert started[2] - started[0] < 60_000
-        assert [r.instance for r in reversed(rig.rounds.rounds())] == ["a", "b", "c"]
+        assert [r.instance for r in reversed(rig.rounds.reports.rounds())] == ["a", "b", "c"]
 
 
 async def test_without_a_schedule_there_is_nothing_to_describe_pause_or_nudge(served: Served, deployment: str) -> None:

@@ -11,7 +11,8 @@ from temporalio.client import WorkflowFailureError
 from sexton.kernel.errors import BadInput
 from sexton.marks.sql.leases import LeaseStore
 from sexton.recycle.pipeline import ranges
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.claim import ClaimStore
 from tests.rig import listing
 from tests.workflows.conftest import Served, fill
 from tests.workflows.test_rounds_in_full import short_histories
@@ -69,19 +70,19 @@ async def test_a_signal_while_an_attempt_for_the_lease_is_refused_is_heeded(
 async def test_a_retried_activity_before_a_new_run_costs_a_lease_and_not_the_round(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("RANGE_OBJECTS", "LAP_FILES", "CHUNK_MARKS"):
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
         monkeypatch.setattr(ranges, name, 20)
     rig = short_histories.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 400)
-    take_late, once = MarkStore.take_late, iter([True])
+    take_late, once = BatchStore.take_late, iter([True])
 
-    def away(self: MarkStore, *given: Any) -> Any:
+    def away(self: BatchStore, *given: Any) -> Any:
         if next(once, False):
             raise RuntimeError("the database was away for a moment")
         return take_late(self, *given)
 
-    monkeypatch.setattr(MarkStore, "take_late", away)
+    monkeypatch.setattr(BatchStore, "take_late", away)
     handle = await short_histories.start(shop)
     report = await handle.result()
 
@@ -106,7 +107,7 @@ async def test_a_round_set_to_observe_while_it_was_paused_is_no_success(
         with pytest.raises(WorkflowFailureError):
             await handle.result()
 
-    report = rig.rounds.find_round(shop)[0]
+    report = rig.rounds.reports.find_round(shop)[0]
     assert (report.state, report.observed, report.error) == ("FAILED", False, "the instance was set to observe")
     assert report.removed == 1_000 - len(listing(root)) > 0
     assert rig.instance_row(shop).last_success_at is None
@@ -119,10 +120,10 @@ async def test_a_round_paused_while_it_backs_off_says_that_it_is_paused(
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 10)
 
-    def broken(self: MarkStore, *given: Any) -> Any:
+    def broken(self: ClaimStore, *given: Any) -> Any:
         raise BadInput("broken for the test")
 
-    monkeypatch.setattr(MarkStore, "claim", broken)
+    monkeypatch.setattr(ClaimStore, "claim", broken)
     handle = await served.start(shop)
     await served.until(handle, lambda p: p.doing == "BACKING_OFF")
     before = await served.waits(shop)

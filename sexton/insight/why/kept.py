@@ -10,8 +10,8 @@ from sexton.database.engine import Database
 from sexton.insight.views import Event
 from sexton.insight.why.context import Rules
 from sexton.marks.model import DueMark, Expansion, Place, Ref
+from sexton.marks.sql.ancestors import find_ancestors
 from sexton.operators.controls.policy import vault_allowed, vault_whitelist
-from sexton.operators.holds.keeper import ancestors
 from sexton.operators.holds.store import Hold, HoldStore
 from sexton.operators.registry.store import Registry
 from sexton.owners.port import OwnerSilent
@@ -80,7 +80,7 @@ def holds(db: Database, row: Any, given: Rules) -> Iterator[Event]:
         return
     told = _told(row, given)
     with db.read() as c:
-        above = ancestors(db, c, row.instance, [Ref(row.kind, row.id)])[Ref(row.kind, row.id)]
+        above = find_ancestors(db, c, row.instance, [Ref(row.kind, row.id)])[Ref(row.kind, row.id)]
     for h in active:
         if _keeps(h, above | set(told.above), told.places):
             text = f"kept by hold {h.id} of {h.placed_by} ({h.what}): {h.reason}; to end it: sexton hold release {h.id}"

@@ -13,7 +13,7 @@ from sexton.insight.why.context import Rules
 from sexton.insight.why.kept import holds, kept, waiting
 from sexton.marks.model import Reason, Ref
 from sexton.marks.policy import covering_prefixes
-from sexton.marks.sql.rows import among
+from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.store import Registry
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.audit.store import Claim
@@ -80,7 +80,7 @@ def _about(db: Database, table: Table, names: set[str], instance: str | None) ->
         # Looked up on its own: within this statement it would be asked of each mark there is.
         under_way = select(file.c.kind, file.c.id).distinct().where(file.c.key.in_(names)).limit(TOLD_ROWS)
         with db.read() as c:
-            tests.append(among(db, table, [Ref(*row) for row in c.execute(under_way)]))
+            tests.append(refs_in(db, table, [Ref(*row) for row in c.execute(under_way)]))
     found = select(table).where(or_(*tests)).limit(TOLD_ROWS)
     return found if instance is None else found.where(table.c.instance == instance)
 
@@ -88,7 +88,7 @@ def _about(db: Database, table: Table, names: set[str], instance: str | None) ->
 def _of_layout(db: Database, table: Table, names: set[str]) -> ColumnElement[bool]:
     """Return the condition that a mark of the catalog is one that a key's own text leads to."""
     led = catalog.marks_of(db, names).items()
-    return or_(false(), *(and_(table.c.instance == instance, among(db, table, refs)) for instance, refs in led))
+    return or_(false(), *(and_(table.c.instance == instance, refs_in(db, table, refs)) for instance, refs in led))
 
 
 def _marked(db: Database, row: Any, names: set[str], given: Rules, now: int) -> Iterator[Event]:

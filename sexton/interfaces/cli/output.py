@@ -106,6 +106,6 @@ def stamp(instant: int | None, to: str = "minutes") -> str:
     return dt.datetime.fromtimestamp(instant / 1000, dt.UTC).replace(tzinfo=None).isoformat(" ", to)
 
 
-def counts(held: Mapping[str, int]) -> str:
-    """Return what holds how much, for people."""
-    return ", ".join(f"{n} by {who}" for who, n in sorted(held.items())) or "nothing"
+def counts(marks_by_reason: Mapping[Any, int]) -> str:
+    """Return how many marks are kept and why, for people."""
+    return ", ".join(f"{marks} by {why}" for why, marks in sorted(marks_by_reason.items())) or "nothing"

@@ -39,7 +39,7 @@ class ProgressDisplay:
         self._doing = progress.doing
         for kind in progress.kinds:
             rows = gone.get(kind.kind)
-            looked = max(kind.scanned, (rows.claimed if rows else 0) + sum(kind.held.values()))
+            looked = max(kind.scanned, (rows.claimed if rows else 0) + sum(kind.kept.values()))
             objects = max(kind.objects, rows.objects if rows else 0)
             if kind.kind not in self._kinds:
                 self._kinds[kind.kind] = self._bars.add_task(kind.kind, total=kind.due, marks="", objects="")

@@ -8,6 +8,7 @@ from itertools import islice
 from pydantic import Field
 
 from sexton.kernel.message import Message
+from sexton.marks.keepers import KeptCounts
 from sexton.protection.model import Item, Protection
 from sexton.protection.registrar import Registrar
 from sexton.recycle.model import RoundReport
@@ -27,7 +28,7 @@ class SelfTest(Message):
     """Gone although protected."""
     stayed: tuple[str, ...] = ()
     """There although released and due."""
-    kept_by: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     """Who kept marks in the second round, which may be why some stayed."""
 
     @property
@@ -89,7 +90,7 @@ def run(
         rounds=(first.round, second.round),
         lost=_names(lost),
         stayed=_names(stayed),
-        kept_by=second.held,
+        kept=second.kept,
     )
 
 

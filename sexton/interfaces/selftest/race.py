@@ -16,11 +16,14 @@ from sqlalchemy.exc import OperationalError
 from sexton import contract
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
-from sexton.marks.model import Ref
+from sexton.marks.model import Candidate, ClaimRequest, MarkState, Ref
 from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.recycle.model import Cursor, RangeOrder, RangeReceipt
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.runtime.engine import keepers
 
 HOUR_MS = 3_600_000
 RACES = 3
@@ -101,8 +104,8 @@ class _Arena:
             rows = c.execute(
                 select(mark.c.kind, mark.c.id, mark.c.state).where(mark.c.instance == self._instance)
             ).all()
-        claimed = {kind: {r.id for r in rows if r.kind == kind and r.state == "CLAIMED"} for kind in self._won}
-        left = sum(1 for r in rows if r.state == "MARKED")
+        claimed = {kind: {r.id for r in rows if r.kind == kind and r.state == MarkState.CLAIMED} for kind in self._won}
+        left = sum(1 for r in rows if r.state == MarkState.MARKED)
         total = 2 * len(self._ids)
         won = sum(len(ids) for ids in self._won.values())
         both = {kind: len(self._won[kind] & claimed[kind]) for kind in self._won}
@@ -126,7 +129,7 @@ class _Arena:
             contract.mark(c, self._instance, "dropped", new)
 
     def _claim(self, start: threading.Barrier) -> None:
-        store = MarkStore(self._db)
+        batches, claims = BatchStore(self._db), ClaimStore(self._db, ControlStore(self._db), keepers(self._db))
         leases = LeaseStore(self._db)
         lease = leases.acquire(self._instance, "recycle", "race")
         with self._db.write() as c:
@@ -139,12 +142,13 @@ class _Arena:
         order = RangeOrder(
             round=made, number=0, lease=lease, kind="race", cutoff=now + HOUR_MS, limit=0, upload_grace_seconds=600
         )
-        token, _ = store.open_batch(order, 1)
+        token, _ = batches.open(order, 1)
         for n in range(0, len(refs), CHUNK):
             _rest(5)
             leases.renew(lease)
-            store.claim(token, refs[n : n + CHUNK], now + HOUR_MS)
-        store.close_batch(token, RangeReceipt(last=Cursor()))
+            candidates = [Candidate(ref) for ref in refs[n : n + CHUNK]]
+            claims.claim(ClaimRequest(token, candidates, now + HOUR_MS))
+        batches.close(token, RangeReceipt(last=Cursor()))
 
     def _take(self, start: threading.Barrier, ids: list[str], kind: str, act: Callable[[list[str]], None]) -> None:
         chosen = random.sample(ids, len(ids))

@@ -1,4 +1,4 @@
-"""Between rows of ``mark`` and values."""
+"""Convert rows of ``mark`` to values, and marks to SQL conditions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from sexton.marks.model import DueMark, Ref
 
 
 def due_mark(row: Any) -> DueMark:
-    """Return the row as a value; keys that are no list of text make it unresolvable, not an error."""
+    """Return a row as a value; keys that are not a list of text make the mark unresolvable, not the query fail."""
     keys = row._mapping["keys"]  # Row.keys is a method
     if keys is not None and not all(isinstance(k, str) for k in keys):
         keys = [""]  # refused as a key, so the mark is quarantined
@@ -28,13 +28,13 @@ def due_mark(row: Any) -> DueMark:
     )
 
 
-def among(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
-    """Return the condition that a row of ``table`` is one of the marks named; their kinds are few."""
+def refs_in(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
+    """Return the condition that a row of ``table`` is one of these marks; their kinds are few."""
     return _one_of(db, table.c.kind, table.c.id, refs)
 
 
-def below(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
-    """Return the condition that a row of ``table`` names one of the marks as its parent."""
+def children_of(db: Database, table: Table, refs: Iterable[Ref]) -> ColumnElement[bool]:
+    """Return the condition that a row of ``table`` names one of these marks as its parent."""
     return _one_of(db, table.c.parent_kind, table.c.parent_id, refs)
 
 

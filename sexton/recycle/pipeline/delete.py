@@ -19,8 +19,8 @@ from sexton.marks.model import Reason, WriteToken
 from sexton.recycle.pacing.model import Answer, Piece
 from sexton.recycle.pacing.policy import THROTTLED, Patience
 from sexton.recycle.pacing.port import Pacer, Unpaced
-from sexton.recycle.pipeline.active_lease import LOOK_SECONDS, ActiveLease
-from sexton.recycle.pipeline.port import Marks
+from sexton.recycle.pipeline.active_lease import POLL_SECONDS, ActiveLease
+from sexton.recycle.pipeline.port import Stores
 from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 from sexton.storage.port import UNREACHABLE, Throttled, UnknownVault, Vault, VaultFault, Vaults
 
@@ -34,7 +34,7 @@ class ThreadDeleter:
 
     def __init__(
         self,
-        marks: Marks,
+        stores: Stores,
         vaults: Vaults,
         threads: int,
         pacer: Pacer | None = None,
@@ -45,14 +45,14 @@ class ThreadDeleter:
         """Nothing runs yet.
 
         Args:
-            marks: where files and outcomes are.
+            stores: the files and their outcomes.
             vaults: where they are deleted.
             threads: requests at once.
             pacer: says when a request may be sent; by default only what a store refuses waits.
             beside: sweeps have threads of their own; else ``wait_for`` runs them.
             most_keys: in one request, whatever the pacer allows.
         """
-        self.marks = marks
+        self.stores = stores
         self.beside = beside
         self.threads = threads
         self.pacer = pacer or Unpaced()
@@ -63,26 +63,26 @@ class ThreadDeleter:
         """Pages being deleted now, by (instance, vault); for the metrics of this process."""
         self._lock = threading.Lock()
 
-    def begin(self, token: WriteToken, holding: ActiveLease, after: int = 0) -> "ThreadDeletion":
+    def begin(self, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> "ThreadDeletion":
         """Return a sweep through the batch, to be used as a context: it runs beside it until it is told all.
 
         ``after``: the number of a file; only those beyond it are tried.
         """
-        return ThreadDeletion(self, token, holding, after)
+        return ThreadDeletion(self, token, active_lease, after)
 
-    def submit(self, token: WriteToken, holding: ActiveLease, piece: Piece) -> Future[Sequence[KeyResult]]:
+    def submit(self, token: WriteToken, active_lease: ActiveLease, piece: Piece) -> Future[Sequence[KeyResult]]:
         """Delete the piece in the pool; the pacer has said that it may be sent."""
-        return self._pool.submit(self._attempt, token, holding, piece)
+        return self._pool.submit(self._attempt, token, active_lease, piece)
 
-    def _attempt(self, token: WriteToken, holding: ActiveLease, piece: Piece) -> Sequence[KeyResult]:
+    def _attempt(self, token: WriteToken, active_lease: ActiveLease, piece: Piece) -> Sequence[KeyResult]:
         """Prove lease and vault, then delete one page. In the pool's thread: a page may have waited for its turn.
 
         Where something was absent the vault is proved once more: a disk unmounted meanwhile shows nothing at all.
         """
         page, answer, began = piece.page, None, time.monotonic()
         try:
-            holding.prove_lease()
-            holding.check_vault(page.vault)
+            active_lease.renew_if_due()
+            active_lease.check_vault(page.vault)
             vault = self._vaults.get(token.instance, page.vault)
             self._fly(token.instance, page.vault, 1)
             began = time.monotonic()
@@ -119,13 +119,13 @@ class ThreadDeletion:
     nothing for long is left alone too.
     """
 
-    def __init__(self, sweeper: ThreadDeleter, token: WriteToken, holding: ActiveLease, after: int = 0) -> None:
-        self._sweeper, self._token, self._holding = sweeper, token, holding
+    def __init__(self, deleter: ThreadDeleter, token: WriteToken, active_lease: ActiveLease, after: int = 0) -> None:
+        self._deleter, self._token, self._active_lease = deleter, token, active_lease
         self._waiting: deque[Piece] = deque()
         self._flying: dict[Future[Sequence[KeyResult]], tuple[Piece, float]] = {}
         self._patience: dict[str, Patience] = {}
         self._took_at: dict[str, float] = {}
-        self._faulty = {vault for vault, reason in holding.faults.items() if reason == THROTTLED}
+        self._faulty = {vault for vault, reason in active_lease.faults.items() if reason == THROTTLED}
         self._read_to = self._claimed_to = self._tried_to = after
         self._all, self._stop = False, False
         self._work, self._news = threading.Event(), threading.Event()
@@ -133,7 +133,7 @@ class ThreadDeletion:
         self._running: Future[None] = Future()
 
     def __enter__(self) -> Self:
-        if self._sweeper.beside:
+        if self._deleter.beside:
             self._running = self._thread.submit(self._run)
         return self
 
@@ -150,13 +150,13 @@ class ThreadDeletion:
         self._work.set()
 
     def wait_for(self, to: int) -> None:
-        while not self.tried(to) or (self._flying and not self._sweeper.beside):
-            if self._sweeper.beside:
-                self._news.wait(LOOK_SECONDS)
+        while not self.tried(to) or (self._flying and not self._deleter.beside):
+            if self._deleter.beside:
+                self._news.wait(POLL_SECONDS)
                 self._news.clear()
             else:
                 self._turn()
-            self._holding.prove()
+            self._active_lease.keep_alive()
 
     def tried(self, to: int) -> bool:
         self._check()
@@ -166,14 +166,14 @@ class ThreadDeletion:
     def tried_to(self) -> int:
         return self._tried_to
 
-    def audited(self, _after: int, _to: int) -> bool:
+    def logged(self, _after: int, _to: int) -> bool:
         return False
 
     def finish(self) -> None:
         self.wait_for(self._claimed_to)
         self._all = True
         self._work.set()
-        if self._sweeper.beside:
+        if self._deleter.beside:
             self._running.result()
 
     def _check(self) -> None:
@@ -206,12 +206,12 @@ class ThreadDeletion:
         """
         for future in self._flying:
             if future.cancel():  # nobody has sent it
-                self._sweeper.pacer.told(self._flying[future][0].charge, None)
+                self._deleter.pacer.told(self._flying[future][0].charge, None)
         while self._flying:
             future, (piece, _) = self._flying.popitem()
             if not future.cancelled() and future.exception() is None:
                 try:
-                    self._sweeper.marks.record(self._token, piece.page, future.result())
+                    self._deleter.stores.outcomes.record(self._token, piece.page, future.result())
                 except Exception:
                     log.exception(
                         "outcomes of %d files of batch %d are not stored", len(piece.page.seqs), self._token.batch
@@ -219,13 +219,13 @@ class ThreadDeletion:
 
     def _read(self) -> None:
         to = self._claimed_to
-        pages = self._sweeper.marks.pages(self._token, self._read_to, to)
+        pages = self._deleter.stores.files.pages(self._token, self._read_to, to)
         self._read_to = max((page.seqs[-1] for page in pages), default=to)
         for page in pages:
             if page.vault in self._faulty:
                 continue
             try:
-                places = self._sweeper.pacer.places(self._token.instance, page.vault, page.keys)
+                places = self._deleter.pacer.places(self._token.instance, page.vault, page.keys)
             except UnknownVault:
                 self._give_up(page.vault, Reason.UNKNOWN_VAULT)
             else:
@@ -233,7 +233,7 @@ class ThreadDeletion:
 
     def _start(self) -> float:
         """Send what may be sent now; return the seconds after which to look again."""
-        pacer, soon, threads = self._sweeper.pacer, LOOK_SECONDS, self._sweeper.threads
+        pacer, soon, threads = self._deleter.pacer, POLL_SECONDS, self._deleter.threads
         busy: set[str] = set()
         kept: list[Piece] = []
         while self._waiting and len(self._flying) < threads and not self._stop:
@@ -242,18 +242,18 @@ class ThreadDeletion:
             while piece.page.keys and vault not in self._faulty and len(self._flying) < threads:
                 if piece.places[0] in busy:  # looked at first, as it costs next to nothing
                     break
-                keys = min(pacer.page_keys(piece.places[0]), self._sweeper.most_keys)
+                keys = min(pacer.page_keys(piece.places[0]), self._deleter.most_keys)
                 charge = Counter(piece.places[:keys])
                 if not busy.isdisjoint(charge):
                     break
-                self._holding.prove_lease()
+                self._active_lease.renew_if_due()
                 now = time.monotonic()
                 if wait_ := pacer.ask(charge, now):
                     soon = min(soon, wait_)
                     busy.update(charge)
                     break
                 next_, piece = piece.cut(keys)
-                future = self._sweeper.submit(self._token, self._holding, next_)
+                future = self._deleter.submit(self._token, self._active_lease, next_)
                 self._flying[future] = next_, now
                 future.add_done_callback(lambda _: self._work.set())
             if piece.page.keys and vault not in self._faulty:
@@ -263,7 +263,7 @@ class ThreadDeletion:
 
     def _land(self) -> None:
         """Store the outcomes of pages that came back; what was refused waits for another turn."""
-        self._holding.prove_lease()
+        self._active_lease.renew_if_due()
         for future in [f for f in self._flying if f.done()]:
             piece, sent = self._flying.pop(future)
             vault = piece.page.vault
@@ -279,7 +279,7 @@ class ThreadDeletion:
                 self._again(piece, patience.lost(sent, time.monotonic()) if reason == UNREACHABLE else reason)
                 continue
             reached("files.deleted")
-            self._sweeper.marks.record(self._token, piece.page, results)
+            self._deleter.stores.outcomes.record(self._token, piece.page, results)
             now = time.monotonic()
             refused = [n for n, r in enumerate(results) if r.outcome is KeyOutcome.THROTTLED]
             if len(refused) < len(results):
@@ -305,13 +305,13 @@ class ThreadDeletion:
             self._give_up(piece.page.vault, fault)
         elif piece.hopeless and said:
             failed = [r._replace(outcome=KeyOutcome.FAILED) for r in said]
-            self._sweeper.marks.record(self._token, piece.page, failed)
+            self._deleter.stores.outcomes.record(self._token, piece.page, failed)
         else:
             self._waiting.append(piece)
 
     def _give_up(self, vault: str, reason: str) -> None:
         self._faulty.add(vault)
-        self._holding.fault(vault, reason)
+        self._active_lease.add_fault(vault, reason)
 
 
 def _delete(vault: Vault, keys: Sequence[str], etags: Sequence[str]) -> Sequence[KeyResult]:

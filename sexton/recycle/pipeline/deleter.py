@@ -35,7 +35,7 @@ class Deletion(Protocol):
         """Return the number of a file, about: up to it all were tried, or are left alone."""
         ...
 
-    def audited(self, after: int, to: int) -> bool:
+    def logged(self, after: int, to: int) -> bool:
         """Tell whether the sweep itself told the audit of all it tried of these."""
         ...
 
@@ -47,6 +47,6 @@ class Deletion(Protocol):
 class Deleter(Protocol):
     """Where files are deleted: by threads of this process, or by executors."""
 
-    def begin(self, token: WriteToken, holding: ActiveLease) -> Deletion:
+    def begin(self, token: WriteToken, active_lease: ActiveLease) -> Deletion:
         """Return a sweep through the batch, to be used as a context: it runs beside it until it is told all."""
         ...

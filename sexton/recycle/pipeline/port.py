@@ -1,12 +1,13 @@
-"""What a round needs from the stores, as Protocols, so that its steps run over any of them."""
+"""What the steps need from their stores. Every write raises ``LeaseLost`` for a token that is not the latest."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from sexton.kernel.errors import SextonError
+from sexton.marks.keepers import Kept
 from sexton.marks.model import (
-    Claimed,
-    ClaimFacts,
+    Candidate,
+    ClaimRequest,
+    ClaimResult,
     DeletedSoFar,
     DueMark,
     File,
@@ -18,228 +19,201 @@ from sexton.marks.model import (
     WriteToken,
 )
 from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.model import (
-    AdoptOrder,
-    CloseOrder,
-    Cursor,
-    DueInstances,
-    OpenedRound,
-    Plan,
-    Policy,
-    RangeOrder,
-    RangeReceipt,
-    RoundReport,
-)
+from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.storage.model import KeyResult
 
 
-class PlanRefused(SextonError):
-    """The plan does not exist, was applied, or is another instance's."""
+class Batches(Protocol):
+    """The rows under which ranges are worked on, and the marks they select."""
 
-
-class RoundEnded(SextonError):
-    """The round of this run has ended and was counted; it does not begin again."""
-
-
-class Standings(Protocol):
-    """A claimed mark and what is to become of it; ``absorbed`` marks are removed with it."""
-
-    ref: Ref
-    absorbed: list[Ref]
-
-    @property
-    def verdict(self) -> Settlement:
-        """Return what is to become of it."""
+    def open(self, order: RangeOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None]:
+        """Open (or open again) the batch of a range; a receipt means that an earlier attempt finished it."""
         ...
 
-
-class Marks(Protocol):
-    """The life of marks, as rows. Whatever writes for a ``WriteToken`` raises ``LeaseLost`` when a newer one works."""
-
-    def open_batch(self, order: RangeOrder, attempt: int) -> tuple[WriteToken, RangeReceipt | None]:
-        """Open (or open again) the batch of a range; a receipt means an earlier attempt finished it."""
+    def open_late(self, order: AdoptOrder, attempt: int) -> WriteToken:
+        """Open the batch in which this round lists prefixes a second time."""
         ...
 
-    def open_late_batch(self, order: AdoptOrder, attempt: int) -> WriteToken:
-        """Open the batch under which this round lists swept prefixes once more."""
+    def close(self, token: WriteToken, receipt: RangeReceipt) -> None:
+        """Store the receipt; a repeated order is answered with it."""
+        ...
+
+    def end(self, token: WriteToken) -> None:
+        """Close a batch that was taken over; no workflow waits for its receipt."""
+        ...
+
+    def unfinished(self, instance: str, round_: int) -> Sequence[int]:
+        """Return batches that earlier rounds left open, or that hold claimed marks whose files were not all tried."""
+        ...
+
+    def take_over(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
+        """Take over an earlier round's batch; its failed deletes are tried again."""
+        ...
+
+    def select_due(self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int) -> Sequence[DueMark]:
+        """Return the next due marks after the cursor, in the order they fell due."""
         ...
 
     def claimed_in(self, token: WriteToken) -> int:
         """Return how many marks this batch has claimed, over all attempts."""
         ...
 
-    def close_batch(self, token: WriteToken, receipt: RangeReceipt) -> None:
-        """Store the receipt; a repeated order is answered with it."""
+    def claimed_refs(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
+        """Return claimed, unquarantined marks of the batch in order of kind and id."""
         ...
 
-    def due(self, instance: str, kind: str, cutoff: int, after: Cursor, limit: int) -> Sequence[DueMark]:
-        """Return the next due marks after the cursor, in the order they fell due."""
+    def take_late(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
+        """Move marks whose prefix was deleted once, and whose upload grace has passed, into this batch."""
         ...
 
-    def store_files(self, token: WriteToken, files: Sequence[File], beyond: int = 0) -> int:
-        """Add resolved files to the batch, numbered beyond a number; return the number of the last one."""
+
+class Files(Protocol):
+    """The exact files that marks resolve to."""
+
+    def store(self, token: WriteToken, files: Sequence[File], beyond: int = 0) -> int:
+        """Add resolved files to the batch, numbered above ``beyond``; return the number of the last one."""
         ...
 
-    def last_file(self, token: WriteToken) -> int:
-        """Return the number of the last file that is stored in the batch."""
+    def last_number(self, token: WriteToken) -> int:
+        """Return the number of the last file stored in the batch."""
         ...
 
-    def held(self, token: WriteToken, refs: Sequence[Ref], above: Mapping[Ref, Set[Ref]]) -> Mapping[Ref, str]:
-        """Return which marks somebody keeps now, by the files that are stored for them so far, and who keeps them."""
-        ...
-
-    def done(self, token: WriteToken, kind: str) -> DeletedSoFar:
-        """Return what of a kind went in the hand's round so far."""
-        ...
-
-    def drop_files(self, token: WriteToken, refs: Iterable[Ref]) -> None:
-        """Forget resolved files of marks that were not claimed, or that are listed anew."""
-        ...
-
-    def quarantine(self, token: WriteToken, problems: Sequence[Unresolvable]) -> None:
-        """Set marks aside with a reason, if they still are as they were seen; their state does not change."""
-        ...
-
-    def retry_failed(self, instance: str) -> None:
-        """Bring back, once a day, claimed marks set aside for failed deletes."""
-        ...
-
-    def claim(
-        self,
-        token: WriteToken,
-        refs: Sequence[Ref],
-        cutoff: int,
-        terms: Mapping[Ref, ClaimFacts],
-        allowance: int | None,
-        beyond: int | None,
-    ) -> Claimed:
-        """Claim at most ``CHUNK_MARKS`` marks under the guard, re-checking everything; drop the files of the rest.
-
-        ``beyond``: a number that all their stored files are above.
-        """
-        ...
-
-    def fence(self, token: WriteToken, refs: Collection[Ref]) -> frozenset[Ref]:
-        """Fence marks; return those that are fenced now. What an owner's transaction holds this moment is left out."""
-        ...
-
-    def unfence(self, token: WriteToken, kept: Mapping[Ref, str]) -> None:
-        """Give fenced marks back to their owner, each with the reason."""
-        ...
-
-    def below_counts(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, int]:
-        """Return how many marks name each of these as their parent, where any does."""
-        ...
-
-    def below(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, Sequence[DueMark]]:
-        """Return the marks that name each of these as their parent."""
-        ...
-
-    def set_aside_for_owner(self, instance: str) -> Iterator[Sequence[DueMark]]:
-        """Yield marks that only their owner can free, some thousands at a time, so that it is asked whether it has."""
-        ...
-
-    def free(self, instance: str, refs: Collection[Ref]) -> None:
-        """Bring back marks whose owner has mended the cause; claimed ones are looked at once more in this round."""
-        ...
-
-    def release_fenced(self, instance: str) -> None:
-        """Give back what a round that died had fenced; this one fences anew what is due."""
-        ...
-
-    def take_back(self, instance: str, kinds: Mapping[str, Collection[str]], cutoffs: Mapping[str, int]) -> None:
-        """Remove marks that were made below a parent that is not due (any more): a retention was raised."""
-        ...
-
-    def note_lacking(self, token: WriteToken, lacking: Mapping[Ref, Reason]) -> None:
-        """Say of claimed marks that not all of their files can be named."""
+    def drop(self, token: WriteToken, refs: Iterable[Ref]) -> None:
+        """Drop undone files of marks that were not claimed, or that are listed again."""
         ...
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
-        """Return the next undone files of claimed marks of the batch, by their numbers after one up to another.
+        """Return the next undone files of claimed marks of the batch, numbered above ``after``, up to ``to``.
 
         A few pages of at most 1,000 keys each.
         """
         ...
 
-    def tried_between(self, token: WriteToken, after: int, to: int) -> int:
-        """Return how many of the batch's files after one up to another have an outcome."""
+
+class Fences(Protocol):
+    """MARKED ↔ FENCED, and the children of marks."""
+
+    def fence(self, token: WriteToken, refs: Collection[Ref]) -> frozenset[Ref]:
+        """Fence marks and return those that are fenced now; marks that an owner's transaction locks are left out."""
         ...
+
+    def unfence(self, token: WriteToken, reasons: Mapping[Ref, str]) -> None:
+        """Give fenced marks back to their owner, each with the reason."""
+        ...
+
+    def release_all(self, instance: str) -> None:
+        """Give back what a dead round had fenced; this round fences again what is due."""
+        ...
+
+    def count_children(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, int]:
+        """Return how many marks name each of these as their parent, where any does."""
+        ...
+
+    def find_children(self, instance: str, refs: Collection[Ref]) -> Mapping[Ref, Sequence[DueMark]]:
+        """Return the marks that name each of these as their parent."""
+        ...
+
+
+class OwnerMarks(Protocol):
+    """Marks about which their owner decides."""
+
+    def quarantined(self, instance: str) -> Iterator[Sequence[DueMark]]:
+        """Yield marks whose quarantine only their owner can lift, some thousands at a time."""
+        ...
+
+    def free(self, instance: str, refs: Collection[Ref]) -> None:
+        """Lift the quarantine of marks whose owner has fixed the cause; claimed ones are listed again in this round."""
+        ...
+
+    def take_back(self, instance: str, kinds: Mapping[str, Collection[str]], cutoffs: Mapping[str, int]) -> None:
+        """Remove marks that were made below a parent that is no longer due, because a retention was raised."""
+        ...
+
+    def note_lacking(self, token: WriteToken, lacking: Mapping[Ref, Reason]) -> None:
+        """Record of claimed marks that their owner could not name all of their files."""
+        ...
+
+
+class Claims(Protocol):
+    """MARKED → CLAIMED."""
+
+    def claim(self, request: ClaimRequest) -> ClaimResult:
+        """Claim at most ``CHUNK_MARKS`` marks under the guard; the stored files of the others are dropped."""
+        ...
+
+    def blocked(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
+        """Return the marks that a keeper blocks now, by the files stored for them so far."""
+        ...
+
+
+class Outcomes(Protocol):
+    """What became of each file."""
 
     def record(self, token: WriteToken, page: FilePage, results: Sequence[KeyResult]) -> None:
-        """Store one page's outcomes, in one statement; they only move towards done."""
+        """Store one page's outcomes, in one transaction; they only move towards done."""
         ...
 
-    def claimed_refs(self, token: WriteToken, after: Ref, limit: int) -> Sequence[Ref]:
-        """Return claimed, unquarantined marks of the batch in order of kind and id."""
+    def of_marks(self, token: WriteToken, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
+        """Yield the outcomes of the marks' files in this batch, some thousands at a time."""
         ...
 
-    def outcomes(self, token: WriteToken, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
-        """Yield what became of the files of marks in this batch, some thousands at a time, for the audit."""
+    def between(self, token: WriteToken, after: int, to: int) -> Iterator[Sequence[AuditRow]]:
+        """Yield the outcomes of the batch's files numbered above ``after``, up to ``to``."""
         ...
 
-    def outcomes_between(self, token: WriteToken, after: int, to: int) -> Iterator[Sequence[AuditRow]]:
-        """Yield what became of the batch's files, by their numbers after one up to another."""
+    def tried_between(self, token: WriteToken, after: int, to: int) -> int:
+        """Return how many of the batch's files numbered above ``after``, up to ``to``, have an outcome."""
         ...
 
-    def standings(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Standings]:
-        """Return what is to become of claimed marks, by the outcomes stored so far; nobody else writes them."""
-        ...
-
-    def settle(
-        self, token: WriteToken, standings: Sequence[Any], upload_grace_seconds: int
-    ) -> Mapping[Settlement, int]:
-        """Remove the records whose files are gone; count the failures; leave the rest claimed."""
-        ...
-
-    def unfinished_batches(self, instance: str, round_: int) -> Sequence[int]:
-        """Return batches that earlier rounds left open, or that hold claimed marks whose files were not all tried."""
-        ...
-
-    def end_batch(self, token: WriteToken) -> None:
-        """Close a batch that was taken over; nobody waits for its receipt."""
-        ...
-
-    def take_over(self, batch: int, order: AdoptOrder, attempt: int) -> WriteToken:
-        """Make an earlier round's batch ours; what failed is tried again."""
-        ...
-
-    def take_late(self, token: WriteToken, after: Ref, limit: int) -> Sequence[DueMark]:
-        """Bring swept prefix marks whose upload grace has passed into this batch, to be listed once more."""
+    def deleted_so_far(self, token: WriteToken, kind: str) -> DeletedSoFar:
+        """Return what the token's round has deleted of a kind so far."""
         ...
 
 
-class RoundStorePort(Protocol):
-    """Plans, rounds and reports, as rows."""
+class Settling(Protocol):
+    """A claimed mark and how it is settled; ``absorbed`` marks are removed with it."""
 
-    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> OpenedRound:
-        """Acquire the lease and open the round of this run; repeating it returns the same round."""
-        ...
+    ref: Ref
+    absorbed: list[Ref]
 
-    def abandon(self, run_id: str, why: str = "cancelled") -> None:
-        """End a round that was called off before it had a lease."""
-        ...
-
-    def release(self, opened: OpenedRound, why: str) -> None:
-        """Give the lease back while the round waits (paused, backing off), and say why."""
-        ...
-
-    def plan(self, instance: str, policy: Policy, by: str) -> Plan:
-        """Fix cutoffs and counts and store them."""
-        ...
-
-    def find_plan(self, plan: int) -> Plan:
-        """Return a stored plan."""
-        ...
-
-    def close(self, order: CloseOrder) -> RoundReport:
-        """End the round, free the lease and store the report."""
+    @property
+    def settlement(self) -> Settlement:
+        """Return how the mark is settled."""
         ...
 
 
-class InstanceSchedulePort(Protocol):
-    """Whose turn it is."""
+class Settlements(Protocol):
+    """CLAIMED → GONE."""
 
-    def due(self) -> DueInstances:
-        """Return the instances whose round should start now, and how many may."""
+    def progress(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Settling]:
+        """Return claimed marks with what became of their files so far."""
         ...
+
+    def settle(self, token: WriteToken, marks: Sequence[Any], upload_grace_seconds: int) -> Mapping[Settlement, int]:
+        """Remove the records whose files are gone, count the failures, leave the rest claimed."""
+        ...
+
+
+class Quarantine(Protocol):
+    """Marks that a round sets aside with a reason."""
+
+    def quarantine(self, token: WriteToken, unresolvable: Sequence[Unresolvable]) -> None:
+        """Quarantine marks, if they still are as the round saw them; their state does not change."""
+        ...
+
+    def retry_failed(self, instance: str) -> None:
+        """Lift, once a day, the quarantine of claimed marks whose deletes failed."""
+        ...
+
+
+class Stores(NamedTuple):
+    """Everything that the pipeline reads and writes, one store per step."""
+
+    batches: Batches
+    files: Files
+    fences: Fences
+    owner_marks: OwnerMarks
+    claims: Claims
+    outcomes: Outcomes
+    settlements: Settlements
+    quarantine: Quarantine

@@ -1,4 +1,4 @@
-"""A claimed mark with what became of its files so far, and what is to become of it. Pure."""
+"""A claimed mark with what became of its files so far, and how it is settled. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from sexton.marks.model import DONE, SEVERAL, DeletionCounts, Ref, Settlement
-from sexton.marks.policy import after_sweep
+from sexton.marks.policy import settlement_of
 from sexton.storage.model import KeyOutcome
 
 
@@ -17,7 +17,7 @@ class DeletionProgress:
     ref: Ref
     vault: str
     failures: int
-    standing: DeletionCounts
+    deletion_counts: DeletionCounts
     reason: str | None
     by_vault: Mapping[str, Counter[str]]
     absorbed: list[Ref] = field(default_factory=list)
@@ -32,45 +32,45 @@ class DeletionProgress:
         for row in files:
             total[row.outcome] += int(row.files)
             reasons[row.outcome] = row.reason
-            n = by_vault.setdefault(row.vault, Counter())
+            counts = by_vault.setdefault(row.vault, Counter())
             if row.outcome is not None:
-                n[row.outcome] += int(row.files)
-            n["bytes_freed"] += int(row.bytes) if row.outcome == KeyOutcome.DELETED else 0
-            n["bytes_hidden"] += int(row.bytes) if row.outcome == KeyOutcome.HIDDEN else 0
+                counts[row.outcome] += int(row.files)
+            counts["bytes_freed"] += int(row.bytes) if row.outcome == KeyOutcome.DELETED else 0
+            counts["bytes_hidden"] += int(row.bytes) if row.outcome == KeyOutcome.HIDDEN else 0
             if row.outcome == KeyOutcome.DELETED and row.unmeasured:
                 # By the owner's word, once, whatever the number of vaults.
                 by_vault.setdefault(home, Counter())["bytes_estimated"] = int(mark.bytes)
-        standing = DeletionCounts(
+        deletion_counts = DeletionCounts(
             prefix=mark.prefix,
             swept_at=mark.swept_at,
             files=sum(total.values()),
-            done=sum(total[o] for o in DONE),
+            done=sum(total[outcome] for outcome in DONE),
             failed=total[KeyOutcome.FAILED],
             changed=total[KeyOutcome.CHANGED],
             lacking=mark.lacking,
         )
         reason = reasons.get(KeyOutcome.CHANGED) or reasons.get(KeyOutcome.FAILED)
-        return cls(Ref(mark.kind, mark.id), home, mark.failures, standing, reason, by_vault)
+        return cls(Ref(mark.kind, mark.id), home, mark.failures, deletion_counts, reason, by_vault)
 
     @property
-    def verdict(self) -> Settlement:
-        """Return what is to become of it."""
-        return after_sweep(self.standing)
+    def settlement(self) -> Settlement:
+        """Return how the mark is settled."""
+        return settlement_of(self.deletion_counts)
 
     @property
     def gone(self) -> tuple[int, int]:
-        """Return objects and bytes that are gone: measured, or what the owner said where nothing was measured."""
+        """Return objects and bytes that are gone: measured, or by the owner's word where nothing was measured."""
         objects = sum(n[KeyOutcome.DELETED] + n[KeyOutcome.HIDDEN] for n in self.by_vault.values())
         return objects, sum(n["bytes_freed"] + n["bytes_estimated"] for n in self.by_vault.values())
 
-    def counts(self, verdict: Settlement) -> Mapping[str, Counter[str]]:
-        """Return what to add to the tally of each vault: everything when the mark is finished with its files."""
-        finished = verdict in (Settlement.GONE, Settlement.SWEPT, Settlement.LACKING, Settlement.CHANGED)
-        found = {}
+    def counts(self, settlement: Settlement) -> Mapping[str, Counter[str]]:
+        """Return what to add to the round's counts, by vault: everything once the mark has ended."""
+        ended = settlement in (Settlement.GONE, Settlement.SWEPT, Settlement.LACKING, Settlement.CHANGED)
+        by_vault = {}
         for vault, n in self.by_vault.items():
             counts = Counter({"failed": n[KeyOutcome.FAILED] + n[KeyOutcome.CHANGED]})
-            if finished:
-                counts.update({o.value: n[o] for o in DONE})
-                counts.update({b: n[b] for b in ("bytes_freed", "bytes_hidden", "bytes_estimated")})
-            found[vault] = counts
-        return found
+            if ended:
+                counts.update({outcome.value: n[outcome] for outcome in DONE})
+                counts.update({name: n[name] for name in ("bytes_freed", "bytes_hidden", "bytes_estimated")})
+            by_vault[vault] = counts
+        return by_vault

@@ -1,4 +1,4 @@
-"""What follows a deletion: the audit is told, the owner's records go, then the marks."""
+"""Settle claimed marks after a deletion: log the outcomes, delete the owner's records, then the marks."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,62 +6,73 @@ from functools import partial
 from itertools import groupby
 
 from sexton.kernel.crash_points import reached
-from sexton.marks.model import CHUNK_MARKS, Reason, Ref, Settlement, WriteToken
+from sexton.marks.keepers import Kept, by_vault
+from sexton.marks.model import CHUNK_MARKS, Reason, Ref, Settlement
 from sexton.owners.port import Owner
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import DeletionLog
-from sexton.recycle.model import HELD_BY_VAULT
-from sexton.recycle.pipeline.active_lease import ActiveLease
-from sexton.recycle.pipeline.port import Marks
+from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
+from sexton.recycle.pipeline.port import Stores
 from sexton.storage.port import UnknownVault, VaultFault
 
-AUDIT_FAULT = "audit "
-"""How a fault begins that is of the place where the audit of a vault is kept."""
+LOG_FAULT = "audit "
+"""How a fault begins when the place of a vault's log of deletions has it, not the vault."""
 
 
 class Settler:
-    """Concludes for one worker. Safe for several ranges at once."""
+    """Settles for one worker. Safe for several ranges at once."""
 
-    def __init__(self, marks: Marks, owner: Owner, audit: DeletionLog) -> None:
-        self._marks = marks
+    def __init__(self, stores: Stores, owner: Owner, log: DeletionLog) -> None:
+        self._stores = stores
         self._owner = owner
-        self._audit = audit
+        self._log = log
 
-    def conclude(
-        self, token: WriteToken, holding: ActiveLease, refs: Sequence[Ref], upload_grace_seconds: int, *, told: bool
-    ) -> Counter[str]:
-        """Tell the audit, unless whoever deleted has ``told`` it, then settle; return who keeps what is not settled."""
-        untold = {} if told else tell_audit(self._audit, holding, self._marks.outcomes(token, refs))
-        refs = [ref for ref in refs if ref not in untold]
+    def settle(
+        self,
+        work: BatchWork,
+        refs: Sequence[Ref],
+        upload_grace_seconds: int,
+        *,
+        logged: bool,
+    ) -> Counter[Kept]:
+        """Log the outcomes, unless the deletion has ``logged`` them, then settle; return why marks stay."""
+        unlogged: dict[Ref, Kept] = {}
+        if not logged:
+            unlogged = log_deletions(self._log, work.active_lease, self._stores.outcomes.of_marks(work.token, refs))
+        refs = [ref for ref in refs if ref not in unlogged]
         for start in range(0, len(refs), CHUNK_MARKS):
-            holding.prove()
-            self._settle(token, refs[start : start + CHUNK_MARKS], upload_grace_seconds)
-        return Counter(untold.values())
+            work.active_lease.keep_alive()
+            self._settle_chunk(work, refs[start : start + CHUNK_MARKS], upload_grace_seconds)
+        return Counter(unlogged.values())
 
-    def _settle(self, token: WriteToken, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
-        """Files, then the owner's records, then the marks."""
-        standings = self._marks.standings(token, refs)
-        gone = [ref for s in standings if s.verdict is Settlement.GONE for ref in (s.ref, *s.absorbed)]
+    def _settle_chunk(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
+        """Delete in this order: files (done before), the owner's records, the marks."""
+        marks = self._stores.settlements.progress(work.token, refs)
+        gone = [ref for m in marks if m.settlement is Settlement.GONE for ref in (m.ref, *m.absorbed)]
         if gone:
-            self._owner.forget(token.instance, token.batch, gone)
+            self._owner.forget(work.instance, work.token.batch, gone)
             reached("owner.forgot")
-        self._marks.settle(token, standings, upload_grace_seconds)
+        self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
 
 
-def tell_audit(audit: DeletionLog, holding: ActiveLease, outcomes: Iterable[Sequence[AuditRow]]) -> dict[Ref, str]:
-    """Write down what became of each file, before its record goes; return the marks whose records must stay."""
-    untold: dict[Ref, str] = {}
+def log_deletions(
+    log: DeletionLog, active_lease: ActiveLease, outcomes: Iterable[Sequence[AuditRow]]
+) -> dict[Ref, Kept]:
+    """Log each file's outcome before its record is deleted; return the marks whose records must therefore stay."""
+    unlogged: dict[Ref, Kept] = {}
     for rows in outcomes:
-        for _, group in groupby(sorted(rows, key=lambda r: r.vault), key=lambda r: r.vault):
-            holding.prove()
-            part = list(group)
+        for vault, group in groupby(sorted(rows, key=lambda r: r.vault), key=lambda r: r.vault):
+            active_lease.keep_alive()
+            of_vault = list(group)
             try:
-                holding.patiently(partial(audit.write, part))
+                active_lease.retry_throttled(partial(log.write, of_vault))
             except (VaultFault, UnknownVault) as e:
-                vault, reason = part[0].vault, getattr(e, "reason", Reason.UNKNOWN_VAULT)
-                if getattr(e, "vault", vault) != vault:  # audit_url is elsewhere: the vault itself is in order
-                    reason = f"{AUDIT_FAULT}{reason}"
-                holding.fault(vault, reason)
-                untold |= {Ref(r.kind, r.id): f"{HELD_BY_VAULT}{vault}: {reason}" for r in part}
+                reason = getattr(e, "reason", Reason.UNKNOWN_VAULT)
+                if (
+                    getattr(e, "vault", vault) != vault
+                ):  # the log is kept elsewhere (audit_url): the vault itself is fine
+                    reason = f"{LOG_FAULT}{reason}"
+                active_lease.add_fault(vault, reason)
+                unlogged |= {Ref(r.kind, r.id): by_vault(vault, reason) for r in of_vault}
     reached("audit.written")
-    return untold
+    return unlogged

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sexton.recycle.model import KindPlan, Policy
+from sexton.recycle.planning.model import DueKind
 
-DAY_MS = 86_400_000
 FEW_OBJECTS = 1_000
 """A fraction never asks about fewer objects than this: a tenth of a handful alarms nobody."""
 ASSUMED_OBJECTS = 10
@@ -23,15 +23,6 @@ class Allowance(NamedTuple):
 
     objects: int
     why: str
-
-
-class DueKind(NamedTuple):
-    """One kind: what is due, and which of that is due by the retention agreed to, or only by a shorter one."""
-
-    whole: KindPlan
-    agreed: KindPlan
-    early: KindPlan | None = None
-    why: str = ""
 
 
 def allowance(policy: Policy, live: int | None, silent: str = "") -> Allowance | None:

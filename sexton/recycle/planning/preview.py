@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
 from sexton.recycle.model import Policy
-from sexton.recycle.pipeline.sql.store import MarkStore
-from sexton.recycle.planning.sql.measure import Measure, terms_of
+from sexton.recycle.planning.sql.measure import Measure, find_kinds, policy_of
 
 
 class Shift(Message):
@@ -29,9 +28,9 @@ class Shift(Message):
 
 def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterator[Shift]:
     """Yield what changes for an instance, kind by kind; nothing where no retention of its kinds does."""
-    kinds = MarkStore(db).kinds(instance)
+    kinds = find_kinds(db, instance)
     with db.read() as c:
-        now, old, terms = db.now(c), terms_of(db, c, instance, before), terms_of(db, c, instance, after)
+        now, old, terms = db.now(c), policy_of(db, c, instance, before), policy_of(db, c, instance, after)
         measure = Measure(db, c, instance, terms.policy)
         was, will = old.policy.retention_seconds, terms.policy.retention_seconds
         for kind in kinds:

@@ -5,6 +5,7 @@ The tallies in the database say what really went; this says how far the round is
 
 from collections import Counter
 
+from sexton.marks.keepers import Kept, describe
 from sexton.recycle.model import (
     Carried,
     CloseOrder,
@@ -27,7 +28,7 @@ class Ledger:
         self.lost = carried.lost_leases if carried else 0
         self.tries = carried.tries if carried else 0
         self._faults = dict(carried.faults) if carried else {}
-        self._adopted: dict[str, int] = {}
+        self._adopted: dict[Kept, int] = {}
         self._aside = 0
 
     def begin(self, plan: Plan) -> None:
@@ -38,7 +39,7 @@ class Ledger:
 
     def adopted(self, receipt: RangeReceipt) -> None:
         """Enter what became of earlier rounds' claims; what is held of them is as it was told last."""
-        self._adopted = receipt.held
+        self._adopted = receipt.kept
         self._aside += receipt.quarantined
         self._faults |= receipt.faults
 
@@ -55,7 +56,7 @@ class Ledger:
             after=so_far.cursor,
             upload_grace_seconds=plan.policy.upload_grace_seconds,
             allowance=plan.allowance if kind.limited else None,
-            shut=opened.shut,
+            excluded_vaults=opened.excluded_vaults,
         )
 
     def done(self, kind: str, receipt: RangeReceipt, took_ms: int) -> None:
@@ -71,7 +72,7 @@ class Ledger:
             scanned=k.scanned + receipt.scanned,
             claimed=k.claimed + receipt.claimed,
             quarantined=k.quarantined + receipt.quarantined,
-            held=dict(Counter(k.held) + Counter(receipt.held)),
+            kept=dict(Counter(k.kept) + Counter(receipt.kept)),
             protected_bytes=k.protected_bytes + receipt.protected_bytes,
             removed=receipt.removed,
             objects=receipt.objects,
@@ -109,16 +110,20 @@ class Ledger:
         return [f"{k.kind}: {k.error}" for k in self.kinds.values() if k.error]
 
     @property
-    def held(self) -> dict[str, int]:
-        """Return how many marks were kept, by whom."""
-        return dict(sum((Counter(k.held) for k in self.kinds.values()), Counter(self._adopted)))
+    def kept(self) -> dict[Kept, int]:
+        """Return how many marks were kept, and why."""
+        return dict(sum((Counter(k.kept) for k in self.kinds.values()), Counter(self._adopted)))
 
     @property
     def lines(self) -> list[str]:
         """Return one line for each kind, for people."""
         return [
             f"- {k.kind}: {k.scanned:,} of {k.due:,} marks looked at, {k.objects:,} objects gone"
-            + (f", kept {', '.join(f'{n:,} by {who}' for who, n in sorted(k.held.items()))}" if k.held else "")
+            + (
+                f", kept {', '.join(f'{n:,} by {describe(why)}' for why, n in sorted(k.kept.items()))}"
+                if k.kept
+                else ""
+            )
             + (f", error: {k.error}" if k.error else "")
             + (f" ({k.note})" if k.note else "")
             for k in self.kinds.values()
@@ -136,7 +141,7 @@ class Ledger:
             error=error,
             scanned=sum(k.scanned for k in kinds),
             due=plan.marks if plan else sum(k.due for k in kinds),
-            held=dict(Counter(self.held) + Counter(plan.held if plan else {})),
+            kept=dict(Counter(self.kept) + Counter(plan.kept if plan else {})),
             protected_bytes=sum(k.protected_bytes for k in kinds),
             quarantined=self._aside + sum(k.quarantined for k in kinds),
             kinds=kinds,

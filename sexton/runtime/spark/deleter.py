@@ -16,8 +16,8 @@ from pyspark.sql.connect.session import SparkSession
 
 from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import WriteToken
-from sexton.recycle.pipeline.active_lease import LOOK_SECONDS, PROOF_SECONDS, ActiveLease
-from sexton.recycle.pipeline.port import Marks
+from sexton.recycle.pipeline.active_lease import POLL_SECONDS, PROOF_SECONDS, ActiveLease
+from sexton.recycle.pipeline.port import Outcomes
 from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartTold, Work
 from sexton.runtime.spark.locations import check_reachable
 from sexton.runtime.spark.session import Sessions, SparkFailed, interrupt, tagged
@@ -28,7 +28,7 @@ LEAST_FILES, JOB_FILES = 10_000, 100_000
 what is claimed while two are under way is another one."""
 GROWS = 3
 """What is sent behind another job is so many times what was sent before."""
-LAP_FILES = 50_000
+GROUP_FILES = 50_000
 RANGE_OBJECTS = 250_000
 JOBS_AT_ONCE = 2
 """Jobs of one batch under way: where the first has fewer tasks left than there are cores, the next one fills them."""
@@ -37,17 +37,17 @@ JOBS_AT_ONCE = 2
 class SparkDeleter:
     """Begins sweeps that run on executors."""
 
-    def __init__(self, sessions: Sessions, work: Work, marks: Marks, connections: int) -> None:
+    def __init__(self, sessions: Sessions, work: Work, outcomes: Outcomes, connections: int) -> None:
         """``connections``: to the database, of all executors of one sweep together; a task has one."""
         check_reachable(work.where.database_url, local=sessions.local)
         # A folder is another one on each machine: there, only this process tells the audit.
         audits = sessions.local or work.audit_url.startswith("s3://") or not work.audit_url
         self.sessions, self.work = sessions, work.model_copy(update={"audits": audits})
-        self.marks = marks
+        self.outcomes = outcomes
         self.tasks = min(max(1, connections // JOBS_AT_ONCE), sessions.cores or connections)
 
-    def begin(self, token: WriteToken, holding: ActiveLease) -> "SparkDeletion":
-        return SparkDeletion(self, token, holding)
+    def begin(self, token: WriteToken, active_lease: ActiveLease) -> "SparkDeletion":
+        return SparkDeletion(self, token, active_lease)
 
 
 class _Job(NamedTuple):
@@ -61,8 +61,8 @@ class _Job(NamedTuple):
 class SparkDeletion:
     """One go through the undone files of a batch. Implements ``recycle.sweeps.Sweep``."""
 
-    def __init__(self, sweeper: SparkDeleter, token: WriteToken, holding: ActiveLease) -> None:
-        self._sweeper, self._token, self._holding = sweeper, token, holding
+    def __init__(self, sweeper: SparkDeleter, token: WriteToken, active_lease: ActiveLease) -> None:
+        self._sweeper, self._token, self._active_lease = sweeper, token, active_lease
         self._batch = f"recycle-{token.instance}-{token.batch}"
         self._tag = f"{self._batch}-{token.lease.epoch}-{token.attempt}-{token.opens}"
         self._session: SparkSession | None = None
@@ -92,9 +92,9 @@ class SparkDeletion:
     def wait_for(self, to: int) -> None:
         while not self.tried(to):
             self._send(1)  # nothing more is claimed meanwhile
-            self._holding.prove()
+            self._active_lease.keep_alive()
             self._look()
-            wait([self._jobs[0].told], LOOK_SECONDS)  # the others are taken in after it
+            wait([self._jobs[0].told], POLL_SECONDS)  # the others are taken in after it
 
     def tried(self, to: int) -> bool:
         self._hear()
@@ -104,7 +104,7 @@ class SparkDeletion:
     def tried_to(self) -> int:
         return self._tried_to + self._under_way
 
-    def audited(self, after: int, to: int) -> bool:
+    def logged(self, after: int, to: int) -> bool:
         return not any(first < to and last > after for first, last in self._unaudited)
 
     def finish(self) -> None:
@@ -122,8 +122,8 @@ class SparkDeletion:
             work=self._sweeper.work,
             token=self._token,
             parts=tuple(_parts(self._sent_to, to, self._sweeper.tasks)),
-            shut=self._holding.shut,
-            faults=self._holding.faults,
+            excluded_vaults=self._active_lease.excluded_vaults,
+            faults=self._active_lease.faults,
         )
         self._jobs.append(
             _Job(self._sent_to, to, self._pool.submit(_run, self._session, {self._batch, self._tag}, order))
@@ -134,7 +134,7 @@ class SparkDeletion:
         """Look once in a while how far the jobs under way are, for people."""
         if (now := time.monotonic()) - self._looked_at >= PROOF_SECONDS:
             self._looked_at = now
-            self._under_way = self._sweeper.marks.tried_between(self._token, self._tried_to, self._sent_to)
+            self._under_way = self._sweeper.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
 
     def _hear(self) -> None:
         """Take in the jobs that have ended, in the order of their files."""
@@ -142,11 +142,11 @@ class SparkDeletion:
             job = self._jobs[0]
             for part in job.told.result():
                 for vault, reason in part.faults.items():
-                    self._holding.leave(vault, reason)  # executors cannot use it, though this process may
+                    self._active_lease.exclude_vault(vault, reason)  # executors cannot use it, though this process may
                 if part.stopped:
-                    self._holding.prove_anew()  # says it in its own words, where it still is so
+                    self._active_lease.renew_now()  # says it in its own words, where it still is so
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)
-                if not part.audited:
+                if not part.logged:
                     self._unaudited.append((job.after, job.to))
             self._jobs.popleft()
             self._tried_to, self._under_way = job.to, 0

@@ -17,8 +17,8 @@ from sexton.kernel.message import Message
 from sexton.marks.model import WriteToken
 from sexton.operators.controls.model import Control
 from sexton.recycle.pipeline.active_lease import ActiveLease
-from sexton.recycle.pipeline.ranges import LAP_FILES
-from sexton.recycle.pipeline.settle import tell_audit
+from sexton.recycle.pipeline.ranges import GROUP_FILES
+from sexton.recycle.pipeline.settle import log_deletions
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.model import PAGE_KEYS
@@ -46,7 +46,7 @@ class DeleteOrder(Message):
     work: Work
     token: WriteToken
     parts: tuple[tuple[int, int], ...]
-    shut: dict[str, str]
+    excluded_vaults: dict[str, str]
     faults: dict[str, str]
 
 
@@ -54,7 +54,7 @@ class PartTold(Message):
     """What became of one part: vaults left alone, whether the audit has all of it, and what stopped it, if anything."""
 
     faults: dict[str, str]
-    audited: bool
+    logged: bool
     stopped: str = ""
     error: str = ""
 
@@ -75,22 +75,22 @@ class ExecutorDeletion:
 def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
     """Delete one part. What stops it is told: a failed job would say it in a trace, and end its other parts."""
     engine, token = engine_of(order.work), order.token
-    holding = ActiveLease(engine.leases, engine.controls, token.lease, _alive, order.shut)
+    active_lease = ActiveLease(engine.leases, engine.controls, token.lease, _alive, order.excluded_vaults)
     for vault, reason in order.faults.items():
-        holding.fault(vault, reason)
+        active_lease.add_fault(vault, reason)
     try:
-        with engine.sweeper.begin(token, holding, after) as sweep:
+        with engine.deleter.begin(token, active_lease, after) as sweep:
             sweep.claimed(to)
             # The audit of a lap is told while the next one is deleted.
-            for first, last in pairwise((*range(after, to, LAP_FILES), to) if order.work.audits else ()):
+            for first, last in pairwise((*range(after, to, GROUP_FILES), to) if order.work.audits else ()):
                 sweep.wait_for(last)
-                tell_audit(engine.audit, holding, engine.marks.outcomes_between(token, first, last))
+                log_deletions(engine.audit, active_lease, engine.stores.outcomes.between(token, first, last))
             sweep.finish()
         # With a fault something was not tried here, or not told: whoever settles tells all of it.
-        return PartTold(faults=holding.faults, audited=order.work.audits and not holding.faults)
+        return PartTold(faults=active_lease.faults, logged=order.work.audits and not active_lease.faults)
     except (SextonError, *AWAY) as e:
         why = str(e) if isinstance(e, SextonError) else f"the database answered an executor: {first_line(e)}"
-        return PartTold(faults=holding.faults, audited=False, stopped=type(e).__name__, error=why[:500])
+        return PartTold(faults=active_lease.faults, logged=False, stopped=type(e).__name__, error=why[:500])
     finally:
         engine.db.close()  # an idle process keeps no connection; the next task opens one
 

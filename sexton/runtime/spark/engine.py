@@ -2,7 +2,7 @@
 
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.compare import OnSpark
-from sexton.runtime.spark.deleter import LAP_FILES, RANGE_OBJECTS, SparkDeleter
+from sexton.runtime.spark.deleter import GROUP_FILES, RANGE_OBJECTS, SparkDeleter
 from sexton.runtime.spark.deletion import Work
 from sexton.runtime.spark.session import Sessions
 
@@ -27,5 +27,5 @@ class SparkEngine:
         self.compare = OnSpark(
             sessions, work.where, engine.vaults, engine.live, engine.runs, scratch=scratch, connections=share
         )
-        sweeper = SparkDeleter(sessions, work, engine.marks, share)
-        self.recycler = engine.recycler(sweeper, lap_files=LAP_FILES, range_objects=RANGE_OBJECTS)
+        sweeper = SparkDeleter(sessions, work, engine.stores.outcomes, share)
+        self.recycler = engine.recycler(sweeper, group_files=GROUP_FILES, range_objects=RANGE_OBJECTS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, Refused, Sexton, Unreachable, protecting
+from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, RequestRefused, Sexton, Unreachable, protecting
 from sexton.client import calls as asked
 from sexton.client.registering import RegistrationRequest
 from sexton.kernel.errors import BadInput
@@ -20,6 +20,7 @@ from sexton.protocol.bodies import Items
 from tests.contract.test_protection import left, same
 from tests.rig import Rig, put
 from tests.servers.api import Api
+from tests.support.kept import kept_texts
 
 A = "disk/data/a.dat"
 SHORT = 2
@@ -45,7 +46,7 @@ def test_what_is_copied_stays_and_is_finished_at_the_end(client: Sexton, rig: Ri
         during = left(root)
         protected.check()
 
-    assert (inside.held, during) == ({"protection copy:1": 1}, {"data/a.dat"})
+    assert (kept_texts(inside), during) == ({"protection copy:1": 1}, {"data/a.dat"})
     assert protected.registered.sealed is not None
     assert protected.registered.sealed.objects == 1
     assert state(rig) is ProtectionState.SOFT
@@ -317,7 +318,7 @@ def test_refusals_are_the_typed_errors_of_the_command_line(client: Sexton, api: 
     client.finish("shop", "copy:1")
     with pytest.raises(SoftDeleted):
         client.renew("shop", "copy:1")
-    with pytest.raises(Refused) as other:
+    with pytest.raises(RequestRefused) as other:
         client.stop("not mine to say")
     assert (other.value.code, other.value.status) == ("FORBIDDEN", 403)
     secret = policy.presented(f"Bearer {api.token('read')}").secret
@@ -362,7 +363,7 @@ def test_operators_ask_the_rest(api: Api, rig: Rig, root: Path) -> None:
         assert [i.instance for i in status.instances] == ["shop"]
         assert (stopped.stopped, started.stopped) == (True, False)
         assert [s.id for s in client.why("data/a.dat").stories] == ["a"]
-        with pytest.raises(Refused, match="Temporal"):
+        with pytest.raises(RequestRefused, match="Temporal"):
             Sexton(api.url, api.token("operate"), patience_seconds=0.1).apply(plan.plan.id)
 
 
@@ -377,7 +378,7 @@ class TestAsync:
             await asyncio.sleep(LONG / 2)
             inside = await asyncio.to_thread(rig.round)
 
-        assert inside.held == {"protection copy:1": 1}
+        assert kept_texts(inside) == {"protection copy:1": 1}
         assert state(rig) is ProtectionState.SOFT
 
     async def test_whoever_copies_is_stopped_when_the_protection_is_ended(self, api: Api, rig: Rig, root: Path) -> None:
@@ -411,5 +412,5 @@ class TestAsync:
         async with AsyncSexton(api.url, api.token("sync:copy"), patience_seconds=0.3) as client:
             with pytest.raises(ProtectionNotFound):
                 await client.renew("shop", "copy:none")
-            with pytest.raises(Refused):
+            with pytest.raises(RequestRefused):
                 await client.watermark("shop", 7)

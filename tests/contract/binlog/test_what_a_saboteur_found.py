@@ -6,15 +6,17 @@ from sqlalchemy import func, select
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.errors import BadInput, SextonError
-from sexton.marks.model import Ref
+from sexton.marks.lease import Lease
+from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed
 from sexton.replication.binlog.model import MOST, BinlogSettings, CutDone, Record
 from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
-from sexton.replication.replicas.sql.keeper import needed, noted
+from sexton.replication.replicas.sql.keeper import ReplicaKeeper
 from tests.contract.binlog.world import DB, INTERVAL, SHOP, World, upsert
 
 DAY = 86_400
+TOKEN = WriteToken(batch=0, round=0, lease=Lease(instance=SHOP, job="recycle", owner="run", epoch=1), attempt=1)
 
 
 def old(world: World) -> int:
@@ -149,8 +151,9 @@ def test_what_was_claimed_meanwhile_it_must_have_too(world: World) -> None:
     world.b.replicas.full_copy(SHOP, "t1", "b2", "away")
     world.well("t1", "b1", 100)
     with deciding(world.db, SHOP) as c:
-        assert needed(world.db, c, SHOP, {Ref("compacted", "r1"): ("t1", 80)}) == {}
-        noted(world.db, c, SHOP, [("t1", 80)])
+        keeper, candidates = ReplicaKeeper(world.db), [Candidate(Ref("compacted", "r1"), versions=("t1", 80))]
+        assert keeper.blocking(c, TOKEN, candidates, world.db.now(c), None) == {}
+        keeper.released(c, TOKEN, candidates)
     moved = tuple(Copy(backend=b, uid=f"t1.{b}") for b in ("b2", "b3"))  # b1's copy is gone, what it let go is known
     its = Tablet(tablet="t1", part="p1", copies=moved)
     world.b.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))

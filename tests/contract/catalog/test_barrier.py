@@ -13,6 +13,7 @@ from sexton.owners.catalog.layout import rowset_prefix
 from sexton.owners.port import Heartbeat
 from tests.contract.catalog.shop import HOUR, PREPARED, Shop, still
 from tests.servers.fault_proxy import FaultProxy
+from tests.support.kept import kept_texts
 
 FAR = 10**13
 """A time-out in milliseconds that never comes, so that nothing but the fence aborts."""
@@ -177,7 +178,7 @@ def test_r09_what_a_load_has_committed_is_kept_and_reported(shop: Shop, status: 
     report = shop.round()
 
     assert (report.deleted, report.claimed) == (0, 0)
-    assert sum(n for who, n in report.held.items() if who.startswith("in use")) == 1
+    assert sum(n for who, n in kept_texts(report).items() if who.startswith("in use")) == 1
     assert shop.row("prepared", rowset).state == "MARKED"
     assert shop.record(shop.t.txns, txn).status == status
     assert shop.objects() == set(shop.keys(rowset))

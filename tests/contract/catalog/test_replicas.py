@@ -2,13 +2,16 @@
 
 import pytest
 
+from sexton.marks.lease import Lease
+from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.recycle.model import RoundReport
 from sexton.replication.binlog.binlogs import BinlogService
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.replicas.model import Copy, Placement, ReplicaReport, Tablet, TabletReport
 from sexton.replication.replicas.model import ReplicaSettings as ReplicaTerms
-from sexton.replication.replicas.sql.keeper import needed
+from sexton.replication.replicas.sql.keeper import ReplicaKeeper
 from tests.contract.catalog.shop import RETAINED, Shop
+from tests.support.kept import kept_texts
 
 FRESH = 10 * RETAINED
 
@@ -42,7 +45,7 @@ def compacted(shop: Shop) -> tuple[str, list[str], set[str]]:
 
 def held(report: RoundReport) -> dict[str, int]:
     """Return who kept compacted rowsets, and how many."""
-    return next(dict(its.held) for its in report.kinds if its.kind == "compacted")
+    return next(dict(kept_texts(its)) for its in report.kinds if its.kind == "compacted")
 
 
 def test_c14_what_a_copy_still_needs_stays_and_its_backend_is_named(shop: Shop) -> None:
@@ -130,9 +133,12 @@ def test_where_no_copy_counts_nothing_goes(shop: Shop) -> None:
     report = shop.round()
 
     assert keys <= shop.objects()
-    assert held(report) == {"replica on any backend: none counts": 3}
+    assert held(report) == {"replica on any backend: no replica counts": 3}
 
 
 def test_marks_without_versions_ask_nobody(shop: Shop) -> None:
     with shop.db.read() as c:
-        assert needed(shop.db, c, "shop", {}) == {}
+        token = WriteToken(
+            batch=0, round=0, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1
+        )
+        assert ReplicaKeeper(shop.db).blocking(c, token, [Candidate(Ref("dropped", "r1"))], 0, None) == {}

@@ -14,6 +14,7 @@ from sexton.recycle.planning.policy import CATALOG, policy
 from sexton.storage.port import VaultFault
 from tests.contract.catalog.shop import EVER, GRACE, HOUR, OWN, RETAINED, RETENTION, Shop
 from tests.rig import Told
+from tests.support.kept import kept_texts
 
 
 class Crash(BaseException):
@@ -95,7 +96,7 @@ class TestHolds:
         report = shop.round()
 
         assert shop.objects() == before
-        assert report.held == {f"hold {placed}": 1}
+        assert kept_texts(report) == {f"hold {placed}": 1}
 
     def test_a_hold_on_a_partition_keeps_it_in_a_table_that_was_dropped_and_expanded(self, shop: Shop) -> None:
         shop.loaded(shop.table())
@@ -167,7 +168,7 @@ def test_what_the_audit_could_not_be_told_at_the_second_look_it_is_told_later(cl
     shop.put("disk", late)
     shop.later(GRACE + 1)
     audit.away = True
-    held = shop.round().held
+    held = kept_texts(shop.round())
     audit.away = False
     shop.round()
     gone = shop.count("mark_history", kind="tablet")

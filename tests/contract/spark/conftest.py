@@ -7,7 +7,7 @@ import pytest
 
 from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.pipeline.ranges import Recycler
+from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.spark.compare import OnSpark
 from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import Work
@@ -52,7 +52,9 @@ def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
         where = ConnectionTarget(
             deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
         )
-        rig.recycler = rig.recycler_of(rig.owner, SparkDeleter(sessions, Work(where=where, requests=4), rig.marks, 8))
+        rig.recycler = rig.recycler_of(
+            rig.owner, SparkDeleter(sessions, Work(where=where, requests=4), rig.stores.outcomes, 8)
+        )
         return rig.recycler
 
     return made

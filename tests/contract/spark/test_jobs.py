@@ -23,7 +23,7 @@ from sexton.runtime.spark.session import SparkFailed
 from sexton.storage.port import VaultFault
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
-WELL = PartTold(faults={}, audited=True)
+WELL = PartTold(faults={}, logged=True)
 HAND = WriteToken(batch=7, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)
 TASKS = 3
 
@@ -51,8 +51,8 @@ class Field:
         monkeypatch.setattr(deleter, "PAGE_KEYS", 2)
         monkeypatch.setattr(deleter, "_run", self._run)
         where = ConnectionTarget(deployment=DEPLOYMENT, database_url="sqlite:///none.db")
-        self.sweeper = SparkDeleter(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
-        self.holding = ActiveLease(self, self, HAND.lease, self._heartbeat, {"shut": "BEHIND"})  # type: ignore[arg-type]
+        self.deleter = SparkDeleter(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
+        self.active_lease = ActiveLease(self, self, HAND.lease, self._heartbeat, {"excluded_vaults": "BEHIND"})  # type: ignore[arg-type]
 
     @contextmanager
     def of(self, _tag: str) -> Iterator[Session]:
@@ -86,7 +86,7 @@ class Field:
             time.sleep(0.01)
 
     def begin(self) -> SparkDeletion:
-        return self.sweeper.begin(HAND, self.holding)
+        return self.deleter.begin(HAND, self.active_lease)
 
     def sweep(self, to: int, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Sweep through so many files."""
@@ -141,27 +141,27 @@ def test_what_stopped_a_part_stops_the_sweep(field: Field) -> None:
         ("OperationalError", SparkFailed),
     ):
         number = len(field.orders)
-        field.answers[number] = [WELL, PartTold(faults={}, audited=False, stopped=told, error="why")]
+        field.answers[number] = [WELL, PartTold(faults={}, logged=False, stopped=told, error="why")]
         field.doors[number].set()
         with pytest.raises(raised, match="why"):
             field.sweep(4)
 
 
 def test_what_was_not_audited_is_said_of_its_files_alone(field: Field) -> None:
-    field.answers[1] = [WELL, PartTold(faults={}, audited=False)]
+    field.answers[1] = [WELL, PartTold(faults={}, logged=False)]
     for door in field.doors:
         door.set()
     with field.begin() as going:
         for to in (10, 20, 30):
             going.claimed(to)
             going.wait_for(to)
-        told = [going.audited(after, to) for after, to in ((0, 10), (5, 11), (10, 20), (19, 25), (20, 30), (0, 30))]
+        told = [going.logged(after, to) for after, to in ((0, 10), (5, 11), (10, 20), (19, 25), (20, 30), (0, 30))]
 
     assert told == [True, False, False, False, True, False]
 
 
 def test_faults_of_executors_are_heeded_here_and_handed_on(field: Field) -> None:
-    field.answers[0] = [PartTold(faults={"disk": "NO_MARKER"}, audited=False)]
+    field.answers[0] = [PartTold(faults={"disk": "NO_MARKER"}, logged=False)]
     for door in field.doors:
         door.set()
     with field.begin() as going:
@@ -173,9 +173,9 @@ def test_faults_of_executors_are_heeded_here_and_handed_on(field: Field) -> None
         going.finish()
 
     assert field.holding.faults == {"disk": "NO_MARKER"}
-    assert field.orders[0].shut == {"shut": "BEHIND"}
+    assert field.orders[0].shut == {"excluded_vaults": "BEHIND"}
     assert field.orders[1].faults == {"disk": "NO_MARKER"}
-    assert field.orders[1].shut == {"shut": "BEHIND", "disk": "NO_MARKER"}
+    assert field.orders[1].shut == {"excluded_vaults": "BEHIND", "disk": "NO_MARKER"}
 
 
 def test_who_is_stopped_interrupts_what_is_under_way_and_what_failed(field: Field) -> None:
@@ -219,19 +219,19 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
 
         def wait_for(self, to: int) -> None:
             if to > self._tried_to:
-                order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), shut={}, faults={})
-                for given in ({"shut": {"disk": "BEHIND"}}, {"faults": {"disk": "THROTTLED"}}):
+                order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), excluded_vaults={}, faults={})
+                for given in ({"excluded_vaults": {"disk": "BEHIND"}}, {"faults": {"disk": "THROTTLED"}}):
                     told = deletion._delete(order.model_copy(update=given), 0, to)
-                    left.append((set(told.faults), told.audited, len(listing(root))))
+                    left.append((set(told.faults), told.logged, len(listing(root))))
                 for after in (1, 3, 0):
                     told = deletion._delete(order, after, after + 1)
-                    left.append((set(told.faults), told.audited, len(listing(root))))
+                    left.append((set(told.faults), told.logged, len(listing(root))))
                 deletion._delete(order, 0, to)
             self._sent_to = self._tried_to = to
 
     monkeypatch.setattr(deleter, "SparkSweep", Here)
     where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url)
-    sweeper = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.marks, 1)  # type: ignore[arg-type]
+    sweeper = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.stores.outcomes, 1)  # type: ignore[arg-type]
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     report = rig.round()
 

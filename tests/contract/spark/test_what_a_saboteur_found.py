@@ -20,6 +20,7 @@ from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions, SparkFailed
 from tests.contract.spark.conftest import Deleting
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
+from tests.support.kept import kept_texts
 
 TICKS = 300
 SQLITE = pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
@@ -49,19 +50,19 @@ def test_what_executors_cannot_reach_is_claimed_no_further(
     rig.instance()
     root = rig.local(tmp_path / "disk")
     due(rig, root, 60)
-    monkeypatch.setattr(ranges, "LAP_FILES", 10)
+    monkeypatch.setattr(ranges, "GROUP_FILES", 10)
     monkeypatch.setattr("sexton.recycle.pipeline.ranges.CHUNK_MARKS", 10)
 
     def unmounted(_s: Any, _t: Collection[str], order: DeleteOrder) -> list[PartTold]:
-        return [PartTold(faults={"disk": "NO_BUCKET"}, audited=True) for _ in order.parts]
+        return [PartTold(faults={"disk": "NO_BUCKET"}, logged=True) for _ in order.parts]
 
     monkeypatch.setattr(deleter, "_run", unmounted)
     deleting(rig)
     report = rig.round()
 
     assert len(listing(root)) == 60
-    assert 0 < report.claimed <= 10 * ranges.LAPS_AT_ONCE
-    assert report.held == {"vault disk: NO_BUCKET": 60 - report.claimed}
+    assert 0 < report.claimed <= 10 * ranges.GROUPS_AT_ONCE
+    assert kept_texts(report) == {"vault disk: NO_BUCKET": 60 - report.claimed}
     assert report.vaults == {"disk": "NO_BUCKET"}
     assert report.faults > 0
 
@@ -80,21 +81,21 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
         """Sweeps in this process, first on a machine where the disk is not mounted."""
 
         def wait_for(self, to: int) -> None:
-            order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), shut={}, faults={})
+            order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), excluded_vaults={}, faults={})
             (root / "_sexton/vault.json").rename(tmp_path / "away")
             told.append(deletion._delete(order, 0, to))
             (tmp_path / "away").rename(root / "_sexton/vault.json")
             told.append(deletion._delete(order, 0, to))
             self._sent_to = self._tried_to = to
 
-    sweeper = SparkDeleter(sessions, Work(where=where(rig), requests=1), rig.marks, 1)
+    sweeper = SparkDeleter(sessions, Work(where=where(rig), requests=1), rig.stores.outcomes, 1)
     monkeypatch.setattr(deleter, "SparkSweep", Here)
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     rig.round()
 
     one = [t for t in told if t.faults]
-    assert one == [PartTold(faults={"disk": "NO_MARKER"}, audited=False)]
-    assert told[told.index(one[0]) + 1] == PartTold(faults={}, audited=True)
+    assert one == [PartTold(faults={"disk": "NO_MARKER"}, logged=False)]
+    assert told[told.index(one[0]) + 1] == PartTold(faults={}, logged=True)
     assert not listing(root)
 
 
@@ -108,9 +109,11 @@ def test_a_folder_of_audits_is_not_written_on_other_machines(
         work = Work(
             where=where(rig).model_copy(update={"database_url": "postgresql://h/d"}), requests=1, audit_url=audit_url
         )
-        assert not SparkDeleter(away, work, rig.marks, 4).work.audits  # type: ignore[arg-type]
-        assert SparkDeleter(sessions, work, rig.marks, 4).work.audits
-    assert SparkDeleter(away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.marks, 4).work.audits  # type: ignore[arg-type]
+        assert not SparkDeleter(away, work, rig.stores.outcomes, 4).work.audits  # type: ignore[arg-type]
+        assert SparkDeleter(sessions, work, rig.stores.outcomes, 4).work.audits
+    assert SparkDeleter(
+        away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.stores.outcomes, 4
+    ).work.audits  # type: ignore[arg-type]
 
     rig.instance()
     due(rig, rig.local(tmp_path / "disk"), 5)

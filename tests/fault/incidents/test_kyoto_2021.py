@@ -17,6 +17,7 @@ from tests.contract.planned import Limited, limited, waiting
 from tests.fault.conftest import Faulty
 from tests.fault.incidents.books import gone, marks
 from tests.rig import GRACE, Rig, listing, put
+from tests.support.kept import kept_texts
 
 UNSET = ""
 """What a shell makes of a variable that nobody set."""
@@ -194,7 +195,7 @@ def test_kyoto_2021_what_lies_above_something_live_is_kept_where_the_owner_shows
 
     report = rig.round()
 
-    assert report.held == {"live": 1}
+    assert kept_texts(report) == {"live": 1}
     assert (set(listing(disk)), marks(rig)) == (set(STAGES), {"u": "MARKED"})
 
 

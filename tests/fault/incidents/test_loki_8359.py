@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import Recycle, Settings
+from config.settings import RecycleSection, Settings
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.marks.keepers import UNKNOWN_KIND
+from sexton.recycle.errors import PlanRefused
 from sexton.recycle.model import Policy
-from sexton.recycle.pipeline.port import PlanRefused
 from tests.contract.catalog.shop import HOUR, Shop
 from tests.contract.command import run
 from tests.contract.planned import Limited, kinds, waiting
 from tests.fault.incidents.books import check_sums, gone, marks
 from tests.rig import DEPLOYMENT, GRACE, listing, put
+from tests.support.kept import kept_texts
 
 LONG, SHORT = 72 * HOUR, HOUR
 NAMES = ("dropped_partition_retention_seconds", "dropped_index_retention_seconds", "compacted_rowset_retention_seconds")
@@ -31,7 +31,7 @@ YOUNG = {f"young{n}" for n in range(8)}
 def settings(retention: int) -> Policy:
     """Return the policy of a configuration in which every retention is the same."""
     every = dict.fromkeys((*NAMES, "retention_seconds"), retention)
-    return Settings(deployment=DEPLOYMENT, database_url="sqlite:///unused", recycle=Recycle(**every)).policy()
+    return Settings(deployment=DEPLOYMENT, database_url="sqlite:///unused", recycle=RecycleSection(**every)).policy()
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_
 
     assert left == files(YOUNG)
     assert [r.claimed for r in unasked] == [len(OLD), 0, 0]
-    assert all(r.held == {f"approval of plan {number}": len(YOUNG)} for r in unasked)
+    assert all(kept_texts(r) == {f"approval of plan {number}": len(YOUNG)} for r in unasked)
     [waits] = [p for p in json.loads(shown.out) if p["state"] == "AWAITING_APPROVAL"]
     assert (waits["id"], waits["marks"], set(waits["kinds"])) == (number, len(YOUNG), {"2 compacted", "6 dropped"})
     assert "its retention was shortened from 3 d to 1 h" in waits["awaits"]
@@ -147,7 +147,7 @@ def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop
     assert {i for i, state in marks(shop).items() if state == "MARKED"} == {
         i for i in OLD | YOUNG if not i.endswith(("1", "3"))
     }
-    assert report.held == {f"{UNKNOWN_KIND}: dropped": 8}
+    assert kept_texts(report) == {"kind dropped has no retention": 8}
 
 
 def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_a_person_agrees(
@@ -166,7 +166,7 @@ def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_
     unasked = [shop.round() for _ in range(2)]
     left, refs = listing(tmp_path / "disk"), {r.kind for r in shop.refs()}
     with shop.db.read() as c:
-        [number] = [p.id for p in shop.rounds.waiting(c, "shop")]
+        [number] = [p.id for p in shop.rounds.plans.approvals.waiting(c, "shop")]
 
     shop.round(plan=number)
     for _ in range(3):

@@ -18,8 +18,8 @@ from sexton.marks.lease_port import LeaseBusy, NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
 from sexton.recycle.pacing.port import Unpaced
 from sexton.recycle.pipeline.delete import ThreadDeleter
-from sexton.recycle.pipeline.ranges import Recycler
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
@@ -60,8 +60,8 @@ def worker(url: str, endpoint: str) -> Rig:
 def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
     found = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
-    rig.sweeper = ThreadDeleter(rig.marks, found, threads, Small())
-    rig.recycler = Recycler(rig.marks, rig.leases, rig.controls, found, rig.owner, rig.sweeper, rig.told)
+    rig.deleter = ThreadDeleter(rig.stores, found, threads, Small())
+    rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, found, rig.owner, rig.told), rig.deleter)
 
 
 def backlog(rig: Rig, bucket: str, pages: int) -> None:
@@ -149,8 +149,8 @@ def test_mimir_2560_nine_tenants_have_their_turns_beside_one_whose_store_is_slow
         late = ended(rig)
         until("everybody had one more", lambda: all(ended(rig)[t] >= late[t] + 1 for t in TENANTS), at_work)
 
-    [big] = [r for r in rig.rounds.find_round(BIG, last=100) if r.removed]
-    assert before == 0, rig.rounds.find_round(BIG, last=9)  # it was at work all the while
+    [big] = [r for r in rig.rounds.reports.find_round(BIG, last=100) if r.removed]
+    assert before == 0, rig.rounds.reports.find_round(BIG, last=9)  # it was at work all the while
     assert (big.state, big.removed, big.faults) == ("SUCCEEDED", 30, 0)
     assert all(listing(tmp_path / t) == KEEP for t in TENANTS)
     assert rows(rig, "SELECT count(*) FROM {}mark") == [(0,)]
@@ -171,7 +171,7 @@ def test_mimir_2560_rounds_of_one_process_share_its_threads_with_one_whose_store
 
     with ThreadPoolExecutor(1) as pool:
         big = pool.submit(rig.round, BIG)
-        until("both threads are with the slow store", lambda: rig.sweeper.in_flight[BIG, "cold"] == 2)
+        until("both threads are with the slow store", lambda: rig.deleter.in_flight[BIG, "cold"] == 2)
         others = [rig.round(tenant) for tenant in TENANTS[:2]]
         first = not big.done()
         store.delay("DeleteObjects", 0)

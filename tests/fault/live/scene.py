@@ -133,4 +133,4 @@ class Scene:
 
     def reports(self) -> list[RoundReport]:
         """Every stored report, newest first."""
-        return list(self.rig.rounds.find_round(SHOP, last=100))
+        return list(self.rig.rounds.reports.find_round(SHOP, last=100))

@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 from sqlalchemy import select
 
-from config.settings import Recycle, Settings
+from config.settings import RecycleSection, Settings
 from sexton.contract import NewMark
 from sexton.recycle.pacing.store import PaceStore
 from sexton.runtime.temporal import schedules
@@ -44,7 +44,7 @@ def _starts(rig: Rig) -> dict[str, list[int]]:
 
 async def _schedule(scene: Scene) -> None:
     settings = Settings(
-        deployment=DEPLOYMENT, database_url=scene.rig.url, recycle=Recycle(recycle_interval_seconds=INTERVAL)
+        deployment=DEPLOYMENT, database_url=scene.rig.url, recycle=RecycleSection(recycle_interval_seconds=INTERVAL)
     )
     await schedules.apply(scene.client, settings)
 
@@ -101,12 +101,12 @@ async def test_r29_an_instance_with_much_garbage_does_not_keep_the_others_waitin
             await asyncio.gather(*(scene.worker(f"worker {n}", **few) for n in range(3)))
 
             await _schedule(scene)
-            await until("the big one's first round has ended", lambda: rig.rounds.find_round(SHOP), 900)
+            await until("the big one's first round has ended", lambda: rig.rounds.reports.find_round(SHOP), 900)
             await until("everybody had three turns", lambda: min(len(_starts(rig)[i]) for i in TENANTS) >= 3)
             await _end(scene)
             starts = _starts(rig)
 
-            big = rig.rounds.find_round(SHOP, last=100)[-1]
+            big = rig.rounds.reports.find_round(SHOP, last=100)[-1]
             apart = [(b - a) / 1000 for i in TENANTS for a, b in itertools.pairwise(starts[i])]
             first = max(own[0] for own in starts.values()) - min(own[0] for own in starts.values())
             took = ((big.ended_at or 0) - (big.started_at or 0)) / 1000

@@ -13,7 +13,7 @@ from sexton.database.counters import BYTES, NORMAL, PROTECTIONS, REMOVED, ROUNDS
 from sexton.insight.metrics import labels
 from sexton.insight.metrics.families import binlog, wal
 from sexton.insight.metrics.model import Figures, InstanceFigures
-from sexton.marks.keepers import keeper
+from sexton.marks.keepers import count_by_reason
 from sexton.operators.controls.model import ControlKind
 from sexton.protection.model import ProtectionEnd
 from sexton.storage.port import NOT_LISTED
@@ -131,10 +131,8 @@ def _ages(i: InstanceFigures, now: int) -> Mapping[str, float]:
 
 
 def _held(i: InstanceFigures) -> Mapping[str, float]:
-    found = Counter(dict.fromkeys(labels.HOLDERS, 0))
-    for holder, n in i.last.held.items() if i.last else ():
-        found[keeper(holder)] += n
-    return found
+    totals: dict[str, float] = dict.fromkeys(labels.HOLDERS, 0)
+    return totals | count_by_reason(i.last.kept) if i.last else totals
 
 
 def _quarantined(i: InstanceFigures) -> Mapping[str, float]:

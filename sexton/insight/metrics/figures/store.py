@@ -23,10 +23,9 @@ from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt
 from sexton.operators.controls.store import ControlStore
 from sexton.protection.model import ProtectionState
-from sexton.recycle.model import Policy, RoundReport
+from sexton.recycle.model import DAY_MS, Policy, RoundReport
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.limits import DAY_MS
 from sexton.recycle.planning.sql.measure import CLAIMED, waits
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.store import JOB
@@ -154,7 +153,7 @@ class FigureStore:
     def _approvals(self, c: Connection) -> defaultdict[str, list[int]]:
         """Return since when each plan of an instance has waited for a person."""
         found: defaultdict[str, list[int]] = defaultdict(list)
-        for plan in PlanStore(self._db).waiting(c):
+        for plan in PlanStore(self._db).approvals.waiting(c):
             found[plan.instance].append(plan.since or plan.created_at)
         return found
 

@@ -24,7 +24,7 @@ def plan(instance: str, at: AtDesk, asker: Asker) -> Shown:
     made = at.plan(instance, asker.token.name)
     return Shown(
         plan=made.plan,
-        state=PlanStore(at.db).state(made.plan.id),
+        state=PlanStore(at.db).approvals.state(made.plan.id),
         estimate=made.cost,
         observes=made.observes,
         holds=tuple(h.id for h in made.holds),
@@ -37,7 +37,7 @@ def show(plan: Number, at: AtDesk, _: Reader) -> Shown:
     """Return a stored plan and what became of it."""
     store = PlanStore(at.db)
     found = store.find_plan(plan)
-    return Shown(plan=found, state=store.state(plan), estimate=at.cost(found))
+    return Shown(plan=found, state=store.approvals.state(plan), estimate=at.cost(found))
 
 
 @routes.post("/plans/{plan}/apply", status_code=202)
@@ -53,7 +53,7 @@ def _apply(plan: int, request: Request, at: OperatorService, asker: Caller) -> A
         of = store.find_plan(plan).instance
         if at.registry.instance(of).mode == "observe":
             raise NotEnabled(f"{of} only observes; run: sexton enable {of}")
-        store.check_apply(plan, of, at.settings.policy())  # the round asks this again, and the next line
+        store.approvals.check_apply(plan, of, at.settings.policy())  # the round asks this again, and the next line
         at.controls.admit(of)
         wanted = RecycleRequest(instance=of, plan=plan, requested_by=asker.token.name)
         begun = request.app.state.rounds.start(wanted)

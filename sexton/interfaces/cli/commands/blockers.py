@@ -9,7 +9,7 @@ from sexton.interfaces.cli.commands.blockers_binlog import binlog_keepers
 from sexton.interfaces.cli.context import Json, controls, opened
 from sexton.interfaces.cli.output import brief, dump, many, show, stamp
 from sexton.interfaces.cli.render.blocker import Blocker
-from sexton.marks import keepers
+from sexton.marks.keepers import KeepReason, by_plan, describe, way_out
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _said(settings: "Settings", db: "Database", instance: "Instance") -> Iterato
         over = p.state is ProtectionState.SOFT
         yield Blocker(
             instance=name,
-            held_by=f"{keepers.PROTECTION}{p.job}",
+            held_by=f"protection {p.job}",
             what="what it registered" if p.sealed is None else many(p.sealed.objects, "object"),
             since=p.registered_at,
             until=None if over else p.expires_at,
@@ -175,11 +175,11 @@ def _approvals(db: "Database", instance: str) -> Iterator[Blocker]:
     from sexton.recycle.planning.sql.plans import PlanStore
 
     with db.read() as c:
-        found = PlanStore(db).waiting(c, instance)
+        found = PlanStore(db).approvals.waiting(c, instance)
     for plan in found:
         yield Blocker(
             instance=instance,
-            held_by=keepers.approval(plan.id),
+            held_by=describe(by_plan(plan.id)),
             what=", ".join(plan.kinds),
             since=plan.since,
             until=plan.expires_at,
@@ -213,16 +213,16 @@ def _met(db: "Database", instance: str) -> Iterator[Blocker]:
     from sexton.recycle.rounds.sql.reports import Reports
 
     for r in Reports(db).find_round(instance):
-        for who, n in sorted(r.held.items()):
-            if n and keepers.keeper(who) is not keepers.KeepReason.APPROVAL:
+        for kept, n in sorted(r.kept.items()):
+            if n and kept.reason is not KeepReason.APPROVAL:
                 yield Blocker(
                     instance=instance,
-                    held_by=who,
+                    held_by=describe(kept),
                     what=many(n, "mark"),
                     count=n,
                     since=r.ended_at,
                     why=f"counted by round {r.round}",
-                    way_out=keepers.way_out(who, instance),
+                    way_out=way_out(kept, instance),
                 )
 
 

@@ -97,5 +97,5 @@ def enable(instance: Name) -> None:
 
     with opened() as (settings, db), recorded(db, "enable", instance):
         Registry(db).enable(instance)
-        PlanStore(db).agree_first(instance, settings.policy())
+        PlanStore(db).retentions.agree_first(instance, settings.policy())
     typer.echo(f"instance {instance} is enabled: rounds now delete what is due")

@@ -86,7 +86,7 @@ def apply(
         of = found.instance
         if Registry(db).instance(of).mode == "observe":
             raise NotEnabled(f"{of} only observes; run: sexton enable {of}")
-        store.check_apply(plan, of, settings.policy())  # the round asks this again, and the next line
+        store.approvals.check_apply(plan, of, settings.policy())  # the round asks this again, and the next line
         controls(settings, db).admit(of)  # here they are asked before anybody says yes
         if not as_json:
             show_plan(found, OperatorService(settings, db).cost(found))
@@ -107,7 +107,7 @@ def _list(instance: str | None, last: int, as_json: bool) -> None:
     with opened() as (_, db):
         if instance is not None:
             Registry(db).instance(instance)
-        found = PlanStore(db).plans(instance, last)
+        found = PlanStore(db).approvals.plans(instance, last)
     if as_json:
         dump([p.model_dump(mode="json") for p in found])
     else:
@@ -119,7 +119,7 @@ def _reject(plan: int, reason: str, as_json: bool) -> None:
     from sexton.recycle.planning.sql.plans import PlanStore
 
     with opened() as (_, db), recorded(db, "plan reject", subject=str(plan), reason=reason):
-        row = PlanStore(db).reject(plan, reason, whoami())
+        row = PlanStore(db).approvals.reject(plan, reason, whoami())
     if as_json:
         dump(row.model_dump(mode="json"))
         return

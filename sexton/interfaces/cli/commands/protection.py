@@ -273,5 +273,5 @@ def _tell(seen: "SelfTest") -> None:
     for name in seen.stayed:
         typer.echo(f"still there although due and released: {name}; see: sexton why {name.partition('/')[2]}", err=True)
     if seen.stayed:
-        typer.echo(f"round {second} kept: {counts(seen.kept_by)}", err=True)
+        typer.echo(f"round {second} kept: {counts(seen.kept)}", err=True)
     typer.echo("protections keep what they cover" if seen.passed else "the selftest FAILED", err=not seen.passed)

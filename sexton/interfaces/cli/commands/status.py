@@ -121,7 +121,7 @@ def _last(i: "InstanceStatus") -> None:
     wrong = ", ".join(f"{vault} {status}" for vault, status in sorted(r.vaults.items()) if status not in FINE)
     if wrong:
         typer.echo(f"  vaults left alone by it: {wrong}; it counts as failed; see: sexton vault list {i.instance}")
-    typer.echo(f"  it kept: {counts(r.held)}")
+    typer.echo(f"  it kept: {counts(r.kept)}")
     if r.error:
         typer.echo(f"  last error: {brief(r.error)}")
 

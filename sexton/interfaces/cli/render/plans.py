@@ -10,7 +10,7 @@ from sexton.recycle.model import Plan
 from sexton.recycle.planning.estimate import Estimate
 
 if TYPE_CHECKING:
-    from sexton.insight.views import PlanRow
+    from sexton.recycle.planning.model import PlanRow
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:
@@ -25,7 +25,7 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
     if rows:
         typer.echo("* by the owner's word; marks of that kind that are older than `before` go")
         typer.echo(_cost(cost))
-    typer.echo(f"kept: {counts(plan.held)}")
+    typer.echo(f"kept: {counts(plan.kept)}")
     if plan.claimed:
         typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
     for k in plan.kinds:

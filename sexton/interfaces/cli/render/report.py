@@ -3,7 +3,7 @@
 import typer
 
 from sexton.interfaces.cli.output import counts, dump, many, show, size, when
-from sexton.marks.keepers import KeepReason, keeper, way_out
+from sexton.marks.keepers import KeepReason, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
 
@@ -30,16 +30,16 @@ def show_report(r: RoundReport) -> None:
     if parts:
         typer.echo("")
     for k in r.kinds:
-        if k.held:
-            typer.echo(f"{k.kind}: kept {counts(k.held)}")
+        if k.kept:
+            typer.echo(f"{k.kind}: kept {counts(k.kept)}")
         if k.error:
             typer.echo(f"{k.kind}: error: {k.error}")
         if k.note:
             typer.echo(f"{k.kind}: {k.note}")
-    typer.echo(f"kept: {counts(r.held)}")
-    for who in sorted(r.held):
-        if keeper(who) is KeepReason.APPROVAL:
-            typer.echo(f"waits for somebody: sexton plan --list {r.instance}, then {way_out(who, r.instance)}")
+    typer.echo(f"kept: {counts(r.kept)}")
+    for kept in sorted(r.kept):
+        if kept.reason is KeepReason.APPROVAL:
+            typer.echo(f"awaits approval: sexton plan --list {r.instance}, then {way_out(kept, r.instance)}")
     if r.vaults:
         typer.echo(f"vaults: {', '.join(f'{name} {status}' for name, status in sorted(r.vaults.items()))}")
     if r.quarantined:

@@ -1,15 +1,13 @@
 """Claim one chunk of marks: the irrevocable decision, under the guard, with every condition checked again.
 
-What it re-checks (design, rule 4): lease epoch and attempt are mine, the instance is enabled and not halted, the state
-is MARKED (FENCED, where the owner had to be asked), the retention has passed, the mark is not set aside, the limits of
-24 hours allow it and nobody in ``holders.HOLDERS`` keeps it or a mark that is claimed with it. Vault and
-liveness were asked just before (docs/adr/0008). Marks whose owner's transaction is deciding about them this moment are
-left for the next round: nobody waits for an owner while holding the guard.
+Checked again are (docs/concepts.md, rule 4) the write token, the controls of the instance, the state, the retention,
+the quarantine, the limits of 24 hours and every keeper, also for marks that are claimed with their parent. Vaults and
+liveness were checked just before (docs/adr/0008). A mark that an owner's transaction has locked is left for the next
+round: no claim waits for an owner while it holds the guard.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, select, update
@@ -17,217 +15,220 @@ from sqlalchemy import Connection, and_, delete, func, select, update
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.crash_points import reached
-from sexton.marks.keepers import BELOW, BY_LIMIT
-from sexton.marks.model import CHUNK_MARKS, SEVERAL, Claimed, ClaimFacts, Ref, WriteToken
-from sexton.marks.sql.rows import among, below
+from sexton.marks.keepers import OWNER_BUSY, Kept
+from sexton.marks.model import (
+    CHUNK_MARKS,
+    SEVERAL,
+    Candidate,
+    ClaimRequest,
+    ClaimResult,
+    MarkState,
+    Ref,
+    WriteToken,
+)
+from sexton.marks.sql.keeper import Keeper
+from sexton.marks.sql.rows import children_of, refs_in
 from sexton.operators.controls.store import ControlStore
-from sexton.operators.holds.keeper import Above, kept
-from sexton.protection.sql.keeper import Protections, ProtectionSnapshot
-from sexton.recycle.pipeline.sql.round_counts import add
-from sexton.recycle.pipeline.sql.write_token import prove
-from sexton.recycle.planning.limits import DAY_MS
-from sexton.replication.replicas.sql.keeper import needed, noted
-
-_NO_TERMS = ClaimFacts()
+from sexton.recycle.model import DAY_MS
+from sexton.recycle.pipeline.decide import ChildMark, ClaimDecision, LockedMark, decide
+from sexton.recycle.pipeline.sql import round_counts
+from sexton.recycle.pipeline.sql.write_token import verify
 
 
-class Claims:
+class ClaimStore:
     """MARKED → CLAIMED."""
 
-    _db: Database
-    _controls: ControlStore
-    _protections: Protections
+    def __init__(self, db: Database, controls: ControlStore, keepers: Sequence[Keeper]) -> None:
+        """``keepers``: in order of precedence; the first answer about a mark counts."""
+        self._db = db
+        self._controls = controls
+        self._keepers = keepers
 
-    def claim(
-        self,
-        token: WriteToken,
-        refs: Sequence[Ref],
-        cutoff: int,
-        terms: Mapping[Ref, ClaimFacts] = MappingProxyType({}),
-        allowance: int | None = None,
-        beyond: int | None = None,
-    ) -> Claimed:
-        """Claim at most ``CHUNK_MARKS`` marks; files of the rest are dropped.
-
-        Args:
-            hand: the batch under which they are claimed.
-            refs: marks whose files are stored in the batch.
-            cutoff: the plan's; what is younger is left alone.
-            terms: more about some of them.
-            allowance: how many objects may be claimed within 24 hours under a limit; None: no limit.
-            beyond: a number that all stored files of the marks are above, where that is known: they are found sooner.
+    def claim(self, request: ClaimRequest) -> ClaimResult:
+        """Claim at most ``CHUNK_MARKS`` marks; the stored files of the others are dropped.
 
         Raises:
-            LeaseLost: the lease expired, or a newer epoch or attempt works here.
+            LeaseLost: the lease expired, or a newer epoch or attempt works on the batch.
             NotEnabled: the instance only observes.
-            Halted: it was stopped, or a list or window keeps it.
+            Halted: a stop, a list or a window halts the instance.
         """
-        if len(refs) > CHUNK_MARKS:
-            raise ValueError(f"{len(refs)} marks in one claim; at most {CHUNK_MARKS}")
-        db, mark, file = self._db, self._db.t.mark, self._db.t.mark_file
-        # Long before the guard is held; what is registered meanwhile is asked about again.
-        asked = self._protections.ask(token, [*refs, *(c for t in terms.values() for c in t.below or ())], beyond)
+        if len(request.candidates) > CHUNK_MARKS:
+            raise ValueError(f"{len(request.candidates)} marks in one claim; at most {CHUNK_MARKS}")
+        # Long before the guard is held; a keeper checks again what changed meanwhile.
+        refs = [*request.refs, *request.children]
+        snapshots = [keeper.snapshot(request.token, refs, request.files_after) for keeper in self._keepers]
         reached("claim.asked")
-        with deciding(db, token.instance) as c:
+        with deciding(self._db, request.instance) as tx:
             reached("claim.guarded")
-            now = db.now(c)
-            prove(db, c, token, now=now)
-            self._controls.check_in(c, token.instance)
-            # By primary key alone: with the conditions in SQL the planner may walk everything that is due instead.
-            locked = c.execute(
-                select(mark.c.kind, mark.c.id, mark.c.vault, mark.c.state, mark.c.quarantined_reason, mark.c.ages_from)
-                .where(mark.c.instance == token.instance, among(db, mark, refs))
-                .with_for_update(skip_locked=True)
-            ).all()
-            here = {Ref(r.kind, r.id): r for r in locked}
-            free = [ref for ref in refs if ref in here and _free(here[ref], cutoff, terms.get(ref, _NO_TERMS))]
-            children, held = self._below(c, token, free, terms)
-            free = [ref for ref in free if ref not in held]
-            above = {ref: t.above for ref, t in terms.items() if t.above}
-            held |= self._kept(c, token, free, children, now, above, asked)
-            free = [ref for ref in free if ref not in held]
-            # Not of what goes with a mark above it: of what is dropped nobody needs versions.
-            held |= needed(db, c, token.instance, {r: v for r in free if r in terms and (v := terms[r].versions)})
-            free = [ref for ref in free if ref not in held]
-            if allowance is not None:
-                held |= dict.fromkeys(over := self._over(c, token, free, terms, allowance, now), BY_LIMIT)
-                free = [ref for ref in free if ref not in over]
+            now = self._db.now(tx)
+            verify(self._db, tx, request.token, now=now)
+            self._controls.check_in(tx, request.instance)
+            locked = self._lock(tx, request)
+            children = self._lock_children(tx, request, locked)
+            blocked = self._blocked(tx, request, locked, children, now, snapshots)
+            decision = decide(request, locked, children, blocked, self._objects_claimed(tx, request, now))
             reached("claim.checked")
-            claimed = frozenset(free)
-            noted(db, c, token.instance, [v for r in free if r in terms and (v := terms[r].versions)])
-            c.execute(
-                update(mark)
-                .where(mark.c.instance == token.instance, among(db, mark, claimed))
-                .values(
-                    state="CLAIMED",
-                    claimed_at=now,
-                    batch=token.batch,
-                    claimed_in=token.batch,
-                    lease_epoch=token.lease.epoch,
-                )
-            )
-            for why in {terms[ref].lacking for ref in free if ref in terms} - {None}:
-                its = among(db, mark, [ref for ref in free if ref in terms and terms[ref].lacking is why])
-                c.execute(update(mark).where(mark.c.instance == token.instance, its).values(lacking=why))
-            absorbed = [child for ref in free for child in children.get(ref, ())]
-            self._absorb(c, token, absorbed, now)
-            # A round that died between resolve and claim may have left files of these marks in its own batch.
-            stale = and_(file.c.instance == token.instance, file.c.batch != token.batch)
-            c.execute(delete(file).where(stale, among(db, file, claimed)))
-            batch = db.t.batch
-            more: dict[str, Any] = {"claimed": batch.c.claimed + len(claimed)}
-            if allowance is not None and free:
-                files = sum(terms[ref].files for ref in free if ref in terms)
-                more |= {"limited": batch.c.limited + files, "claimed_at": now}
-            c.execute(update(batch).where(batch.c.id == token.batch).values(**more))
-            per = Counter((ref.kind, here[ref].vault or SEVERAL) for ref in free)
-            per.update((child.kind, SEVERAL) for child in absorbed)
-            add(db, c, token.round, {key: {"claimed": n} for key, n in per.items()})
+            self._record(tx, request, decision, locked, now)
             reached("claim.written")
         reached("claim.committed")
-        # Not while deciding: one mark may have millions. They are of no claimed mark, so nobody deletes them.
-        if rest := [r for r in refs if r not in claimed]:
-            mine = and_(file.c.instance == token.instance, file.c.batch == token.batch)
-            with db.write() as c:
-                prove(db, c, token)
-                c.execute(delete(file).where(mine, among(db, file, rest)))
-        return Claimed(claimed, self._existing(token, [r for r in rest if r not in here]), held)
+        claimed = frozenset(candidate.ref for candidate in decision.claimed)
+        unclaimed = [ref for ref in request.refs if ref not in claimed]
+        self._drop_files(request.token, unclaimed)
+        busy = self._existing(request.instance, [ref for ref in unclaimed if ref not in locked])
+        return ClaimResult(claimed, {**decision.kept, **dict.fromkeys(busy, OWNER_BUSY)})
 
-    def _below(
-        self, c: Connection, token: WriteToken, refs: Sequence[Ref], terms: Mapping[Ref, ClaimFacts]
-    ) -> tuple[dict[Ref, list[Ref]], dict[Ref, str]]:
-        """Return the marks that go with each absorbing one, and the absorbing ones that must wait for one of theirs.
+    def blocked(self, token: WriteToken, candidates: Sequence[Candidate]) -> Mapping[Ref, Kept]:
+        """Return the marks that a keeper blocks now, by the files stored for them so far.
 
-        Every mark below must be one that was looked at, and be ours to claim: what its writer commits this moment, what
-        is being deleted in another batch, or came after the look, keeps its parent.
+        For what is no claim: before an owner is asked to fence, and for what a second listing of a claimed prefix
+        found.
         """
-        db, mark = self._db, self._db.t.mark
-        parents = {ref: terms[ref].below for ref in refs if ref in terms and terms[ref].below is not None}
+        with deciding(self._db, token.instance) as tx:
+            now = self._db.now(tx)
+            verify(self._db, tx, token, now=now)
+            keepers = [keeper for keeper in self._keepers if not keeper.for_claims_only]
+            return _first_answers(keeper.blocking(tx, token, candidates, now, None) for keeper in keepers)
+
+    def _lock(self, tx: Connection, request: ClaimRequest) -> dict[Ref, LockedMark]:
+        """Lock the candidates' rows, but for those that another transaction has locked.
+
+        By primary key alone: with the other conditions in SQL the planner may walk everything that is due instead.
+        """
+        mark = self._db.t.mark
+        columns = (mark.c.kind, mark.c.id, mark.c.vault, mark.c.state, mark.c.quarantined_reason, mark.c.ages_from)
+        named = and_(mark.c.instance == request.instance, refs_in(self._db, mark, request.refs))
+        rows = tx.execute(select(*columns).where(named).with_for_update(skip_locked=True))
+        return {
+            Ref(r.kind, r.id): LockedMark(r.vault, MarkState(r.state), r.quarantined_reason is not None, r.ages_from)
+            for r in rows
+        }
+
+    def _lock_children(
+        self, tx: Connection, request: ClaimRequest, locked: Mapping[Ref, LockedMark]
+    ) -> list[ChildMark]:
+        """Lock the children of candidates that absorb them; return also the children that could not be locked."""
+        parents = [c.ref for c in request.candidates if c.children is not None and c.ref in locked]
         if not parents:
-            return {}, {}
+            return []
+        mark = self._db.t.mark
         columns = (mark.c.kind, mark.c.id, mark.c.state, mark.c.parent_kind, mark.c.parent_id)
-        wanted = select(*columns).where(mark.c.instance == token.instance, below(db, mark, parents))
-        there = c.execute(wanted).all()
-        ours = {Ref(r.kind, r.id): r for r in c.execute(wanted.with_for_update(skip_locked=True))}
-        found: dict[Ref, list[Ref]] = {}
-        wait: dict[Ref, str] = {}
-        for row in there:
-            parent, child = Ref(row.parent_kind, row.parent_id), Ref(row.kind, row.id)
-            looked_at = child in (parents[parent] or ()) and child in ours
-            ready = ("FENCED",) if terms.get(child, _NO_TERMS).fenced else ("MARKED", "FENCED")
-            if looked_at and ours[child].state in ready:
-                found.setdefault(parent, []).append(child)
-            else:
-                wait[parent] = BELOW
-        return found, wait
+        below = select(*columns).where(mark.c.instance == request.instance, children_of(self._db, mark, parents))
+        existing = tx.execute(below).all()
+        states = {Ref(r.kind, r.id): MarkState(r.state) for r in tx.execute(below.with_for_update(skip_locked=True))}
+        return [
+            ChildMark(ref, Ref(row.parent_kind, row.parent_id), states.get(ref))
+            for row in existing
+            if (ref := Ref(row.kind, row.id))
+        ]
 
-    def _kept(
+    def _blocked(
         self,
-        c: Connection,
-        token: WriteToken,
-        refs: Sequence[Ref],
-        children: Mapping[Ref, Sequence[Ref]],
+        tx: Connection,
+        request: ClaimRequest,
+        locked: Mapping[Ref, LockedMark],
+        children: Sequence[ChildMark],
         now: int,
-        above: Above,
-        asked: ProtectionSnapshot,
-    ) -> dict[Ref, str]:
-        """Return which marks a holder keeps, be it for the sake of one below them."""
-        goes_with = {child: ref for ref in refs for child in children.get(ref, ())}
-        every = [*refs, *goes_with]
-        held = {**self._protections.kept(c, token, every, asked), **kept(self._db, c, token, every, now, above)}
-        return {goes_with.get(ref, ref): who for ref, who in held.items()}
+        snapshots: Sequence[Any],
+    ) -> Mapping[Ref, Kept]:
+        """Ask every keeper about the locked candidates and their children."""
+        candidates = [candidate for candidate in request.candidates if candidate.ref in locked]
+        for child in children:
+            resolved = request.children.get(child.ref, Candidate(child.ref))
+            candidates.append(resolved._replace(parent=child.parent))
+        return _first_answers(
+            keeper.blocking(tx, request.token, candidates, now, snapshot)
+            for keeper, snapshot in zip(self._keepers, snapshots, strict=True)
+        )
 
-    def _over(
-        self,
-        c: Connection,
-        token: WriteToken,
-        refs: Sequence[Ref],
-        terms: Mapping[Ref, ClaimFacts],
-        allowance: int,
-        now: int,
-    ) -> set[Ref]:
-        """Return the marks with which more objects would go in 24 hours than the limits allow."""
+    def _objects_claimed(self, tx: Connection, request: ClaimRequest, now: int) -> int:
+        """Return how many objects were claimed under a limit within the last 24 hours."""
+        if request.allowance is None:
+            return 0
         batch = self._db.t.batch
-        lately = and_(batch.c.instance == token.instance, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
-        used = c.execute(select(func.coalesce(func.sum(batch.c.limited), 0)).where(lately)).scalar_one()
-        over = set()
-        for ref in refs:
-            files = terms.get(ref, _NO_TERMS).files
-            if used + files > allowance:
-                over.add(ref)
-            else:
-                used += files
-        return over
+        recent = and_(batch.c.instance == request.instance, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
+        return int(tx.execute(select(func.coalesce(func.sum(batch.c.limited), 0)).where(recent)).scalar_one())
 
-    def _absorb(self, c: Connection, token: WriteToken, refs: Sequence[Ref], now: int) -> None:
-        """Claim the marks whose files are among those of the mark above them; their own stored files are dropped."""
+    def _record(
+        self,
+        tx: Connection,
+        request: ClaimRequest,
+        decision: ClaimDecision,
+        locked: Mapping[Ref, LockedMark],
+        now: int,
+    ) -> None:
+        """Write the decision: states, files, the batch's sums and the round's counts."""
+        db, mark, file, token = self._db, self._db.t.mark, self._db.t.mark_file, request.token
+        claimed = [candidate.ref for candidate in decision.claimed]
+        for keeper in self._keepers:
+            keeper.released(tx, token, decision.claimed)
+        values: dict[str, Any] = {
+            "state": MarkState.CLAIMED,
+            "claimed_at": now,
+            "batch": token.batch,
+            "claimed_in": token.batch,
+            "lease_epoch": token.lease.epoch,
+        }
+        named = and_(mark.c.instance == token.instance, refs_in(db, mark, claimed))
+        tx.execute(update(mark).where(named).values(**values))
+        for reason in sorted({c.lacking for c in decision.claimed if c.lacking is not None}):
+            lacking = [c.ref for c in decision.claimed if c.lacking is reason]
+            in_part = and_(mark.c.instance == token.instance, refs_in(db, mark, lacking))
+            tx.execute(update(mark).where(in_part).values(lacking=reason))
+        if decision.absorbed:
+            children = and_(mark.c.instance == token.instance, refs_in(db, mark, decision.absorbed))
+            tx.execute(update(mark).where(children).values(**values, absorbed=True, quarantined_reason=None))
+            # Their files are among those of the mark that absorbs them.
+            own = and_(file.c.instance == token.instance, refs_in(db, file, decision.absorbed))
+            tx.execute(delete(file).where(own))
+        # A round that died between resolve and claim may have left files of these marks in its own batch.
+        stale = and_(file.c.instance == token.instance, file.c.batch != token.batch)
+        tx.execute(delete(file).where(stale, refs_in(db, file, claimed)))
+        self._count(tx, request, decision, locked, now)
+
+    def _count(
+        self,
+        tx: Connection,
+        request: ClaimRequest,
+        decision: ClaimDecision,
+        locked: Mapping[Ref, LockedMark],
+        now: int,
+    ) -> None:
+        batch, token = self._db.t.batch, request.token
+        sums: dict[str, Any] = {"claimed": batch.c.claimed + len(decision.claimed)}
+        if request.allowance is not None and decision.claimed:
+            sums |= {"limited": batch.c.limited + decision.objects, "claimed_at": now}
+        tx.execute(update(batch).where(batch.c.id == token.batch).values(**sums))
+        per = Counter((c.ref.kind, locked[c.ref].vault or SEVERAL) for c in decision.claimed)
+        per.update((ref.kind, SEVERAL) for ref in decision.absorbed)
+        round_counts.increment(self._db, tx, token.round, {key: {"claimed": n} for key, n in per.items()})
+
+    def _drop_files(self, token: WriteToken, refs: Sequence[Ref]) -> None:
+        """Drop the stored files of marks that were not claimed.
+
+        Not while the guard is held: one mark may have millions. They belong to no claimed mark, so no round deletes
+        them.
+        """
         if not refs:
             return
-        db, mark, file = self._db, self._db.t.mark, self._db.t.mark_file
-        values: dict[str, Any] = {"state": "CLAIMED", "claimed_at": now, "batch": token.batch, "absorbed": True}
-        values |= {"claimed_in": token.batch, "lease_epoch": token.lease.epoch, "quarantined_reason": None}
-        c.execute(update(mark).where(mark.c.instance == token.instance, among(db, mark, refs)).values(**values))
-        c.execute(delete(file).where(file.c.instance == token.instance, among(db, file, refs)))
+        file = self._db.t.mark_file
+        of_batch = and_(file.c.instance == token.instance, file.c.batch == token.batch)
+        with self._db.write() as tx:
+            verify(self._db, tx, token)
+            tx.execute(delete(file).where(of_batch, refs_in(self._db, file, refs)))
 
-    def held(self, token: WriteToken, refs: Sequence[Ref], above: Above) -> Mapping[Ref, str]:
-        """Return which marks somebody keeps now, by the files that are stored for them so far, and who keeps them."""
-        with deciding(self._db, token.instance) as c:
-            now = self._db.now(c)
-            prove(self._db, c, token, now=now)
-            return {**self._protections.kept(c, token, refs), **kept(self._db, c, token, refs, now, above)}
-
-    def _existing(self, token: WriteToken, refs: Sequence[Ref]) -> frozenset[Ref]:
-        """Return those that are there: what was passed over and still exists is locked by an owner's transaction."""
+    def _existing(self, instance: str, refs: Sequence[Ref]) -> list[Ref]:
+        """Return the marks that exist: what could not be locked and exists is locked by an owner's transaction."""
         if not refs:
-            return frozenset()
+            return []
         mark = self._db.t.mark
-        here = and_(mark.c.instance == token.instance, among(self._db, mark, refs))
-        with self._db.read() as c:
-            found = c.execute(select(mark.c.kind, mark.c.id).where(here))
-            return frozenset(Ref(*row) for row in found)
+        named = and_(mark.c.instance == instance, refs_in(self._db, mark, refs))
+        with self._db.read() as tx:
+            return [Ref(*row) for row in tx.execute(select(mark.c.kind, mark.c.id).where(named))]
 
 
-def _free(row: Any, cutoff: int, terms: ClaimFacts) -> bool:
-    """Return whether a mark may be claimed as far as its own row tells."""
-    ready = row.state == "FENCED" or (row.state == "MARKED" and not terms.fenced)
-    return bool(ready and row.quarantined_reason is None and row.ages_from <= cutoff)
+def _first_answers(answers: Iterable[Mapping[Ref, Kept]]) -> dict[Ref, Kept]:
+    """Merge the keepers' answers; the first answer about a mark counts."""
+    first: dict[Ref, Kept] = {}
+    for answer in answers:
+        first = {**answer, **first}
+    return first

@@ -7,30 +7,31 @@ from sqlalchemy import BigInteger, Text, and_, delete, func, insert, literal, or
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows
-from sexton.marks.model import File, FilePage, Ref, WriteToken
-from sexton.marks.sql.rows import among
-from sexton.recycle.pipeline.sql.write_token import prove
+from sexton.marks.model import File, FilePage, MarkState, Ref, WriteToken
+from sexton.marks.sql.rows import refs_in
+from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import PAGE_KEYS, KeyOutcome
 
 READ_PAGES = 8
 """Pages read at once, so that the files of several vaults still make full pages."""
 
 
-class Files:
+class FileStore:
     """Rows of ``mark_file``."""
 
-    _db: Database
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
-    def store_files(self, token: WriteToken, files: Sequence[File], beyond: int = 0) -> int:
-        """Add resolved files to the batch; return the number of the last one.
+    def store(self, token: WriteToken, files: Sequence[File], beyond: int = 0) -> int:
+        """Add resolved files to the batch and return the number of the last one.
 
-        ``beyond``: a number that was given before. Numbers only grow while a range goes on, though the records of what
-        is deleted meanwhile go.
+        ``beyond``: a number that was used before. Numbers only grow during a range, although records of deleted files
+        are removed meanwhile.
         """
         if not files:
             return beyond
         file, db = self._db.t.mark_file, self._db
-        given = as_rows(
+        new_files = as_rows(
             db,
             ({"n": n, **f._asdict()} for n, f in enumerate(files, 1)),
             n=BigInteger(),
@@ -42,28 +43,30 @@ class Files:
             etag=Text(),
         )
         with db.write() as c:
-            prove(db, c, token)
+            verify(db, c, token)
             last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == token.batch)
             base = max(beyond, c.execute(last).scalar_one())
             names = ("kind", "id", "vault", "key", "bytes", "etag")
-            rows = select(literal(token.batch), given.c.n + base, literal(token.instance), *[given.c[n] for n in names])
+            rows = select(
+                literal(token.batch), new_files.c.n + base, literal(token.instance), *[new_files.c[n] for n in names]
+            )
             c.execute(insert(file).from_select(["batch", "seq", "instance", *names], rows))
         return int(base) + len(files)
 
-    def last_file(self, token: WriteToken) -> int:
+    def last_number(self, token: WriteToken) -> int:
         """Return the number of the last file that is stored in the batch."""
         file = self._db.t.mark_file
         with self._db.read() as c:
             last = select(func.coalesce(func.max(file.c.seq), 0)).where(file.c.batch == token.batch)
             return int(c.execute(last).scalar_one())
 
-    def drop_files(self, token: WriteToken, refs: Iterable[Ref]) -> None:
-        """Forget undone files of marks that were not claimed, or that are listed anew."""
+    def drop(self, token: WriteToken, refs: Iterable[Ref]) -> None:
+        """Drop undone files of marks that were not claimed, or that are listed again."""
         file, db = self._db.t.mark_file, self._db
         with db.write() as c:
-            prove(db, c, token)
+            verify(db, c, token)
             undone = or_(file.c.outcome.is_(None), file.c.outcome == KeyOutcome.FAILED)
-            c.execute(delete(file).where(file.c.instance == token.instance, undone, among(db, file, refs)))
+            c.execute(delete(file).where(file.c.instance == token.instance, undone, refs_in(db, file, refs)))
 
     def pages(self, token: WriteToken, after: int, to: int) -> Sequence[FilePage]:
         """Return the next undone files of *claimed* marks of the batch, by their numbers after one up to another.
@@ -75,7 +78,7 @@ class Files:
             mark.c.instance == file.c.instance,
             mark.c.kind == file.c.kind,
             mark.c.id == file.c.id,
-            mark.c.state == "CLAIMED",
+            mark.c.state == MarkState.CLAIMED,
             mark.c.batch == file.c.batch,
             mark.c.quarantined_reason.is_(None),
         )

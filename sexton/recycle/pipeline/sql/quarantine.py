@@ -1,27 +1,29 @@
-"""Marks set aside: who they are, and the two ways out: try again, or give up and say so.
+"""Quarantined marks: put there by a round, listed for operators, retried or discarded.
 
-A round retries some by itself: UNKNOWN_VAULT when the vault is added, DELETE_FAILED once a day.
+A round retries some without an operator: UNKNOWN_VAULT when the vault is added, DELETE_FAILED once a day.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, literal, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
+from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.marks.model import DONE, RESOLVED_ANEW, SEVERAL, Reason, Ref
-from sexton.recycle.pipeline.sql.round_counts import add
+from sexton.marks.model import DONE, RESOLVED_AGAIN, SEVERAL, MarkState, Reason, Ref, Unresolvable, WriteToken
+from sexton.marks.sql.rows import refs_in
+from sexton.recycle.pipeline.sql import round_counts
+from sexton.recycle.pipeline.sql.write_token import verify
 
 SWEPT = "SWEPT"
-"""What is said of a mark that waits for its second look."""
+"""The reason shown for a mark that waits for its second pass."""
 
 
 class Quarantined(Message):
-    """One mark that was set aside; instants in ms since 1970."""
+    """One quarantined mark; instants in ms since 1970."""
 
     instance: str
     kind: str
@@ -38,15 +40,50 @@ class Quarantined(Message):
 
 
 class QuarantineStore:
-    """What is set aside, as rows."""
+    """Quarantined marks, as rows."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
+    def quarantine(self, token: WriteToken, unresolvable: Sequence[Unresolvable]) -> None:
+        """Quarantine marks with a reason; their state does not change.
+
+        Only as the round saw them (an owner may have marked the same id again), and without waiting for an owner's
+        transaction: a mark that it locks is resolved again in the next round. A vault added meanwhile is no problem.
+        """
+        if not unresolvable:
+            return
+        mark, vault, db = self._db.t.mark, self._db.t.vault, self._db
+        by_ref = {u.mark.ref: u for u in unresolvable}
+        with deciding(
+            db, token.instance
+        ) as tx:  # registering a vault frees the marks that wait for it, under the guard
+            verify(db, tx, token)
+            named = and_(mark.c.instance == token.instance, refs_in(db, mark, by_ref))
+            columns = (mark.c.kind, mark.c.id, mark.c.ages_from, mark.c.vault, mark.c.state)
+            rows = tx.execute(select(*columns).where(named).with_for_update(skip_locked=True)).all()
+            vaults = set(tx.execute(select(vault.c.name).where(vault.c.instance == token.instance)).scalars())
+            for row in rows:
+                problem = by_ref[Ref(row.kind, row.id)]
+                unchanged = (row.ages_from, row.vault) == (problem.mark.ages_from, problem.mark.vault)
+                if not unchanged or (problem.reason is Reason.UNKNOWN_VAULT and row.vault in vaults):
+                    continue
+                this = and_(mark.c.instance == token.instance, mark.c.kind == row.kind, mark.c.id == row.id)
+                values = {"quarantined_reason": problem.reason, "last_error": problem.detail[:1000]}
+                tx.execute(update(mark).where(this).values(**values))
+
+    def retry_failed(self, instance: str) -> None:
+        """Lift, once a day, the quarantine of claimed marks whose deletes failed: the cause may have been fixed."""
+        mark = self._db.t.mark
+        with self._db.write() as tx:
+            failed = and_(mark.c.state == MarkState.CLAIMED, mark.c.quarantined_reason == Reason.DELETE_FAILED)
+            due = and_(mark.c.instance == instance, failed, mark.c.next_try_at <= self._db.now(tx))
+            tx.execute(update(mark).where(due).values(quarantined_reason=None))
+
     def list(
         self, instance: str | None = None, reason: str | None = None, ref: Ref | None = None, limit: int = 100
     ) -> Sequence[Quarantined]:
-        """Return what is set aside, in order of instance, kind and id."""
+        """Return quarantined marks, in order of instance, kind and id."""
         mark = self._db.t.mark
         wanted = select(mark).where(mark.c.quarantined_reason.is_not(None))
         if instance is not None:
@@ -62,13 +99,13 @@ class QuarantineStore:
     def retry(
         self, instance: str, *, ref: Ref | None = None, reason: str | None = None, but: Reason | None = None
     ) -> int:
-        """Let the next round try marks again: one, those of a reason, or all of an instance; return how many.
+        """Let the next round retry marks: one, those of a reason, or all of an instance; return how many.
 
         ``but``: a reason whose marks stay where they are.
 
         Raises:
             UnknownInstance: no such instance.
-            BadInput: the one mark named is not set aside.
+            BadInput: the one mark named is not quarantined.
         """
         mark = self._db.t.mark
         chosen = and_(mark.c.instance == instance, mark.c.quarantined_reason.is_not(None))
@@ -80,52 +117,56 @@ class QuarantineStore:
             chosen = and_(chosen, mark.c.quarantined_reason != but)
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
-            fresh = {"quarantined_reason": None, "failures": 0, "next_try_at": now, "lacking": None}
-            # Their files were forgotten: a second look resolves them anew.
-            anew = mark.c.quarantined_reason.in_([str(r) for r in RESOLVED_ANEW])
-            again = update(mark).where(chosen, anew, mark.c.state == "CLAIMED").values(**fresh, swept_at=now)
-            freed = c.execute(again).rowcount + c.execute(update(mark).where(chosen).values(**fresh)).rowcount
-        if ref is not None and not freed:
-            raise BadInput(f"{ref.kind} {ref.id} of {instance} is not set aside; see: sexton why {ref.id}")
-        return freed
+            lifted = {"quarantined_reason": None, "failures": 0, "next_try_at": now, "lacking": None}
+            # Their files were dropped: a second pass resolves them again.
+            without_files = mark.c.quarantined_reason.in_([str(r) for r in RESOLVED_AGAIN])
+            claimed = update(mark).where(chosen, without_files, mark.c.state == MarkState.CLAIMED)
+            retried = c.execute(claimed.values(**lifted, swept_at=now)).rowcount
+            retried += c.execute(update(mark).where(chosen).values(**lifted)).rowcount
+        if ref is not None and not retried:
+            raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
+        return retried
 
     def discard(self, instance: str, ref: Ref, why: str) -> Quarantined:
-        """Give a mark up: its record goes into history as discarded, what is left of its files stays where it is.
+        """Give a mark up: its record moves to history as discarded; its remaining files stay where they are.
 
-        One that waits for its second look may be given up too: after an undelete, which it would undo.
-
-        An id never comes back: a late commit or a new mark of it is refused as for a mark that is gone.
+        A mark that waits for its second pass may be discarded too: after an undelete, which the pass would undo.
+        The id never comes back: a late commit or a new mark of it is refused as for a mark that is gone.
 
         Raises:
             UnknownInstance: no such instance.
-            BadInput: no reason is given, or the mark is neither set aside nor waiting for its second look.
+            BadInput: no reason is given, or the mark is neither quarantined nor waiting for its second pass.
         """
         if not why.strip():
-            raise BadInput("say why it is given up: its files stay and nothing will look for them")
+            raise BadInput("give a reason: the mark's files stay, and no round will delete them")
         mark, file = self._db.t.mark, self._db.t.mark_file
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
             named = and_(mark.c.instance == instance, self._is(ref))
             locked = c.execute(select(mark).where(named).with_for_update()).one_or_none()
             if locked is None or (locked.quarantined_reason is None and locked.swept_at is None):
-                raise BadInput(f"{ref.kind} {ref.id} of {instance} is not set aside; see: sexton why {ref.id}")
-            its = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
+                raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
+            of_mark = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
             sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
-            gone = c.execute(select(*sums).where(its, file.c.outcome.in_(DONE))).one()
-            with_it = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
-            for each, files, size in [(ref, gone.files, gone.bytes), *((child, 0, 0) for child in with_it)]:
-                self._bury(c, instance, each, why, now, files, size)
-            if gone.files:  # counted in the round that deleted them, whose report is written
+            deleted = c.execute(select(*sums).where(of_mark, file.c.outcome.in_(DONE))).one()
+            absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
+            for each, files, size in [(ref, deleted.files, deleted.bytes), *((child, 0, 0) for child in absorbed)]:
+                self._move_to_history(c, instance, each, why, now, files, size)
+            if deleted.files:  # counted in the round that deleted them, whose report is written
                 in_round = select(self._db.t.batch.c.round).where(self._db.t.batch.c.id == locked.batch)
-                counts = {"deleted": gone.files, "bytes_freed": gone.bytes}
-                add(self._db, c, c.execute(in_round).scalar_one(), {(ref.kind, locked.vault or SEVERAL): counts})
+                counts = {"deleted": deleted.files, "bytes_freed": deleted.bytes}
+                round_counts.increment(
+                    self._db, c, c.execute(in_round).scalar_one(), {(ref.kind, locked.vault or SEVERAL): counts}
+                )
         return _value(locked)
 
-    def _bury(self, c: Connection, instance: str, ref: Ref, why: str, now: int, files: int, size: int) -> None:
-        """Move a record into history as discarded."""
+    def _move_to_history(
+        self, c: Connection, instance: str, ref: Ref, why: str, now: int, files: int, size: int
+    ) -> None:
+        """Move a record to history as discarded."""
         mark, history, file = self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
-        same = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
-        made = {
+        copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
+        computed = {
             "claimed_at": func.coalesce(mark.c.claimed_at, literal(now, mark.c.claimed_at.type)),
             "gone_at": literal(now, mark.c.claimed_at.type),
             "batch": func.coalesce(mark.c.claimed_in, mark.c.batch, 0),
@@ -135,19 +176,18 @@ class QuarantineStore:
             "discarded": literal(why[:500]),
         }
         named = and_(mark.c.instance == instance, self._is(ref))
-        row = select(*[mark.c[n] for n in same], *[v.label(n) for n, v in made.items()]).where(named)
-        told = (postgresql if self._db.dialect == "postgresql" else sqlite).insert(history)
-        told = told.from_select([*same, *made], row)
-        again = {n: told.excluded[n] for n in made}  # an id that was marked anew from an old snapshot
-        c.execute(told.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=again))
+        row = select(*[mark.c[n] for n in copied], *[v.label(n) for n, v in computed.items()]).where(named)
+        insert = upsert(self._db, history).from_select([*copied, *computed], row)
+        replace = {n: insert.excluded[n] for n in computed}  # an id that was marked again from an old snapshot
+        c.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace))
         for table in (file, mark):
-            its = and_(table.c.instance == instance, table.c.kind == ref.kind, table.c.id == ref.id)
-            c.execute(delete(table).where(its))
+            this = and_(table.c.instance == instance, table.c.kind == ref.kind, table.c.id == ref.id)
+            c.execute(delete(table).where(this))
 
     def _absorbed(self, instance: str, ref: Ref) -> Select[str, str]:
         mark = self._db.t.mark
-        its = and_(mark.c.parent_kind == ref.kind, mark.c.parent_id == ref.id, mark.c.absorbed.is_(True))
-        return select(mark.c.kind, mark.c.id).where(mark.c.instance == instance, its)
+        below = and_(mark.c.parent_kind == ref.kind, mark.c.parent_id == ref.id, mark.c.absorbed.is_(True))
+        return select(mark.c.kind, mark.c.id).where(mark.c.instance == instance, below)
 
     def _is(self, ref: Ref) -> ColumnElement[bool]:
         mark = self._db.t.mark

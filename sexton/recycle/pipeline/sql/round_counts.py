@@ -3,19 +3,17 @@
 from collections.abc import Mapping
 
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
 
 from sexton.database.engine import Database
+from sexton.database.rows import upsert
 
 
-def add(db: Database, c: Connection, round_: int, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
-    """Add counts per (kind, vault); column names are those of ``Tally``."""
+def increment(db: Database, tx: Connection, round_: int, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
+    """Add counts per (kind, vault); their names are those of ``KindVaultCounts``."""
     table = db.t.tally
-    insert = postgresql.insert if db.dialect == "postgresql" else sqlite.insert
     for (kind, vault), numbers in sorted(counts.items()):
-        statement = insert(table).values(round=round_, kind=kind, vault=vault, **numbers)
-        c.execute(
-            statement.on_conflict_do_update(
-                index_elements=["round", "kind", "vault"], set_={n: table.c[n] + numbers[n] for n in numbers}
-            )
+        row = {"round": round_, "kind": kind, "vault": vault, **numbers}
+        sums = {name: table.c[name] + number for name, number in numbers.items()}
+        tx.execute(
+            upsert(db, table).values(row).on_conflict_do_update(index_elements=["round", "kind", "vault"], set_=sums)
         )

@@ -1,186 +1,81 @@
-"""After the files: outcomes, the removal of records, history, and the second look at prefixes."""
+"""After the files: the removal of records, history, and marks that wait for a second listing of their prefix."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    and_,
-    bindparam,
-    case,
-    delete,
-    func,
-    literal,
-    or_,
-    select,
-    tuple_,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import BigInteger, Connection, and_, bindparam, case, delete, func, literal, select, update
 
-from sexton.database.engine import Database, is_locked
-from sexton.database.rows import in_list
+from sexton.database.engine import Database
+from sexton.database.rows import upsert
 from sexton.kernel.crash_points import reached
 from sexton.marks.model import (
     MAX_FAILURES,
     POISON_RETRY_SECONDS,
     SEVERAL,
-    DeletedSoFar,
-    FilePage,
+    MarkState,
     Reason,
     Ref,
     Settlement,
     WriteToken,
 )
-from sexton.marks.sql.rows import among, below
-from sexton.recycle.audit.model import AuditRow
+from sexton.marks.sql.rows import children_of, refs_in
 from sexton.recycle.pipeline.progress import DeletionProgress
-from sexton.recycle.pipeline.sql.round_counts import add
-from sexton.recycle.pipeline.sql.write_token import prove
-from sexton.storage.model import KeyOutcome, KeyResult
-
-AUDITED_AT_ONCE = 10_000
-RECORD_TRIES = 3
-"""How often outcomes are stored while somebody's lock is in the way: what is not stored is told as absent later."""
+from sexton.recycle.pipeline.sql import round_counts
+from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.storage.model import KeyOutcome
 
 
-class Removals:
+class SettlementStore:
     """CLAIMED → GONE."""
 
-    _db: Database
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
-    def record(self, token: WriteToken, page: FilePage, results: Sequence[KeyResult]) -> None:
-        """Store one page's outcomes, in one statement; they only move towards done.
-
-        A throttled key stays undone, so the same round tries it again.
-        """
-        db, file = self._db, self._db.t.mark_file
-        alike: dict[tuple[str, str | None], list[int]] = {}
-        measured = []
-        for seq, r in zip(page.seqs, results, strict=True):
-            if r.outcome is KeyOutcome.THROTTLED:
-                continue
-            reason = r.reason[:500] or None
-            if r.bytes is None:
-                alike.setdefault((r.outcome, reason), []).append(seq)
-            else:
-                measured.append({"this": seq, "became": r.outcome, "why": reason, "size": r.bytes})
-        open_ = and_(file.c.batch == token.batch, or_(file.c.outcome.is_(None), file.c.outcome == KeyOutcome.FAILED))
-        statements: list[tuple[Any, Any]] = [
-            (update(file).where(open_, in_list(db, file.c.seq, seqs)).values(outcome=outcome, reason=reason), None)
-            for (outcome, reason), seqs in alike.items()
-        ]
-        if measured:
-            values: dict[str, Any] = {
-                "outcome": bindparam("became"),
-                "reason": bindparam("why"),
-                "bytes": bindparam("size"),
-            }
-            one = update(file).where(open_, file.c.seq == bindparam("this")).values(**values)
-            statements.append((one, measured))
-        for left in reversed(range(RECORD_TRIES)):
-            try:
-                with db.write() as c:
-                    prove(db, c, token, shared=True)
-                    for statement, given in statements:
-                        c.execute(statement, given)
-                break
-            except OperationalError as e:  # the batch's row: the thread that claims holds it
-                if not (left and is_locked(e)):
-                    raise
-        reached("outcomes.recorded")
-
-    def done(self, token: WriteToken, kind: str) -> DeletedSoFar:
-        """Return what of a kind went in the hand's round so far."""
-        t = self._db.t.tally
-        sums = [t.c.removed, t.c.deleted + t.c.hidden, t.c.bytes_freed + t.c.bytes_estimated]
-        wanted = select(*[func.coalesce(func.sum(n), 0) for n in sums]).where(
-            t.c.round == token.round, t.c.kind == kind
-        )
-        with self._db.read() as c:
-            return DeletedSoFar(*(int(n) for n in c.execute(wanted).one()))
-
-    def outcomes(self, token: WriteToken, refs: Sequence[Ref]) -> Iterator[Sequence[AuditRow]]:
-        """Yield what became of the files of marks, some thousands at a time, for the audit.
-
-        Under the batch that tried them: a second look that was cut short is told by the one that finishes it.
-        """
-        if refs:
-            file = self._db.t.mark_file
-            its = and_(file.c.instance == token.instance, among(self._db, file, refs))
-            yield from self._outcomes(token, its, (0, 0))
-
-    def outcomes_between(self, token: WriteToken, after: int, to: int) -> Iterator[Sequence[AuditRow]]:
-        """Yield what became of the batch's files, by their numbers after one up to another."""
-        file = self._db.t.mark_file
-        yield from self._outcomes(token, and_(file.c.batch == token.batch, file.c.seq <= to), (token.batch, after))
-
-    def tried_between(self, token: WriteToken, after: int, to: int) -> int:
-        """Return how many of the batch's files after one up to another have an outcome."""
-        file = self._db.t.mark_file
-        its = and_(file.c.batch == token.batch, file.c.seq > after, file.c.seq <= to, file.c.outcome.is_not(None))
-        with self._db.read() as c:
-            return int(c.execute(select(func.count()).select_from(file).where(its)).scalar_one())
-
-    def _outcomes(
-        self, token: WriteToken, its: ColumnElement[bool], after: tuple[int, int]
-    ) -> Iterator[Sequence[AuditRow]]:
-        db, file = self._db, self._db.t.mark_file
-        names = ("batch", "seq", "kind", "id", "vault", "key", "bytes", "outcome")
-        told = [*(file.c[n] for n in names), func.coalesce(file.c.reason, "")]
-        while True:
-            beyond = tuple_(file.c.batch, file.c.seq) > tuple_(*(literal(n, BigInteger()) for n in after))
-            wanted = select(*told).where(its, file.c.outcome.is_not(None), beyond)
-            with db.read() as c:
-                at = db.now(c)
-                rows = c.execute(wanted.order_by(file.c.batch, file.c.seq).limit(AUDITED_AT_ONCE)).all()
-            if rows:
-                after = (rows[-1].batch, rows[-1].seq)
-                yield [AuditRow(at, token.instance, token.round, *row) for row in rows]
-            if len(rows) < AUDITED_AT_ONCE:
-                return
-
-    def standings(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[DeletionProgress]:
-        """Return what is to become of claimed marks, by the outcomes stored so far; nobody else writes them."""
+    def progress(self, token: WriteToken, refs: Sequence[Ref]) -> Sequence[DeletionProgress]:
+        """Return claimed marks with what became of their files so far; only this token writes these outcomes."""
         if not refs:
             return ()
-        with self._db.read() as c:
-            return self._sums(c, token, refs)
+        with self._db.read() as tx:
+            files = self._file_sums(tx, token, refs)
+            progress = {
+                Ref(row.kind, row.id): DeletionProgress.of(row, files.get(Ref(row.kind, row.id), ()))
+                for row in self._claimed(tx, token, refs)
+            }
+            self._add_absorbed(tx, token, progress)
+        return list(progress.values())
 
     def settle(
-        self, token: WriteToken, standings: Sequence[DeletionProgress], upload_grace_seconds: int
+        self, token: WriteToken, marks: Sequence[DeletionProgress], upload_grace_seconds: int
     ) -> Mapping[Settlement, int]:
-        """Remove the records whose files are gone; count the failures; leave the rest claimed."""
-        if not standings:
+        """Remove records whose files are gone, count failures, leave the rest claimed; return how many of each."""
+        if not marks:
             return {}
-        db = self._db
-        with db.write() as c:
-            now = db.now(c)
-            prove(db, c, token)
-            decided: dict[Settlement, list[DeletionProgress]] = {v: [] for v in Settlement}
-            for sums in standings:
-                decided[sums.verdict].append(sums)
-            self._to_history(c, token, decided[Settlement.GONE], now)
-            self._swept(c, token, decided[Settlement.SWEPT], now, upload_grace_seconds)
-            self._set_aside(c, token, [*decided[Settlement.LACKING], *decided[Settlement.CHANGED]])
-            self._failed(c, token, decided[Settlement.FAILED], now)
-            add(db, c, token.round, _counts(decided))
+        by_settlement: dict[Settlement, list[DeletionProgress]] = {settlement: [] for settlement in Settlement}
+        for mark in marks:
+            by_settlement[mark.settlement].append(mark)
+        with self._db.write() as tx:
+            now = self._db.now(tx)
+            verify(self._db, tx, token)
+            self._move_to_history(tx, token, by_settlement[Settlement.GONE], now)
+            self._await_second_pass(tx, token, by_settlement[Settlement.SWEPT], now + upload_grace_seconds * 1000, now)
+            quarantined = [*by_settlement[Settlement.LACKING], *by_settlement[Settlement.CHANGED]]
+            self._quarantine(tx, token, quarantined)
+            self._count_failures(tx, token, by_settlement[Settlement.FAILED], now)
+            round_counts.increment(self._db, tx, token.round, _counts(by_settlement))
         reached("marks.removed")
-        return {v: len(rows) for v, rows in decided.items()}
+        return {settlement: len(settled) for settlement, settled in by_settlement.items()}
 
-    def _sums(self, c: Connection, token: WriteToken, refs: Sequence[Ref]) -> list[DeletionProgress]:
-        """Return the claimed marks with sums over their files, as they are now.
+    def _file_sums(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> dict[Ref, list[Any]]:
+        """Return sums over the marks' files, by vault and outcome.
 
-        Two look-ups and no join: the planner has no statistics of a batch made a second ago (seen: 2 s for 1,000).
+        Files and marks are two look-ups and no join: the planner has no statistics of a batch made a second ago (seen:
+        2 s for 1,000 marks).
         """
-        db, mark, file = self._db, self._db.t.mark, self._db.t.mark_file
+        file = self._db.t.mark_file
         size = case((file.c.outcome.in_((KeyOutcome.DELETED, KeyOutcome.HIDDEN)), file.c.bytes), else_=0)
         unmeasured = case((file.c.bytes.is_(None), 1), else_=0)
-        per_outcome = (
+        sums = (
             select(
                 file.c.kind,
                 file.c.id,
@@ -191,119 +86,130 @@ class Removals:
                 func.sum(unmeasured).label("unmeasured"),
                 func.max(file.c.reason).label("reason"),
             )
-            .where(file.c.instance == token.instance, among(db, file, refs))
+            .where(file.c.instance == token.instance, refs_in(self._db, file, refs))
             .group_by(file.c.kind, file.c.id, file.c.vault, file.c.outcome)
         )
-        files: dict[Ref, list[Any]] = {}
-        for row in c.execute(per_outcome):
-            files.setdefault(Ref(row.kind, row.id), []).append(row)
-        names = ("kind", "id", "vault", "prefix", "bytes", "swept_at", "failures", "lacking")
-        marks = c.execute(
-            select(*[mark.c[n] for n in names])
-            .where(mark.c.instance == token.instance, among(db, mark, refs))
-            .where(mark.c.state == "CLAIMED", mark.c.batch == token.batch, mark.c.quarantined_reason.is_(None))
-        ).all()
-        found = {Ref(m.kind, m.id): DeletionProgress.of(m, files.get(Ref(m.kind, m.id), ())) for m in marks}
-        self._add_absorbed(c, token, found)
-        return list(found.values())
+        by_mark: dict[Ref, list[Any]] = {}
+        for row in tx.execute(sums):
+            by_mark.setdefault(Ref(row.kind, row.id), []).append(row)
+        return by_mark
 
-    def _add_absorbed(self, c: Connection, token: WriteToken, found: Mapping[Ref, DeletionProgress]) -> None:
-        """Find the marks that go with those that are gone now."""
+    def _claimed(self, tx: Connection, token: WriteToken, refs: Sequence[Ref]) -> Sequence[Any]:
         mark = self._db.t.mark
-        # Only what has a prefix absorbs.
-        gone = [
-            ref for ref, sums in found.items() if sums.verdict is Settlement.GONE and sums.standing.prefix is not None
-        ]
-        its = and_(mark.c.instance == token.instance, below(self._db, mark, gone), mark.c.absorbed.is_(True))
-        names = (mark.c.parent_kind, mark.c.parent_id, mark.c.kind, mark.c.id)
-        for row in c.execute(select(*names).where(its)) if gone else ():
-            found[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
+        names = ("kind", "id", "vault", "prefix", "bytes", "swept_at", "failures", "lacking")
+        return tx.execute(
+            select(*[mark.c[n] for n in names])
+            .where(mark.c.instance == token.instance, refs_in(self._db, mark, refs))
+            .where(mark.c.state == MarkState.CLAIMED, mark.c.batch == token.batch, mark.c.quarantined_reason.is_(None))
+        ).all()
 
-    def _to_history(self, c: Connection, token: WriteToken, gone: Sequence[DeletionProgress], now: int) -> None:
-        """Files are confirmed gone: a history row each, then the records go (else SQLite's trigger refuses)."""
-        if not gone:
+    def _add_absorbed(self, tx: Connection, token: WriteToken, progress: Mapping[Ref, DeletionProgress]) -> None:
+        """Add the marks that are removed together with those whose files are gone; only a prefix absorbs others."""
+        mark = self._db.t.mark
+        parents = [
+            ref
+            for ref, p in progress.items()
+            if p.settlement is Settlement.GONE and p.deletion_counts.prefix is not None
+        ]
+        if not parents:
+            return
+        absorbed = and_(
+            mark.c.instance == token.instance, children_of(self._db, mark, parents), mark.c.absorbed.is_(True)
+        )
+        columns = (mark.c.parent_kind, mark.c.parent_id, mark.c.kind, mark.c.id)
+        for row in tx.execute(select(*columns).where(absorbed)):
+            progress[Ref(row[0], row[1])].absorbed.append(Ref(row[2], row[3]))
+
+    def _move_to_history(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
+        """Write a history row for each mark and its absorbed children, then delete the records.
+
+        In this order: SQLite's trigger refuses to delete a claimed mark without history.
+        """
+        if not marks:
             return
         db, mark, history, file = self._db, self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
-        names = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys")
-        kept = (*names, "marked_at", "claimed_at", "absorbed")
-        constant = {"gone_at": now, "round": token.round}
-        claimed_in = func.coalesce(mark.c.claimed_in, token.batch).label("batch")
-        one = select(
-            *[mark.c[n] for n in kept],
-            claimed_in,
+        names = "instance kind id parent_kind parent_id vault prefix keys marked_at claimed_at absorbed"
+        copied = names.split()
+        constants = {"gone_at": now, "round": token.round}
+        row = select(
+            *[mark.c[n] for n in copied],
+            func.coalesce(mark.c.claimed_in, token.batch).label("batch"),
             (mark.c.objects_gone + bindparam("objects", type_=BigInteger())).label("objects"),
             (mark.c.bytes_gone + bindparam("bytes", type_=BigInteger())).label("bytes"),
-            *[literal(v, history.c[n].type).label(n) for n, v in constant.items()],
+            *[literal(v, history.c[n].type).label(n) for n, v in constants.items()],
         ).where(mark.c.instance == token.instance, mark.c.kind == bindparam("kind"), mark.c.id == bindparam("id"))
-        numbers = [{"kind": m.ref.kind, "id": m.ref.id, "objects": m.gone[0], "bytes": m.gone[1]} for m in gone]
-        with_them = [ref for m in gone for ref in m.absorbed]
-        numbers += [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in with_them]
-        upsert = (postgresql if db.dialect == "postgresql" else sqlite).insert(history)
-        told = upsert.from_select([*kept, "batch", "objects", "bytes", *constant], one)
-        # An owner's REPEATABLE READ transaction may have marked a gone id anew: its snapshot showed no history yet.
-        again = {n: told.excluded[n] for n in ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")}
-        c.execute(told.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=again), numbers)
-        refs = [*(m.ref for m in gone), *with_them]
+        numbers = [{"kind": m.ref.kind, "id": m.ref.id, "objects": m.gone[0], "bytes": m.gone[1]} for m in marks]
+        absorbed = [ref for m in marks for ref in m.absorbed]
+        numbers += [{"kind": ref.kind, "id": ref.id, "objects": 0, "bytes": 0} for ref in absorbed]
+        insert = upsert(db, history).from_select([*copied, "batch", "objects", "bytes", *constants], row)
+        # An owner's REPEATABLE READ transaction may have marked a gone id again: its snapshot showed no history yet.
+        changed = ("objects", "bytes", "claimed_at", "gone_at", "batch", "round")
+        replace = {n: insert.excluded[n] for n in changed}
+        tx.execute(insert.on_conflict_do_update(index_elements=["instance", "kind", "id"], set_=replace), numbers)
+        refs = [*(m.ref for m in marks), *absorbed]
         for table in (file, mark):
-            c.execute(delete(table).where(table.c.instance == token.instance, among(db, table, refs)))
+            tx.execute(delete(table).where(table.c.instance == token.instance, refs_in(db, table, refs)))
 
-    def _swept(
-        self, c: Connection, token: WriteToken, swept: Sequence[DeletionProgress], now: int, grace_seconds: int
+    def _await_second_pass(
+        self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], next_try_at: int, now: int
     ) -> None:
-        """A clean first sweep of a prefix: stay claimed, look once more when no upload can be under way any more."""
-        mark, file = self._db.t.mark, self._db.t.mark_file
-        if not swept:
+        """Keep marks claimed after a clean first pass: their prefix is listed again when no upload can still end."""
+        if not marks:
             return
-        one = update(mark).where(
+        mark = self._db.t.mark
+        named = and_(
             mark.c.instance == token.instance, mark.c.kind == bindparam("a_kind"), mark.c.id == bindparam("an_id")
         )
         values = {
             "swept_at": now,
-            "next_try_at": now + grace_seconds * 1000,
+            "next_try_at": next_try_at,
             "objects_gone": mark.c.objects_gone + bindparam("more_objects", type_=BigInteger()),
             "bytes_gone": mark.c.bytes_gone + bindparam("more_bytes", type_=BigInteger()),
         }
         numbers = [
-            {"a_kind": m.ref.kind, "an_id": m.ref.id, "more_objects": m.gone[0], "more_bytes": m.gone[1]} for m in swept
+            {"a_kind": m.ref.kind, "an_id": m.ref.id, "more_objects": m.gone[0], "more_bytes": m.gone[1]} for m in marks
         ]
-        c.execute(one.values(**values), numbers)
-        its = among(self._db, file, [m.ref for m in swept])
-        c.execute(delete(file).where(file.c.instance == token.instance, its))
+        tx.execute(update(mark).where(named).values(**values), numbers)
+        self._drop_files(tx, token, marks)
 
-    def _set_aside(self, c: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
-        """Keep the records of marks whose files are gone only in part, by the owner's fault or because one changed."""
-        mark, file = self._db.t.mark, self._db.t.mark_file
+    def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
+        """Keep the records of marks whose files are gone only in part: the owner named some, or one has changed."""
+        mark = self._db.t.mark
         for m in marks:
             objects, size = m.gone
             values: dict[str, Any] = {"quarantined_reason": Reason.CHANGED, "last_error": m.reason}
-            if m.verdict is Settlement.LACKING:
-                values = {"quarantined_reason": m.standing.lacking}
+            if m.settlement is Settlement.LACKING:
+                values = {"quarantined_reason": m.deletion_counts.lacking}
             values |= {"objects_gone": mark.c.objects_gone + objects, "bytes_gone": mark.c.bytes_gone + size}
-            this = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
-            c.execute(update(mark).where(this).values(**values))
-        its = among(self._db, file, [m.ref for m in marks])
-        c.execute(delete(file).where(file.c.instance == token.instance, its))
+            named = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
+            tx.execute(update(mark).where(named).values(**values))
+        self._drop_files(tx, token, marks)
 
-    def _failed(self, c: Connection, token: WriteToken, failed: Sequence[DeletionProgress], now: int) -> None:
+    def _drop_files(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
+        file = self._db.t.mark_file
+        of_marks = refs_in(self._db, file, [m.ref for m in marks])
+        tx.execute(delete(file).where(file.c.instance == token.instance, of_marks))
+
+    def _count_failures(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress], now: int) -> None:
         mark = self._db.t.mark
-        for m in failed:
+        for m in marks:
             values: dict[str, Any] = {"failures": mark.c.failures + 1, "last_error": m.reason}
             if m.failures + 1 >= MAX_FAILURES:
                 values |= {"quarantined_reason": Reason.DELETE_FAILED, "next_try_at": now + POISON_RETRY_SECONDS * 1000}
-            this = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
-            c.execute(update(mark).where(this).values(**values))
+            named = and_(mark.c.instance == token.instance, mark.c.kind == m.ref.kind, mark.c.id == m.ref.id)
+            tx.execute(update(mark).where(named).values(**values))
 
 
-def _counts(decided: Mapping[Settlement, Sequence[DeletionProgress]]) -> dict[tuple[str, str], dict[str, int]]:
-    """Return the tally: an object is counted when its mark is finished with it, a failure in each round it fails."""
-    per: dict[tuple[str, str], Counter[str]] = {}
-    for verdict, marks in decided.items():
+def _counts(by_settlement: Mapping[Settlement, Sequence[DeletionProgress]]) -> dict[tuple[str, str], dict[str, int]]:
+    """Return what to add to the round: objects when their mark has ended, a failure in each round it fails."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for settlement, marks in by_settlement.items():
         for m in marks:
-            home = per.setdefault((m.ref.kind, m.vault), Counter())
-            for vault, counts in m.counts(verdict).items():
-                per.setdefault((m.ref.kind, vault), Counter()).update(counts)
-            if verdict is Settlement.GONE:
+            home = counts.setdefault((m.ref.kind, m.vault), Counter())
+            for vault, of_vault in m.counts(settlement).items():
+                counts.setdefault((m.ref.kind, vault), Counter()).update(of_vault)
+            if settlement is Settlement.GONE:
                 home["removed"] += 1
                 for child in m.absorbed:
-                    per.setdefault((child.kind, SEVERAL), Counter())["removed"] += 1
-    return {key: {name: n[name] for name in n if n[name]} for key, n in per.items() if any(n.values())}
+                    counts.setdefault((child.kind, SEVERAL), Counter())["removed"] += 1
+    return {key: {name: n[name] for name in n if n[name]} for key, n in counts.items() if any(n.values())}

@@ -1,20 +1,30 @@
-"""The store of marks, whole: batches and due selection, resolved files, claims, removals."""
+"""The rows of the pipeline, one store per step."""
+
+from collections.abc import Sequence
 
 from sexton.database.engine import Database
+from sexton.marks.sql.keeper import Keeper
 from sexton.operators.controls.store import ControlStore
-from sexton.protection.sql.keeper import Protections
-from sexton.recycle.pipeline.sql.batches import Batches
-from sexton.recycle.pipeline.sql.claim import Claims
-from sexton.recycle.pipeline.sql.fencing import Fencing
-from sexton.recycle.pipeline.sql.files import Files
-from sexton.recycle.pipeline.sql.settlement import Removals
+from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.recycle.pipeline.sql.fencing import FenceStore
+from sexton.recycle.pipeline.sql.files import FileStore
+from sexton.recycle.pipeline.sql.outcomes import OutcomeStore
+from sexton.recycle.pipeline.sql.owner_marks import OwnerMarkStore
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.recycle.pipeline.sql.settlement import SettlementStore
 
 
-class MarkStore(Batches, Files, Fencing, Claims, Removals):
-    """Everything a round does to marks, over one ``Database``. Implements ``recycle.port.Marks``."""
-
-    def __init__(self, db: Database, controls: ControlStore | None = None) -> None:
-        """``controls``: with what this process' settings add; by default the rows alone."""
-        self._db = db
-        self._controls = controls or ControlStore(db)
-        self._protections = Protections(db)
+def pipeline_stores(db: Database, controls: ControlStore, keepers: Sequence[Keeper]) -> Stores:
+    """Return the stores over one database; ``keepers``: in order of precedence."""
+    return Stores(
+        batches=BatchStore(db),
+        files=FileStore(db),
+        fences=FenceStore(db),
+        owner_marks=OwnerMarkStore(db),
+        claims=ClaimStore(db, controls, keepers),
+        outcomes=OutcomeStore(db),
+        settlements=SettlementStore(db),
+        quarantine=QuarantineStore(db),
+    )

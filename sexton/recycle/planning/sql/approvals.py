@@ -1,63 +1,62 @@
-"""Plans that a person lets go: which wait, what became of each, whether it may still be applied, what that agrees to.
+"""Approvals of plans: which await one, what became of each, whether a plan may still be applied.
 
-Waiting for a person is a row, never a running workflow. A plan is applied as it was seen, or not at all.
+Awaiting an approval is a row, never a running workflow. A plan is applied as it was reviewed, or not at all.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
-from sexton.insight.views import PlanRow
 from sexton.kernel.errors import BadInput
 from sexton.operators.holds.store import REASON_CHARACTERS
-from sexton.recycle.model import Plan, Policy
-from sexton.recycle.pipeline.port import PlanRefused
+from sexton.recycle.errors import PlanRefused
+from sexton.recycle.model import DAY_MS, Plan, Policy
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.limits import DAY_MS
+from sexton.recycle.planning.model import PlanRow, PlanState
 from sexton.recycle.planning.sql.measure import Measure
 
 EXPIRES_MS = DAY_MS
-"""How long a plan waits for a person; then it is made anew, with the numbers of that day."""
-AWAITING, EXPIRED, REPLACED, REJECTED = "AWAITING_APPROVAL", "EXPIRED", "REPLACED", "REJECTED"
+"""How long a plan awaits approval; then another one is made with that day's numbers."""
 REJECTED_MS = 7 * DAY_MS
-"""How long kinds of a plan that was rejected do not go unasked, however well they fit into the limits by then."""
+"""How long kinds of a rejected plan need an approval, however well they fit into the limits by then."""
 
 
-class Approvals:
+class ApprovalStore:
     """What happens to a plan after it was made."""
 
-    _db: Database
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
     def state(self, plan: int) -> str:
         """Return a plan's state as it is shown; empty where there is no such plan."""
         t = self._db.t.plan
         with self._db.read() as c:
             row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
-            return "" if row is None else _shown(row, self._db.now(c))
+            return "" if row is None else shown_state(row, self._db.now(c))
 
     def plans(self, instance: str | None = None, last: int = 20) -> Sequence[PlanRow]:
-        """Return the newest plans, newest first, and every older one that waits for a person."""
+        """Return the newest plans, newest first, and every older one that awaits approval."""
         t = self._db.t.plan
-        wanted = select(t).order_by(t.c.id.desc()).limit(last)
+        newest = select(t).order_by(t.c.id.desc()).limit(last)
         if instance is not None:
-            wanted = wanted.where(t.c.instance == instance)
+            newest = newest.where(t.c.instance == instance)
         with self._db.read() as c:
             now = self._db.now(c)
-            newest = [_row(r, now) for r in c.execute(wanted)]
-            known = {p.id for p in newest}
-            return [*newest, *(p for p in self.waiting(c, instance) if p.id not in known)]
+            plans = [_row(r, now) for r in c.execute(newest)]
+            listed = {plan.id for plan in plans}
+            return [*plans, *(plan for plan in self.waiting(c, instance) if plan.id not in listed)]
 
     def waiting(self, c: Connection, instance: str | None = None) -> Sequence[PlanRow]:
-        """Return the plans that wait for a person now, the newest first."""
+        """Return the plans that await approval now, the newest first."""
         t, now = self._db.t.plan, self._db.now(c)
-        wanted = select(t).where(t.c.awaits.is_not(None), t.c.state == "PLANNED", t.c.expires_at > now)
+        awaiting = select(t).where(self._awaiting(now))
         if instance is not None:
-            wanted = wanted.where(t.c.instance == instance)
-        return [_row(r, now) for r in c.execute(wanted.order_by(t.c.id.desc()))]
+            awaiting = awaiting.where(t.c.instance == instance)
+        return [_row(r, now) for r in c.execute(awaiting.order_by(t.c.id.desc()))]
 
     def check_apply(self, plan: int, instance: str, policy: Policy) -> None:
         """Refuse a plan that cannot be applied now, as ``begin_apply`` would.
@@ -69,7 +68,7 @@ class Approvals:
             self._check(c, plan, instance, policy)
 
     def begin_apply(self, c: Connection, plan: int, instance: str, policy: Policy, by: str) -> None:
-        """Take a plan into work, approved by whoever applies it, in the transaction that opens its round.
+        """Begin to apply a plan, approved by the operator who applies it, in the transaction that opens its round.
 
         Raises:
             PlanRefused: there is no such plan of the instance, it is not open, or the world has changed since.
@@ -77,109 +76,174 @@ class Approvals:
         t = self._db.t.plan
         c.execute(select(t.c.id).where(t.c.id == plan).with_for_update())
         self._check(c, plan, instance, policy)
-        values = {"state": "APPLYING", "approved_by": by, "approved_at": self._db.now(c)}
+        values = {"state": PlanState.APPLYING, "approved_by": by, "approved_at": self._db.now(c)}
         c.execute(update(t).where(t.c.id == plan).values(**values))
 
     def reject(self, plan: int, why: str, by: str) -> PlanRow:
-        """Refuse a plan that waits for a person: its kinds do not go unasked for 7 days, or until a later plan goes.
+        """Reject a plan that awaits approval: its kinds need an approval for 7 days, or until a later plan is applied.
 
         Raises:
             BadInput: no reason is given.
-            PlanRefused: the plan does not wait for anybody.
+            PlanRefused: the plan awaits no approval.
         """
         if not 0 < len(why.strip()) <= REASON_CHARACTERS:
-            raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it may not go")
+            raise BadInput(
+                f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is not deleted"
+            )
         check_text(why, by)
         t = self._db.t.plan
         with self._db.write() as c:
             row, now = c.execute(select(t).where(t.c.id == plan).with_for_update()).one_or_none(), self._db.now(c)
-            if row is None or _shown(row, now) != AWAITING:
-                was = "there is no such plan" if row is None else _shown(row, now)
-                raise PlanRefused(f"plan {plan} waits for nobody: {was}; see: sexton plan --list")
-            told = f"rejected by {by}: {why}"
-            values = {"rejected": True, "approved_by": by, "approved_at": now, "expires_at": now, "awaits": told}
+            if row is None or shown_state(row, now) != PlanState.AWAITING:
+                state = "there is no such plan" if row is None else shown_state(row, now)
+                raise PlanRefused(f"plan {plan} awaits no approval: {state}; see: sexton plan --list")
+            answer = f"rejected by {by}: {why}"
+            values = {"rejected": True, "approved_by": by, "approved_at": now, "expires_at": now, "awaits": answer}
             c.execute(update(t).where(t.c.id == plan).values(**values))
             return _row(c.execute(select(t).where(t.c.id == plan)).one(), now)
 
-    def _rejected(self, c: Connection, instance: str, now: int) -> dict[str, str]:
-        """Return the kinds that somebody has lately said may not go, and nobody has let go since, with who and why."""
+    def rejected_kinds(self, c: Connection, instance: str, now: int) -> dict[str, str]:
+        """Return kinds rejected in the last 7 days and not approved since, with who rejected them and why."""
         t = self._db.t.plan
         answered = and_(t.c.instance == instance, t.c.approved_at > now - REJECTED_MS)
-        found: dict[str, str] = {}
+        rejected: dict[str, str] = {}
         for row in c.execute(select(t).where(answered).order_by(t.c.approved_at, t.c.id)):
             for kind in Plan.model_validate(row.body).kinds:
                 if row.rejected:
-                    found[kind.kind] = f"plan {row.id} with it was {row.awaits}"
-                elif row.state in ("APPLYING", "APPLIED"):  # PLANNED again: nothing of it went
-                    found.pop(kind.kind, None)
-        return found
-
-    def agree(self, c: Connection, plan: int) -> None:
-        """Take the retentions of a plan that was applied as agreed, if a person saw everything they make due."""
-        t, instance = self._db.t.plan, self._db.t.instance
-        row = c.execute(select(t.c.instance, t.c.body, t.c.approved_at).where(t.c.id == plan)).one_or_none()
-        if row is None or row.approved_at is None:
-            return
-        applied = Plan.model_validate(row.body)
-        if not applied.whole:
-            return
-        before = c.execute(select(instance.c.retentions).where(instance.c.id == row.instance)).scalar_one_or_none()
-        agreed = {**(before or {}), **applied.policy.retention_seconds}
-        c.execute(update(instance).where(instance.c.id == row.instance).values(retentions=agreed))
+                    rejected[kind.kind] = f"plan {row.id} with it was {row.awaits}"
+                elif row.state in (PlanState.APPLYING, PlanState.APPLIED):  # PLANNED again: nothing of it was deleted
+                    rejected.pop(kind.kind, None)
+        return rejected
 
     def _check(self, c: Connection, plan: int, instance: str, policy: Policy) -> None:
         t, owner = self._db.t.plan, self._db.t.instance
         row = c.execute(select(t).where(t.c.id == plan)).one_or_none()
-        anew = f"make a new one: sexton plan {instance}"
+        make_another = f"make a new one: sexton plan {instance}"
         if row is None or row.instance != instance:
-            raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {anew}")
-        if (state := _shown(row, self._db.now(c))) not in ("PLANNED", AWAITING):
-            raise PlanRefused(f"plan {plan} is not an open plan of {instance}: {state}; {anew}")
-        found = Plan.model_validate(row.body)
-        whose = c.execute(select(owner.c.owner).where(owner.c.id == instance)).scalar_one_or_none() or ""
-        policy = rules.for_owner(policy, whose)
+            raise PlanRefused(f"plan {plan} is not an open plan of {instance}; {make_another}")
+        if (state := shown_state(row, self._db.now(c))) not in (PlanState.PLANNED, PlanState.AWAITING):
+            raise PlanRefused(f"plan {plan} is not an open plan of {instance}: {state}; {make_another}")
+        planned = Plan.model_validate(row.body)
+        owner_name = c.execute(select(owner.c.owner).where(owner.c.id == instance)).scalar_one_or_none() or ""
+        policy = rules.for_owner(policy, owner_name)
         if row.policy_version != policy.version:
-            raise PlanRefused(f"settings changed since plan {plan}: {limits.changed(found.policy, policy)}; {anew}")
+            raise PlanRefused(
+                f"settings changed since plan {plan}: {limits.changed(planned.policy, policy)}; {make_another}"
+            )
         measure = Measure(self._db, c, instance, policy)
-        if not found.kinds and not found.claimed:
-            raise PlanRefused(f"plan {plan} has nothing to delete; {anew}")
-        if changed := limits.difference(found.kinds, [measure.again(k) for k in found.kinds]):
-            raise PlanRefused(f"plan {plan} is not what is there any more: {changed}; {anew}")
+        if not planned.kinds and not planned.claimed:
+            raise PlanRefused(f"plan {plan} has nothing to delete; {make_another}")
+        if changed := limits.difference(planned.kinds, [measure.again(k) for k in planned.kinds]):
+            raise PlanRefused(f"plan {plan} no longer matches what is due: {changed}; {make_another}")
 
-    def _open(self, c: Connection, instance: str, now: int, *, lock: bool = False) -> Sequence[Plan]:
-        """Return the plans of an instance that wait for a person, the newest first; locked, nobody applies them."""
+    def open_plans(self, c: Connection, instance: str, now: int, *, lock: bool = False) -> Sequence[Plan]:
+        """Return the plans of an instance that await approval, newest first; locked, none can be applied."""
         t = self._db.t.plan
-        open_ = and_(t.c.instance == instance, t.c.awaits.is_not(None), t.c.state == "PLANNED", t.c.expires_at > now)
-        wanted = select(t.c.id, t.c.body).where(open_).order_by(t.c.id.desc())
-        rows = c.execute(wanted.with_for_update() if lock else wanted)
+        awaiting = and_(t.c.instance == instance, self._awaiting(now))
+        columns = select(t.c.id, t.c.body).where(awaiting).order_by(t.c.id.desc())
+        rows = c.execute(columns.with_for_update() if lock else columns)
         return [Plan.model_validate(r.body | {"id": r.id}) for r in rows]
 
-    def _since(self, c: Connection, waiting: Plan) -> int:
-        """Return since when a person is waited for: with a plan that follows an unanswered one, since that one's."""
-        t, now = self._db.t.plan, waiting.created_at
-        of = and_(t.c.instance == waiting.instance, t.c.awaits.is_not(None))
-        row = c.execute(select(t).where(of).order_by(t.c.id.desc()).limit(1)).one_or_none()
-        if row is None or row.state != "PLANNED":
+    def replace_open(self, c: Connection, awaiting: Plan, by: str) -> int | None:
+        """Return the plan that awaits approval: one made before that still holds, or this one; None: nothing does.
+
+        Every other open plan of the instance expires now: an operator must not review outdated numbers.
+        """
+        t = self._db.t.plan
+        open_plans = self.open_plans(c, awaiting.instance, awaiting.created_at, lock=True)
+        current = next((plan for plan in open_plans if self._still_holds(c, plan, awaiting)), None)
+        outdated = [plan.id for plan in open_plans if current is None or plan.id != current.id]
+        since = self._awaits_since(c, awaiting) if current is None and awaiting.kinds else None
+        if outdated:
+            c.execute(update(t).where(t.c.id.in_(outdated)).values(expires_at=awaiting.created_at))
+        if current is not None:
+            return self._narrow(c, current, awaiting)
+        if not awaiting.kinds:
+            return None
+        plan = insert_plan(self._db, c, awaiting.model_copy(update={"awaits_since": since}), by)
+        reasons = "; ".join(kind.awaits for kind in plan.kinds)
+        commands = f"approve: sexton apply {plan.id}; reject: sexton plan --reject {plan.id}"
+        plan = plan.model_copy(update={"awaits": f"{reasons}; {commands}"})
+        values = {"awaits": plan.awaits, "expires_at": awaiting.created_at + EXPIRES_MS, "body": plan.model_dump()}
+        c.execute(update(t).where(t.c.id == plan.id).values(**values))
+        return plan.id
+
+    def _still_holds(self, c: Connection, plan: Plan, awaiting: Plan) -> bool:
+        """Return whether an open plan has the kinds, the policy and the marks that await approval now."""
+        in_part = {kind.kind: kind.since > 0 for kind in awaiting.kinds}
+        if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
+            return False
+        measure = Measure(self._db, c, plan.instance, awaiting.policy)
+        return not limits.difference(plan.kinds, [measure.again(kind) for kind in plan.kinds])
+
+    def _narrow(self, c: Connection, plan: Plan, awaiting: Plan) -> int:
+        """Leave out of a plan what has fallen due by the agreed retention meanwhile: this round takes it."""
+        since = {kind.kind: kind.since for kind in awaiting.kinds}
+        measure = Measure(self._db, c, plan.instance, awaiting.policy)
+        narrowed = {
+            kind.kind: kind.model_copy(update={"since": since[kind.kind]})
+            for kind in plan.kinds
+            if since[kind.kind] > kind.since
+        }
+        if narrowed:
+            measured = {
+                name: measure.again(kind).model_copy(update={"awaits": kind.awaits}) for name, kind in narrowed.items()
+            }
+            kinds = tuple(measured.get(kind.kind, kind) for kind in plan.kinds)
+            t = self._db.t.plan
+            body = plan.model_copy(update={"kinds": kinds}).model_dump()
+            c.execute(update(t).where(t.c.id == plan.id).values(body=body))
+        return plan.id
+
+    def _awaits_since(self, c: Connection, awaiting: Plan) -> int:
+        """Return since when an approval is awaited: a plan that follows an unanswered one takes over its instant."""
+        t, now = self._db.t.plan, awaiting.created_at
+        of_instance = and_(t.c.instance == awaiting.instance, t.c.awaits.is_not(None))
+        row = c.execute(select(t).where(of_instance).order_by(t.c.id.desc()).limit(1)).one_or_none()
+        if row is None or row.state != PlanState.PLANNED:
             return now
-        # Cut short: nothing waited any more. Its time ran out a day ago or longer: nobody has looked since.
-        ran_out = row.expires_at == row.created_at + EXPIRES_MS and row.expires_at > now - DAY_MS
-        return Plan.model_validate(row.body).awaits_since or now if ran_out or row.expires_at > now else now
+        # A plan that was cut short: nothing awaited approval then. Expired a day ago or longer: nobody has looked
+        # since.
+        expired_lately = row.expires_at == row.created_at + EXPIRES_MS and row.expires_at > now - DAY_MS
+        if expired_lately or row.expires_at > now:
+            return Plan.model_validate(row.body).awaits_since or now
+        return now
+
+    def _awaiting(self, now: int) -> ColumnElement[bool]:
+        t = self._db.t.plan
+        return and_(t.c.awaits.is_not(None), t.c.state == PlanState.PLANNED, t.c.expires_at > now)
 
 
-def _shown(row: Any, now: int) -> str:
-    if row.state != "PLANNED" or row.awaits is None:
-        return str(row.state)
+def insert_plan(db: Database, c: Connection, plan: Plan, by: str) -> Plan:
+    """Store a plan and return it with its number."""
+    t = db.t.plan
+    values = {
+        "instance": plan.instance,
+        "created_at": plan.created_at,
+        "state": PlanState.PLANNED,
+        "planned_by": by,
+        "policy_version": plan.policy.version,
+        "body": plan.model_dump(),
+    }
+    number = c.execute(insert(t).values(**values).returning(t.c.id)).scalar_one()
+    return plan.model_copy(update={"id": number})
+
+
+def shown_state(row: Any, now: int) -> PlanState:
+    """Return a plan's state as it is shown, by its row."""
+    if row.state != PlanState.PLANNED or row.awaits is None:
+        return PlanState(row.state)
     if row.rejected:
-        return REJECTED
+        return PlanState.REJECTED
     if row.expires_at > now:
-        return AWAITING
-    return EXPIRED if row.expires_at == row.created_at + EXPIRES_MS else REPLACED
+        return PlanState.AWAITING
+    return PlanState.EXPIRED if row.expires_at == row.created_at + EXPIRES_MS else PlanState.REPLACED
 
 
 def _row(row: Any, now: int) -> PlanRow:
     plan = Plan.model_validate(row.body)
     return PlanRow(
-        state=_shown(row, now),
+        state=shown_state(row, now),
         marks=plan.marks,
         objects=sum(k.objects for k in plan.kinds),
         bytes=sum(k.bytes for k in plan.kinds),

@@ -1,7 +1,6 @@
 """How much is due: marks, keys and bytes as rows say, objects as far as they can be known before a listing."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from sqlalchemy import (
     BigInteger,
@@ -21,9 +20,11 @@ from sqlalchemy import (
 
 from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
-from sexton.marks.keepers import BY_LIMIT
-from sexton.recycle.model import KindPlan, Policy
-from sexton.recycle.planning.limits import ASSUMED_OBJECTS, DAY_MS, is_limited
+from sexton.marks.keepers import KeepReason, count_by_reason
+from sexton.marks.model import MarkState
+from sexton.recycle.model import DAY_MS, KindPlan, Policy, RoundReport
+from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
+from sexton.recycle.planning.model import InstancePolicy
 from sexton.recycle.planning.policy import FILELESS, for_owner
 
 CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")
@@ -34,17 +35,8 @@ LATELY = 1_000
 """The newest history rows from which it is learned how many objects are under a prefix."""
 
 
-class InstancePolicy(NamedTuple):
-    """By what an instance's garbage is judged. ``agreed``: kind → seconds somebody agreed to; None before its first."""
-
-    instance: str
-    enabled: bool
-    policy: Policy
-    agreed: Mapping[str, int] | None
-
-
-def terms_of(db: Database, c: Connection, instance: str, policy: Policy) -> InstancePolicy:
-    """Return an instance's terms under the policy of the settings, or raise ``UnknownInstance``."""
+def policy_of(db: Database, c: Connection, instance: str, policy: Policy) -> InstancePolicy:
+    """Return the policy that judges an instance under the settings, or raise ``UnknownInstance``."""
     t = db.t.instance
     row = c.execute(select(t.c.mode, t.c.owner, t.c.retentions).where(t.c.id == instance)).one_or_none()
     if row is None:
@@ -116,7 +108,10 @@ class Measure:
         t = self._db.t.round
         newest = select(t.c.report).where(t.c.instance == self._instance, t.c.report.is_not(None))
         report = self._c.execute(newest.order_by(t.c.id.desc()).limit(1)).scalar_one_or_none()
-        return frozenset(k["kind"] for k in (report or {}).get("kinds", ()) if BY_LIMIT in k.get("held", {}))
+        if report is None:
+            return frozenset()
+        kinds = RoundReport.model_validate(report).kinds
+        return frozenset(k.kind for k in kinds if KeepReason.LIMIT in count_by_reason(k.kept))
 
     def claimed(self, now: int) -> int:
         """Return how many claimed marks a round would finish first."""
@@ -125,8 +120,8 @@ class Measure:
         left = and_(mark.c.instance == self._instance, mark.c.state == CLAIMED, ripe)
         return int(self._c.execute(select(func.count()).where(left)).scalar_one())
 
-    def aside(self) -> dict[str, int]:
-        """Return how many marks are set aside, by reason."""
+    def quarantined(self) -> dict[str, int]:
+        """Return how many marks are quarantined, by reason."""
         mark = self._db.t.mark
         of = and_(mark.c.instance == self._instance, mark.c.quarantined_reason.is_not(None))
         counted = select(mark.c.quarantined_reason, func.count()).where(of).group_by(mark.c.quarantined_reason)
@@ -176,3 +171,14 @@ class Measure:
         lately = of.subquery()
         row = self._c.execute(select(func.sum(lately.c.objects), func.sum(lately.c.removed))).one()
         return float(row[0]) / float(row[1]) if row[1] else ASSUMED_OBJECTS
+
+
+def find_kinds(db: Database, instance: str) -> Sequence[str]:
+    """Return the kinds of marks that wait to fall due, by hopping through the index from kind to kind."""
+    mark = db.t.mark
+    waiting = and_(mark.c.instance == instance, mark.c.state != MarkState.CLAIMED, mark.c.quarantined_reason.is_(None))
+    hop = select(func.min(mark.c.kind).label("kind")).where(waiting).cte("hop", recursive=True)
+    step = select(func.min(mark.c.kind)).where(waiting, mark.c.kind > hop.c.kind).scalar_subquery()
+    hop = hop.union_all(select(step).where(hop.c.kind.is_not(None)))
+    with db.read() as tx:
+        return list(tx.execute(select(hop.c.kind).where(hop.c.kind.is_not(None))).scalars())

@@ -8,7 +8,7 @@ from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
-from sexton.marks.keepers import is_fault
+from sexton.marks.keepers import count_faults
 from sexton.marks.model import DONE
 from sexton.recycle.model import CloseOrder, KindReport, KindVaultCounts, Plan, RoundReport
 from sexton.storage.port import NOT_LISTED
@@ -82,7 +82,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
     gone = and_(file.c.batch.in_(ours.distinct()), file.c.outcome.in_(DONE))
     begun = c.execute(select(func.count()).select_from(file).where(gone)).scalar_one() if waiting else 0
     vaults = {name: order.faults.get(name, NORMAL) for name in order.opened.vaults}
-    faults = sum(n for who, n in order.held.items() if is_fault(who))
+    faults = count_faults(order.kept)
     if not faults and not {NORMAL, NOT_LISTED}.issuperset(vaults.values()):
         faults = waiting  # nothing was kept unclaimed, but files of claimed marks could not be tried
     started = c.execute(select(t.round.c.started_at).where(t.round.c.id == order.opened.round)).scalar_one()
@@ -103,7 +103,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         quarantined=order.quarantined,
         waiting=waiting,
         begun=begun,
-        held=order.held,
+        kept=order.kept,
         protected_bytes=order.protected_bytes,
         faults=faults,
         tallies=tallies,
@@ -136,7 +136,7 @@ def _kinds(
                 deleted=sum(t.deleted for t in its),
                 hidden=sum(t.hidden for t in its),
                 bytes=sum(t.bytes_freed + t.bytes_estimated for t in its),
-                **ran[kind].model_dump(include={"scanned", "elapsed_ms", "held", "error", "note"})
+                **ran[kind].model_dump(include={"scanned", "elapsed_ms", "kept", "error", "note"})
                 if kind in ran
                 else {},
             )

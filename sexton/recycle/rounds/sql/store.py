@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, true, tuple_, update
 
-from sexton.database.counters import count_round
+from sexton.database.counters import add_to_counters
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.crash_points import reached
 from sexton.marks.lease import Lease
@@ -15,12 +15,12 @@ from sexton.operators.call_log.store import CallStore
 from sexton.operators.controls.port import NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
-from sexton.protection.model import ProtectionSettings
-from sexton.protection.sql.store import ProtectionStore
+from sexton.recycle.errors import RoundEnded
 from sexton.recycle.model import CANCELLED, FAILED, SUCCEEDED, CloseOrder, OpenedRound, Plan, Policy, RoundReport
-from sexton.recycle.pipeline.port import RoundEnded
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.sql.plans import Live, PlanStore
+from sexton.recycle.planning.sql.plans import PlanStore
+from sexton.recycle.rounds.counters import counters_of
+from sexton.recycle.rounds.port import EndingProtections
 from sexton.recycle.rounds.sql.reports import Reports, build
 
 JOB = "recycle"
@@ -30,8 +30,8 @@ HISTORY_ROWS_A_ROUND = 100_000
 log = logging.getLogger(__name__)
 
 
-class RoundStore(PlanStore, Reports):
-    """Implements ``recycle.port.Rounds``: everything about rounds and plans as rows."""
+class RoundStore:
+    """Opens and closes rounds. Implements ``rounds.port.RoundStorePort``."""
 
     def __init__(
         self,
@@ -39,23 +39,30 @@ class RoundStore(PlanStore, Reports):
         leases: LeaseStore,
         controls: ControlStore,
         interval_seconds: int,
-        live: Callable[[str], int | None] = lambda _: None,
-        protections: ProtectionStore | None = None,
+        live_objects: Callable[[str], int | None] = lambda _: None,
+        protections: EndingProtections | None = None,
     ) -> None:
-        """``interval_seconds``: from one turn of an instance to its next; ``live``: its live objects, where known."""
-        self._live = live
-        self._protections = protections or ProtectionStore(db, ProtectionSettings())
+        """``interval_seconds``: from one slot of an instance to its next; ``live_objects``: counted by its owner.
+
+        ``protections``: those that are overdue end when a round opens; None: none are registered.
+        """
+        self.plans = PlanStore(db)
+        self.reports = Reports(db)
+        self._live_objects = live_objects
+        self._protections = protections
         self._calls = CallStore(db)
         self._db = db
         self._leases = leases
         self._controls = controls
         self._interval_ms = interval_seconds * 1000
 
-    def plan(self, instance: str, policy: Policy, by: str, *, live: Live = None, split: bool = True) -> Plan:
-        """Fix what a round may delete; see ``PlanStore.plan``."""
-        return super().plan(
-            instance, policy, by, live=partial(self._live, instance) if live is None else live, split=split
-        )
+    def plan(self, instance: str, policy: Policy, by: str) -> Plan:
+        """Fix cutoffs and counts for a round and store them."""
+        return self.plans.plan_for_round(instance, policy, by, partial(self._live_objects, instance))
+
+    def find_plan(self, plan: int) -> Plan:
+        """Return a stored plan, or raise ``PlanRefused``."""
+        return self.plans.find_plan(plan)
 
     def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str = "") -> OpenedRound:
         """Acquire the lease and open the round of this run; repeating it returns the same round.
@@ -77,11 +84,12 @@ class RoundStore(PlanStore, Reports):
         made = self._open_row(instance, run_id, plan, policy, by)
         lease = self._leases.acquire(instance, JOB, run_id)
         self._begin(instance, made)
-        self._protections.end_due(instance)
+        if self._protections is not None:
+            self._protections.end_due(instance)
         names = tuple(v.name for v in registry.vaults(instance))
         reached("round.opened")
         its = rules.for_owner(policy, known.owner)
-        cutoffs = dict(self.cutoffs(instance, policy))
+        cutoffs = dict(self.plans.retentions.cutoffs(instance, policy))
         return OpenedRound(round=made, lease=lease, may_delete=enabled, policy=its, vaults=names, cutoffs=cutoffs)
 
     def release(self, opened: OpenedRound, why: str) -> None:
@@ -114,7 +122,7 @@ class RoundStore(PlanStore, Reports):
                 raise RoundEnded(f"round {found.id} has ended; start a new one: sexton round run {instance}")
             if found is None:
                 if plan is not None:
-                    self.begin_apply(c, plan, instance, policy, by)
+                    self.plans.approvals.begin_apply(c, plan, instance, policy, by)
                 values = {"instance": instance, "run_id": run_id, "plan": plan, "started_at": now}
                 row = insert(round_).values(**values, state="RUNNING").returning(round_.c.id)
                 made = int(c.execute(row).scalar_one())
@@ -166,7 +174,10 @@ class RoundStore(PlanStore, Reports):
                 self._forget_history(c, report.instance)
         reached("round.closed")
         self._leases.free(order.opened.lease)
-        for forget in (self._protections.forget, self._calls.forget):
+        expired: list[Callable[[], object]] = [self._calls.forget]
+        if self._protections is not None:
+            expired.append(self._protections.forget)
+        for forget in expired:
             try:
                 forget()
             except AWAY as e:  # the round is closed; the next one tries again
@@ -184,13 +195,13 @@ class RoundStore(PlanStore, Reports):
             became = update(t.plan).where(t.plan.c.id == plan).values(state="PLANNED" if again else "APPLIED")
             c.execute(became)
             if not again:
-                self.agree(c, plan)
+                self.plans.retentions.agree_plan(c, plan)
         # The column is coarse: whether it ran to its end. The report says how it ended.
         state = "SUCCEEDED" if report.state == SUCCEEDED else "FAILED"
         ended = {"state": state, "ended_at": now, "report": report.model_dump(mode="json")}
         waits = {"waiting": None, "waiting_since": None}
         c.execute(update(t.round).where(t.round.c.id == report.round).values(**ended, **waits))
-        count_round(self._db, c, report)
+        add_to_counters(self._db, c, report.instance, counters_of(report))
         return report
 
     def _end_turn(self, c: Connection, report: RoundReport) -> None:

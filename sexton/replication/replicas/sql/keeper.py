@@ -1,47 +1,67 @@
-"""Who needs versions of a tablet: its copies on other backends, which fetch what they lack from one another.
+"""Replicas as a keeper: versions of a tablet are retained while a replica may still fetch them from another one.
 
-Asked by a claim, under the guard, about marks that are versions of a tablet. Of a tablet without copies nobody is
-asked, and of one that is dropped as a whole nobody needs anything. Reports are taken under the same guard.
+Reports of replicas are taken under the same guard, so a report comes before a claim or after it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
-from sexton.marks.keepers import REPLICA
-from sexton.marks.model import Ref
+from sexton.marks.keepers import KeepReason, Kept
+from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.sql.rows import needs, of_tablets, went
 
 
-def needed(db: Database, c: Connection, instance: str, versions: Mapping[Ref, tuple[str, int]]) -> Mapping[Ref, str]:
-    """Return the marks that a copy may still need, and on which backend that is: there are fewer of them than tablets.
+class ReplicaKeeper:
+    """Judges candidates that are versions of a tablet. Implements ``marks.sql.keeper.Keeper``."""
 
-    Args:
-        db: the database.
-        c: a transaction that decides about the instance.
-        instance: whose marks.
-        versions: each mark's tablet, and the highest version that goes with it.
+    for_claims_only = True
+    """What is claimed was recorded as released; a fence deletes nothing."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def snapshot(self, _token: WriteToken, _refs: Collection[Ref], _files_after: int | None) -> None:
+        """The needs of a chunk's tablets are read under the guard, by one statement."""
+        return
+
+    def blocking(
+        self, tx: Connection, token: WriteToken, candidates: Sequence[Candidate], now: int, _snapshot: Any
+    ) -> Mapping[Ref, Kept]:
+        """Return the marks whose versions a replica may still need."""
+        versions = _versions(candidates)
+        if not versions:
+            return {}
+        lowest_needed = needs(self._db, tx, token.instance, {tablet for tablet, _ in versions.values()})
+        needed = {
+            ref: tablet
+            for ref, (tablet, last) in versions.items()
+            if tablet in lowest_needed and last >= lowest_needed[tablet]
+        }
+        if not needed:
+            return {}
+        answers = {}
+        for tablet, replicas in of_tablets(self._db, tx, token.instance, set(needed.values())).items():
+            lowest = policy.lowest(replicas, now)
+            replica = lowest[1] if lowest else None
+            backend = replica.backend if replica else "any backend: no replica counts"
+            answers[tablet] = Kept(KeepReason.REPLICA, backend)
+        return {ref: answers[tablet] for ref, tablet in needed.items()}
+
+    def released(self, tx: Connection, token: WriteToken, claimed: Sequence[Candidate]) -> None:
+        """Record the highest version of each tablet that is claimed now; tablets without replicas are left out."""
+        highest: dict[str, int] = {}
+        for tablet, last in _versions(claimed).values():
+            highest[tablet] = max(last, highest.get(tablet, last))
+        went(self._db, tx, token.instance, highest)
+
+
+def _versions(candidates: Sequence[Candidate]) -> dict[Ref, tuple[str, int]]:
+    """Return the tablet and the highest version of each candidate that holds some.
+
+    Marks that are deleted with their parent are skipped: no replica needs versions of a dropped tablet.
     """
-    if not versions:
-        return {}
-    lowest = needs(db, c, instance, {tablet for tablet, _ in versions.values()})
-    held = {ref: tablet for ref, (tablet, last) in versions.items() if tablet in lowest and last >= lowest[tablet]}
-    if not held:
-        return {}
-    now, copies = db.now(c), of_tablets(db, c, instance, set(held.values()))
-    names = {}
-    for tablet, its in copies.items():
-        found = policy.lowest(its, now)
-        who = found[1] if found else None
-        names[tablet] = f"{REPLICA}{who.backend if who else 'any backend: none counts'}"
-    return {ref: names[tablet] for ref, tablet in held.items()}
-
-
-def noted(db: Database, c: Connection, instance: str, versions: Iterable[tuple[str, int]]) -> None:
-    """Note that versions of tablets go, in the transaction that decides it; of tablets without copies nothing is."""
-    most: dict[str, int] = {}
-    for tablet, last in versions:
-        most[tablet] = max(last, most.get(tablet, last))
-    went(db, c, instance, most)
+    return {c.ref: c.versions for c in candidates if c.versions is not None and c.parent is None}

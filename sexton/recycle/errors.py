@@ -1,0 +1,11 @@
+"""What planning and rounds refuse."""
+
+from sexton.kernel.errors import SextonError
+
+
+class PlanRefused(SextonError):
+    """The plan does not exist, was applied, or belongs to another instance."""
+
+
+class RoundEnded(SextonError):
+    """The round of this run has ended and was counted; it does not begin again."""

@@ -1,0 +1,100 @@
+"""Adopt what earlier rounds left: finish their claimed marks, ask owners, list prefixes a second time."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from sexton.kernel.errors import GuardBusy
+from sexton.marks.keepers import OWNER_BUSY, Kept, by_owner_silence
+from sexton.marks.lease_port import Leases
+from sexton.marks.model import DueMark
+from sexton.operators.controls.port import Gate
+from sexton.owners.port import Owner, OwnerSilent
+from sexton.recycle.model import AdoptOrder, RangeReceipt
+from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
+from sexton.recycle.pipeline.chunk import Chunk
+from sexton.recycle.pipeline.finish import FIRST
+from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.steps import Steps
+from sexton.storage.port import UnknownVault, VaultFault, Vaults
+
+LATE_MARKS = 200
+"""Marks whose prefixes are listed a second time before they are deleted and settled."""
+
+
+class Adopter:
+    """Adopts for one worker."""
+
+    def __init__(self, stores: Stores, vaults: Vaults, owner: Owner, steps: Steps) -> None:
+        self._stores = stores
+        self._vaults = vaults
+        self._owner = owner
+        self._steps = steps
+
+    def adopt(
+        self, order: AdoptOrder, attempt: int, leases: Leases, gate: Gate, heartbeat: Callable[[], None]
+    ) -> RangeReceipt:
+        """Finish what earlier rounds claimed, then list prefixes whose upload grace has passed a second time."""
+        active_lease = ActiveLease(leases, gate, order.lease, heartbeat, order.excluded_vaults)
+        instance = order.lease.instance
+        self._stores.quarantine.retry_failed(instance)
+        kept = self._ask_owner(order, active_lease)
+        for batch in self._stores.batches.unfinished(instance, order.round):
+            work = BatchWork(self._stores.batches.take_over(batch, order, attempt), active_lease)
+            kept += self._steps.finisher.finish(work, order.upload_grace_seconds)
+            self._stores.batches.end(work.token)
+        work = BatchWork(self._stores.batches.open_late(order, attempt), active_lease)
+        scanned = quarantined = 0
+        after = FIRST
+        while late := self._stores.batches.take_late(work.token, after, LATE_MARKS):
+            after = late[-1].ref
+            scanned += len(late)
+            self._stores.files.drop(work.token, [mark.ref for mark in late])
+            while late:
+                chunk = self._second_pass(work, late)
+                late = late[chunk.seen :]
+                quarantined += len(chunk.unresolvable)
+                kept += chunk.kept
+                kept += self._steps.finisher.finish_marks(work, chunk.refs, order.upload_grace_seconds)
+        self._stores.batches.end(work.token)
+        return RangeReceipt(
+            scanned=scanned, finished=True, kept=dict(kept), quarantined=quarantined, faults=active_lease.faults
+        )
+
+    def _ask_owner(self, order: AdoptOrder, active_lease: ActiveLease) -> Counter[Kept]:
+        """Let the owner lift quarantines, time out loads, and mark what has become garbage by now."""
+        instance, owner_marks = order.lease.instance, self._stores.owner_marks
+        active_lease.keep_alive()
+        try:
+            self._stores.fences.release_all(instance)
+            for quarantined in owner_marks.quarantined(instance):
+                active_lease.keep_alive()
+                owner_marks.free(instance, self._owner.mended(instance, quarantined))
+            self._owner.time_out(instance, active_lease.keep_alive)
+            owner_marks.take_back(instance, self._owner.grows(instance), order.cutoffs)
+            self._owner.due(instance, order.cutoffs, active_lease.keep_alive)
+        except OwnerSilent as e:
+            return Counter({by_owner_silence(e): 1})
+        except GuardBusy:
+            return Counter({OWNER_BUSY: 1})
+        return Counter()
+
+    def _second_pass(self, work: BatchWork, late: Sequence[DueMark]) -> Chunk:
+        """List claimed prefixes again and check what was found, as the claim checked the first pass."""
+        chunk = self._steps.resolver.resolve(work, late, claimed=True)
+        self._steps.recheck.liveness(work, chunk)
+        self._steps.recheck.keepers(work, chunk)
+        self._abort_uploads(work, chunk)
+        lacking = {c.ref: c.lacking for c in chunk.resolved_candidates if c.lacking is not None}
+        self._stores.owner_marks.note_lacking(work.token, lacking)
+        return chunk
+
+    def _abort_uploads(self, work: BatchWork, chunk: Chunk) -> None:
+        """Abort uploads that never ended under prefixes whose upload grace has passed."""
+        for ref in chunk.refs:
+            for place in chunk.prefixes[ref]:
+                work.active_lease.keep_alive()
+                try:
+                    self._vaults.get(work.instance, place.vault).abort_uploads(str(place.prefix))
+                except (VaultFault, UnknownVault) as e:
+                    self._steps.recheck.keep_for_fault(work, chunk, {ref}, place.vault, e)
+                    break

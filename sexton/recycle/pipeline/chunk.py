@@ -1,0 +1,44 @@
+"""What resolving one chunk of due marks gave: files in the batch, candidates for the claim, and what is left out."""
+
+from collections import Counter
+
+from sexton.marks.keepers import Kept
+from sexton.marks.model import Candidate, DueMark, File, Place, Ref, Unresolvable
+
+
+class Chunk:
+    """Filled by ``Resolver``, read by the claim."""
+
+    def __init__(self, last: int = 0) -> None:
+        """``last``: the number of the last file that is stored; the chunk's files are numbered above it."""
+        self.first = self.last = last
+        self.unstored: list[File] = []
+        """Files that are listed and not stored yet."""
+        self.seen = 0
+        """Due marks that the chunk covers, in their order."""
+        self.files = 0
+        self.resolved: list[DueMark] = []
+        """Marks whose files are stored."""
+        self.vaults: dict[Ref, frozenset[str]] = {}
+        self.prefixes: dict[Ref, list[Place]] = {}
+        self.candidates: dict[Ref, Candidate] = {}
+        """Of the marks and of those that are claimed with them."""
+        self.kept: Counter[Kept] = Counter()
+        self.protected_bytes = 0
+        """Bytes, by their owner's word, of marks that protections alone keep."""
+        self.unresolvable: list[Unresolvable] = []
+
+    @property
+    def refs(self) -> list[Ref]:
+        """Return the names of the marks whose files are stored."""
+        return [mark.ref for mark in self.resolved]
+
+    @property
+    def resolved_candidates(self) -> list[Candidate]:
+        """Return the marks whose files are stored, as candidates for a claim."""
+        return [self.candidates[ref] for ref in self.refs]
+
+    @property
+    def quarantined(self) -> set[Ref]:
+        """Return the names of the marks that could not be resolved."""
+        return {problem.mark.ref for problem in self.unresolvable}

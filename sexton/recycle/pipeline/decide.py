@@ -1,0 +1,110 @@
+"""Decide which marks of a chunk are claimed, and why the others are kept. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sexton.marks.keepers import BY_LIMIT, WAITS_FOR_CHILD, Kept
+from sexton.marks.model import Candidate, ClaimRequest, MarkState, Ref
+
+
+class LockedMark(NamedTuple):
+    """A mark's row, locked by the claim. ``ages_from``: ms since 1970, the instant its retention counts from."""
+
+    vault: str | None
+    state: MarkState
+    quarantined: bool
+    ages_from: int
+
+
+class ChildMark(NamedTuple):
+    """A mark that names one of the candidates as its parent. ``state`` is None where another transaction locks it."""
+
+    ref: Ref
+    parent: Ref
+    state: MarkState | None
+
+
+class ClaimDecision(NamedTuple):
+    """What a claim writes. ``absorbed``: the children that are claimed with the claimed marks."""
+
+    claimed: Sequence[Candidate]
+    absorbed: Sequence[Ref]
+    kept: Mapping[Ref, Kept]
+
+    @property
+    def objects(self) -> int:
+        """Return how many stored files the claimed marks have."""
+        return sum(candidate.files for candidate in self.claimed)
+
+
+def decide(
+    request: ClaimRequest,
+    locked: Mapping[Ref, LockedMark],
+    children: Sequence[ChildMark],
+    blocked: Mapping[Ref, Kept],
+    objects_claimed: int,
+) -> ClaimDecision:
+    """Decide which candidates are claimed, and why the others are kept.
+
+    A mark is claimed when its own row allows it, each of its children can be claimed with it, no keeper blocks it or
+    one of its children, and the limit has room. A mark whose row does not allow it is left out without an answer:
+    another round has it, or the next one looks at it. Limits count files in the order of the request, which is that of
+    age.
+
+    Args:
+        request: the candidates, the cutoff and the limit.
+        locked: rows of the candidates that this transaction has locked.
+        children: marks below the candidates that absorb their children.
+        blocked: what keepers answered about candidates and children.
+        objects_claimed: objects claimed under a limit within the last 24 hours.
+    """
+    claimed: list[Candidate] = []
+    absorbed: list[Ref] = []
+    kept: dict[Ref, Kept] = {}
+    children_of: dict[Ref, list[ChildMark]] = {}
+    for child in children:
+        children_of.setdefault(child.parent, []).append(child)
+    for candidate in request.candidates:
+        row = locked.get(candidate.ref)
+        if row is None or not may_be_claimed(row, candidate, request.cutoff):
+            continue
+        own_children = children_of.get(candidate.ref, ()) if candidate.children is not None else ()
+        answer = _why_kept(candidate, own_children, request, blocked)
+        if answer is None and request.allowance is not None and objects_claimed + candidate.files > request.allowance:
+            answer = BY_LIMIT
+        if answer is not None:
+            kept[candidate.ref] = answer
+            continue
+        objects_claimed += candidate.files
+        claimed.append(candidate)
+        absorbed += [child.ref for child in own_children]
+    return ClaimDecision(claimed, absorbed, kept)
+
+
+def may_be_claimed(row: LockedMark, candidate: Candidate, cutoff: int) -> bool:
+    """Return whether a mark may be claimed as far as its own row says."""
+    ready = row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
+    return ready and not row.quarantined and row.ages_from <= cutoff
+
+
+def _why_kept(
+    candidate: Candidate, children: Sequence[ChildMark], request: ClaimRequest, blocked: Mapping[Ref, Kept]
+) -> Kept | None:
+    """Return why a candidate must stay, for its own sake or a child's; None: nothing blocks it."""
+    if any(not _child_may_be_claimed(child, candidate, request) for child in children):
+        return WAITS_FOR_CHILD
+    answers = [blocked[ref] for ref in (candidate.ref, *(child.ref for child in children)) if ref in blocked]
+    return answers[0] if answers else None
+
+
+def _child_may_be_claimed(child: ChildMark, parent: Candidate, request: ClaimRequest) -> bool:
+    """Return whether a child can be claimed with its parent.
+
+    It must have been resolved with the parent and be locked by this transaction: a child that its writer commits now,
+    that another batch deletes, or that came after the parent was resolved keeps its parent.
+    """
+    if child.state is None or child.ref not in (parent.children or ()):
+        return False
+    resolved = request.children.get(child.ref)
+    must_be_fenced = resolved is not None and resolved.must_be_fenced
+    return child.state is MarkState.FENCED or (child.state is MarkState.MARKED and not must_be_fenced)

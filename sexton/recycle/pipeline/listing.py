@@ -1,0 +1,112 @@
+"""List the exact files of marks: prefixes several at once, some marks ahead of the one whose turn it is."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain
+
+from sexton.marks.model import DueMark, Expansion, Place, Reason, Ref
+from sexton.marks.policy import Unplaced, places
+from sexton.recycle.pacing.policy import THROTTLED
+from sexton.recycle.pipeline.active_lease import ActiveLease
+from sexton.storage.model import Listed
+from sexton.storage.port import UNREACHABLE, UnknownVault, Vault, VaultFault, Vaults
+
+GIVEN_UP = (UNREACHABLE, THROTTLED)
+"""Faults of vaults for which a range waits once, and no more."""
+FirstPage = tuple[Sequence[Listed], Iterator[Sequence[Listed]]]
+"""The first page of a listing, and the rest."""
+FirstPages = Mapping[Place, "Future[FirstPage]"]
+KeyBytesEtag = tuple[str, int | None, str]
+
+
+class Lister:
+    """Lists for one worker, with a pool that all ranges of the process share."""
+
+    def __init__(self, vaults: Vaults, listings: int) -> None:
+        """``listings``: prefixes whose first page is requested at the same time."""
+        self._vaults = vaults
+        self._listings = listings
+        self._pool = ThreadPoolExecutor(listings, thread_name_prefix="list")
+
+    def list_ahead(
+        self,
+        instance: str,
+        active_lease: ActiveLease,
+        marks: Sequence[DueMark],
+        expansions: Mapping[Ref, Expansion],
+        skipped: Set[Ref],
+    ) -> Iterator[tuple[DueMark, FirstPages]]:
+        """Yield the marks, each with the first pages of its prefixes; these are requested some marks ahead."""
+        waiting: deque[tuple[DueMark, FirstPages]] = deque()
+        unusable = {name for name, reason in active_lease.faults.items() if reason in GIVEN_UP}
+        for mark in marks:
+            first_pages: FirstPages = {}
+            names_keys = mark.ref not in expansions and mark.prefix is None
+            if mark.ref not in skipped and not names_keys:
+                first_pages = self._request(instance, mark, expansions.get(mark.ref), unusable)
+            waiting.append((mark, first_pages))
+            if len(waiting) > self._listings:
+                yield waiting.popleft()
+        yield from waiting
+
+    def _request(self, instance: str, mark: DueMark, expansion: Expansion | None, unusable: set[str]) -> FirstPages:
+        """Request the first page of each prefix; a place that cannot be opened is reported when the mark is resolved."""
+        first_pages: dict[Place, Future[FirstPage]] = {}
+        with suppress(Unplaced):
+            for place in places(mark, expansion):
+                if place.prefix is None or place.vault in unusable:
+                    continue
+                try:
+                    vault = self._vaults.get(instance, place.vault)
+                except (UnknownVault, VaultFault):
+                    unusable.add(place.vault)  # waiting for it once is enough
+                else:
+                    first_pages[place] = self._pool.submit(_first_page, vault, place.prefix)
+        return first_pages
+
+
+def pages_of(
+    vault: Vault, mark: DueMark, place: Place, first_page: "Future[FirstPage] | None"
+) -> Iterator[Sequence[KeyBytesEtag]]:
+    """Yield key, bytes and ETag of the objects of one place of a mark, page by page."""
+    return _unchanged_objects(vault, mark) if place.etags else _objects(vault, place, first_page)
+
+
+def _first_page(vault: Vault, prefix: str) -> FirstPage:
+    pages = iter(vault.list(prefix))
+    return next(pages, ()), pages
+
+
+def _objects(vault: Vault, place: Place, first_page: "Future[FirstPage] | None") -> Iterator[Sequence[KeyBytesEtag]]:
+    """Yield the objects of a place: as listed now, or by their names alone.
+
+    A conditional vault deletes nothing whose ETag it does not know, so its objects are looked up by name.
+    """
+    if place.prefix is None and not vault.spec.conditional:
+        yield [(key, None, "") for key in place.keys or ()]
+        return
+    pages: Iterable[Sequence[Listed]]
+    if place.prefix is None:
+        pages = (vault.stat(place.keys or ()),)
+    elif first_page is None:
+        pages = vault.list(place.prefix)
+    else:
+        page, rest = first_page.result()
+        pages = chain((page,), rest)
+    for objects in pages:
+        yield [(o.key, o.bytes, o.etag) for o in objects]
+
+
+def _unchanged_objects(vault: Vault, mark: DueMark) -> Iterator[Sequence[KeyBytesEtag]]:
+    """Yield the objects that a check found, if each is still the same; raise ``Unplaced`` where one has changed."""
+    etags = dict(zip(mark.keys or (), mark.etags, strict=True))
+    objects = vault.stat(mark.keys or ())
+    for listed in objects:
+        if etags[listed.key] and listed.etag != etags[listed.key]:
+            change = f"was found with ETag {etags[listed.key]} and has {listed.etag} now"
+            raise Unplaced(Reason.CHANGED, f"{listed.key!r} {change}")
+    if len(objects) == len(etags) and (size := sum(o.bytes for o in objects)) != mark.bytes:
+        raise Unplaced(Reason.CHANGED, f"{objects[0].key!r} was found with {mark.bytes} bytes and has {size} now")
+    yield [(o.key, o.bytes, o.etag) for o in objects]

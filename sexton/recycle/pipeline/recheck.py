@@ -1,0 +1,64 @@
+"""Check a resolved chunk once more, as late as possible: vaults, liveness, keepers. What is kept leaves the chunk."""
+
+from collections.abc import Set
+from functools import partial
+
+from sexton.kernel.errors import GuardBusy
+from sexton.marks.keepers import LIVE, OWNER_BUSY, Kept, by_owner_silence, by_vault
+from sexton.marks.model import Reason, Ref
+from sexton.owners.port import Owner, OwnerSilent
+from sexton.recycle.pipeline.active_lease import BatchWork
+from sexton.recycle.pipeline.chunk import Chunk
+from sexton.recycle.pipeline.port import Stores
+from sexton.storage.port import UnknownVault, VaultFault, Vaults
+
+
+class Recheck:
+    """Checks for one worker."""
+
+    def __init__(self, stores: Stores, vaults: Vaults, owner: Owner) -> None:
+        self._stores = stores
+        self._vaults = vaults
+        self._owner = owner
+
+    def vaults(self, work: BatchWork, chunk: Chunk) -> None:
+        """Keep marks with files in a vault that cannot be proved now."""
+        for name in sorted(frozenset().union(*chunk.vaults.values())):
+            try:
+                work.active_lease.check_vault(name)
+                work.active_lease.retry_throttled(partial(self._vaults.get, work.instance, name))
+            except (VaultFault, UnknownVault) as e:
+                in_vault = {ref for ref in chunk.refs if name in chunk.vaults[ref]}
+                self.keep_for_fault(work, chunk, in_vault, name, e)
+
+    def keep_for_fault(self, work: BatchWork, chunk: Chunk, refs: Set[Ref], vault: str, error: Exception) -> None:
+        """Keep marks because of a vault's fault, and leave the vault alone for the rest of the range."""
+        reason = str(getattr(error, "reason", Reason.UNKNOWN_VAULT))
+        work.active_lease.add_fault(vault, reason)
+        self.keep(work, chunk, refs, by_vault(vault, reason))
+
+    def liveness(self, work: BatchWork, chunk: Chunk) -> None:
+        """Keep marks that their owner lists as live: listing the files may have taken long."""
+        try:
+            live = self._owner.live(work.instance, chunk.resolved, work.active_lease.keep_alive)
+        except OwnerSilent as e:
+            self.keep(work, chunk, set(chunk.refs), by_owner_silence(e))
+        else:
+            self.keep(work, chunk, set(live), LIVE)
+
+    def keepers(self, work: BatchWork, chunk: Chunk) -> None:
+        """Keep marks that a keeper blocks, by what a second pass found; the claim did so for the first pass."""
+        try:
+            blocked = self._stores.claims.blocked(work.token, chunk.resolved_candidates)
+        except GuardBusy:
+            self.keep(work, chunk, set(chunk.refs), OWNER_BUSY)
+            return
+        for answer in sorted(set(blocked.values())):
+            self.keep(work, chunk, {ref for ref, kept in blocked.items() if kept == answer}, answer)
+
+    def keep(self, work: BatchWork, chunk: Chunk, refs: Set[Ref], answer: Kept) -> None:
+        """Leave resolved marks alone in this round, and count why."""
+        if refs:
+            chunk.kept[answer] += len(refs)
+            chunk.resolved = [mark for mark in chunk.resolved if mark.ref not in refs]
+            self._stores.files.drop(work.token, refs)

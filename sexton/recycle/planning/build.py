@@ -1,0 +1,38 @@
+"""Build plans from what is due: what a round may delete, and what awaits approval. Pure."""
+
+from sexton.recycle.model import Plan
+from sexton.recycle.planning.limits import Allowance, divide
+from sexton.recycle.planning.model import PlanFacts
+
+
+def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:
+    """Return a plan of everything that is due: an operator reviews it and applies it as a whole.
+
+    Where the instance only observes, nothing awaits approval: nothing is deleted.
+    """
+    _, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.rejected)
+    reasons = {kind.kind: kind.awaits for kind in awaiting} if facts.terms.enabled else {}
+    kinds = (due.whole.model_copy(update={"awaits": reasons.get(due.whole.kind, "")}) for due in facts.due)
+    whole = {"kinds": tuple(kind for kind in kinds if kind.marks), "whole": facts.terms.enabled}
+    return _empty_plan(facts).model_copy(update=whole)
+
+
+def build_for_round(facts: PlanFacts, limit: Allowance | None) -> tuple[Plan, Plan]:
+    """Return the plan that a round applies now, and the plan that awaits approval; the second may have no kinds."""
+    plan = _empty_plan(facts)
+    unapproved, awaiting = divide(facts.due, limit, facts.used, facts.stopped, facts.rejected)
+    allowance = limit.objects if limit is not None else None
+    return (
+        plan.model_copy(update={"kinds": tuple(unapproved), "allowance": allowance}),
+        plan.model_copy(update={"kinds": tuple(awaiting), "kept": {}, "whole": True}),
+    )
+
+
+def _empty_plan(facts: PlanFacts) -> Plan:
+    return Plan(
+        instance=facts.terms.instance,
+        created_at=facts.now,
+        policy=facts.terms.policy,
+        kept=dict(facts.kept),
+        claimed=facts.claimed,
+    )

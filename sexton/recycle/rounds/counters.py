@@ -1,0 +1,19 @@
+"""What a round adds to its instance's counters. Pure."""
+
+from collections import Counter
+
+from sexton.database.counters import BYTES, REMOVED, ROUNDS, VAULT
+from sexton.recycle.model import RoundReport
+
+
+def counters_of(report: RoundReport) -> Counter[tuple[str, str]]:
+    """Return what a round adds, by (name, label); an observing round adds nothing."""
+    counts: Counter[tuple[str, str]] = Counter()
+    if report.observed:
+        return counts
+    counts[ROUNDS, "*"] = 1
+    for kind in report.kinds:
+        counts += Counter({(ROUNDS, kind.kind): 1, (REMOVED, kind.kind): kind.removed, (BYTES, kind.kind): kind.bytes})
+    for vault, status in report.vaults.items():
+        counts[VAULT, f"{vault}/{status}"] += 1
+    return counts

@@ -1,0 +1,53 @@
+"""What the activities of a round need from the stores of rounds and plans."""
+
+from typing import Protocol
+
+from sexton.recycle.model import CloseOrder, DueInstances, OpenedRound, Plan, Policy, RoundReport
+
+
+class RoundStorePort(Protocol):
+    """Plans, rounds and reports, as rows."""
+
+    def open(self, instance: str, run_id: str, plan: int | None, policy: Policy, by: str) -> OpenedRound:
+        """Acquire the lease and open the round of this run; repeating it returns the same round."""
+        ...
+
+    def abandon(self, run_id: str, why: str = "cancelled") -> None:
+        """End a round that was cancelled before it had a lease."""
+        ...
+
+    def release(self, opened: OpenedRound, why: str) -> None:
+        """Give the lease back while the round waits (paused, backing off), and record why."""
+        ...
+
+    def plan(self, instance: str, policy: Policy, by: str) -> Plan:
+        """Fix cutoffs and counts and store them."""
+        ...
+
+    def find_plan(self, plan: int) -> Plan:
+        """Return a stored plan."""
+        ...
+
+    def close(self, order: CloseOrder) -> RoundReport:
+        """End the round, free the lease and store the report."""
+        ...
+
+
+class EndingProtections(Protocol):
+    """Protections of sync jobs, as far as rounds end them."""
+
+    def end_due(self, instance: str) -> object:
+        """End the protections of an instance whose time is over."""
+        ...
+
+    def forget(self) -> object:
+        """Delete the rows of protections that ended long ago."""
+        ...
+
+
+class InstanceSchedulePort(Protocol):
+    """When instances are due."""
+
+    def due(self) -> DueInstances:
+        """Return the instances whose round should start now, and how many may."""
+        ...

@@ -1,0 +1,88 @@
+"""What one worker does for rounds, over ports alone: announce them, run ranges, adopt what earlier rounds left."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sexton.marks.lease_port import Leases
+from sexton.operators.controls.port import Gate
+from sexton.owners.port import Owner
+from sexton.recycle.audit.port import DeletionLog
+from sexton.recycle.model import AdoptOrder, OpenedRound, RangeOrder, RangeProgress, RangeReceipt
+from sexton.recycle.pipeline.adopt import Adopter
+from sexton.recycle.pipeline.deleter import Deleter
+from sexton.recycle.pipeline.port import Stores
+from sexton.recycle.pipeline.ranges import ProgressReporter, RangeRunner
+from sexton.recycle.pipeline.steps import steps
+from sexton.recycle.rounds.announce import Announcer
+from sexton.storage.port import Vaults
+
+LISTINGS_AT_ONCE = 8
+
+
+class Parts(NamedTuple):
+    """What a recycler works with: stores, leases, controls, vaults, owners, and the log of deletions."""
+
+    stores: Stores
+    leases: Leases
+    gate: Gate
+    vaults: Vaults
+    owner: Owner
+    log: DeletionLog
+
+
+class Recycler:
+    """Safe for several ranges at once."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        deleter: Deleter,
+        listings: int = LISTINGS_AT_ONCE,
+        *,
+        group_files: int | None = None,
+        range_objects: int | None = None,
+    ) -> None:
+        """Put the steps together.
+
+        Args:
+            parts: what the steps work with.
+            deleter: where files are deleted: by threads of this process, or by executors.
+            listings: prefixes listed at the same time (``recycle_pool_parallelism``).
+            group_files: files claimed before their pages are settled together; None: ``ranges.GROUP_FILES``.
+            range_objects: objects, or marks scanned, after which a range ends; None: ``ranges.RANGE_OBJECTS``.
+        """
+        stores, vaults, owner = parts.stores, parts.vaults, parts.owner
+        self._parts = parts
+        of_pipeline = steps(stores, vaults, owner, parts.log, deleter, listings)
+        self._ranges = RangeRunner(stores, of_pipeline, (group_files, range_objects))
+        self._adopter = Adopter(stores, vaults, owner, of_pipeline)
+        self._announcer = Announcer(vaults, parts.leases)
+
+    def announce(self, opened: OpenedRound, heartbeat: Callable[[], None]) -> dict[str, str]:
+        """Write the round into its vaults' markers; return the vaults that the round excludes, and why."""
+        return self._announcer.announce(opened, heartbeat)
+
+    def recycle(
+        self,
+        order: RangeOrder,
+        attempt: int,
+        heartbeat: Callable[[], None],
+        report: Callable[[RangeProgress], None] = lambda _: None,
+    ) -> RangeReceipt:
+        """Claim, delete and settle one range of due marks; ``report`` is called with its progress.
+
+        Raises:
+            LeaseLost: stop; a newer run goes on.
+            Halted: stop; an operator's stop, a list or a window halts the instance.
+            NotEnabled: the instance only observes.
+        """
+        reporter = ProgressReporter(report, heartbeat)
+        return self._ranges.run(order, attempt, self._parts.leases, self._parts.gate, reporter)
+
+    def adopt(self, order: AdoptOrder, attempt: int, heartbeat: Callable[[], None]) -> RangeReceipt:
+        """Finish what earlier rounds claimed, then list prefixes whose upload grace has passed a second time."""
+        return self._adopter.adopt(order, attempt, self._parts.leases, self._parts.gate, heartbeat)
+
+    def trim_log(self, instance: str, now: int, heartbeat: Callable[[], None]) -> None:
+        """Delete the log of deletions behind its retention; what cannot be deleted now is retried another day."""
+        self._parts.log.forget(instance, now, heartbeat)

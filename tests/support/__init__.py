@@ -1,0 +1,1 @@
+"""Helpers that several tiers of tests share."""
