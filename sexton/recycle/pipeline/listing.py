@@ -52,7 +52,7 @@ class Lister:
         yield from waiting
 
     def _request(self, instance: str, mark: DueMark, expansion: Expansion | None, unusable: set[str]) -> FirstPages:
-        """Request the first page of each prefix; a place that cannot be opened is reported when the mark is resolved."""
+        """Request the first page of each prefix; an unusable place is reported when the mark is resolved."""
         first_pages: dict[Place, Future[FirstPage]] = {}
         with suppress(Unplaced):
             for place in places(mark, expansion):
