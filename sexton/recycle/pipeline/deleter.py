@@ -1,4 +1,4 @@
-"""Where files are deleted, as the steps of a range see it: by threads of this process, or by executors."""
+"""The port of deletion: by threads of this process, or by Spark executors."""
 
 from types import TracebackType
 from typing import Protocol, Self
@@ -8,9 +8,9 @@ from sexton.recycle.pipeline.active_lease import ActiveLease
 
 
 class Deletion(Protocol):
-    """One go through the undone files of a batch, while more of them are claimed.
+    """One deletion of a batch's undone files, while more of them are claimed.
 
-    What raises there (a lost lease, a halt, a database that does not answer) raises at the next call.
+    What ends it (a lost lease, a halt, a database that does not answer) is raised by the next call.
     """
 
     def __enter__(self) -> Self: ...
@@ -19,34 +19,34 @@ class Deletion(Protocol):
         """Stop, unless it has ended."""
 
     def claimed(self, to: int) -> None:
-        """Say that all files of the batch up to this one are claimed now, or never will be."""
+        """Delete up to this number: every file of the batch up to it is claimed, or never will be."""
         ...
 
     def wait_for(self, to: int) -> None:
-        """Wait until every file up to this one was tried, or is left alone."""
+        """Wait until every file up to this number was tried, or is left alone."""
         ...
 
     def tried(self, to: int) -> bool:
-        """Tell whether every file up to this one was tried, or is left alone."""
+        """Return whether every file up to this number was tried, or is left alone."""
         ...
 
     @property
     def tried_to(self) -> int:
-        """Return the number of a file, about: up to it all were tried, or are left alone."""
+        """Return the number of a file, roughly: up to it every file was tried, or is left alone."""
         ...
 
     def logged(self, after: int, to: int) -> bool:
-        """Tell whether the sweep itself told the audit of all it tried of these."""
+        """Return whether the deletion itself logged the outcomes of these files."""
         ...
 
     def finish(self) -> None:
-        """Wait until all that was claimed is tried; nothing more will be."""
+        """Wait until every claimed file was tried; no more will be claimed."""
         ...
 
 
 class Deleter(Protocol):
-    """Where files are deleted: by threads of this process, or by executors."""
+    """Where files are deleted."""
 
     def begin(self, token: WriteToken, active_lease: ActiveLease) -> Deletion:
-        """Return a sweep through the batch, to be used as a context: it runs beside it until it is told all."""
+        """Return a deletion of the batch's files, to be used as a context."""
         ...
