@@ -1,0 +1,29 @@
+"""Paths that the documentation names exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("docs/glossary.md", "docs/architecture.md", "README.md")
+FOLDERS = "sexton|workflows|activities|config|examples|benchmarks|tests|docs"
+PATH = re.compile(rf"`((?:(?:{FOLDERS})/[\w./-]*)|worker\.py|Makefile|pyproject\.toml)`")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_named_path_exists(name: str) -> None:
+    page = ROOT / name
+    if not page.exists():
+        pytest.fail(f"{name} does not exist")
+    paths = PATH.findall(page.read_text())
+
+    assert paths
+    assert [p for p in paths if not (ROOT / p).exists()] == []
+
+
+def test_every_term_of_the_glossary_has_a_place() -> None:
+    rows = [line for line in (ROOT / "docs/glossary.md").read_text().splitlines() if re.match(r"\| (?!term |--)", line)]
+
+    assert len(rows) > 60
+    assert [row for row in rows if not PATH.search(row.rsplit(" | ", 1)[-1])] == []
