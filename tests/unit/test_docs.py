@@ -9,7 +9,8 @@ import typer
 from sexton.interfaces.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", *(ROOT / "config").rglob("*.yml")])
+ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT_PAGES, *(ROOT / "config").rglob("*.yml")])
 COMMANDS_A_SYMPTOM = 5
 
 
@@ -19,7 +20,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_link_leads_somewhere(page: Path) -> None:
     here = page.parent if page.suffix == ".md" else ROOT
     text = page.read_text()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/glossary.md", "docs/architecture.md", "README.md")
+PAGES = ("docs/glossary.md", "docs/architecture.md", "README.md", "CONTRIBUTING.md", "tests/README.md")
 FOLDERS = "sexton|workflows|activities|config|examples|benchmarks|tests|docs"
 PATH = re.compile(rf"`((?:(?:{FOLDERS})/[\w./-]*)|worker\.py|Makefile|pyproject\.toml)`")
 
