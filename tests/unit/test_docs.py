@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT_PAGES, *(ROOT / "config").rglob("*.yml")])
 COMMANDS_A_SYMPTOM = 5
+OPERATOR_PAGES = ("first-day", "incidents", "tuning", "metrics", "glossary", "integration", "wal-integration", "spark")
 
 
 def anchors(page: Path) -> set[str]:
@@ -49,7 +50,8 @@ def test_every_symptom_has_at_most_five_commands() -> None:
 
 def documented() -> list[tuple[str, str]]:
     """Return the first two words after every `sexton` of the operator's pages."""
-    text = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("first-day", "incidents"))
+    pages = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in OPERATOR_PAGES)]
+    text = "\n".join(page.read_text() for page in pages)
     return sorted(set(re.findall(r"(?m)(?:^|`|; )sexton ([a-z]+)(?: ([a-z-]+)|\b)", text)))
 
 
