@@ -9,8 +9,10 @@ import typer
 from sexton.interfaces.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", *(ROOT / "config").rglob("*.yml")])
+ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT_PAGES, *(ROOT / "config").rglob("*.yml")])
 COMMANDS_A_SYMPTOM = 5
+OPERATOR_PAGES = ("first-day", "incidents", "tuning", "metrics", "glossary", "integration", "wal-integration", "spark")
 
 
 def anchors(page: Path) -> set[str]:
@@ -19,7 +21,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_link_leads_somewhere(page: Path) -> None:
     here = page.parent if page.suffix == ".md" else ROOT
     text = page.read_text()
@@ -48,7 +50,8 @@ def test_every_symptom_has_at_most_five_commands() -> None:
 
 def documented() -> list[tuple[str, str]]:
     """Return the first two words after every `sexton` of the operator's pages."""
-    text = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("first-day", "incidents"))
+    pages = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in OPERATOR_PAGES)]
+    text = "\n".join(page.read_text() for page in pages)
     return sorted(set(re.findall(r"(?m)(?:^|`|; )sexton ([a-z]+)(?: ([a-z-]+)|\b)", text)))
 
 
