@@ -15,8 +15,7 @@ from sexton.marks.model import FilePage
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.recycle.model import RangeOrder, RangeProgress
-from sexton.recycle.pipeline import active_lease, ranges
-from sexton.recycle.pipeline import delete as sweep
+from sexton.recycle.pipeline import active_lease, delete_pages, ranges
 from sexton.recycle.pipeline import resolve as resolving
 from sexton.recycle.pipeline.sql import files
 from sexton.recycle.pipeline.sql.write_token import verify
@@ -92,13 +91,13 @@ def sizes(monkeypatch: pytest.MonkeyPatch, lap: int, page: int = 2) -> None:
         (ranges, "GROUP_FILES", lap),
         (resolving, "CHUNK_MARKS", lap),
         (files, "PAGE_KEYS", page),
-        (sweep, "LOOK_SECONDS", 0.01),
+        (delete_pages, "POLL_SECONDS", 0.01),
     ):
         monkeypatch.setattr(module, name, size)
 
 
 def sweeps() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("sweep")]
+    return [t.name for t in threading.enumerate() if t.name.startswith("deletion")]
 
 
 def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
@@ -178,7 +177,7 @@ def test_what_ends_the_sweep_ends_the_range_nothing_more_is_deleted_and_what_was
         rig.recycler.recycle(order, 1, heartbeat)
 
     assert (raised.type, sweeps()) == (error, [])
-    assert struck[0].startswith("sweep")
+    assert struck[0].startswith("deletion")
     assert len(disk.begun) == 8
     assert rig.count("mark_file", outcome="deleted") == 8
     assert len(listing(root)) == 40 + 1 - 8

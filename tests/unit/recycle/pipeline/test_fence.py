@@ -1,0 +1,46 @@
+"""What is kept spreads to parents: a parent is deleted only with all of its children."""
+
+from sexton.marks.keepers import IN_USE, LIVE, by_hold
+from sexton.marks.model import DueMark, Expansion, Reason, Ref
+from sexton.recycle.pipeline.fence import candidate_of, spread_to_parents
+
+
+def mark(name: str) -> DueMark:
+    return DueMark(kind="dropped", id=name, ages_from=0, vault="disk", prefix=f"{name}/", keys=None, bytes=0)
+
+
+PARENT, CHILD, OTHER = mark("parent"), mark("child"), mark("other")
+CHILDREN = {PARENT.ref: [CHILD]}
+
+
+def test_a_kept_child_keeps_its_parent_with_its_answer() -> None:
+    kept = spread_to_parents([PARENT, OTHER], CHILDREN, {CHILD.ref: by_hold(1)}, set())
+
+    assert kept == {CHILD.ref: by_hold(1), PARENT.ref: by_hold(1)}
+
+
+def test_a_quarantined_child_keeps_its_parent() -> None:
+    assert spread_to_parents([PARENT], CHILDREN, {}, {CHILD.ref}) == {PARENT.ref: IN_USE}
+
+
+def test_a_parent_that_is_kept_itself_keeps_its_own_answer() -> None:
+    kept = spread_to_parents([PARENT], CHILDREN, {PARENT.ref: LIVE, CHILD.ref: by_hold(1)}, set())
+
+    assert kept[PARENT.ref] == LIVE
+
+
+def test_nothing_spreads_where_nothing_is_kept() -> None:
+    assert spread_to_parents([PARENT, OTHER], CHILDREN, {}, set()) == {}
+
+
+def test_a_candidate_holds_what_its_owner_answered() -> None:
+    expansion = Expansion(
+        fence=True, absorbs=True, lacking=Reason.SCHEMA_MISSING, above=(Ref("table", "t"),), versions=("tablet", 4)
+    )
+
+    candidate = candidate_of(PARENT.ref, expansion, [CHILD])
+
+    assert (candidate.must_be_fenced, candidate.children) == (True, {CHILD.ref})
+    assert (candidate.lacking, candidate.ancestors) == (Reason.SCHEMA_MISSING, {Ref("table", "t")})
+    assert candidate.versions == ("tablet", 4)
+    assert candidate_of(PARENT.ref, Expansion(), [CHILD]).children is None

@@ -1,0 +1,44 @@
+"""How a claimed mark is settled, and up to where a deletion has come. Pure decisions."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.marks.model import DeletionCounts, Settlement
+from sexton.marks.policy import settlement_of
+from sexton.recycle.pipeline.delete_pages import tried_up_to
+
+DONE = DeletionCounts(prefix=None, swept_at=None, files=3, done=3, failed=0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "settlement"),
+    [
+        (DONE, Settlement.GONE),
+        (DONE._replace(files=0, done=0), Settlement.GONE),
+        (DONE._replace(done=2), Settlement.WAITING),
+        (DONE._replace(done=2, failed=1), Settlement.FAILED),
+        (DONE._replace(done=2, changed=1), Settlement.CHANGED),
+        (DONE._replace(done=1, changed=1, failed=1), Settlement.CHANGED),
+        (DONE._replace(lacking="SCHEMA_MISSING"), Settlement.LACKING),
+        (DONE._replace(lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
+        (DONE._replace(prefix="data/"), Settlement.SWEPT),
+        (DONE._replace(prefix="data/", swept_at=1), Settlement.GONE),
+        (DONE._replace(prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
+    ],
+)
+def test_a_mark_is_settled_by_its_outcomes(counts: DeletionCounts, settlement: Settlement) -> None:
+    assert settlement_of(counts) is settlement
+
+
+@given(
+    st.builds(DeletionCounts, st.none() | st.just("p/"), st.none() | st.just(1), *[st.integers(0, 3)] * 4, st.none())
+)
+def test_no_record_is_removed_before_its_files(counts: DeletionCounts) -> None:
+    if settlement_of(counts) in (Settlement.GONE, Settlement.SWEPT):
+        assert (counts.done >= counts.files, counts.failed, counts.changed) == (True, 0, 0)
+
+
+def test_a_deletion_has_tried_all_files_below_the_first_untried() -> None:
+    assert tried_up_to([], read_to=9) == 9
+    assert tried_up_to([7, 3, 5], read_to=9) == 2
