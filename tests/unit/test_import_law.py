@@ -55,7 +55,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_planted_import_breaks_its_contract(planted: str, contract: str) -> None:
     verdict = re.search(rf"{re.escape(contract)}.*?(BROKEN|KEPT)", planted)
 
-    assert verdict and verdict[1] == "BROKEN"
+    assert verdict
+    assert verdict[1] == "BROKEN"
 
 
 def test_pure_modules_call_no_clock() -> None:
