@@ -77,7 +77,9 @@ def check(database: Database, deployment: str) -> None:
     """Raise ``SchemaError`` unless the schema is at this version and belongs to this deployment."""
     file = str(database.engine.url.database)
     if database.dialect == "sqlite" and not Path(file).is_file():  # connecting would create an empty file
-        raise SchemaError(f"the database file {file} does not exist; move it back, or to create a new one run: sexton init")
+        raise SchemaError(
+            f"the database file {file} does not exist; move it back, or to create a new one run: sexton init"
+        )
     try:
         with database.read() as c:
             version, head = _version(database, c), _head(database)

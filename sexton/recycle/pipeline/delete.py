@@ -101,7 +101,7 @@ class ThreadDeleter:
                 answer = Answer(began, time.monotonic() - began, lost=True)
             raise
         finally:
-            self.pacer.told(piece.charge, answer)
+            self.pacer.report_result(piece.charge, answer)
         if any(r.outcome is KeyOutcome.ABSENT for r in results):
             self._vaults.confirm(token.instance, page.vault)
         return results
@@ -206,7 +206,7 @@ class ThreadDeletion:
         """
         for future in self._flying:
             if future.cancel():  # nobody has sent it
-                self._sweeper.pacer.told(self._flying[future][0].charge, None)
+                self._sweeper.pacer.report_result(self._flying[future][0].charge, None)
         while self._flying:
             future, (piece, _) = self._flying.popitem()
             if not future.cancelled() and future.exception() is None:
