@@ -14,7 +14,7 @@ TEXTS = PageTexts(keys=["a", "b"], sizes=["1", "2"], etags=["e", "f"], dates=["d
 def accepts(*pages: list[str], allow_path_order: bool = True) -> bool:
     """Return whether every page of a listing continues the order."""
     proof = OrderProof(allow_path_order=allow_path_order)
-    return all([proof.extend(page) for page in pages])
+    return all(proof.extend(page) for page in pages)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def folders(bucket: S3Bucket, prefix: str) -> Sequence[str] | None:
                 raise bucket.fault("BAD_REPLY", f"{name!r} was listed as a folder directly below {full_prefix!r}")
         if not order.extend(page_names):
             raise bucket.fault("BAD_REPLY", f"the folders of {prefix!r} are in no order, or a page was repeated")
-        names += [bucket.own(name) for name in page_names]
+        names += [bucket.relative(name) for name in page_names]
         if not reply["IsTruncated"]:
             return names
         token = _next_token(bucket, reply, prefix, token)
@@ -153,7 +153,7 @@ def _page(
         request["ContinuationToken"] = token
     elif after:
         request["StartAfter"] = after
-    reply = bucket.ask(lambda s3: s3.list_objects_v2(**request, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
+    reply = bucket.call_with_retries(lambda s3: s3.list_objects_v2(**request, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
     entries = reply.get("Contents", ())
     complete = isinstance(entries, Entries) or all("Key" in entry and "Size" in entry for entry in entries)
     if "IsTruncated" not in reply or not complete or len(entries) > PAGE_KEYS:
