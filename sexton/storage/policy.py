@@ -164,25 +164,25 @@ def canonical_endpoint(url: str) -> str:
     return f"{host}{port}{parts.path.rstrip('/')}"
 
 
-def _check_path(path: str, what: str, segments: list[str]) -> None:
+def _check_path(path: str, noun: str, segments: list[str]) -> None:
     if not path:
-        raise BadInput(f"an empty {what} would match the whole vault; give a {what}")
+        raise BadInput(f"an empty {noun} would match the whole vault; give a {noun}")
     if path.startswith("/"):
-        raise BadInput(f"{what} {path!r} must be relative to its vault; remove the leading '/'")
+        raise BadInput(f"{noun} {path!r} must be relative to its vault; remove the leading '/'")
     if "\0" in path:
-        raise BadInput(f"{what} {path!r} has a NUL character, which no store accepts; correct it")
+        raise BadInput(f"{noun} {path!r} has a NUL character, which no store accepts; correct it")
     if not {"", ".", ".."}.isdisjoint(segments):
         raise BadInput(
-            f"{what} {path!r} has an empty, '.' or '..' segment, which stores resolve differently; remove it"
+            f"{noun} {path!r} has an empty, '.' or '..' segment, which stores resolve differently; remove it"
         )
     if _RESERVED in segments:
         raise BadInput(
-            f"{what} {path!r} is in a {RESERVED_PREFIX} folder, which is reserved for Sexton; use another one"
+            f"{noun} {path!r} is in a {RESERVED_PREFIX} folder, which is reserved for Sexton; use another one"
         )
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise BadInput(f"{what} {path!r} is not valid Unicode text, which no store accepts; correct it") from error
+        raise BadInput(f"{noun} {path!r} is not valid Unicode text, which no store accepts; correct it") from error
 
 
 def _nested(a: str, b: str) -> bool:

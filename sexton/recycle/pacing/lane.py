@@ -143,7 +143,7 @@ class Lane:
         if not slow and 2 * keys < self.page_keys():
             return
         if not slow and 2 * self._under_way < int(self._window.requests):
-            return  # so few requests at once say nothing about many
+            return  # so few requests at once teach nothing about many
         growth = CAREFUL_GROWTH if self._narrowed_at > float("-inf") else BOLD_GROWTH
         window = resized(self._window, now - sent, full=full, growth=growth)
         if window != self._window:

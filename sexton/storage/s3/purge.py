@@ -33,11 +33,11 @@ def purge(bucket: S3Bucket, keys: Sequence[str]) -> dict[str, KeyResult]:
         if time.monotonic() > until:
             return results | {key: out_of_time(key) for key in waiting}
         try:
-            found, unlisted = versions_of(bucket, waiting)
+            groups, unlisted = versions_of(bucket, waiting)
         except Throttled as busy:
             return results | {key: throttled(key, busy) for key in waiting}
         results |= {key: out_of_time(key) for key in unlisted}
-        verdicts, doomed = _judge(found, removed)
+        verdicts, doomed = _judge(groups, removed)
         failures = _remove(bucket, doomed, until)
         results |= verdicts | failures
         waiting = list(dict.fromkeys(v.key for v in doomed if v.key not in failures))
@@ -47,12 +47,12 @@ def purge(bucket: S3Bucket, keys: Sequence[str]) -> dict[str, KeyResult]:
 
 
 def _judge(
-    found: Sequence[FoundVersions], removed: dict[str, dict[str, int]]
+    groups: Sequence[FoundVersions], removed: dict[str, dict[str, int]]
 ) -> tuple[dict[str, KeyResult], list[ObjectVersion]]:
     """Return the results of the keys that are done, and the versions to delete of the others."""
     verdicts: dict[str, KeyResult] = {}
     doomed: list[ObjectVersion] = []
-    for group in found:
+    for group in groups:
         for key, versions in group.versions.items():
             verdict = _verdict(key, versions, group.complete, removed.get(key, {}))
             if verdict is None:

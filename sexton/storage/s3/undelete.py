@@ -43,10 +43,10 @@ def undelete(bucket: S3Bucket, prefix: str, keys: Sequence[str], dry_run: bool) 
 def _undelete_keys(bucket: S3Bucket, keys: Sequence[str], dry_run: bool) -> Iterator[Undeleted]:
     waiting = list(dict.fromkeys(keys))
     while waiting:
-        found, waiting = versions_of(bucket, waiting)
-        complete = {key: versions for group in found if group.complete for key, versions in group.versions.items()}
+        groups, waiting = versions_of(bucket, waiting)
+        complete = {key: versions for group in groups if group.complete for key, versions in group.versions.items()}
         yield from _undelete_page(bucket, complete, dry_run)
-        unclear = [key for group in found if not group.complete for key in group.keys]
+        unclear = [key for group in groups if not group.complete for key in group.keys]
         if unclear:
             reason = f"{unclear[0]}: its versions cannot be listed completely; use --prefix"
             yield Undeleted(looked_at=len(unclear), failed=len(unclear), reason=reason)
@@ -98,8 +98,8 @@ def _still_hidden(bucket: S3Bucket, keys: Sequence[str]) -> tuple[ByKey, list[st
     unclear: list[str] = []
     waiting = list(keys)
     while waiting:
-        found, waiting = versions_of(bucket, waiting)
-        for group in found:
+        groups, waiting = versions_of(bucket, waiting)
+        for group in groups:
             if group.complete:
                 hidden |= {key: versions for key, versions in group.versions.items() if _is_hidden(versions)}
             else:
@@ -109,7 +109,7 @@ def _still_hidden(bucket: S3Bucket, keys: Sequence[str]) -> tuple[ByKey, list[st
 
 
 def _with_listed_markers(hidden: ByKey, markers: ByKey) -> list[str]:
-    """Return the hidden keys of which a removed marker is still listed."""
+    """Return the hidden keys that still list a removed marker."""
     return [key for key, versions in hidden.items() if {v.id for v in versions} & {v.id for v in markers[key]}]
 
 

@@ -70,9 +70,9 @@ def page(
     """
     full_prefix = bucket.full(prefix)
     options = {"Delimiter": delimiter, "KeyMarker": after[0], "VersionIdMarker": after[1]}
-    given = {name: value for name, value in options.items() if value}
+    extra = {name: value for name, value in options.items() if value}
     reply = bucket.call_with_retries(
-        lambda s3: s3.list_object_versions(Bucket=bucket.name, Prefix=full_prefix, MaxKeys=at_most or LISTED, **given)  # type: ignore[arg-type]
+        lambda s3: s3.list_object_versions(Bucket=bucket.name, Prefix=full_prefix, MaxKeys=at_most or LISTED, **extra)  # type: ignore[arg-type]
     )
     versions: Sequence[Any] = reply.get("Versions", ())
     markers: Sequence[Any] = reply.get("DeleteMarkers", ())
@@ -97,7 +97,7 @@ def versions_of(bucket: S3Bucket, keys: Sequence[str]) -> tuple[list[FoundVersio
     Raises:
         VaultFault: as ``page``.
     """
-    found: list[FoundVersions] = []
+    results: list[FoundVersions] = []
     groups: list[list[str]] = [sorted(keys)] if keys else []
     until = time.monotonic() + PAGE_SECONDS / 2  # the other half is for deleting
     while groups and time.monotonic() < until:
@@ -109,8 +109,8 @@ def versions_of(bucket: S3Bucket, keys: Sequence[str]) -> tuple[list[FoundVersio
             elif reply.after is not None and len(group) > 1:
                 groups += [group[: len(group) // 2], group[len(group) // 2 :]]
             else:
-                found += _versions_in(bucket, group, reply)
-    return found, [key for group in groups for key in group]
+                results += _versions_in(bucket, group, reply)
+    return results, [key for group in groups for key in group]
 
 
 def versions_under(bucket: S3Bucket, prefix: str) -> Iterator[dict[str, list[ObjectVersion]]]:
