@@ -153,7 +153,7 @@ def test_a_vault_without_versions_says_that_a_backup_is_needed(
 
     refused = run(rig, capsys, "undelete", "shop", "--vault", "disk", "--prefix", "d/", "--yes")
 
-    assert (refused.code, "restore it from a backup" in refused.err) == (1, True)
+    assert (refused.code, "restore them from a backup" in refused.err) == (1, True)
 
 
 def test_what_is_being_deleted_now_no_hold_keeps(rig: Rig, tmp_path: Path) -> None:
