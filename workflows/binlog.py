@@ -12,8 +12,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from activities.backend import BackendActivities
     from activities.binlog import BinlogActivities
-    from sexton.replication.agent.model import SweepOrder, Swept
-    from sexton.replication.binlog.messages import MOST_SAID, Backends, GcProgress, GcReport, GcRequest, WaitingOrder
+    from sexton.replication.agent.model import MAX_MESSAGES, SweepOrder, Swept
+    from sexton.replication.binlog.messages import Backends, GcProgress, GcReport, GcRequest, WaitingOrder
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
     from workflows.controls import Controls, InterruptedBySignal, stop_if_cancelled
@@ -125,7 +125,7 @@ class GcBinlog(Controls):
             if is_cancelled_exception(e):  # by a signal, also one that was taken back since
                 raise
             self._away += 1
-            self._said = [*self._said, f"backend {backend}: {words(e)}"][:MOST_SAID]
+            self._said = [*self._said, f"backend {backend}: {words(e)}"][:MAX_MESSAGES]
         else:
             self._swept += swept
         self._left.remove(backend)

@@ -12,7 +12,7 @@ from sexton.database.engine import Database
 from sexton.marks.keepers import REPLICA
 from sexton.marks.model import Ref
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.sql.rows import needs, of_tablets, went
+from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions, replicas_of
 
 
 def needed(db: Database, c: Connection, instance: str, versions: Mapping[Ref, tuple[str, int]]) -> Mapping[Ref, str]:
@@ -26,11 +26,11 @@ def needed(db: Database, c: Connection, instance: str, versions: Mapping[Ref, tu
     """
     if not versions:
         return {}
-    lowest = needs(db, c, instance, {tablet for tablet, _ in versions.values()})
+    lowest = needed_versions(db, c, instance, {tablet for tablet, _ in versions.values()})
     held = {ref: tablet for ref, (tablet, last) in versions.items() if tablet in lowest and last >= lowest[tablet]}
     if not held:
         return {}
-    now, copies = db.now(c), of_tablets(db, c, instance, set(held.values()))
+    now, copies = db.now(c), replicas_of(db, c, instance, set(held.values()))
     names = {}
     for tablet, its in copies.items():
         found = policy.lowest(its, now)
@@ -44,4 +44,4 @@ def noted(db: Database, c: Connection, instance: str, versions: Iterable[tuple[s
     most: dict[str, int] = {}
     for tablet, last in versions:
         most[tablet] = max(last, most.get(tablet, last))
-    went(db, c, instance, most)
+    record_released_versions(db, c, instance, most)
