@@ -28,8 +28,8 @@ class LogStates(NamedTuple):
             return []
         if self.own.enabled:
             return [self.own]
-        named = (self.tables.get(table) for table in dict.fromkeys(record.tables))
-        return [log for log in named if log is not None and log.enabled and log.dropped_at is None]
+        table_logs = (self.tables.get(table) for table in dict.fromkeys(record.tables))
+        return [log for log in table_logs if log is not None and log.enabled and log.dropped_at is None]
 
     def tables_with(self, record: Record) -> list[str]:
         """Return the tables whose logs include a record that is stored: all named ones if the database has a log."""

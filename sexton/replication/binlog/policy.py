@@ -32,18 +32,18 @@ Versions = Mapping[str, Mapping[str, int]]
 """Table → partition → version, as an UPSERT created them."""
 
 
-def ttl(given: int | str) -> int | None:
+def ttl(value: int | str) -> int | None:
     """Return a TTL in seconds, None for ``forever``.
 
     Raises:
         BadInput: it is negative or too large. Doris took 2^63 - 1 for "forever", multiplied it, and every record
             expired (apache/doris 22174).
     """
-    if given == FOREVER:
+    if value == FOREVER:
         return None
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= LONGEST_TTL:
-        raise BadInput(f"a TTL is 0 to {LONGEST_TTL} seconds (ten years), or {FOREVER!r}; not {str(given)[:40]}")
-    return given
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_TTL:
+        raise BadInput(f"a TTL is 0 to {LONGEST_TTL} seconds (ten years), or {FOREVER!r}; not {str(value)[:40]}")
+    return value
 
 
 def retention_bounds(log: Log, now: int) -> RetentionBounds:

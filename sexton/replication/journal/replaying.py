@@ -96,9 +96,9 @@ class FollowerState:
 
     def record(self, db: str, seq: int, tables: Iterable[str]) -> None:
         """Add a record, unless it is cut already."""
-        binlogs, named = self.databases.setdefault(db, DatabaseBinlogs()), frozenset(tables)
-        if not binlogs.is_cut(seq, named, no_database_log=False):
-            binlogs.records[seq] = named
+        binlogs, record_tables = self.databases.setdefault(db, DatabaseBinlogs()), frozenset(tables)
+        if not binlogs.is_cut(seq, record_tables, no_database_log=False):
+            binlogs.records[seq] = record_tables
 
     def place(self, tablet: str, backend: str) -> None:
         """Add a replica of a tablet on a backend; repeatable."""
@@ -138,7 +138,7 @@ class FollowerState:
         """Return all logs that have records: database → table (empty: the database's own log) → record numbers."""
         logs = {}
         for db, binlogs in self.databases.items():
-            tables = {"", *(table for named in binlogs.records.values() for table in named)}
+            tables = {"", *(table for record_tables in binlogs.records.values() for table in record_tables)}
             numbers = {table: binlogs.log(table) for table in sorted(tables)}
             with_records = {table: seqs for table, seqs in numbers.items() if seqs}
             if with_records:

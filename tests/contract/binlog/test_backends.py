@@ -289,7 +289,7 @@ def test_no_tablet_is_left_without_copies_by_mistake(world: World) -> None:
         world.b.placements.decommission(SHOP, "b2")  # nobody has heard of b1's
     well(world, 9, "b1", "b2")
     assert world.b.placements.decommission(SHOP, "b2") == 1
-    with pytest.raises(LastCopy, match="no copy of tablet t1"):
+    with pytest.raises(LastCopy, match="no replica of tablet t1"):
         world.b.placements.decommission(SHOP, "b1")
     dropped = Placement(db=DB, table="orders", dropped=("p1",))
     assert world.b.placements.place(SHOP, dropped).dropped == 1

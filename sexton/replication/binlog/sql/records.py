@@ -102,8 +102,8 @@ class RecordStore:
         """Return the logs of the tables that records name, where they have a row."""
         t = self._db.t.binlog_log
         tables = sorted({table for record in records for table in record.tables})
-        named = and_(t.c.instance == instance, t.c.db == name, in_list(self._db, t.c.tbl, tables))
-        return {row.tbl: rows.to_log(row) for row in c.execute(select(t).where(named))}
+        in_tables = and_(t.c.instance == instance, t.c.db == name, in_list(self._db, t.c.tbl, tables))
+        return {row.tbl: rows.to_log(row) for row in c.execute(select(t).where(in_tables))}
 
     def _judge_resent(self, c: Connection, logs: LogStates, records: Sequence[Record]) -> Stored:
         """Compare records that are not above the last one with the stored ones."""

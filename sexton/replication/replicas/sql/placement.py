@@ -46,14 +46,14 @@ class PlacementStore:
                 raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back: use another id")
             self._check_complete(c, instance, order)
             placed = self._as_rows(order)
-            kept = self._count_placed(c, instance, order, placed)
+            already_placed = self._count_placed(c, instance, order, placed)
             self._add(c, instance, order, placed)
             removed = self._remove_replaced(c, instance, order, placed)
             copies = sum(len(tablet.copies) for tablet in order.tablets)
             if self._count_placed(c, instance, order, placed) < copies:
                 raise BadInput("a uid belongs to another replica, or to a dropped one: uids never come back")
             dropped = self._drop_partitions(c, instance, order)
-        return Placed(added=copies - kept, kept=kept, removed=len(removed), dropped=dropped)
+        return Placed(added=copies - already_placed, kept=already_placed, removed=len(removed), dropped=dropped)
 
     def decommission(self, instance: str, backend: str) -> int:
         """Delete a backend that will never come back, with all its replicas; return how many there were.
@@ -102,10 +102,10 @@ class PlacementStore:
 
     def _check_complete(self, c: Connection, instance: str, order: Placement) -> None:
         t = self._db.t.replica
-        named = {tablet.tablet for tablet in order.tablets}
+        placed_tablets = {tablet.tablet for tablet in order.tablets}
         stored = select(t.c.tablet).where(self._live_of_partitions(instance, order)).distinct()
         for tablet in c.execute(stored).scalars():
-            if tablet not in named:
+            if tablet not in placed_tablets:
                 raise BadInput(
                     f"tablet {tablet} of table {order.table} is missing, but its partition is placed: name all tablets "
                     "of a partition with all their replicas, or name the partition as dropped"
@@ -135,9 +135,9 @@ class PlacementStore:
         placed_columns = [placed.c[column] for column in PLACED_COLUMNS]
         no_report_yet = literal(db.now(c), t.c.fresh_until.type)
         same_tablet = and_(t.c.instance == instance, t.c.tablet == placed.c.tablet)
-        gone = func.coalesce(select(func.max(t.c.gone)).where(same_tablet).scalar_subquery(), -1)
+        released_version = func.coalesce(select(func.max(t.c.gone)).where(same_tablet).scalar_subquery(), -1)
         desired = func.coalesce(fold.c.version, -1)
-        new = select(*table_columns, *placed_columns, no_report_yet, desired, gone)
+        new = select(*table_columns, *placed_columns, no_report_yet, desired, released_version)
         new = new.select_from(placed.outerjoin(fold, cut_of_partition)).where(placed.c.uid != "")
         columns = ["instance", "db", "tbl", *PLACED_COLUMNS, "fresh_until", "desired", "gone"]
         c.execute(upsert(db, t).from_select(columns, new).on_conflict_do_nothing())
