@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.model import ID
 from sexton.replication.agent.sweeping import BackendSweeper
 
 log = logging.getLogger(__name__)
 RETRY_SECONDS = 15
 DEFAULT_API = "http://127.0.0.1:8470"
-_BACKEND = re.compile(r"[A-Za-z0-9.-]{1,128}")
 
 
 class ServedBackend(NamedTuple):
@@ -62,7 +62,7 @@ def opened(backend: ServedBackend, environment: Mapping[str, str] = os.environ) 
         BadInput: the id, the address or the token is invalid.
         NoStore, OtherBackend: the data directory is not mounted, or belongs to another backend.
     """
-    if not _BACKEND.fullmatch(backend.id):
+    if not re.fullmatch(ID, backend.id):
         raise BadInput(f"{backend.id!r} is not an id of a backend: use letters, digits, '.' and '-', at most 128")
     if importlib.util.find_spec("httpx") is None:
         raise SextonError("httpx is not installed; run: pip install 'sexton[backend]'")

@@ -69,8 +69,10 @@ class ConfigStore:
         """Let logs that lack records begin after ``last_seq``: a reader must not mistake the gap for no changes."""
         t = self._db.t.binlog_log
         if incomplete and last_seq:
-            their_rows = in_list(self._db, t.c.tbl, [log.tbl for log in incomplete])
-            c.execute(update(t).where(t.c.instance == instance, t.c.db == name, their_rows).values(begins=last_seq))
+            incomplete_rows = in_list(self._db, t.c.tbl, [log.tbl for log in incomplete])
+            c.execute(
+                update(t).where(t.c.instance == instance, t.c.db == name, incomplete_rows).values(begins=last_seq)
+            )
             tables = tuple(log.tbl for log in incomplete if log.tbl)
             tombstone = Tombstone(database=len(tables) < len(incomplete), db=name, tables=tables, seq=last_seq)
             self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))

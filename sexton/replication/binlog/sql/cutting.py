@@ -117,8 +117,8 @@ class Cutter:
         """Mark consumers LOST that were silent for too long; return how many."""
         t, marked = self._db.t.binlog_consumer, 0
         for consumer in self._silent(c, instance, rows.read_consumers(self._db, c, instance, name), now):
-            its_log = log_condition(t, instance, (consumer.db, consumer.tbl))
-            lost = update(t).where(its_log, t.c.name == consumer.name).values(lost_at=now)
+            consumer_log = log_condition(t, instance, (consumer.db, consumer.tbl))
+            lost = update(t).where(consumer_log, t.c.name == consumer.name).values(lost_at=now)
             marked += c.execute(lost).rowcount
         return marked
 
@@ -156,8 +156,8 @@ class Cutter:
         expired = None if bounds.retains_all else self._expired(c, configured, bounds)
         if expired is None:
             return CutPreview(log, Cut(seq=log.watermark), None)
-        its_readers = [reader for reader in readers if own.enabled or reader.tbl == log.tbl]
-        cut = policy.decide_cut(configured, expired.seq, expired.records, its_readers, self._settings)
+        log_readers = [reader for reader in readers if own.enabled or reader.tbl == log.tbl]
+        cut = policy.decide_cut(configured, expired.seq, expired.records, log_readers, self._settings)
         if cut.seq > log.watermark and self._range_upto(c, log, cut.seq) is None:
             cut = cut.model_copy(update={"seq": log.watermark})  # no record lies between the watermark and the cut
         return CutPreview(log, cut, expired)

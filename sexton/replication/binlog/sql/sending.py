@@ -16,14 +16,13 @@ from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
+from sexton.replication.agent.model import ID, SweepOutcome
 from sexton.replication.binlog.model import MOST, CutDone, CutPage, Granted, Taken
 from sexton.replication.names import check_names
 from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions
 
 PAGE_CUTS = 1_000
 PARTITIONS_AT_ONCE = 100
-DONE, UNKNOWN = "done", "unknown"
-UID = r"[A-Za-z0-9.-]{1,128}"
 QUEUE_MS = 7 * 86_400_000
 """A workflow notifies a backend's worker of cuts for this long after its last pull; later it must pull by itself."""
 DETAIL_CHARACTERS = 500
@@ -188,15 +187,15 @@ def _acknowledgements(done: Sequence[CutDone]) -> Mapping[str, Mapping[str, Any]
     """Return the acknowledgements by uid as rows; of several for one uid the last one counts."""
     by_uid = {}
     for cut in done:
-        if re.fullmatch(UID, cut.uid):
-            well = cut.outcome == DONE
+        if re.fullmatch(ID, cut.uid):
+            well = cut.outcome == SweepOutcome.DONE
             problem = "" if well else f"{_printable(cut.outcome)}: {_printable(cut.detail)}".removesuffix(": ")
             by_uid[cut.uid] = {
                 "uid": cut.uid,
                 "acked": max(-1, min(cut.version, MOST)),
                 "problem": problem,
                 "well": int(well),
-                "unknown": int(cut.outcome == UNKNOWN),
+                "unknown": int(cut.outcome == SweepOutcome.UNKNOWN),
             }
     return by_uid
 
