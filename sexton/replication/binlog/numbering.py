@@ -19,27 +19,27 @@ Row = dict[str, Any]
 class LogStates(NamedTuple):
     """The logs of one database before records are stored. ``tables``: those of the named tables that have a row."""
 
-    own: Log
+    own_log: Log
     tables: Mapping[str, Log]
 
     def storing(self, record: Record) -> list[Log]:
         """Return the logs that store a record: the database's own, or those of its tables; empty: no log stores it."""
-        if self.own.dropped_at is not None:
+        if self.own_log.dropped_at is not None:
             return []
-        if self.own.enabled:
-            return [self.own]
+        if self.own_log.enabled:
+            return [self.own_log]
         table_logs = (self.tables.get(table) for table in dict.fromkeys(record.tables))
         return [log for log in table_logs if log is not None and log.enabled and log.dropped_at is None]
 
     def tables_with(self, record: Record) -> list[str]:
         """Return the tables whose logs include a record that is stored: all named ones if the database has a log."""
-        if not self.own.enabled:
+        if not self.own_log.enabled:
             return [log.tbl for log in self.storing(record)]
         return [table for table in dict.fromkeys(record.tables) if not self._is_dropped(table)]
 
     def tables_without(self, record: Record) -> list[str]:
         """Return the named tables whose disabled logs will lack a record."""
-        if self.own.enabled:
+        if self.own_log.enabled:
             return []
         return [table for table in record.tables if table in self.tables and not self.tables[table].enabled]
 
@@ -92,10 +92,10 @@ def number_records(
         now: ms since 1970.
     """
     numbered = NumberedRecords([], [], [], [])
-    key = {"instance": logs.own.instance, "db": logs.own.db}
-    ends = {log.tbl: LogEnd(log.records, log.bytes) for log in (logs.own, *logs.tables.values())}
+    key = {"instance": logs.own_log.instance, "db": logs.own_log.db}
+    ends = {log.tbl: LogEnd(log.records, log.bytes) for log in (logs.own_log, *logs.tables.values())}
     skipped: dict[str, int] = {}
-    timestamp = logs.own.last_ts
+    timestamp = logs.own_log.last_ts
     for record in records:
         timestamp = effective_timestamp(record, timestamp, now)
         skipped |= dict.fromkeys(logs.tables_without(record), record.commit_seq)
@@ -107,9 +107,9 @@ def number_records(
             for table in dict.fromkeys((NO_TABLE, *tables)):
                 ends[table] = ends.get(table, LogEnd()).after(size)
     last_seq = records[-1].commit_seq
-    if not logs.own.enabled:
+    if not logs.own_log.enabled:
         skipped[NO_TABLE] = last_seq
-    state = key | {"last_seq": last_seq, "last_ts": timestamp, "begins": logs.own.floor}
+    state = key | {"last_seq": last_seq, "last_ts": timestamp, "begins": logs.own_log.floor}
     for table, end in ends.items():
         counts = {"records": end.records, "bytes": end.bytes, "skipped": skipped.get(table, 0)}
         numbered.logs.append(state | {"tbl": table} | counts)
@@ -162,7 +162,7 @@ def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int
         if record.commit_seq in stored:
             if stored[record.commit_seq] != (record.type, record.data):
                 raise OutOfOrder(
-                    f"record {record.commit_seq} of {logs.own.db} is stored already with another type or data: "
+                    f"record {record.commit_seq} of {logs.own_log.db} is stored already with another type or data: "
                     "a commit_seq is used once"
                 )
             known += 1
@@ -172,7 +172,7 @@ def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int
             old += 1
         else:
             raise OutOfOrder(
-                f"record {record.commit_seq} of {logs.own.db} came after {logs.own.last_seq}, and was never stored: "
-                "send records in the order of their commit_seq, one writer after another"
+                f"record {record.commit_seq} of {logs.own_log.db} came after {logs.own_log.last_seq}, and was never "
+                "stored: send records in the order of their commit_seq, one writer after another"
             )
     return Stored(known=known, old=old, disabled=disabled)

@@ -77,12 +77,12 @@ def effective_timestamp(record: Record, previous: int, now: int) -> int:
         now: ms since 1970.
     """
     if record.timestamp:
-        own = min(record.timestamp, now)
+        timestamp = min(record.timestamp, now)
     elif previous:
-        own = now - INHERITED_MS
+        timestamp = now - INHERITED_MS
     else:
-        own = now
-    return max(previous, own)
+        timestamp = now
+    return max(previous, timestamp)
 
 
 def decide_cut(

@@ -51,16 +51,16 @@ class ConfigStore:
         with deciding(db, instance) as c:
             ensure_log_rows(db, c, instance, name)
             logs = rows.read_logs(db, c, instance, name, [table] if table else None, lock=True)
-            own, before = logs[""], logs.get(table)
-            if own.dropped_at is not None or (before is not None and before.dropped_at is not None):
+            own_log, before = logs[""], logs.get(table)
+            if own_log.dropped_at is not None or (before is not None and before.dropped_at is not None):
                 raise BadInput(f"{rows.log_name(name, table)} is dropped; names never come back: use another id")
             values: dict[str, Any] = config.model_dump() | NOTHING_BLOCKED
-            last_seq = max(own.last_seq, from_seq)
+            last_seq = max(own_log.last_seq, from_seq)
             if config.enabled and (before is None or not before.enabled):
-                incomplete = [log for log in logs.values() if _lacks_records(log, own, table, from_seq)]
+                incomplete = [log for log in logs.values() if _lacks_records(log, own_log, table, from_seq)]
                 self._begin_after(c, instance, name, incomplete, last_seq)
                 if before is None:
-                    values |= {"begins": own.floor if own.enabled else last_seq}
+                    values |= {"begins": own_log.floor if own_log.enabled else last_seq}
             new = upsert(db, t).values(instance=instance, db=name, tbl=table, **values)
             c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=values))
             return rows.read_logs(db, c, instance, name, [table])[table]
@@ -170,9 +170,9 @@ class ConfigStore:
                     return count_copies(self._db, c, instance, name, table)
 
 
-def _lacks_records(log: Log, own: Log, table: str, from_seq: int) -> bool:
+def _lacks_records(log: Log, own_log: Log, table: str, from_seq: int) -> bool:
     """Tell whether a log lacks records when the log of ``table`` (empty: the database's own) is enabled."""
     is_enabled_now = log.tbl == table or (not table and log.dropped_at is None)
-    missed_records = from_seq > own.last_seq or log.skipped > log.floor
-    database_has_them = bool(table) and own.enabled
+    missed_records = from_seq > own_log.last_seq or log.skipped > log.floor
+    database_has_them = bool(table) and own_log.enabled
     return is_enabled_now and missed_records and not database_has_them

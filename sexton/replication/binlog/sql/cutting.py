@@ -9,7 +9,7 @@ all of it is there or nothing. Rows of records are deleted later (``removing``),
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, case, func, literal, select, true, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, literal, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
@@ -18,20 +18,14 @@ from sexton.kernel.crash_points import reached
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
 from sexton.replication.binlog.model import MOST, BinlogSettings, Consumer, Cut, CutReport, Log, RetentionBounds
-from sexton.replication.binlog.sql import rows
+from sexton.replication.binlog.sql import ranges, rows
+from sexton.replication.binlog.sql.ranges import RecordRange
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.sql.log_rows import log_condition
 
 RECORDS_AT_ONCE = 10_000
 """Per transaction, so that no other transaction waits for the guard for long."""
-
-
-class RecordRange(NamedTuple):
-    """The first records of a log: the number of the last one, and how many they are."""
-
-    seq: int
-    records: int
 
 
 class CutPreview(NamedTuple):
@@ -67,20 +61,20 @@ class Cutter:
             self._controls.check_in(c, instance)
             now = db.now(c)
             logs = _without_dropped(rows.read_logs(db, c, instance, name, tables, lock=True))
-            own = logs.get("")
-            if own is None:
+            own_log = logs.get("")
+            if own_log is None:
                 return CutReport()
-            readers = self._blocking_consumers(c, own, now)
+            readers = self._blocking_consumers(c, own_log, now)
             report, tombstones = CutReport(lost=self._mark_lost(c, instance, name, now)), list[Tombstone]()
-            for log in [own] if own.enabled else [logs[table] for table in tables if table and table in logs]:
-                cut = self._decide(c, log, own, readers, now)
+            for log in [own_log] if own_log.enabled else [logs[table] for table in tables if table and table in logs]:
+                cut = self._decide(c, log, own_log, readers, now)
                 report += _count(log, cut)
                 if cut.seq > log.watermark:
                     tombstone, records = self._write_cut(c, log, cut.seq)
                     tombstones.append(tombstone)
                     report += CutReport(records=records, more=cut.more)
-            if not own.enabled:
-                self._cut_leftovers(c, own, now)
+            if not own_log.enabled:
+                self._cut_leftovers(c, own_log, now)
             if tombstones:
                 self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog(tombstones))
             reached("binlog.written")
@@ -98,17 +92,17 @@ class Cutter:
         """
         now = self._db.now(c)
         logs = _without_dropped(rows.read_logs(self._db, c, instance, name))
-        own = logs.get("")
-        if own is None:
+        own_log = logs.get("")
+        if own_log is None:
             return
-        readers = self._blocking_consumers(c, own, now)
-        for log in [own] if own.enabled else [log for tbl, log in logs.items() if tbl]:
-            if own.enabled or table in ("", log.tbl):
-                yield self._preview_log(c, log, own, readers, now)
+        readers = self._blocking_consumers(c, own_log, now)
+        for log in [own_log] if own_log.enabled else [log for tbl, log in logs.items() if tbl]:
+            if own_log.enabled or table in ("", log.tbl):
+                yield self._preview_log(c, log, own_log, readers, now)
 
     def count_upto(self, c: Connection, log: Log, seq: int) -> int:
         """Return how many records a log has up to a number."""
-        first_records = self._range_upto(c, log, seq)
+        first_records = ranges.records_upto(self._db, c, log, seq)
         return 0 if first_records is None else first_records.records
 
     # Consumers
@@ -128,43 +122,43 @@ class Cutter:
         steady = bool(silent) and rows.steady_for(self._db, c, instance, self._settings.hold_limit_seconds)
         return silent if steady else []
 
-    def _blocking_consumers(self, c: Connection, own: Log, now: int) -> Sequence[Consumer]:
+    def _blocking_consumers(self, c: Connection, own_log: Log, now: int) -> Sequence[Consumer]:
         """Return the consumers that may block a cut, ``acked`` raised to the record before the first one they lack."""
-        consumers = rows.read_consumers(self._db, c, own.instance, own.db)
-        silent = self._silent(c, own.instance, consumers, now)
+        consumers = rows.read_consumers(self._db, c, own_log.instance, own_log.db)
+        silent = self._silent(c, own_log.instance, consumers, now)
         blocking = [reader for reader in consumers if reader.lost_at is None and reader not in silent]
-        return [self._skip_other_tables(c, r) if own.enabled and r.tbl else r for r in blocking]
+        return [self._skip_other_tables(c, r) if own_log.enabled and r.tbl else r for r in blocking]
 
     def _skip_other_tables(self, c: Connection, reader: Consumer) -> Consumer:
         """Return a consumer of one table: of the database's log it needs only the records of that table."""
-        of = self._db.t.binlog_of
-        lacking = and_(log_condition(of, reader.instance, (reader.db, reader.tbl)), of.c.seq > reader.acked)
-        first = c.execute(select(of.c.seq).where(lacking).order_by(of.c.seq).limit(1)).scalar_one_or_none()
+        position = self._db.t.binlog_of
+        lacking = and_(log_condition(position, reader.instance, (reader.db, reader.tbl)), position.c.seq > reader.acked)
+        first = c.execute(select(position.c.seq).where(lacking).order_by(position.c.seq).limit(1)).scalar_one_or_none()
         return reader.model_copy(update={"acked": MOST if first is None else first - 1})
 
     # Decide how far one log is cut
 
-    def _decide(self, c: Connection, log: Log, own: Log, readers: Sequence[Consumer], now: int) -> Cut:
+    def _decide(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> Cut:
         """Return the next cut of a log, and record what blocks the rest."""
-        preview = self._preview_log(c, log, own, readers, now)
+        preview = self._preview_log(c, log, own_log, readers, now)
         self._record_blockers(c, preview, now)
         return self._limit(c, log, preview.cut)
 
-    def _preview_log(self, c: Connection, log: Log, own: Log, readers: Sequence[Consumer], now: int) -> CutPreview:
-        configured = log if log.enabled else self._with_leftover_ttl(log, own)
+    def _preview_log(self, c: Connection, log: Log, own_log: Log, readers: Sequence[Consumer], now: int) -> CutPreview:
+        configured = log if log.enabled else self._with_leftover_ttl(log, own_log)
         bounds = policy.retention_bounds(configured, now)
-        expired = None if bounds.retains_all else self._expired(c, configured, bounds)
+        expired = None if bounds.retains_all else ranges.expired_records(self._db, c, configured, bounds)
         if expired is None:
             return CutPreview(log, Cut(seq=log.watermark), None)
-        log_readers = [reader for reader in readers if own.enabled or reader.tbl == log.tbl]
+        log_readers = [reader for reader in readers if own_log.enabled or reader.tbl == log.tbl]
         cut = policy.decide_cut(configured, expired.seq, expired.records, log_readers, self._settings)
-        if cut.seq > log.watermark and self._range_upto(c, log, cut.seq) is None:
+        if cut.seq > log.watermark and ranges.records_upto(self._db, c, log, cut.seq) is None:
             cut = cut.model_copy(update={"seq": log.watermark})  # no record lies between the watermark and the cut
         return CutPreview(log, cut, expired)
 
-    def _with_leftover_ttl(self, log: Log, own: Log) -> Log:
+    def _with_leftover_ttl(self, log: Log, own_log: Log) -> Log:
         """Return a disabled log with the TTL by which its remaining records expire; no consumer can read them."""
-        ttls = (log.ttl_seconds, own.ttl_seconds, self._settings.hold_limit_seconds)
+        ttls = (log.ttl_seconds, own_log.ttl_seconds, self._settings.hold_limit_seconds)
         ttl_seconds = next(seconds for seconds in ttls if seconds is not None)
         return log.model_copy(update={"ttl_seconds": ttl_seconds, "max_bytes": None, "max_history_nums": None})
 
@@ -184,44 +178,8 @@ class Cutter:
         """Return the part of a cut that is made in one transaction."""
         if cut.seq == log.watermark or self.count_upto(c, log, cut.seq) <= RECORDS_AT_ONCE:
             return cut
-        remaining = self._remaining_records(log)
-        chunk = remaining.c.n <= log.gone_records + RECORDS_AT_ONCE
-        last = select(remaining.c.seq).where(chunk).order_by(remaining.c.seq.desc()).limit(1)
-        return cut.model_copy(update={"seq": c.execute(last).scalar_one(), "more": True})
-
-    # Read records
-
-    def _expired(self, c: Connection, log: Log, bounds: RetentionBounds) -> RecordRange | None:
-        """Return the records before the first one that is retained; None if that is the first of all.
-
-        The query reads from the beginning of the log, so its cost follows what has expired, not what exists.
-        """
-        remaining = self._remaining_records(log)
-        retained = [remaining.c.n > bounds.after_n, remaining.c.bytes_before >= bounds.from_byte]
-        if bounds.after_ts is not None:
-            retained.append(remaining.c.ts > bounds.after_ts)
-        first_retained = select(remaining.c.seq).where(*retained).order_by(remaining.c.seq).limit(1)
-        seq = c.execute(first_retained).scalar_one_or_none()
-        return self._range_upto(c, log, None if seq is None else seq - 1)
-
-    def _range_upto(self, c: Connection, log: Log, upto: int | None) -> RecordRange | None:
-        """Return the records of a log that are not cut, up to a number (None: all of them); None if there are none."""
-        remaining = self._remaining_records(log)
-        in_range = true() if upto is None else remaining.c.seq <= upto
-        last = select(remaining.c.seq, remaining.c.n).where(in_range).order_by(remaining.c.seq.desc()).limit(1)
-        row = c.execute(last).one_or_none()
-        return None if row is None else RecordRange(row.seq, row.n - log.gone_records)
-
-    def _remaining_records(self, log: Log) -> FromClause:
-        """Return the records of a log that are not cut: seq, n, bytes_before, ts."""
-        b, of = self._db.t.binlog, self._db.t.binlog_of
-        if not log.tbl:
-            not_cut = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > log.watermark)
-            return select(b.c.seq, b.c.n, b.c.bytes_before, b.c.ts).where(not_cut).subquery()
-        same_record = and_(of.c.instance == b.c.instance, of.c.db == b.c.db, of.c.seq == b.c.seq)
-        not_cut = and_(log_condition(of, log.instance, (log.db, log.tbl)), of.c.seq > log.watermark)
-        columns = (of.c.seq, of.c.n, of.c.bytes_before, b.c.ts)
-        return select(*columns).join_from(of, b, same_record).where(not_cut).subquery()
+        last_of_chunk = ranges.last_of_first(self._db, c, log, RECORDS_AT_ONCE)
+        return cut.model_copy(update={"seq": last_of_chunk, "more": True})
 
     # Write the cut
 
@@ -235,9 +193,11 @@ class Cutter:
 
     def _tables_upto(self, c: Connection, log: Log, seq: int) -> Sequence[str]:
         """Return the tables that have records up to a number in their database's log."""
-        of = self._db.t.binlog_of
-        cut = and_(of.c.instance == log.instance, of.c.db == log.db, of.c.seq <= seq, of.c.tbl != "")
-        return list(c.execute(select(of.c.tbl).where(cut).distinct().order_by(of.c.tbl)).scalars())
+        position = self._db.t.binlog_of
+        cut = and_(
+            position.c.instance == log.instance, position.c.db == log.db, position.c.seq <= seq, position.c.tbl != ""
+        )
+        return list(c.execute(select(position.c.tbl).where(cut).distinct().order_by(position.c.tbl)).scalars())
 
     def _raise_partition_cuts(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> None:
         """Raise the version up to which partitions may be deleted: the highest of *every* cut UPSERT, not the last."""
@@ -252,14 +212,14 @@ class Cutter:
 
     def _move_watermarks(self, c: Connection, log: Log, seq: int, tables: Sequence[str]) -> int:
         """Move the watermarks, a table's to its own last cut record; return how many records of ``log`` were cut."""
-        t, b, of, now = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_of, self._db.now(c)
+        t, b, position, now = self._db.t.binlog_log, self._db.t.binlog, self._db.t.binlog_of, self._db.now(c)
         of_database = and_(t.c.instance == log.instance, t.c.db == log.db)
         if not log.tbl:
             in_log = and_(b.c.instance == t.c.instance, b.c.db == t.c.db)
             values = self._state_after_cut(b, in_log, seq)
             c.execute(update(t).where(of_database, t.c.tbl == "").values(**values, cut_at=now))
-        in_log = and_(of.c.instance == t.c.instance, of.c.db == t.c.db, of.c.tbl == t.c.tbl)
-        values = self._state_after_cut(of, in_log, seq)
+        in_log = and_(position.c.instance == t.c.instance, position.c.db == t.c.db, position.c.tbl == t.c.tbl)
+        values = self._state_after_cut(position, in_log, seq)
         c.execute(update(t).where(of_database, in_list(self._db, t.c.tbl, tables)).values(**values, cut_at=now))
         this_log = log_condition(t, log.instance, (log.db, log.tbl))
         cut_records = c.execute(select(t.c.gone_records).where(this_log)).scalar_one()
@@ -277,12 +237,14 @@ class Cutter:
             "gone_bytes": func.coalesce(bytes_before, t.c.bytes),
         }
 
-    def _cut_leftovers(self, c: Connection, own: Log, now: int) -> None:
+    def _cut_leftovers(self, c: Connection, own_log: Log, now: int) -> None:
         """Cut expired records of a database's disabled log: if they are in no table's log, no other cut finds them."""
-        t, bounds = self._db.t.binlog_log, policy.retention_bounds(self._with_leftover_ttl(own, own), now)
-        expired = self._expired(c, own, RetentionBounds(after_ts=bounds.after_ts))
+        t, bounds = self._db.t.binlog_log, policy.retention_bounds(self._with_leftover_ttl(own_log, own_log), now)
+        expired = ranges.expired_records(self._db, c, own_log, RetentionBounds(after_ts=bounds.after_ts))
         if expired is not None:
-            c.execute(update(t).where(log_condition(t, own.instance, (own.db, ""))).values(watermark=expired.seq))
+            c.execute(
+                update(t).where(log_condition(t, own_log.instance, (own_log.db, ""))).values(watermark=expired.seq)
+            )
 
 
 def _without_dropped(logs: Mapping[str, Log]) -> dict[str, Log]:

@@ -78,8 +78,8 @@ def explain(db: Database, binlogs: BinlogService, instance: str, name: str, tabl
     """Decide as a cut would, and explain the decision. Raises ``UnknownLog``."""
     with db.snapshot() as c:
         now, logs = db.now(c), rows.read_logs(db, c, instance, name)
-        own, log = logs.get(""), logs.get(table)
-        if own is None or log is None:
+        own_log, log = logs.get(""), logs.get(table)
+        if own_log is None or log is None:
             raise UnknownLog(rows.log_name(name, table))
         previews = list(islice(binlogs.cutter.preview(c, instance, name, table), MAX_LINES))
         look = last_look(db, c, instance)
@@ -92,14 +92,14 @@ def explain(db: Database, binlogs: BinlogService, instance: str, name: str, tabl
             instance=instance,
             db=name,
             tbl=table,
-            own=own,
-            dropped_at=log.dropped_at if log.dropped_at is not None else own.dropped_at,
+            own=own_log,
+            dropped_at=log.dropped_at if log.dropped_at is not None else own_log.dropped_at,
             lines=tuple(_line(c, binlogs.cutter, preview) for preview in previews),
             logs=len(previews) if table else _count_cut_logs(logs),
             halted=halted,
             clock=policy.clock_problem(look.looked_at, now, binlogs.settings),
             look=look,
-            consumers=tuple(reader for reader in consumers if own.enabled or table in ("", reader.tbl)),
+            consumers=tuple(reader for reader in consumers if own_log.enabled or table in ("", reader.tbl)),
             lost_after_seconds=binlogs.settings.hold_limit_seconds,
             backends=tuple(standing for standing in standings if standing.behind),
             holders=tuple(figures.holders(*scope)),

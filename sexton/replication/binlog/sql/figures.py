@@ -88,11 +88,11 @@ def last_look(db: Database, c: Connection, instance: str) -> LastLook:
 def _select_from_cut_logs(db: Database, *columns: Any) -> Select[Any]:
     """Select from logs that are cut by themselves: enabled logs of databases, else those of their tables."""
     t = db.t.binlog_log
-    own = t.alias("own")
-    own_of_log = and_(own.c.instance == t.c.instance, own.c.db == t.c.db, own.c.tbl == "")
-    cut_by_itself = or_(and_(t.c.tbl == "", t.c.enabled), and_(t.c.tbl != "", own.c.enabled.is_(False)))
-    not_dropped = and_(t.c.dropped_at.is_(None), own.c.dropped_at.is_(None))
-    return select(*columns).select_from(t.join(own, own_of_log)).where(not_dropped, cut_by_itself)
+    own_log = t.alias("own")
+    own_of_log = and_(own_log.c.instance == t.c.instance, own_log.c.db == t.c.db, own_log.c.tbl == "")
+    cut_by_itself = or_(and_(t.c.tbl == "", t.c.enabled), and_(t.c.tbl != "", own_log.c.enabled.is_(False)))
+    not_dropped = and_(t.c.dropped_at.is_(None), own_log.c.dropped_at.is_(None))
+    return select(*columns).select_from(t.join(own_log, own_of_log)).where(not_dropped, cut_by_itself)
 
 
 def _count_if(condition: ColumnElement[bool]) -> ColumnElement[int]:

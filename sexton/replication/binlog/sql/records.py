@@ -45,10 +45,10 @@ class RecordStore:
         with self._db.write() as c:
             self._check_instance(c, instance)
             ensure_log_rows(self._db, c, instance, name)
-            own = self._lock_own_log(c, instance, name)
-            logs = LogStates(own, self._table_logs(c, instance, name, records))
-            new = sorted((r for r in records if r.commit_seq > own.last_seq), key=lambda r: r.commit_seq)
-            result = self._judge_resent(c, logs, [r for r in records if r.commit_seq <= own.last_seq])
+            own_log = self._lock_own_log(c, instance, name)
+            logs = LogStates(own_log, self._table_logs(c, instance, name, records))
+            new = sorted((r for r in records if r.commit_seq > own_log.last_seq), key=lambda r: r.commit_seq)
+            result = self._judge_resent(c, logs, [r for r in records if r.commit_seq <= own_log.last_seq])
             if not new:
                 return result
             numbered = number_records(new, logs, versions, self._db.now(c))
@@ -73,12 +73,12 @@ class RecordStore:
 
     def _page(self, c: Connection, log: Log, after: int, limit: int) -> list[Record]:
         """Return records of a log after a number, at least one if there is any, and at most ``PAGE_BYTES`` in all."""
-        b, of = self._db.t.binlog, self._db.t.binlog_of
+        b, position = self._db.t.binlog, self._db.t.binlog_of
         later = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > after)
         page = select(b.c.seq, b.c.stamp, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(later)
         if log.tbl:
-            same_record = and_(of.c.instance == b.c.instance, of.c.db == b.c.db, of.c.seq == b.c.seq)
-            page = page.join(of, and_(same_record, of.c.tbl == log.tbl))
+            same_record = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
+            page = page.join(position, and_(same_record, position.c.tbl == log.tbl))
         records, size = list[Record](), 0
         for row in c.execute(page.order_by(b.c.seq).limit(limit)):
             size += row.bytes
@@ -111,7 +111,7 @@ class RecordStore:
             return Stored()
         b = self._db.t.binlog
         sent = in_list(self._db, b.c.seq, [record.commit_seq for record in records])
-        condition = and_(b.c.instance == logs.own.instance, b.c.db == logs.own.db, sent)
+        condition = and_(b.c.instance == logs.own_log.instance, b.c.db == logs.own_log.db, sent)
         stored_rows = c.execute(select(b.c.seq, b.c.type, b.c.data).where(condition))
         return judge_resent(records, logs, {row.seq: (row.type, row.data) for row in stored_rows})
 

@@ -34,10 +34,10 @@ class Remover:
 
     def _logs_with_leftovers(self, instance: str) -> list[Log]:
         """Return the logs that have rows below their watermark: of each database its tables first."""
-        t, of, b = self._db.t.binlog_log, self._db.t.binlog_of, self._db.t.binlog
-        in_log = and_(of.c.instance == t.c.instance, of.c.db == t.c.db, of.c.tbl == t.c.tbl)
+        t, position, b = self._db.t.binlog_log, self._db.t.binlog_of, self._db.t.binlog
+        in_log = and_(position.c.instance == t.c.instance, position.c.db == t.c.db, position.c.tbl == t.c.tbl)
         in_database = and_(b.c.instance == t.c.instance, b.c.db == t.c.db, t.c.tbl == "")
-        pairs_left = select(of.c.seq).where(in_log, of.c.seq <= t.c.watermark).exists()
+        pairs_left = select(position.c.seq).where(in_log, position.c.seq <= t.c.watermark).exists()
         records_left = select(b.c.seq).where(in_database, b.c.seq <= t.c.watermark).exists()
         leftovers = select(t).where(t.c.instance == instance, pairs_left | records_left).order_by(t.c.db)
         with self._db.read() as c:
@@ -46,36 +46,44 @@ class Remover:
 
     def _remove_chunk(self, log: Log) -> int:
         """Remove some records from one log, and delete those that are in no other; return how many were removed."""
-        of, part, b = self._db.t.binlog_of, self._db.t.binlog_part, self._db.t.binlog
+        position, part, b = self._db.t.binlog_of, self._db.t.binlog_part, self._db.t.binlog
         key = (log.db, log.tbl)
         with self._db.write() as c:
-            own = self._lock_own_log(c, log)
-            cut = and_(log_condition(of, log.instance, key), of.c.seq <= log.watermark)
-            seqs = list(c.execute(select(of.c.seq).where(cut).order_by(of.c.seq).limit(ROWS_AT_ONCE)).scalars())
+            own_log = self._lock_own_log(c, log)
+            cut = and_(log_condition(position, log.instance, key), position.c.seq <= log.watermark)
+            seqs = list(
+                c.execute(select(position.c.seq).where(cut).order_by(position.c.seq).limit(ROWS_AT_ONCE)).scalars()
+            )
             if not seqs:
                 return 0
-            c.execute(delete(of).where(log_condition(of, log.instance, key), in_list(self._db, of.c.seq, seqs)))
+            c.execute(
+                delete(position).where(
+                    log_condition(position, log.instance, key), in_list(self._db, position.c.seq, seqs)
+                )
+            )
             c.execute(delete(part).where(log_condition(part, log.instance, key), part.c.seq <= seqs[-1]))
-            in_a_log = and_(of.c.instance == b.c.instance, of.c.db == b.c.db, of.c.seq == b.c.seq)
-            removable = [~select(of.c.seq).where(in_a_log).exists()]
-            if own.enabled:
-                removable.append(b.c.seq <= own.watermark)
+            in_a_log = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
+            removable = [~select(position.c.seq).where(in_a_log).exists()]
+            if own_log.enabled:
+                removable.append(b.c.seq <= own_log.watermark)
             chunk = and_(b.c.instance == log.instance, b.c.db == log.db, in_list(self._db, b.c.seq, seqs))
             c.execute(delete(b).where(chunk, *removable))
             return len(seqs)
 
-    def _remove_records_without_table(self, own: Log, heartbeat: Callable[[], None]) -> None:
+    def _remove_records_without_table(self, own_log: Log, heartbeat: Callable[[], None]) -> None:
         """Delete records that only the database's log had: their tables are dropped, or were cut before."""
-        b, of, after = self._db.t.binlog, self._db.t.binlog_of, -1
-        of_database = and_(b.c.instance == own.instance, b.c.db == own.db)
-        in_a_log = and_(of.c.instance == b.c.instance, of.c.db == b.c.db, of.c.seq == b.c.seq)
+        b, position, after = self._db.t.binlog, self._db.t.binlog_of, -1
+        of_database = and_(b.c.instance == own_log.instance, b.c.db == own_log.db)
+        in_a_log = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
         while True:
             with self._db.write() as c:
-                cut = select(b.c.seq).where(of_database, b.c.seq > after, b.c.seq <= own.watermark).order_by(b.c.seq)
+                cut = (
+                    select(b.c.seq).where(of_database, b.c.seq > after, b.c.seq <= own_log.watermark).order_by(b.c.seq)
+                )
                 seqs = list(c.execute(cut.limit(ROWS_AT_ONCE)).scalars())
                 if not seqs:
                     return
-                in_no_log = ~select(of.c.seq).where(in_a_log).exists()
+                in_no_log = ~select(position.c.seq).where(in_a_log).exists()
                 c.execute(delete(b).where(of_database, in_list(self._db, b.c.seq, seqs), in_no_log))
                 after = seqs[-1]
             heartbeat()

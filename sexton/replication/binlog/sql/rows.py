@@ -64,10 +64,10 @@ def readable_log(logs: dict[str, Log], name: str, table: str) -> Log:
     Raises:
         UnknownLog: it is not enabled, or is dropped. A table's log can also be read if its database's log is enabled.
     """
-    own, log = logs.get(""), logs.get(table)
-    if own is not None and own.dropped_at is not None:
+    own_log, log = logs.get(""), logs.get(table)
+    if own_log is not None and own_log.dropped_at is not None:
         raise UnknownLog(log_name(name, table))
-    own_enabled = own is not None and own.enabled
+    own_enabled = own_log is not None and own_log.enabled
     if log is None or log.dropped_at is not None or not (log.enabled or own_enabled):
         raise UnknownLog(log_name(name, table))
     return log

@@ -76,19 +76,19 @@ class BinlogSchedule:
         For a database whose own log is enabled it is that log alone, the empty name.
         """
         t = self._db.t.binlog_log
-        log, own = t.alias("log"), t.alias("own")
-        own_of_log = and_(own.c.instance == log.c.instance, own.c.db == log.c.db, own.c.tbl == "")
-        cut_by_itself = and_(log.c.instance == instance, or_(log.c.tbl == "", own.c.enabled.is_(False)))
-        not_dropped = and_(log.c.dropped_at.is_(None), own.c.dropped_at.is_(None))
+        log, own_log = t.alias("log"), t.alias("own")
+        own_of_log = and_(own_log.c.instance == log.c.instance, own_log.c.db == log.c.db, own_log.c.tbl == "")
+        cut_by_itself = and_(log.c.instance == instance, or_(log.c.tbl == "", own_log.c.enabled.is_(False)))
+        not_dropped = and_(log.c.dropped_at.is_(None), own_log.c.dropped_at.is_(None))
         # What is left of a disabled log expires by the TTL of its database.
-        leftover_ttl = func.coalesce(log.c.ttl_seconds, own.c.ttl_seconds, self._settings.hold_limit_seconds)
+        leftover_ttl = func.coalesce(log.c.ttl_seconds, own_log.c.ttl_seconds, self._settings.hold_limit_seconds)
         ttl_seconds = case((log.c.enabled, log.c.ttl_seconds), else_=leftover_ttl)
         records, size = log.c.records - log.c.gone_records, log.c.bytes - log.c.gone_bytes
         too_much = and_(log.c.enabled, or_(records > log.c.max_history_nums, size > log.c.max_bytes))
         has_blocker = or_(log.c.held_since.is_not(None), log.c.wants.is_not(None))
         with self._db.read() as c:
             expired = self._first_timestamp(log) <= self._db.now(c) - ttl_seconds * 1000
-            due = select(log.c.db, log.c.tbl).join_from(log, own, own_of_log)
+            due = select(log.c.db, log.c.tbl).join_from(log, own_log, own_of_log)
             due = due.where(cut_by_itself, not_dropped, or_(expired, too_much, has_blocker))
             logs: dict[str, list[str]] = {}
             for row in c.execute(due.order_by(log.c.db, log.c.tbl)):
@@ -97,11 +97,11 @@ class BinlogSchedule:
 
     def _first_timestamp(self, log: Any) -> ColumnElement[int]:
         """Return the timestamp of the first record of a log that is not cut, NULL if there is none."""
-        b, of = self._db.t.binlog, self._db.t.binlog_of
+        b, position = self._db.t.binlog, self._db.t.binlog_of
         of_database = and_(b.c.instance == log.c.instance, b.c.db == log.c.db)
         in_database = select(b.c.ts).where(of_database, b.c.seq > log.c.watermark).order_by(b.c.seq).limit(1)
-        of_table = and_(of.c.instance == log.c.instance, of.c.db == log.c.db, of.c.tbl == log.c.tbl)
-        same_record = and_(of_database, b.c.seq == of.c.seq)
-        in_table = select(b.c.ts).join_from(of, b, same_record).where(of_table, of.c.seq > log.c.watermark)
-        in_table = in_table.order_by(of.c.seq).limit(1)
+        of_table = and_(position.c.instance == log.c.instance, position.c.db == log.c.db, position.c.tbl == log.c.tbl)
+        same_record = and_(of_database, b.c.seq == position.c.seq)
+        in_table = select(b.c.ts).join_from(position, b, same_record).where(of_table, position.c.seq > log.c.watermark)
+        in_table = in_table.order_by(position.c.seq).limit(1)
         return case((log.c.tbl == "", in_database.scalar_subquery()), else_=in_table.scalar_subquery())

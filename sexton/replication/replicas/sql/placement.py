@@ -182,5 +182,5 @@ class PlacementStore:
         elsewhere = and_(other.c.instance == instance, other.c.tablet == t.c.tablet, other.c.backend != backend)
         healthy_elsewhere = select(other.c.uid).where(elsewhere, other.c.dropped.is_(False), healthy(other, now))
         on_backend = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
-        alone = select(t.c.tablet).where(on_backend, ~healthy_elsewhere.exists()).order_by(t.c.tablet).limit(5)
-        return list(c.execute(alone).scalars())
+        only_here = select(t.c.tablet).where(on_backend, ~healthy_elsewhere.exists()).order_by(t.c.tablet).limit(5)
+        return list(c.execute(only_here).scalars())

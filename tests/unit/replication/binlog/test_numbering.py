@@ -39,7 +39,7 @@ def make_record(seq: int, *tables: str, timestamp: int = 0, data: str = "") -> R
 
 def after(logs: LogStates, numbered: NumberedRecords) -> LogStates:
     """Return the logs as the rows leave them."""
-    states = {log.tbl: log for log in (logs.own, *logs.tables.values())}
+    states = {log.tbl: log for log in (logs.own_log, *logs.tables.values())}
     for row in numbered.logs:
         before = states.get(row["tbl"], make_log(row["tbl"], enabled=False, begins=row["begins"]))
         changed = {column: row[column] for column in ("records", "bytes", "last_seq", "last_ts")}
@@ -155,7 +155,7 @@ def new_records(draw: st.DrawFn) -> list[Record]:
 @given(log_states(), new_records())
 def test_positions_have_no_holes(logs: LogStates, records: Sequence[Record]) -> None:
     numbered = number(logs, *records)
-    ends = {log.tbl: (log.records, log.bytes) for log in (logs.own, *logs.tables.values())}
+    ends = {log.tbl: (log.records, log.bytes) for log in (logs.own_log, *logs.tables.values())}
     sizes = {row["seq"]: row["bytes"] for row in numbered.records}
     in_tables = [row for row in numbered.table_records if row["tbl"]]
     for row in [row | {"tbl": ""} for row in numbered.records] + in_tables:
@@ -167,9 +167,9 @@ def test_positions_have_no_holes(logs: LogStates, records: Sequence[Record]) -> 
 
 @given(log_states(), new_records())
 def test_timestamps_never_decrease(logs: LogStates, records: Sequence[Record]) -> None:
-    timestamps = [logs.own.last_ts, *(row["ts"] for row in number(logs, *records).records)]
+    timestamps = [logs.own_log.last_ts, *(row["ts"] for row in number(logs, *records).records)]
     assert timestamps == sorted(timestamps)
-    assert max(timestamps) <= max(NOW, logs.own.last_ts)
+    assert max(timestamps) <= max(NOW, logs.own_log.last_ts)
 
 
 @given(log_states(), new_records())
@@ -182,7 +182,7 @@ def test_record_is_stored_if_a_log_stores_it(logs: LogStates, records: Sequence[
 def test_numbering_in_two_requests_equals_one(logs: LogStates, records: list[Record], data: st.DataObject) -> None:
     # Tables without a row get a disabled one, which a single request does not see: give every named table a row.
     missing = {table: make_log(table, enabled=False) for table in TABLES if table not in logs.tables}
-    logs = LogStates(logs.own, {**logs.tables, **missing})
+    logs = LogStates(logs.own_log, {**logs.tables, **missing})
     split = data.draw(st.integers(1, len(records)))
     first = number(logs, *records[:split])
     both = number(logs, *records)
