@@ -1,7 +1,7 @@
-"""A look at an instance's binlogs: cut what has expired, and have backends let go of what they may.
+"""The workflow of binlog GC: cut an instance's expired records, then let its backends delete their binlogs.
 
-Thin: what is cut is decided in one activity, and which backend lets go of what when it asks. A backend that takes
-nothing is left behind; it asks by itself when it is back.
+One activity decides what is cut; what a backend may delete is decided when it pulls. A backend that does not take its
+task is left out: it pulls by itself when it is back.
 """
 
 import asyncio
@@ -12,15 +12,16 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from activities.backend import BackendActivities
     from activities.binlog import BinlogActivities
-    from sexton.replication.agent.model import SweepOrder, Swept
-    from sexton.replication.binlog.messages import MOST_SAID, Backends, GcProgress, GcReport, GcRequest, WaitingOrder
+    from sexton.replication.agent.model import MAX_MESSAGES, SweepOrder, Swept
+    from sexton.replication.binlog.messages import Backends, GcProgress, GcReport, GcRequest, WaitingOrder
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
     from workflows.controls import Controls, InterruptedBySignal, stop_if_cancelled
     from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
     from workflows.words import words
 
-KEPT_FROM_RUNNING = (ids.HALTED, ids.NOT_ENABLED)
+FORBIDDEN_BY_CONTROLS = (ids.HALTED, ids.NOT_ENABLED)
+"""Errors that end a run: an operator's stop, list or window, or observe mode."""
 
 
 @workflow.defn(name=ids.GC_BINLOG)
@@ -32,21 +33,22 @@ class GcBinlog(Controls):
         self._instance, self._doing, self._error = "", "BEGINNING", ""
         self._cut: CutReport | None = None
         self._after = ""
-        self._left: list[str] = []
+        self._remaining: list[str] = []
+        """The backends of the current page that are not finished."""
         self._more = False
         self._swept, self._backends, self._away = Swept(), 0, 0
-        self._said: list[str] = []
+        self._messages: list[str] = []
         self._tries, self._backoff = 0, 0.0
 
     @workflow.query
     def progress(self) -> GcProgress:
-        """Return what it does now."""
+        """Return the progress of the run."""
         return GcProgress(
             instance=self._instance,
             doing=self._doing,
             cut=self._cut or CutReport(),
             swept=self._swept,
-            waits=len(self._left),
+            waits=len(self._remaining),
             away=self._away,
             tries=self._tries,
             error=self._error,
@@ -55,12 +57,12 @@ class GcBinlog(Controls):
 
     @workflow.run
     async def run(self, request: GcRequest) -> GcReport:
-        """Cut, and have backends let go; return what came of it, in numbers."""
+        """Cut, and let backends delete; return the result in numbers."""
         self._instance, self._cut, self._after = request.instance, request.cut, request.after
         self._swept, self._backends, self._away = request.swept, request.backends, request.away
         while True:
             if self._pause:
-                self._say("PAUSED")
+                self._show("PAUSED")
                 await self.while_paused()
             if self._cancel:
                 return self._end("CANCELLED")
@@ -69,50 +71,66 @@ class GcBinlog(Controls):
             except InterruptedBySignal:
                 continue
             except ActivityError as e:
-                self._error, cause = words(e), e.cause
-                if isinstance(cause, ApplicationError) and cause.type in KEPT_FROM_RUNNING:
-                    self._cut = CutReport(refused=self._error)
+                if self._is_forbidden(e):
                     return self._end("ENDED")
-                if isinstance(cause, ApplicationError) and cause.non_retryable:
-                    raise
             else:
                 if not self._more:
                     return self._end("ENDED")
                 await self.while_paused()
                 workflow.continue_as_new(self._next(request))
-            self._tries += 1
-            if self._tries >= MAX_TRIES:
-                raise ApplicationError(self._error, type=ids.GC_FAILED, non_retryable=True)
-            self._backoff, kicks = backoff(self._tries), self._kicks
-            self._say("BACKING OFF")
-            await self.back_off(self._backoff, kicks)
-            self._backoff = 0.0
+            await self._wait_for_retry()
+
+    def _is_forbidden(self, error: ActivityError) -> bool:
+        """Record an error; tell whether the controls forbid the run, and raise it if it cannot be retried."""
+        self._error, cause = words(error), error.cause
+        if not isinstance(cause, ApplicationError):
+            return False
+        if cause.type in FORBIDDEN_BY_CONTROLS:
+            self._cut = CutReport(refused=self._error)
+            return True
+        if cause.non_retryable:
+            raise error
+        return False
+
+    async def _wait_for_retry(self) -> None:
+        """Wait before the next try; raise the last error after ``MAX_TRIES``."""
+        self._tries += 1
+        if self._tries >= MAX_TRIES:
+            raise ApplicationError(self._error, type=ids.GC_FAILED, non_retryable=True)
+        self._backoff, kicks = backoff(self._tries), self._kicks
+        self._show("BACKING OFF")
+        await self.back_off(self._backoff, kicks)
+        self._backoff = 0.0
 
     async def _work(self, request: GcRequest) -> None:
         if self._cut is None:
-            self._say("CUTTING")
+            self._show("CUTTING")
             self._cut = await workflow.execute_activity_method(
-                BinlogActivities.cut_binlogs, self._instance, **CATALOG_WRITE, summary="cut what has expired"
+                BinlogActivities.cut_binlogs, self._instance, **CATALOG_WRITE, summary="cut expired records"
             )
             stop_if_cancelled()
-        if not self._left:
-            found: Backends = await workflow.execute_activity_method(
-                BinlogActivities.waiting_backends,
-                WaitingOrder(instance=self._instance, after=self._after),
-                **CATALOG_READ,
-                summary="backends that have something to let go",
-            )
-            self._left, self._more = list(found.names), found.more
-            self._after = found.names[-1] if found.names else self._after
+        if not self._remaining:
+            await self._find_backends()
             stop_if_cancelled()
-        self._say("SENDING")
-        sent = (self._send(request.deployment, name) for name in list(self._left))
-        for error in await asyncio.gather(*sent, return_exceptions=True):  # else the others would be left running
+        self._show("SENDING")
+        sweeps = (self._sweep(request.deployment, name) for name in list(self._remaining))
+        # Wait for all of them: an error of one must not leave the others running unobserved.
+        for error in await asyncio.gather(*sweeps, return_exceptions=True):
             if isinstance(error, BaseException):
                 raise error
 
-    async def _send(self, deployment: str, backend: str) -> None:
-        """Have one backend let go. Whatever becomes of it keeps no other waiting."""
+    async def _find_backends(self) -> None:
+        page: Backends = await workflow.execute_activity_method(
+            BinlogActivities.waiting_backends,
+            WaitingOrder(instance=self._instance, after=self._after),
+            **CATALOG_READ,
+            summary="find backends that have binlogs to delete",
+        )
+        self._remaining, self._more = list(page.names), page.more
+        self._after = page.names[-1] if page.names else self._after
+
+    async def _sweep(self, deployment: str, backend: str) -> None:
+        """Let one backend delete its binlogs. Its failure stops no other backend."""
         try:
             swept = await workflow.execute_activity_method(
                 BackendActivities.sweep_cuts,
@@ -122,21 +140,21 @@ class GcBinlog(Controls):
                 summary=f"backend {backend}",
             )
         except ActivityError as e:
-            if is_cancelled_exception(e):  # by a signal, also one that was taken back since
+            if is_cancelled_exception(e):  # by a signal, even if it was taken back since
                 raise
             self._away += 1
-            self._said = [*self._said, f"backend {backend}: {words(e)}"][:MOST_SAID]
+            self._messages = [*self._messages, f"backend {backend}: {words(e)}"][:MAX_MESSAGES]
         else:
             self._swept += swept
-        self._left.remove(backend)
+        self._remaining.remove(backend)
         self._backends += 1
 
     def _next(self, request: GcRequest) -> GcRequest:
-        done = {"cut": self._cut, "after": self._after, "swept": self._swept}
-        return request.model_copy(update={**done, "backends": self._backends, "away": self._away})
+        progress = {"cut": self._cut, "after": self._after, "swept": self._swept}
+        return request.model_copy(update={**progress, "backends": self._backends, "away": self._away})
 
     def _end(self, doing: str) -> GcReport:
-        self._say(doing)
+        self._show(doing)
         return GcReport(
             instance=self._instance,
             cut=self._cut or CutReport(),
@@ -144,14 +162,14 @@ class GcBinlog(Controls):
             backends=self._backends,
             away=self._away,
             cancelled=self._cancel,
-            said=tuple(self._said),
+            said=tuple(self._messages),
         )
 
-    def _say(self, doing: str) -> None:
+    def _show(self, doing: str) -> None:
         self._doing, cut = doing, self._cut or CutReport()
         lines = [f"**{doing}** {self._instance}", f"logs cut: {cut.cut}, records: {cut.records}"]
         lines += [f"held: {cut.held}, waiting for approval: {cut.waiting}"]
-        lines += [f"backends: {self._backends} done, {len(self._left)} under way, {self._away} away"]
+        lines += [f"backends: {self._backends} done, {len(self._remaining)} under way, {self._away} away"]
         lines += [f"nothing was cut: {cut.refused}"] if cut.refused else []
         lines += [f"error: {self._error}"] if self._error else []
-        workflow.set_current_details("\n".join([*lines, *self._said]))
+        workflow.set_current_details("\n".join([*lines, *self._messages]))

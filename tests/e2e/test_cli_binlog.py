@@ -160,7 +160,7 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> 
     assert "sales gone up to 2" in people.stdout
     assert [(e["seq"], e["op"]) for e in told["entries"]] == [(2, 435)]
     assert "has no entry behind 2" in end.stdout
-    assert (ahead.returncode, "ends at 2" in ahead.stderr) == (1, True)
+    assert (ahead.returncode, "ends with entry 2" in ahead.stderr) == (1, True)
     assert [(f["name"], f["applied"], f["behind"]) for f in followers] == [("fe-1", 1, 1)]
     assert "fe-1" in listed.stdout
     assert (removed.returncode, world.b.journal.followers(SHOP)) == (0, [])
