@@ -12,7 +12,8 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
-from sexton.wal.model import MapOrder, Mode, RegionMapping
+from sexton.wal.model import Mode
+from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
 from tests.contract.wal.logs import Real

@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from sexton.database.engine import Database
 from sexton.wal.kafka import KafkaLog
-from sexton.wal.model import Facts, LeaderReport, OpenRegionOrder, Stream, WalSettings
+from sexton.wal.model import Facts, WalSettings
+from sexton.wal.orders import LeaderReport, OpenRegionOrder, Stream
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore

@@ -10,18 +10,8 @@ from typing import Protocol
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
-from sexton.wal.model import (
-    Facts,
-    LeaderReport,
-    MapOrder,
-    Mode,
-    OpenRegionOrder,
-    Pin,
-    RegionDrop,
-    RegionMapping,
-    Stream,
-    WalSettings,
-)
+from sexton.wal.model import Facts, Mode, Pin, WalSettings
+from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, Stream
 from sexton.wal.port import LogFault, OldEpoch, PinEnded, ReplayRefused, TopicLog, UnknownRegion
 from sexton.wal.purger import Purger
 from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange

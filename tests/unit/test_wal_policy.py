@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.wal import policy
-from sexton.wal.model import Facts, KeepFromSource, Pin, PurgeVerdict, Region, RegionState, Stream, Topic, WalSettings
+from sexton.wal import opening, policy, reports
+from sexton.wal.model import Facts, KeepFromSource, Pin, PurgeVerdict, Region, RegionState, Topic, WalSettings
+from sexton.wal.orders import Stream
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -20,7 +21,9 @@ def region(name: str, keep_from: int | None, **more: object) -> Region:
 def judged(
     topic: Topic = ON, *regions: Region, facts: Facts | None = None, pins: tuple[Pin, ...] = (), safe: int = 0
 ) -> PurgeVerdict:
-    return policy.verdict(topic, facts or Facts(id="k1", end=1_000), regions, pins, NOW, TERMS, safe)
+    return policy.verdict(
+        topic, facts or Facts(id="k1", end=1_000), policy.TopicReaders(regions, pins), NOW, TERMS, safe
+    )
 
 
 def test_w01_a_topic_without_a_map_is_blocked_and_so_is_one_that_never_had_a_region() -> None:
@@ -50,7 +53,7 @@ def test_w02_a_region_without_report_or_checkpoint_blocks_and_is_named() -> None
 
 def test_w03_the_floor_is_the_smallest_of_what_regions_need() -> None:
     lasts = (3, 10, 23, 50, 52, 82, 130)
-    regions = [region(f"r{last}", policy.keep_from([Stream(flushed=last)])) for last in lasts]
+    regions = [region(f"r{last}", reports.keep_from([Stream(flushed=last)])) for last in lasts]
 
     found = judged(ON, *regions)
 
@@ -61,13 +64,13 @@ def test_w03_the_floor_is_the_smallest_of_what_regions_need() -> None:
 def test_w04_what_is_needed_begins_after_the_flushed_and_the_idle_mark(
     flushed: int | None, idle: int | None, needs: int | None
 ) -> None:
-    assert policy.keep_from([Stream(flushed=flushed, idle=idle)]) == needs
+    assert reports.keep_from([Stream(flushed=flushed, idle=idle)]) == needs
 
 
 @pytest.mark.parametrize(("a", "b", "needs"), [((100, 120), (90, 110), 111), ((200, 150), (180, 220), 201)])
 def test_w05_of_two_streams_the_smaller_counts(a: tuple[int, int], b: tuple[int, int], needs: int) -> None:
-    assert policy.keep_from([Stream(flushed=f, idle=i) for f, i in (a, b)]) == needs
-    assert policy.keep_from([Stream(flushed=a[0], idle=a[1]), Stream()]) is None
+    assert reports.keep_from([Stream(flushed=f, idle=i) for f, i in (a, b)]) == needs
+    assert reports.keep_from([Stream(flushed=a[0], idle=a[1]), Stream()]) is None
 
 
 @pytest.mark.parametrize(("floor", "to", "goes"), [(None, 10, True), (5, 6, True), (10, 10, False), (10, 9, False)])
@@ -102,20 +105,20 @@ def test_w17_a_region_begins_after_its_idle_mark_or_is_refused() -> None:
     idle = region("r1", 21, flushed=(11,), source=KeepFromSource.IDLE)
     floored = ON.model_copy(update={"floor": 15})
 
-    assert policy.start(idle, [10]) == 21
-    assert policy.missing(floored, "r1", 21) is None
+    assert opening.replay_start(idle, [10]) == 21
+    assert opening.missing_entries(floored, "r1", 21) is None
     restored = region("r1", 15, flushed=(15,))
-    at = policy.start(restored, [10])
+    at = opening.replay_start(restored, [10])
     assert at == 11
-    assert str(policy.missing(floored, "r1", at)) == "11..14"
+    assert str(opening.missing_entries(floored, "r1", at)) == "11..14"
 
 
 def test_w17_a_manifest_that_knows_less_than_was_reported_begins_where_it_ends_itself() -> None:
-    assert policy.start(region("r1", 31, flushed=(21,)), [10]) == 11
-    assert policy.start(region("r1", 31, flushed=(21,)), [None]) == 0
-    assert policy.start(region("r1", 31, flushed=(21,), first=7), [None]) == 7
-    assert policy.start(region("r1", 31, flushed=(21,)), [40]) == 41
-    assert policy.start(region("r1", None), [None]) is None
+    assert opening.replay_start(region("r1", 31, flushed=(21,)), [10]) == 11
+    assert opening.replay_start(region("r1", 31, flushed=(21,)), [None]) == 0
+    assert opening.replay_start(region("r1", 31, flushed=(21,), first=7), [None]) == 7
+    assert opening.replay_start(region("r1", 31, flushed=(21,)), [40]) == 41
+    assert opening.replay_start(region("r1", None), [None]) is None
 
 
 @pytest.mark.parametrize(
@@ -129,30 +132,30 @@ def test_w17_a_manifest_that_knows_less_than_was_reported_begins_where_it_ends_i
 def test_w17_a_restored_manifest_does_not_hide_behind_one_of_two_streams(
     told: tuple[tuple[int | None, int | None], ...], restored: tuple[int | None, ...], begins: int
 ) -> None:
-    knew = policy.knows(flushed for flushed, _ in told)
-    needs = policy.keep_from([Stream(flushed=f, idle=i) for f, i in told])
+    knew = reports.manifest_progress(flushed for flushed, _ in told)
+    needs = reports.keep_from([Stream(flushed=f, idle=i) for f, i in told])
 
-    assert policy.start(region("r1", needs, flushed=knew), restored) == begins
-    assert policy.start(region("r1", needs, flushed=knew), [flushed for flushed, _ in told]) == needs
+    assert opening.replay_start(region("r1", needs, flushed=knew), restored) == begins
+    assert opening.replay_start(region("r1", needs, flushed=knew), [flushed for flushed, _ in told]) == needs
 
 
 def test_w18_a_region_that_begins_below_the_log_start_is_refused() -> None:
     topic = ON.model_copy(update={"floor": 5, "log_start": 20})
 
-    assert str(policy.missing(topic, "r1", 12)) == "12..19"
-    assert policy.missing(topic, "r1", 20) is None
+    assert str(opening.missing_entries(topic, "r1", 12)) == "12..19"
+    assert opening.missing_entries(topic, "r1", 20) is None
 
 
 @pytest.mark.parametrize(("lag", "asked"), [(999, 0), (1_000, 0), (1_001, 1)])
 def test_w19_only_who_lags_by_more_than_the_threshold_is_asked_to_flush(lag: int, asked: int) -> None:
-    assert len(policy.candidates(ON, 5_000, [region("r1", 5_000 - lag)], NOW, TERMS)) == asked
+    assert len(policy.regions_to_flush(ON, 5_000, [region("r1", 5_000 - lag)], NOW, TERMS)) == asked
 
 
 def test_w19_bytes_count_as_well_and_who_frees_most_comes_first() -> None:
     heavy = ON.model_copy(update={"entry_bytes": 2**20})
     regions = [region("r1", 4_800), region("r2", 4_600), region("r3", 4_990), region("r4", None)]
 
-    found = policy.candidates(heavy, 5_000, regions, NOW, WalSettings(flush_bytes=100 * 2**20))
+    found = policy.regions_to_flush(heavy, 5_000, regions, NOW, WalSettings(flush_bytes=100 * 2**20))
 
     assert [(c.region, c.entries) for c in found] == [("r2", 400), ("r1", 200)]
 
@@ -217,7 +220,7 @@ def test_no_purge_passes_anybody_who_holds_nor_the_end(
     pinned = tuple(Pin(id=f"p{n}", topic="wal-0", region="r0", start=at) for n, at in enumerate(pins))
     holding = [r for r in regions if policy.holds(r, NOW)]
 
-    to = policy.verdict(topic, facts, regions, pinned, NOW, TERMS, 0).keep_from
+    to = policy.verdict(topic, facts, policy.TopicReaders(regions, pinned), NOW, TERMS, 0).keep_from
 
     if to is None:
         assert not holding or any(r.keep_from is None for r in holding)

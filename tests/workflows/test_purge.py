@@ -22,7 +22,8 @@ from sexton.wal.messages import (
     PurgeRoundRequest,
     TopicPageReport,
 )
-from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream, Topic
+from sexton.wal.model import Mode, Topic
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sexton.wal.messages import PurgeOutcome, PurgeRoundRequest, TopicPageReport
-from sexton.wal.model import MapOrder, Mode, RegionMapping
+from sexton.wal.model import Mode
+from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule as turns_
 from tests.rig import DEPLOYMENT
@@ -55,7 +56,7 @@ async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(turns_, "PAGE_TOPICS", 1)
-    monkeypatch.setattr(turns_, "MOST_PAGES", 1)
+    monkeypatch.setattr(turns_, "MAX_PAGES", 1)
     names = [topics.make(20, "r1", name=f"t{n}") for n in range(4)]
     for name in names:
         topics.wal.purger.look([name])

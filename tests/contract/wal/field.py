@@ -2,19 +2,15 @@
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.model import (
+from sexton.wal.model import Mode, Pin, Purged, Topic, WalSettings
+from sexton.wal.orders import (
     HeartbeatReceipt,
     LeaderReport,
     MapOrder,
-    Mode,
     OpenRegionOrder,
-    Pin,
-    Purged,
     RegionDrop,
     RegionMapping,
     Stream,
-    Topic,
-    WalSettings,
 )
 from sexton.wal.purger import Purger
 from sexton.wal.sql.floors import FloorStore

@@ -8,7 +8,8 @@ import pytest
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream
+from sexton.wal.model import Mode
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Embedded

@@ -1,6 +1,7 @@
 """Regions that come and go: created, dropped, moved, forgotten by a map; and what of their topic stays for them."""
 
-from sexton.wal.model import RegionDrop, RegionMapping, RegionState, Why
+from sexton.wal.model import RegionState, Why
+from sexton.wal.orders import RegionDrop, RegionMapping
 from tests.contract.wal.field import Field
 
 
@@ -103,7 +104,7 @@ def test_w28_the_end_of_what_a_region_left_is_not_older_than_its_move(field: Fie
     field.purge(topic)
     field.flushed(topic, "r1", None, idle=9)
     field.flushed(topic, "r2", None, idle=9)
-    before = field.floors.before([topic])
+    before = field.floors.state_before_read([topic])
     answers = field.place.log.facts([topic])
     field.place.append(topic, 1)  # of r1, and then it moves
     field.map(topic, "r2", moved=("r1",))

@@ -5,7 +5,8 @@ from sexton.insight.metrics.figures.topics import figures
 from sexton.insight.metrics.model import WalFigures
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.wal.model import Mode, RegionMapping
+from sexton.wal.model import Mode
+from sexton.wal.orders import RegionMapping
 from tests.contract.wal.field import Field
 
 

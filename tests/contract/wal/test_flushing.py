@@ -10,8 +10,9 @@ import pytest
 from sexton.runtime.embedded.ports import free_port
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Candidate, Flushed, LeaderReport, Stream
+from sexton.wal.model import Candidate, Flushed
 from sexton.wal.nodes import HttpFlushClient
+from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.port import NodeSilent
 from sexton.wal.sql.floors import FloorStore
 from tests.contract.wal.field import TERMS, Field
@@ -113,7 +114,7 @@ def test_a_node_that_never_said_where_it_is_is_named(field: Field) -> None:
 
     told = flush(field, topic)
 
-    assert "never said" in told.silent["node-r1"]
+    assert "never reported" in told.silent["node-r1"]
 
 
 def test_what_is_flushed_above_the_end_that_was_known_counts(field: Field) -> None:
@@ -153,7 +154,7 @@ def test_a_node_that_never_ends_its_answer_is_silent() -> None:
 
     def ask() -> None:
         with suppress(NodeSilent):
-            HttpFlushClient(seconds=0.5).flush(url, [held("n")])
+            HttpFlushClient(timeout_seconds=0.5).flush(url, [held("n")])
         ended.set()
 
     threading.Thread(target=ask, daemon=True).start()
@@ -165,7 +166,7 @@ def test_a_node_that_never_ends_its_answer_is_silent() -> None:
 
 def test_no_node_is_asked_when_the_time_for_flushes_is_over() -> None:
     class Behind:
-        def behind(self, names: Sequence[str]) -> Sequence[Candidate]:
+        def regions_to_flush(self, names: Sequence[str]) -> Sequence[Candidate]:
             return [held(f"n{n}") for n in range(40)]
 
     class Client:
@@ -174,7 +175,7 @@ def test_no_node_is_asked_when_the_time_for_flushes_is_over() -> None:
 
     done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush(["t"], lambda: None)  # type: ignore[arg-type]
 
-    assert (done.asked, len(done.silent)) == (0, flushing.NAMED)
+    assert (done.asked, len(done.silent)) == (0, flushing.MAX_NAMED)
     assert done.silent["n0"] == "no time was left to ask http://n0"
 
 

@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 
 from sexton.kernel.crash_points import OF_WAL, installed
-from sexton.wal.model import Mode, RegionDrop, RegionMapping, Why
+from sexton.wal.model import Mode, Why
+from sexton.wal.orders import RegionDrop, RegionMapping
 from sexton.wal.port import LogFault
 from sexton.wal.purger import Purger
 from tests.contract.wal.field import DAY, Field
@@ -185,7 +186,7 @@ def test_w21_a_topic_whose_end_moved_back_is_quarantined(field: Field) -> None:
     field.map(topic, "r1")
     field.purge(topic)
     field.flushed(topic, "r1", 199)
-    before = field.floors.before([topic])
+    before = field.floors.state_before_read([topic])
     facts = field.place.log.facts([topic])[topic]
 
     cut = field.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)  # type: ignore[union-attr]
@@ -198,7 +199,7 @@ def test_what_the_log_said_before_others_learned_more_is_no_reason_for_a_quarant
     topic = field.topic(50)
     field.map(topic, "r1")
     field.purge(topic)
-    before, old = field.floors.before([topic]), field.place.log.facts([topic])
+    before, old = field.floors.state_before_read([topic]), field.place.log.facts([topic])
     field.place.append(topic, 100)
     field.flushed(topic, "r1", 129)
     assert field.purge(topic).floor == 130

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sexton.wal.model import KeepFromSource, RegionMapping
+from sexton.wal.model import KeepFromSource
+from sexton.wal.orders import RegionMapping
 from sexton.wal.port import OldEpoch, OldMap, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
 from tests.contract.wal.field import Field
 
@@ -106,7 +107,7 @@ def test_a_restored_manifest_needs_a_new_epoch(field: Field, topic: str) -> None
     field.map(topic, RegionMapping(region="r1", epoch=4), "r2")
     field.flushed(topic, "r1", 120, epoch=4)
 
-    with pytest.raises(OldEpoch, match="open it with a new one"):
+    with pytest.raises(OldEpoch, match="open it in a new epoch"):
         field.open(topic, "r1", 69, epoch=4)
     with pytest.raises(OldEpoch, match="has a leader of epoch 4"):
         field.open(topic, "r1", 120, epoch=3)
@@ -149,7 +150,7 @@ def test_an_old_map_and_one_that_begins_below_the_floor_are_refused(field: Field
     field.purge(topic)
     with pytest.raises(BadInput, match="cannot begin at 49"):
         field.map(topic, "r1", "r2", RegionMapping(region="r3", first=49))
-    with pytest.raises(BadInput, match="names region r1 twice"):
+    with pytest.raises(BadInput, match="region r1 appears more than once"):
         field.map(topic, "r1", moved=("r1",))
     field.map(topic, "r1", "r2")
     field._generation = 0

@@ -5,7 +5,8 @@ import pytest
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.wal.model import MapOrder, RegionMapping, Why
+from sexton.wal.model import Why
+from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion, UnknownTopic
 from sexton.wal.sql.resets import ResetStore
 from tests.contract.wal.field import Field
@@ -114,7 +115,7 @@ def test_a_stop_of_everything_keeps_what_a_persisted_floor_would_let_go(field: F
     field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     field.flushed(topic, "r1", 49)
-    before = field.floors.before([topic])
+    before = field.floors.state_before_read([topic])
     field.floors.raise_floors(field.place.log.facts([topic]), before)
     controls = ControlStore(field.db)
     controls.put(ControlKind.STOP, ALL, "a test", "the tester")

@@ -5,7 +5,8 @@ from sqlalchemy import update
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.model import MapOrder, Mode, RegionMapping, WalSettings
+from sexton.wal.model import Mode, WalSettings
+from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule
 from sexton.wal.sql.schedule import WalSchedule
@@ -20,7 +21,7 @@ TERMS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_00
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of three topics, and two of them in a run."""
     monkeypatch.setattr(schedule, "PAGE_TOPICS", 3)
-    monkeypatch.setattr(schedule, "MOST_PAGES", 2)
+    monkeypatch.setattr(schedule, "MAX_PAGES", 2)
 
 
 def enabled(db: Database, *names: str) -> None:
@@ -118,7 +119,7 @@ def test_topics_that_are_due_for_ever_let_others_have_their_turn(
     field: Field, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
-    monkeypatch.setattr(schedule, "MOST_PAGES", 2)  # instead of 2,000: 4
+    monkeypatch.setattr(schedule, "MAX_PAGES", 2)  # instead of 2,000: 4
     terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
     t = field.db.t.wal_topic
     for n in range(5):

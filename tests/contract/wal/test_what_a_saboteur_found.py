@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sexton.wal.model import Facts, KeepFromSource, LeaderReport, Mode, RegionDrop, RegionMapping, Stream
+from sexton.wal.model import Facts, KeepFromSource, Mode
+from sexton.wal.orders import LeaderReport, RegionDrop, RegionMapping, Stream
 from sexton.wal.port import LogFault, OldEpoch, OldMap, ReplayRefused
 from sexton.wal.purger import Purger
 from tests.contract.wal.field import Field
@@ -181,7 +182,7 @@ def test_an_end_that_moved_back_is_seen_though_nobody_had_flushed_so_far(field: 
     topic = mapped(field, 250)
     field.flushed(topic, "r1", 99)
     field.purge(topic)
-    before, facts = field.floors.before([topic]), field.place.log.facts([topic])[topic]
+    before, facts = field.floors.state_before_read([topic]), field.place.log.facts([topic])[topic]
     assert isinstance(facts, Facts)
 
     cut = field.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)
@@ -191,7 +192,7 @@ def test_an_end_that_moved_back_is_seen_though_nobody_had_flushed_so_far(field: 
 
 def test_of_a_quarantined_topic_nothing_counts_though_it_has_grown_since(field: Field) -> None:
     topic = mapped(field, 250)
-    before, facts = field.floors.before([topic]), field.place.log.facts([topic])[topic]
+    before, facts = field.floors.state_before_read([topic]), field.place.log.facts([topic])[topic]
     assert isinstance(facts, Facts)
     field.floors.raise_floors({topic: facts.model_copy(update={"end": 150})}, before)
     field.flushed(topic, "r1", 259)
@@ -206,7 +207,7 @@ def test_of_a_quarantined_topic_nothing_counts_though_it_has_grown_since(field: 
 def test_a_late_answer_does_not_take_the_log_start_back(field: Field) -> None:
     topic = mapped(field, 200)
     field.flushed(topic, "r1", 49)
-    before, late = field.floors.before([topic]), field.place.log.facts([topic])
+    before, late = field.floors.state_before_read([topic]), field.place.log.facts([topic])
     field.place.log.delete_before({topic: 80})
     field.purge(topic)
 
@@ -250,7 +251,7 @@ def test_what_went_at_once_is_told_once(field: Field) -> None:
     topic = mapped(field, 250)
     for last in (49, 99):
         field.flushed(topic, "r1", last)
-        field.floors.raise_floors(field.place.log.facts([topic]), field.floors.before([topic]))
+        field.floors.raise_floors(field.place.log.facts([topic]), field.floors.state_before_read([topic]))
 
     field.purge(topic)
 
@@ -268,7 +269,7 @@ def test_the_first_entry_is_flushed_not_idle(field: Field) -> None:
 def test_a_generation_has_one_map(field: Field) -> None:
     topic = mapped(field, 10)
     field._generation -= 1
-    with pytest.raises(OldMap, match="was another one"):
+    with pytest.raises(OldMap, match="another map of generation"):
         field.map(topic, dropped=(RegionDrop(region="r1"),))
 
     field._generation -= 1

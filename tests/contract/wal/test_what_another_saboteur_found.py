@@ -6,7 +6,8 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from sexton.kernel.errors import BadInput
-from sexton.wal.model import LeaderReport, MapOrder, Mode, OpenRegionOrder, RegionDrop, RegionMapping, Stream, Why
+from sexton.wal.model import Mode, Why
+from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, Stream
 from sexton.wal.port import LogFault, ReplayRefused
 from sexton.wal.purger import Purger
 from sexton.wal.sql.resets import ResetStore
@@ -154,7 +155,7 @@ def test_a_fault_in_between_does_not_make_a_block_young_again(field: Field) -> N
     for _ in range(4):  # once in five hours Kafka does not answer
         field.wait(5 * 3_600)
         field.floors.raise_floors(
-            {topic: LogFault(topic, "_TIMED_OUT", "x", passes=True)}, field.floors.before([topic])
+            {topic: LogFault(topic, "_TIMED_OUT", "x", passes=True)}, field.floors.state_before_read([topic])
         )
         field.wait(1_800)
         field.purge(topic)
@@ -292,10 +293,10 @@ def test_what_one_purge_freed_no_other_one_counts_again(field: Field) -> None:
     field.purge(topic)
     for last in (99, 149):  # two purges raise, before either deletes
         field.flushed(topic, "r1", last)
-        field.floors.raise_floors(field.place.log.facts([topic]), field.floors.before([topic]))
+        field.floors.raise_floors(field.place.log.facts([topic]), field.floors.state_before_read([topic]))
     for offset in (99, 149):
         field.place.log.delete_before({topic: offset})
-        field.floors.seen(field.place.log.facts([topic]))
+        field.floors.record_log_state(field.place.log.facts([topic]))
 
     assert [p.freed for p in field.store.purges(topic)] == [50, 99]
     assert field.store.topic(topic).freed == 149

@@ -6,7 +6,8 @@ import pytest
 
 from sexton.kernel.crash_points import OF_WAL
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRequest, PurgeRoundRequest, TopicPageReport
-from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream, WalSettings
+from sexton.wal.model import Mode, WalSettings
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.store import WalStore
 from sexton.wal.wal import WalService
