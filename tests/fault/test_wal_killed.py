@@ -125,7 +125,7 @@ def deployment(kafka: kafka_server.Kafka, tmp_path: Path) -> Iterator[Deployment
 
 
 @pytest.mark.parametrize("times", AGAIN)
-def test_a_broker_killed_during_purges_loses_nothing_and_is_purged_again(
+def test_broker_killed_during_purges_loses_nothing(
     deployment: Deployment, kafka: kafka_server.Kafka, times: int
 ) -> None:
     deployment.node()
@@ -144,7 +144,7 @@ def test_a_broker_killed_during_purges_loses_nothing_and_is_purged_again(
 
 @pytest.mark.parametrize("point", ["", *sorted(OF_WAL)])
 @pytest.mark.parametrize("times", AGAIN)
-def test_who_purges_is_killed_and_the_next_one_finishes(deployment: Deployment, point: str, times: int) -> None:
+def test_next_purge_finishes_after_the_purger_is_killed(deployment: Deployment, point: str, times: int) -> None:
     deployment.node()
     for _ in range(times):
         dying = deployment.purging(point)
@@ -162,7 +162,7 @@ def test_who_purges_is_killed_and_the_next_one_finishes(deployment: Deployment, 
 
 
 @pytest.mark.parametrize("times", [4, pytest.param(40, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
-def test_a_node_killed_during_purges_finds_all_it_had_acknowledged(deployment: Deployment, times: int) -> None:
+def test_killed_node_finds_all_acknowledged_entries(deployment: Deployment, times: int) -> None:
     for n in range(times):
         deployment.purging()
         node = deployment.node()

@@ -187,3 +187,48 @@ def test_an_unchanged_manifest_starts_where_it_was_reported(marks: list[tuple[in
     start = replay_start(region(needed_from, flushed=progress), flushed)
 
     assert start == needed_from or needed_from is None or start == min(progress)
+
+
+def test_w17_region_begins_after_its_idle_mark_or_is_refused() -> None:
+    idle = region(21, flushed=(11,), source=KeepFromSource.IDLE)
+    floored = TOPIC.model_copy(update={"floor": 15})
+
+    assert replay_start(idle, [10]) == 21
+    assert missing_entries(floored, "r1", 21) is None
+    restored = region(15, flushed=(15,))
+    at = replay_start(restored, [10])
+    assert at == 11
+    assert str(missing_entries(floored, "r1", at)) == "11..14"
+
+
+def test_w17_restored_manifest_begins_where_it_ends() -> None:
+    assert replay_start(region(31, flushed=(21,)), [10]) == 11
+    assert replay_start(region(31, flushed=(21,)), [None]) == 0
+    assert replay_start(region(31, flushed=(21,), first=7), [None]) == 7
+    assert replay_start(region(31, flushed=(21,)), [40]) == 41
+    assert replay_start(region(None), [None]) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "restored", "begins"),
+    [
+        (((100, 150), (200, None)), (100, 110), 101),
+        (((None, 180), (100, 120)), (None, 50), 0),
+        (((100, None), (50, 120)), (70, 190), 71),  # the other one has flushed more since
+    ],
+)
+def test_w17_restored_manifest_is_seen_in_each_stream(
+    told: tuple[tuple[int | None, int | None], ...], restored: tuple[int | None, ...], begins: int
+) -> None:
+    knew = manifest_progress(flushed for flushed, _ in told)
+    needs = keep_from([Stream(flushed=f, idle=i) for f, i in told])
+
+    assert replay_start(region(needs, flushed=knew), restored) == begins
+    assert replay_start(region(needs, flushed=knew), [flushed for flushed, _ in told]) == needs
+
+
+def test_w18_region_that_begins_below_the_log_start_is_refused() -> None:
+    topic = TOPIC.model_copy(update={"floor": 5, "log_start": 20})
+
+    assert str(missing_entries(topic, "r1", 12)) == "12..19"
+    assert missing_entries(topic, "r1", 20) is None

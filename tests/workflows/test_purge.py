@@ -120,7 +120,7 @@ class Node:
         return 202
 
 
-async def test_regions_that_hold_a_topic_flush_and_then_it_is_purged(topics: Topics) -> None:
+async def test_lagging_regions_flush_before_the_purge(topics: Topics) -> None:
     name = topics.make(200, "r1", "r2")
     asked = Node(topics, ["r1"])
     with node(asked) as url:
@@ -135,7 +135,7 @@ async def test_regions_that_hold_a_topic_flush_and_then_it_is_purged(topics: Top
     assert (topics.topic(name).floor, topics.topic(name).log_start, topics.topic(name).freed) == (181, 180, 180)
 
 
-async def test_w14_a_second_purge_of_a_topic_is_refused_while_one_runs(topics: Topics) -> None:
+async def test_w14_second_purge_of_a_topic_is_refused(topics: Topics) -> None:
     name = topics.make(200, "r1")
     asked = Node(topics, [])
     with node(asked) as url:
@@ -151,7 +151,7 @@ async def test_w14_a_second_purge_of_a_topic_is_refused_while_one_runs(topics: T
     assert (report.outcome, topics.topic(name).floor) == (PurgeOutcome.PURGED, 10)
 
 
-async def test_nobody_waits_for_flushes_once_purge_now_was_said(topics: Topics) -> None:
+async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
     name = topics.make(200, "r1")
     asked = Node(topics, [])
     with node(asked) as url:
@@ -166,7 +166,7 @@ async def test_nobody_waits_for_flushes_once_purge_now_was_said(topics: Topics) 
     assert topics.topic(name).log_start == 9
 
 
-async def test_a_paused_purge_deletes_nothing_until_it_is_resumed_and_can_be_cancelled(topics: Topics) -> None:
+async def test_paused_purge_deletes_nothing_until_resumed(topics: Topics) -> None:
     name, other = topics.make(200, "r1"), topics.make(200, "r1")
     asked = Node(topics, [])
     with node(asked) as url:
@@ -189,9 +189,7 @@ async def test_a_paused_purge_deletes_nothing_until_it_is_resumed_and_can_be_can
     assert [topics.topic(its).floor for its in (name, other)] == [10, None]
 
 
-async def test_what_passes_is_tried_again_at_once_when_retry_is_said(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_retry_repeats_a_purge_after_a_transient_fault(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
     broken = threading.Event()
@@ -218,7 +216,7 @@ async def test_what_passes_is_tried_again_at_once_when_retry_is_said(
     assert (topics.topic(name).fault, topics.topic(name).log_start) == ("", 9)
 
 
-async def test_what_a_log_refuses_fails_the_purge_with_its_words(topics: Topics) -> None:
+async def test_refusal_of_the_log_fails_the_purge(topics: Topics) -> None:
     name = topics.make(20, "r1")
     with topics.rig.db.write() as c:
         c.execute(topics.rig.db.t.wal_log.update().values(compacted=True))
@@ -231,7 +229,7 @@ async def test_what_a_log_refuses_fails_the_purge_with_its_words(topics: Topics)
     assert "POLICY_VIOLATION" in topics.topic(name).fault
 
 
-async def test_a_topic_that_is_blocked_is_no_failure_and_nobody_knows_an_unknown_one(topics: Topics) -> None:
+async def test_blocked_topic_is_no_failure_but_an_unknown_one_is(topics: Topics) -> None:
     silent = topics.make(20, "r1")
     topics.wal.maps.put(
         MapOrder(topic=silent, generation=2, regions=(RegionMapping(region="r1"), RegionMapping(region="r2")))
@@ -246,7 +244,7 @@ async def test_a_topic_that_is_blocked_is_no_failure_and_nobody_knows_an_unknown
     assert "unknown topic wal-none" in str(failed.value.cause.cause)  # type: ignore[union-attr]
 
 
-async def test_a_round_purges_what_is_due_and_leaves_the_rest_alone(topics: Topics) -> None:
+async def test_round_purges_only_the_due_topics(topics: Topics) -> None:
     names = [topics.make(20, "r1") for _ in range(3)]
     for name in names:
         topics.flushed(name, "r1", 9)
@@ -266,7 +264,7 @@ async def test_a_round_purges_what_is_due_and_leaves_the_rest_alone(topics: Topi
     assert topics.topic(off).floor is None
 
 
-async def test_a_topic_of_which_much_can_go_is_due_before_its_time(topics: Topics) -> None:
+async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
     name, small = topics.make(20, "r1"), topics.make(20, "r1")
     await topics.round()
     for its in (name, small):
@@ -281,7 +279,7 @@ async def test_a_topic_of_which_much_can_go_is_due_before_its_time(topics: Topic
     assert (report.topics, topics.topic(name).floor, topics.topic(small).floor) == (1, 351, None)
 
 
-async def test_a_round_has_regions_flushed_and_names_the_node_that_does_not_answer(topics: Topics) -> None:
+async def test_round_flushes_regions_and_names_unreachable_nodes(topics: Topics) -> None:
     held, stuck = topics.make(200, "r1"), topics.make(200, "r9")
     asked = Node(topics, ["r1"])
     with node(asked) as url:
@@ -297,7 +295,7 @@ async def test_a_round_has_regions_flushed_and_names_the_node_that_does_not_answ
     assert (topics.topic(held).floor, topics.topic(stuck).floor) == (200, 20)
 
 
-async def test_a_stop_of_everything_stops_purges_and_those_that_wait_for_a_log_too(topics: Topics) -> None:
+async def test_stop_of_everything_blocks_purges(topics: Topics) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
     topics.rig.controls.put(ControlKind.STOP, ALL, "a test", "the tester")
@@ -311,7 +309,7 @@ async def test_a_stop_of_everything_stops_purges_and_those_that_wait_for_a_log_t
     assert (after.raised, topics.topic(name).log_start) == (1, 9)
 
 
-async def test_the_tick_starts_a_round_of_purges_where_a_topic_is_due(topics: Topics) -> None:
+async def test_tick_starts_a_round_when_a_topic_is_due(topics: Topics) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
     client = topics.served.client

@@ -42,6 +42,13 @@ class Field:
         self.store.enable(name, mode)
         return name
 
+    def mapped_topic(self, entries: int, *regions: str | RegionMapping) -> str:
+        """Make an enabled topic with a map that a purge has seen; without regions, r1 needs all of it."""
+        name = self.topic(entries)
+        self.map(name, *(regions or (RegionMapping(region="r1", first=0),)))
+        self.purge(name)
+        return name
+
     def map(
         self,
         topic: str,
@@ -61,6 +68,11 @@ class Field:
         """Let a region's node report."""
         streams = (Stream(flushed=last, idle=idle),)
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
+        return self.heartbeats.hear("node-1", [report])
+
+    def report(self, topic: str, region: str, *streams: Stream, epoch: int = 0) -> HeartbeatReceipt:
+        """Send a report of a region's leader with several streams."""
+        report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams)
         return self.heartbeats.hear("node-1", [report])
 
     def purge(self, topic: str) -> Purged:

@@ -85,7 +85,7 @@ def served(tmp_path: Path, place: Place) -> Iterator[Served]:
     rig.db.close()
 
 
-def test_a_region_reads_every_entry_from_its_pinned_start_and_what_it_reads_stays(served: Served) -> None:
+def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     topic = served.topic(50)
     assert (served.flushed(topic, "r2", 49), served.flushed(topic, "r1", 9)) == (1, 1)
 
@@ -100,7 +100,7 @@ def test_a_region_reads_every_entry_from_its_pinned_start_and_what_it_reads_stay
     assert served.field.purge(topic).floor == 50
 
 
-def test_a_replay_of_nothing_is_none_and_one_that_is_left_early_is_lost(served: Served) -> None:
+def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r2", 19)
 
@@ -116,7 +116,7 @@ def test_a_replay_of_nothing_is_none_and_one_that_is_left_early_is_lost(served: 
     assert served.field.replays.find(early.pin.id) is None
 
 
-def test_what_went_while_it_was_read_is_an_error_and_never_a_gap(served: Served) -> None:
+def test_entries_deleted_during_a_replay_raise_an_error(served: Served) -> None:
     topic = served.topic(2_000)
 
     with pytest.raises(ReplayLost), served.replay(topic) as replay:  # noqa: PT012
@@ -124,7 +124,7 @@ def test_what_went_while_it_was_read_is_an_error_and_never_a_gap(served: Served)
         assert [e.id for e in replay] == list(range(2_000))
 
 
-def test_a_topic_that_lacks_what_was_pinned_or_is_another_one_is_not_read(served: Served) -> None:
+def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
     topic = served.topic(20)
     cut = served.topic(20)
     served.place.log.delete_before({cut: 3})
@@ -139,7 +139,7 @@ def test_a_topic_that_lacks_what_was_pinned_or_is_another_one_is_not_read(served
         assert c.execute(served.field.db.t.wal_pin.select()).all() == []
 
 
-def test_what_is_refused_on_opening_says_what_is_missing(served: Served) -> None:
+def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     topic = served.topic(50)
     for region in ("r1", "r2"):
         served.flushed(topic, region, 29)
@@ -156,7 +156,7 @@ def test_what_is_refused_on_opening_says_what_is_missing(served: Served) -> None
     assert (unknown.value.code, unknown.value.status) == ("UNKNOWN_TOPIC", 404)
 
 
-def test_a_replay_is_renewed_for_as_long_as_it_reads(served: Served) -> None:
+def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
     topic = served.topic(3)
     served.flushed(topic, "r2", 2)
 
@@ -171,7 +171,7 @@ def test_a_replay_is_renewed_for_as_long_as_it_reads(served: Served) -> None:
     assert found is not None
 
 
-def test_a_replay_that_somebody_ended_is_lost_before_its_next_entry(served: Served) -> None:
+def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
     topic = served.topic(2_000)
 
     with pytest.raises(ReplayLost, match="has ended"), served.replay(topic) as replay:  # noqa: PT012
@@ -183,7 +183,7 @@ def test_a_replay_that_somebody_ended_is_lost_before_its_next_entry(served: Serv
                 time.sleep(0.05)
 
 
-def test_maps_and_heartbeats_over_http_are_those_of_the_stores(served: Served) -> None:
+def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
     topic = served.topic(20)
     anew = RegionMap(generation=2, regions=(MappedRegion(region="r2"),), dropped=(DroppedRegion(region="r1"),))
 
@@ -198,7 +198,7 @@ def test_maps_and_heartbeats_over_http_are_those_of_the_stores(served: Served) -
     assert [its.state for its in served.field.store.regions(topic)] == [RegionState.MAPPED]
 
 
-def test_a_node_speaks_for_itself_alone(served: Served) -> None:
+def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     topic = served.topic(20)
     other = Sexton(served.api.url, served.api.token("node:n2"), patience_seconds=2)
 
@@ -220,7 +220,7 @@ def test_a_node_speaks_for_itself_alone(served: Served) -> None:
     assert answer.status_code == 403
 
 
-def test_what_does_not_fit_is_refused_and_nothing_of_it_taken(served: Served) -> None:
+def test_invalid_request_is_refused_as_a_whole(served: Served) -> None:
     topic = served.topic(20)
     head = {"Authorization": f"Bearer {served.api.token('operate')}"}
     fine = {"topic": topic, "region": "r1", "epoch": 0, "streams": [{"flushed": 5}]}
@@ -243,7 +243,7 @@ def test_what_does_not_fit_is_refused_and_nothing_of_it_taken(served: Served) ->
     assert {its.region: its.keep_from for its in served.field.store.regions(topic)} == {"r1": 0, "r2": 6}
 
 
-def test_a_purge_by_hand_that_temporal_cannot_start_is_refused_and_written_down(served: Served) -> None:
+def test_purge_without_temporal_is_refused_and_logged(served: Served) -> None:
     topic = served.topic(20)
 
     with pytest.raises(RequestRefused) as refused:
@@ -254,12 +254,12 @@ def test_a_purge_by_hand_that_temporal_cannot_start_is_refused_and_written_down(
     assert (call.subject, call.outcome) == (topic, "TEMPORAL_AWAY")
 
 
-def test_a_replay_wants_to_know_where_to_read(served: Served) -> None:
+def test_replay_needs_bootstrap_servers(served: Served) -> None:
     with pytest.raises(BadInput, match=r"bootstrap\.servers"):
         served.node.replay("wal-x", "r1", epoch=1)
 
 
-def test_a_topic_made_anew_while_it_is_read_is_no_replay(served: Served) -> None:
+def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
     topic = served.topic(50)
 
     with pytest.raises(ReplayLost), served.replay(topic) as replay:  # noqa: PT012
@@ -268,7 +268,7 @@ def test_a_topic_made_anew_while_it_is_read_is_no_replay(served: Served) -> None
         assert [e.id for e in replay] == list(range(50))
 
 
-def test_a_slow_apply_is_no_silence_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_reader_is_no_timeout_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "SILENCE_SECONDS", 1.0)
     monkeypatch.setattr(kafka, "BATCH", 1)
     topic = served.topic(3)

@@ -16,7 +16,7 @@ def read(db: Database) -> tuple[WalFigures, int]:
         return figures(db, c, now), now
 
 
-def test_nothing_is_told_of_topics_that_nobody_enabled(field: Field) -> None:
+def test_disabled_topics_are_not_counted(field: Field) -> None:
     topic = field.topic(10)
     field.map(topic, RegionMapping(region="r1", first=0))
     field.store.disable(topic)
@@ -26,7 +26,7 @@ def test_nothing_is_told_of_topics_that_nobody_enabled(field: Field) -> None:
     assert (found.topics, found.entries, sum(found.blocked.values()), found.ok_since) == (0, 0, 0, None)
 
 
-def test_what_is_kept_freed_blocked_lost_and_read_is_counted(field: Field) -> None:
+def test_retained_freed_blocked_lost_and_replayed_are_counted(field: Field) -> None:
     fine, lost, silent = field.topic(100), field.topic(100), field.topic(100)
     for topic in (fine, lost):
         field.map(topic, RegionMapping(region="r1", first=0))
@@ -54,7 +54,7 @@ def test_what_is_kept_freed_blocked_lost_and_read_is_counted(field: Field) -> No
     assert 60_000 <= now - found.blocked_since < 120_000
 
 
-def test_a_stop_is_counted_and_is_no_block_that_ages(field: Field) -> None:
+def test_stop_is_counted_and_does_not_age_as_a_block(field: Field) -> None:
     topic = field.topic(10)
     field.map(topic, RegionMapping(region="r1", first=0))
     ControlStore(field.db).put(ControlKind.STOP, ALL, "a test", "the tester")
@@ -65,7 +65,7 @@ def test_a_stop_is_counted_and_is_no_block_that_ages(field: Field) -> None:
     assert (found.blocked["stopped"], found.blocked_since) == (1, None)
 
 
-def test_a_topic_whose_log_does_not_answer_ages_from_when_it_last_did(field: Field) -> None:
+def test_unanswering_topic_ages_from_its_last_answer(field: Field) -> None:
     field.store.enable("wal-nowhere", Mode.DELETE)
     field.wait(600)
     field.purger.purge(["wal-nowhere"])

@@ -50,7 +50,7 @@ def lagging(field: Field, lags: dict[str, int]) -> str:
     return topic
 
 
-def test_w19_only_who_lags_by_more_than_the_threshold_is_asked_and_waited_for(field: Field) -> None:
+def test_w19_only_regions_above_the_lag_threshold_are_asked(field: Field) -> None:
     topic = lagging(field, {"r1": LAG - 1, "r2": LAG, "r3": LAG + 1})
     asked: list[Asked] = []
 
@@ -69,7 +69,7 @@ def test_w19_only_who_lags_by_more_than_the_threshold_is_asked_and_waited_for(fi
     assert field.purge(topic).floor == 3_000 - LAG
 
 
-def test_w20_a_node_that_is_down_holds_what_is_its_own_and_is_named(field: Field) -> None:
+def test_w20_node_that_is_down_blocks_only_its_own_and_is_named(field: Field) -> None:
     topic = lagging(field, {"r1": 2_900, "r2": 2_500})
     down = f"http://127.0.0.1:{free_port()}"
 
@@ -88,7 +88,7 @@ def test_w20_a_node_that_is_down_holds_what_is_its_own_and_is_named(field: Field
     assert field.purge(topic).floor == 500
 
 
-def test_a_node_that_says_it_will_and_does_not_is_waited_for_and_named(field: Field) -> None:
+def test_node_that_accepts_and_does_not_flush_is_named(field: Field) -> None:
     topic = lagging(field, {"r1": 2_900})
 
     with node(lambda _: 202) as url:
@@ -99,7 +99,7 @@ def test_a_node_that_says_it_will_and_does_not_is_waited_for_and_named(field: Fi
 
 
 @pytest.mark.parametrize("status", [302, 404, 503])
-def test_a_node_that_refuses_is_named(field: Field, status: int) -> None:
+def test_node_that_refuses_is_named(field: Field, status: int) -> None:
     topic = lagging(field, {"r1": 2_900})
 
     with node(lambda _: status) as url:
@@ -109,7 +109,7 @@ def test_a_node_that_refuses_is_named(field: Field, status: int) -> None:
     assert (told.asked, told.silent) == (0, {"node-r1": f"{url} answers {status}"})
 
 
-def test_a_node_that_never_said_where_it_is_is_named(field: Field) -> None:
+def test_node_without_an_address_is_named(field: Field) -> None:
     topic = lagging(field, {"r1": 2_900})
 
     told = flush(field, topic)
@@ -117,7 +117,7 @@ def test_a_node_that_never_said_where_it_is_is_named(field: Field) -> None:
     assert "never reported" in told.silent["node-r1"]
 
 
-def test_what_is_flushed_above_the_end_that_was_known_counts(field: Field) -> None:
+def test_flush_above_the_known_end_counts(field: Field) -> None:
     topic = lagging(field, {"r1": 2_900})
 
     def flushes(regions: Asked) -> int:
@@ -133,7 +133,7 @@ def test_what_is_flushed_above_the_end_that_was_known_counts(field: Field) -> No
     assert field.purge(topic).floor == 3_010
 
 
-def test_a_node_that_never_ends_its_answer_is_silent() -> None:
+def test_node_that_never_ends_its_answer_delays_nothing() -> None:
     server = socket.create_server(("127.0.0.1", 0))
     over = threading.Event()
 
@@ -164,7 +164,7 @@ def test_a_node_that_never_ends_its_answer_is_silent() -> None:
     assert done, "20 times its timeout later it still waits"
 
 
-def test_no_node_is_asked_when_the_time_for_flushes_is_over() -> None:
+def test_no_node_is_asked_after_the_flush_timeout() -> None:
     class Behind:
         def regions_to_flush(self, names: Sequence[str]) -> Sequence[Candidate]:
             return [held(f"n{n}") for n in range(40)]

@@ -124,7 +124,7 @@ def all_is_there(field: Field, topic: str, ids: Sequence[int]) -> None:
     assert found == list(ids)
 
 
-def test_a_leader_that_died_before_the_purge_is_no_hindrance(
+def test_leader_that_died_before_the_purge_does_not_block_it(
     cluster: Cluster, field: Field, log: Watched, topic: str
 ) -> None:
     cluster.leader(topic).kill()
@@ -140,7 +140,7 @@ def test_a_leader_that_died_before_the_purge_is_no_hindrance(
 @pytest.mark.parametrize(
     "point", [pytest.param(p, marks=() if p == "wal.floor" else pytest.mark.soak) for p in sorted(OF_WAL)]
 )
-def test_a_leader_that_dies_between_two_steps_changes_nothing(
+def test_leader_that_dies_between_two_steps_changes_nothing(
     cluster: Cluster, field: Field, log: Watched, topic: str, point: str
 ) -> None:
     dying = cluster.leader(topic)
@@ -159,7 +159,7 @@ def test_a_leader_that_dies_between_two_steps_changes_nothing(
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_a_leader_that_dies_while_a_follower_has_yet_to_delete_loses_nothing(
+def test_leader_that_dies_before_a_follower_deletes_is_safe(
     cluster: Cluster, field: Field, log: Watched, topic: str
 ) -> None:
     leader, slow = cluster.leader(topic), cluster.follower(topic)
@@ -180,9 +180,7 @@ def test_a_leader_that_dies_while_a_follower_has_yet_to_delete_loses_nothing(
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_a_leader_that_comes_back_and_leads_again_begins_where_it_was_purged(
-    cluster: Cluster, field: Field, log: Watched, topic: str
-) -> None:
+def test_returning_leader_begins_where_it_was_purged(cluster: Cluster, field: Field, log: Watched, topic: str) -> None:
     first = cluster.leader(topic)
     purged(field, topic)
     first.kill()
@@ -196,7 +194,7 @@ def test_a_leader_that_comes_back_and_leads_again_begins_where_it_was_purged(
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_a_leader_that_was_away_and_does_not_know_it_stops_no_topic(cluster: Cluster, field: Field, topic: str) -> None:
+def test_disconnected_leader_quarantines_no_topic(cluster: Cluster, field: Field, topic: str) -> None:
     others = [KafkaLog({"bootstrap.servers": cluster.address}) for _ in range(4)]
     for its in others:
         its.facts([topic])

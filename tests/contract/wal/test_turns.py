@@ -29,7 +29,7 @@ def enabled(db: Database, *names: str) -> None:
         WalService(db, TERMS).store.enable(name, Mode.DELETE)
 
 
-def test_due_topics_are_cut_into_pages_by_name_and_what_is_left_comes_next(db: Database, few: None) -> None:
+def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None) -> None:
     enabled(db, *(f"t{n}" for n in range(8)))
     its = WalSchedule(db, TERMS)
 
@@ -51,7 +51,7 @@ def looked(db: Database, *names: str) -> None:
         c.execute(t.update().where(t.c.name.in_(names)).values(looked_at=db.now(c)))
 
 
-def test_a_topic_is_due_again_when_its_time_has_come_and_a_disabled_one_never_is(db: Database) -> None:
+def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
     enabled(db, "on", "off")
     WalService(db, TERMS).store.disable("off")
     its = WalSchedule(db, TERMS)
@@ -66,7 +66,7 @@ def test_a_topic_is_due_again_when_its_time_has_come_and_a_disabled_one_never_is
     assert its.pages().topics == 1
 
 
-def test_names_of_any_case_and_sign_are_in_exactly_one_page(db: Database, few: None) -> None:
+def test_each_name_is_in_exactly_one_page(db: Database, few: None) -> None:
     names = ["a", "B", "b", "_x", "-x", ".x", "Z9"][:6]
     enabled(db, *names)
     its = WalSchedule(db, TERMS)
@@ -76,7 +76,7 @@ def test_names_of_any_case_and_sign_are_in_exactly_one_page(db: Database, few: N
     assert sorted(name for page in pages for name in its.names(page)) == sorted(names)
 
 
-def test_the_size_that_could_go_is_what_makes_a_topic_due_early(db: Database) -> None:
+def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
     names = ["many", "large", "small", "silent", "gone"]
     enabled(db, *names)
     wal = WalService(db, TERMS)
@@ -115,9 +115,7 @@ def run(work: PurgeRounds, most: int) -> int:
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
 @pytest.mark.parametrize("why", ["deleted in Kafka", "much to purge, and blocked"])
-def test_topics_that_are_due_for_ever_let_others_have_their_turn(
-    field: Field, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+def test_topics_that_stay_due_delay_no_other(field: Field, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
     monkeypatch.setattr(schedule, "MAX_PAGES", 2)  # instead of 2,000: 4
     terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
@@ -143,3 +141,15 @@ def test_topics_that_are_due_for_ever_let_others_have_their_turn(
     runs = run(PurgeRounds(WalSchedule(field.db, terms), field.floors, field.purger, None, 10), 20)
 
     assert (field.store.topic("zzz").floor, runs <= 20) == (20, True)
+
+
+def test_topic_is_due_at_once_when_enabled(field: Field) -> None:
+    topic = field.topic(10)
+    field.map(topic, RegionMapping(region="r1", first=0))
+    field.store.disable(topic)
+    field.purge(topic)
+    field.wait(8 * 3_600)
+
+    its = field.store.enable(topic, Mode.DELETE)
+
+    assert (its.blocked, its.looked_at) == ({}, None)

@@ -20,7 +20,7 @@ __all__ = ["rig", "settings", "topics"]
 
 
 @pytest.mark.parametrize("signal", ["cancel", "pause"])
-async def test_a_purge_that_is_told_while_it_prepares_does_not_purge(
+async def test_purge_signalled_while_preparing_does_not_purge(
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,
     signal: str,
@@ -51,7 +51,7 @@ async def test_a_purge_that_is_told_while_it_prepares_does_not_purge(
     assert (report.outcome, floor, start) == (PurgeOutcome.CANCELLED, None, 0)
 
 
-async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
+async def test_paused_round_stays_paused_when_continued_as_new(
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -89,7 +89,7 @@ async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
     assert floors[1:] == [None, None, None]
 
 
-async def test_a_pause_that_is_taken_back_at_once_leaves_out_no_page(
+async def test_pause_taken_back_at_once_skips_no_page(
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -134,7 +134,7 @@ async def test_a_pause_that_is_taken_back_at_once_leaves_out_no_page(
 
 
 @pytest.mark.timeout(200)
-async def test_a_purge_by_hand_of_a_topic_with_many_idle_regions_says_how_it_ended(topics: Topics) -> None:
+async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> None:
     name = "wal-many"
     topics.log.create(name)
     regions = tuple(RegionMapping(region=f"greptime-public-monitoring-region-{n:030d}", first=0) for n in range(30_000))

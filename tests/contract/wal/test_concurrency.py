@@ -27,7 +27,7 @@ def field(postgres_url: str) -> Iterator[Field]:
     db.close()
 
 
-def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
+def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
     log = field.place.log
     names = [f"r{n:03}" for n in range(REGIONS)]
     for topic in TOPICS:
