@@ -65,11 +65,11 @@ class Purger:
         over other entries.
         """
         answers = dict(self._log.facts(names))
-        epochs: dict[str, int] = {}
-        for name, answer in answers.items():
-            too_low = isinstance(answer, Facts) and answer.end < before.safe.get(name, 0)
-            if too_low and isinstance(answer, Facts) and answer.leader is not None:
-                epochs[name] = answer.leader
+        epochs = {
+            name: answer.leader
+            for name, answer in answers.items()
+            if isinstance(answer, Facts) and answer.leader is not None and answer.end < before.safe.get(name, 0)
+        }
         if epochs:
             time.sleep(STALE_SECONDS)
             for name, answer in self._log.facts(list(epochs)).items():

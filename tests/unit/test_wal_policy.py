@@ -1,4 +1,4 @@
-"""How far a topic may be purged, who flushes first, where a region begins: the rules of conformance/wal.md."""
+"""How far a topic may be purged, and which regions flush first: cases W01 to W28."""
 
 import pytest
 from hypothesis import given
@@ -45,19 +45,19 @@ def test_w01_stale_map_blocks_an_empty_topic() -> None:
 
 
 def test_w02_region_without_a_report_blocks_and_is_named() -> None:
-    found = judged(ON, region("r1", 40), region("r2", None))
+    decided = judged(ON, region("r1", 40), region("r2", None))
 
-    assert found.keep_from is None
-    assert [b.said for b in found.blocked] == ["no report, and no first entry in the map, of region r2"]
+    assert decided.keep_from is None
+    assert [b.said for b in decided.blocked] == ["no report, and no first entry in the map, of region r2"]
 
 
 def test_w03_floor_is_the_lowest_need_of_the_regions() -> None:
     lasts = (3, 10, 23, 50, 52, 82, 130)
     regions = [region(f"r{last}", reports.keep_from([Stream(flushed=last)])) for last in lasts]
 
-    found = judged(ON, *regions)
+    decided = judged(ON, *regions)
 
-    assert (found.keep_from, found.holders) == (4, ("region r3",))
+    assert (decided.keep_from, decided.holders) == (4, ("region r3",))
 
 
 @pytest.mark.parametrize(("flushed", "idle", "needs"), [(100, 120, 121), (150, 120, 151), (None, None, None)])
@@ -87,18 +87,18 @@ def test_w09_nothing_is_deleted_from_an_empty_topic() -> None:
 
 
 def test_w10_needed_but_deleted_entries_are_a_loss() -> None:
-    found = judged(ON, region("r1", 11), region("r2", 90), facts=Facts(id="k1", start=50, end=200))
+    decided = judged(ON, region("r1", 11), region("r2", 90), facts=Facts(id="k1", start=50, end=200))
 
-    assert [(loss.region, str(loss)) for loss in found.losses] == [("r1", "11..49")]
-    assert found.keep_from == 11
+    assert [(loss.region, str(loss)) for loss in decided.losses] == [("r1", "11..49")]
+    assert decided.keep_from == 11
 
 
 def test_w15_replay_retains_the_entries_it_reads() -> None:
     pin = Pin(id="p1", topic="wal-0", region="r1", start=30)
 
-    found = judged(ON, region("r1", 60), region("r2", 90), pins=(pin,))
+    decided = judged(ON, region("r1", 60), region("r2", 90), pins=(pin,))
 
-    assert (found.keep_from, found.holders) == (30, ("replay p1 of region r1",))
+    assert (decided.keep_from, decided.holders) == (30, ("replay p1 of region r1",))
 
 
 @pytest.mark.parametrize(("lag", "asked"), [(999, 0), (1_000, 0), (1_001, 1)])
@@ -110,9 +110,9 @@ def test_w19_bytes_count_and_the_largest_lag_comes_first() -> None:
     heavy = ON.model_copy(update={"entry_bytes": 2**20})
     regions = [region("r1", 4_800), region("r2", 4_600), region("r3", 4_990), region("r4", None)]
 
-    found = policy.regions_to_flush(heavy, 5_000, regions, NOW, WalSettings(flush_bytes=100 * 2**20))
+    regions_to_flush = policy.regions_to_flush(heavy, 5_000, regions, NOW, WalSettings(flush_bytes=100 * 2**20))
 
-    assert [(c.region, c.entries) for c in found] == [("r2", 400), ("r1", 200)]
+    assert [(c.region, c.entries) for c in regions_to_flush] == [("r2", 400), ("r1", 200)]
 
 
 def test_w21_recreated_or_truncated_topic_is_quarantined() -> None:
@@ -127,25 +127,26 @@ def test_w21_recreated_or_truncated_topic_is_quarantined() -> None:
 
 
 def test_w21_report_after_the_read_quarantines_nothing() -> None:
-    found = judged(ON, region("r1", 1_200), facts=Facts(id="k1", end=1_000), safe=900)
+    decided = judged(ON, region("r1", 1_200), facts=Facts(id="k1", end=1_000), safe=900)
 
-    assert (found.quarantine, found.keep_from) == ("", 1_000)
+    assert (decided.quarantine, decided.keep_from) == ("", 1_000)
 
 
 def test_w23_dropped_region_blocks_until_its_drop_is_final() -> None:
-    gone = region("r1", 10, state=RegionState.DROPPED, releases_at=NOW)
+    final = region("r1", 10, state=RegionState.DROPPED, releases_at=NOW)
     may_return = region("r1", 10, state=RegionState.DROPPED, releases_at=NOW + 1)
 
-    assert judged(ON, gone, region("r2", 90)).keep_from == 90
+    assert judged(ON, final, region("r2", 90)).keep_from == 90
     assert judged(ON, may_return, region("r2", 90)).keep_from == 10
 
 
 def test_w27_disabled_or_partitioned_topic_is_blocked() -> None:
-    found = judged(ON.model_copy(update={"enabled": False}), region("r1", 4), facts=Facts(id="k1", end=9, partitions=2))
+    disabled = ON.model_copy(update={"enabled": False})
+    decided = judged(disabled, region("r1", 4), facts=Facts(id="k1", end=9, partitions=2))
 
-    assert found.keep_from is None
-    assert "sexton wal enable wal-0" in found.blocked[0].said
-    assert "2 partitions" in found.blocked[1].said
+    assert decided.keep_from is None
+    assert "sexton wal enable wal-0" in decided.blocked[0].said
+    assert "2 partitions" in decided.blocked[1].said
 
 
 def test_w28_moved_region_blocks_until_its_entries_are_flushed() -> None:

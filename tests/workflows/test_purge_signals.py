@@ -1,4 +1,4 @@
-"""Purges that are told something at the wrong moment, and reports of topics with very many regions."""
+"""Purges that are signalled at an inconvenient moment, and reports of topics with very many regions."""
 
 import asyncio
 import threading
@@ -28,20 +28,20 @@ async def test_purge_signalled_while_preparing_does_not_purge(
     name = topics.make(200, "r1")
     topics.wal.purger.look([name])
     topics.flushed(name, "r1", 149)
-    looks, on = threading.Event(), threading.Event()
-    whole = PurgeRounds.look
+    entered, released = threading.Event(), threading.Event()
+    original = PurgeRounds.look
 
     def look(self: PurgeRounds, topic: str) -> Any:
-        looks.set()
-        assert on.wait(20)
-        return whole(self, topic)
+        entered.set()
+        assert released.wait(20)
+        return original(self, topic)
 
     monkeypatch.setattr(PurgeRounds, "look", look)
     handle = await topics.start(name)
-    await asyncio.to_thread(looks.wait, 20)
+    await asyncio.to_thread(entered.wait, 20)
     await handle.signal(signal)
     await asyncio.sleep(2)
-    on.set()
+    released.set()
     await asyncio.sleep(3)
     floor, start = topics.topic(name).floor, topics.topic(name).log_start
     if signal == "pause":
@@ -61,13 +61,13 @@ async def test_paused_round_stays_paused_when_continued_as_new(
     for name in names:
         topics.wal.purger.look([name])
         topics.flushed(name, "r1", 9)
-    looks, on = threading.Event(), threading.Event()
-    whole = PurgeRounds.page
+    entered, released = threading.Event(), threading.Event()
+    original = PurgeRounds.page
 
-    def page(self: PurgeRounds, its: Any, heartbeat: Any) -> Any:
-        looks.set()
-        assert on.wait(20)
-        return whole(self, its, lambda: None)
+    def page(self: PurgeRounds, topic_page: Any, heartbeat: Any) -> Any:
+        entered.set()
+        assert released.wait(20)
+        return original(self, topic_page, lambda: None)
 
     monkeypatch.setattr(PurgeRounds, "page", page)
     handle = await topics.served.client.start_workflow(
@@ -77,10 +77,10 @@ async def test_paused_round_stays_paused_when_continued_as_new(
         task_queue=ids.control_queue(DEPLOYMENT),
         result_type=TopicPageReport,
     )
-    await asyncio.to_thread(looks.wait, 20)
+    await asyncio.to_thread(entered.wait, 20)
     await handle.signal("pause")
     await asyncio.sleep(1)
-    on.set()
+    released.set()
     await asyncio.sleep(5)
     floors = [topics.topic(name).floor for name in names]
     await topics.served.client.get_workflow_handle(handle.id).signal("cancel")
@@ -96,20 +96,20 @@ async def test_pause_taken_back_at_once_skips_no_page(
     name = topics.make(20, "r1")
     topics.wal.purger.look([name])
     topics.flushed(name, "r1", 9)
-    looks = threading.Event()
-    whole = PurgeRounds.page
+    entered = threading.Event()
+    original = PurgeRounds.page
     first = [True]
 
-    def page(self: PurgeRounds, its: Any, heartbeat: Any) -> Any:
+    def page(self: PurgeRounds, topic_page: Any, heartbeat: Any) -> Any:
         while first:
-            looks.set()
+            entered.set()
             threading.Event().wait(0.2)
             try:
                 heartbeat()
             except BaseException:
                 first.clear()
                 raise
-        return whole(self, its, heartbeat)
+        return original(self, topic_page, heartbeat)
 
     monkeypatch.setattr(PurgeRounds, "page", page)
     handle = await topics.served.client.start_workflow(
@@ -119,7 +119,7 @@ async def test_pause_taken_back_at_once_skips_no_page(
         task_queue=ids.control_queue(DEPLOYMENT),
         result_type=TopicPageReport,
     )
-    await asyncio.to_thread(looks.wait, 20)
+    await asyncio.to_thread(entered.wait, 20)
     await handle.signal("pause")
     await handle.signal("resume")
     await asyncio.sleep(0.5)
@@ -127,7 +127,7 @@ async def test_pause_taken_back_at_once_skips_no_page(
     await asyncio.sleep(0.05)
     await handle.signal("resume")
     await asyncio.sleep(3)
-    first.clear()  # where the signals came in one task it goes on
+    first.clear()  # if all signals arrived in one workflow task, the page was never cancelled
     report = await asyncio.wait_for(handle.result(), 20)
 
     assert (report.faults, topics.topic(name).floor) == (0, 10), report
@@ -144,11 +144,12 @@ async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> N
     handle = await topics.start(name)
     ended = asyncio.ensure_future(handle.result())
     await asyncio.wait({ended}, timeout=150)
-    told = await handle.describe()
+    description = await handle.describe()
     pending = [
-        (p.activity_type.name, p.attempt, p.last_failure.message) for p in told.raw_description.pending_activities
+        (p.activity_type.name, p.attempt, p.last_failure.message)
+        for p in description.raw_description.pending_activities
     ]
     if not ended.done():
         ended.cancel()
 
-    assert ended.done(), (told.status, pending)
+    assert ended.done(), (description.status, pending)

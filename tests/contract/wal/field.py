@@ -1,4 +1,4 @@
-"""The stores of topics over one database, a log, and what a test does with them in one line."""
+"""The stores of topics over one database and a log, with one-line operations for tests."""
 
 from sexton.database import schema
 from sexton.database.engine import Database
@@ -34,9 +34,9 @@ class Field:
         self.purger = Purger(place.log, self.floors)
         self._generation = 0
 
-    def topic(self, entries: int = 0, *, mode: Mode = Mode.DELETE, **more: bool) -> str:
-        """Make a topic that is enabled, with so many entries."""
-        name = self.place.topic(**more)  # type: ignore[arg-type]
+    def topic(self, entries: int = 0, *, mode: Mode = Mode.DELETE, **options: bool) -> str:
+        """Make an enabled topic with this number of entries."""
+        name = self.place.topic(**options)  # type: ignore[arg-type]
         if entries:
             self.place.append(name, entries)
         self.store.enable(name, mode)
@@ -56,16 +56,16 @@ class Field:
         moved: tuple[str, ...] = (),
         dropped: tuple[RegionDrop, ...] = (),
     ) -> Topic:
-        """Send the owner's map; a region that is named alone tells no checkpoint."""
+        """Send the owner's map; a region given by name alone has no first entry."""
         self._generation += 1
-        its = tuple(r if isinstance(r, RegionMapping) else RegionMapping(region=r) for r in regions)
-        order = MapOrder(topic=topic, generation=self._generation, regions=its, moved=moved, dropped=dropped)
+        mappings = tuple(r if isinstance(r, RegionMapping) else RegionMapping(region=r) for r in regions)
+        order = MapOrder(topic=topic, generation=self._generation, regions=mappings, moved=moved, dropped=dropped)
         return self.maps.put(order)
 
     def flushed(
         self, topic: str, region: str, last: int | None, idle: int | None = None, *, epoch: int = 0, leader: bool = True
     ) -> HeartbeatReceipt:
-        """Let a region's node report."""
+        """Send a report of a region with one stream."""
         streams = (Stream(flushed=last, idle=idle),)
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
         return self.heartbeats.hear("node-1", [report])
@@ -88,6 +88,6 @@ class Field:
         schema.move_clock(self.db, seconds)
 
     def start(self, topic: str) -> int:
-        """Return the first entry that is there."""
-        found = self.place.log.facts([topic])[topic]
-        return found.start  # type: ignore[union-attr]
+        """Return the topic's first entry."""
+        facts = self.place.log.facts([topic])[topic]
+        return facts.start  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Reports, maps and decisions about the same topics at once, on PostgreSQL: nobody waits in a circle."""
+"""Concurrent reports, maps and decisions about the same topics, on PostgreSQL: no deadlock."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -35,15 +35,15 @@ def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
         log.append(topic, [b"entry"] * 1_000)  # type: ignore[attr-defined]
         field.store.enable(topic, Mode.DELETE)
         field.map(topic, *(RegionMapping(region=name, first=0) for name in names))
-    over = time.monotonic() + SECONDS
+    deadline = time.monotonic() + SECONDS
     rounds: dict[str, int] = {}
 
-    def again(what: str, do: Callable[[int], object]) -> None:
+    def repeat(name: str, do: Callable[[int], object]) -> None:
         n = 0
-        while n < 2 or time.monotonic() < over:  # twice on the slowest machine
+        while n < 2 or time.monotonic() < deadline:  # twice on the slowest machine
             do(n)
             n += 1
-        rounds[what] = n
+        rounds[name] = n
 
     def hear(order: list[str], n: int) -> None:
         reports = [
@@ -54,8 +54,8 @@ def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
         field.heartbeats.hear("node", reports)
 
     def remap(n: int) -> None:
-        its = tuple(RegionMapping(region=name) for name in names[::-1])
-        field.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=its))
+        regions = tuple(RegionMapping(region=name) for name in names[::-1])
+        field.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=regions))
 
     work: dict[str, Callable[[int], object]] = {
         "heartbeats": lambda n: hear(names, n),
@@ -65,8 +65,8 @@ def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
         "maps": remap,
     }
     with ThreadPoolExecutor(len(work)) as pool:
-        for done in [pool.submit(again, what, do) for what, do in work.items()]:
+        for done in [pool.submit(repeat, name, do) for name, do in work.items()]:
             done.result()
 
-    assert all(rounds[what] > 1 for what in work), rounds
+    assert all(rounds[name] > 1 for name in work), rounds
     assert {field.store.topic(topic).quarantined for topic in TOPICS} == {""}

@@ -15,9 +15,9 @@ def test_newer_map_ends_reports_of_the_old_leader(field: Field) -> None:
     field.place.append(topic, 50)
     field.purge(topic)
 
-    told = field.flushed(topic, "r1", None, idle=149, epoch=3)
+    receipt = field.flushed(topic, "r1", None, idle=149, epoch=3)
 
-    assert told.ignored == 1
+    assert receipt.ignored == 1
     field.purge(topic)
     assert field.start(topic) <= 100
 
@@ -27,23 +27,23 @@ def test_report_cannot_raise_its_epoch(field: Field, epoch: int) -> None:
     topic = field.mapped_topic(100)
     field.flushed(topic, "r1", 80, epoch=epoch)
 
-    told = field.flushed(topic, "r1", 89)
+    receipt = field.flushed(topic, "r1", 89)
 
-    assert told.taken == 1
+    assert receipt.taken == 1
     assert field.purge(topic).floor == 90
 
 
 @pytest.mark.parametrize("wrong", [2**63 - 1, 2**63, 2**64 - 1, 2**70])
-def test_impossible_number_spoils_no_other_report(field: Field, wrong: int) -> None:
+def test_impossible_number_spoils_no_other_report(field: Field, number: int) -> None:
     topic, other = field.mapped_topic(100), field.mapped_topic(100, RegionMapping(region="r2", first=0))
     reports = [
-        LeaderReport(topic=topic, region="r1", epoch=0, streams=(Stream(flushed=wrong),)),
+        LeaderReport(topic=topic, region="r1", epoch=0, streams=(Stream(flushed=number),)),
         LeaderReport(topic=other, region="r2", epoch=0, streams=(Stream(flushed=49),)),
     ]
 
-    heard = field.heartbeats.hear("n", reports)
+    receipt = field.heartbeats.hear("n", reports)
 
-    assert (heard.taken, heard.ignored) == (1, 1)
+    assert (receipt.taken, receipt.ignored) == (1, 1)
     assert field.purger.purge([topic, other])[other].floor == 50
     assert field.open(topic, "r1", None).start == 0
 
@@ -74,14 +74,14 @@ def test_unstorable_sum_spoils_no_other_report(field: Field) -> None:
     topic = field.topic(100)
     field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     field.purge(topic)
-    wild = LeaderReport(
+    unstorable = LeaderReport(
         topic=topic, region="r1", epoch=0, streams=(Stream(flushed=2**62 - 1), Stream(flushed=2**62 - 1))
     )
-    fine = LeaderReport(topic=topic, region="r2", epoch=0, streams=(Stream(flushed=9),))
+    storable = LeaderReport(topic=topic, region="r2", epoch=0, streams=(Stream(flushed=9),))
 
-    heard = field.heartbeats.hear("n", [wild, fine])
+    receipt = field.heartbeats.hear("n", [unstorable, storable])
 
-    assert (heard.taken, heard.ignored) == (1, 1)
+    assert (receipt.taken, receipt.ignored) == (1, 1)
 
 
 def test_w13_report_of_an_older_epoch_or_follower_is_ignored(field: Field) -> None:
@@ -90,10 +90,10 @@ def test_w13_report_of_an_older_epoch_or_follower_is_ignored(field: Field) -> No
     field.purge(topic)
     field.flushed(topic, "r1", 50, epoch=3)
 
-    told = [field.flushed(topic, "r1", 200, epoch=2), field.flushed(topic, "r1", 200, epoch=3, leader=False)]
-    told.append(field.flushed(topic, "r1", 200, epoch=2**62))
+    receipts = [field.flushed(topic, "r1", 200, epoch=2), field.flushed(topic, "r1", 200, epoch=3, leader=False)]
+    receipts.append(field.flushed(topic, "r1", 200, epoch=2**62))
 
-    assert [(h.taken, h.ignored) for h in told] == [(0, 1)] * 3
+    assert [(h.taken, h.ignored) for h in receipts] == [(0, 1)] * 3
     assert field.purge(topic).floor == 51
 
 
@@ -103,9 +103,9 @@ def test_report_above_the_end_waits_for_the_end(field: Field) -> None:
     field.purge(topic)
     field.place.append(topic, 50)
 
-    heard = [field.flushed(topic, "r1", 120), field.flushed(topic, "r2", 2**57)]
+    receipt = [field.flushed(topic, "r1", 120), field.flushed(topic, "r2", 2**57)]
 
-    assert [(h.taken, h.waiting) for h in heard] == [(0, 1), (0, 1)]
+    assert [(h.taken, h.waiting) for h in receipt] == [(0, 1), (0, 1)]
     assert [b.why for b in field.purge(topic).verdict.blocked] == [Why.SILENT]
     needs = {r.region: r.keep_from for r in field.store.regions(topic)}
     assert needs == {"r1": 121, "r2": None}

@@ -1,4 +1,4 @@
-"""What purging asks of a log, of Apache Kafka and of the embedded one alike."""
+"""The log that purging needs: Apache Kafka and the embedded log behave alike."""
 
 import pytest
 
@@ -10,9 +10,9 @@ from tests.contract.wal.logs import Embedded, Gone, Place
 
 
 def facts(place: Place, topic: str) -> Facts:
-    found = place.log.facts([topic])[topic]
-    assert isinstance(found, Facts), found
-    return found
+    answer = place.log.facts([topic])[topic]
+    assert isinstance(answer, Facts), answer
+    return answer
 
 
 def test_facts_name_the_topic_and_its_entries(place: Place) -> None:
@@ -74,12 +74,12 @@ def test_offset_above_the_end_is_refused_for_its_topic_only(place: Place) -> Non
     place.append(topic, 10)
     place.append(other, 10)
 
-    told = place.log.delete_before({topic: 11, other: 5})
+    answers = place.log.delete_before({topic: 11, other: 5})
 
-    fault = told[topic]
+    fault = answers[topic]
     assert isinstance(fault, LogFault)
     assert (fault.reason, fault.passes) == ("OFFSET_OUT_OF_RANGE", False)
-    assert told[other] == 5
+    assert answers[other] == 5
     assert place.read(topic, 0) == list(range(10))
 
 
@@ -89,12 +89,12 @@ def test_w22_compacted_topic_is_refused_alone(place: Place) -> None:
     if facts(place, topic).end == 0:
         _fill(place, topic)
 
-    told = place.log.delete_before({topic: 1, other: 5})
+    answers = place.log.delete_before({topic: 1, other: 5})
 
-    fault = told[topic]
+    fault = answers[topic]
     assert isinstance(fault, LogFault)
     assert (fault.reason, fault.passes) == ("POLICY_VIOLATION", False)
-    assert told[other] == 5
+    assert answers[other] == 5
     assert "compact" in " ".join(place.log.check(topic))
     assert list(place.log.check(other)) == []
 
@@ -103,11 +103,11 @@ def test_missing_topic_is_a_fault_and_others_are_answered(place: Place) -> None:
     topic = place.topic()
     place.append(topic, 3)
 
-    told = place.log.facts(["wal-none", topic])
+    answers = place.log.facts(["wal-none", topic])
     deleted = place.log.delete_before({"wal-none": 1, topic: 1})
 
-    assert isinstance(told["wal-none"], LogFault)
-    assert isinstance(told[topic], Facts)
+    assert isinstance(answers["wal-none"], LogFault)
+    assert isinstance(answers[topic], Facts)
     fault = deleted["wal-none"]
     assert isinstance(fault, LogFault)
     assert "wal-none" in str(fault)
@@ -141,18 +141,18 @@ def _fill(place: Place, topic: str) -> None:
 def test_entry_size_is_averaged_over_the_newest(place: Place) -> None:
     topic, empty = place.topic(), place.topic()
     place.append(topic, 30)
-    there = {name: facts(place, name) for name in (topic, empty)}
+    topics = {name: facts(place, name) for name in (topic, empty)}
 
-    found = place.log.weigh(there)
+    sizes = place.log.weigh(topics)
 
-    assert found == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
+    assert sizes == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
     assert place.log.weigh({}) == {}
 
 
 def test_refused_setting_is_bad_input_without_its_value() -> None:
-    for wrong in ({"sasl.pasword": "hush-hush"}, {"security.protocol": "hush-hush"}):
+    for setting in ({"sasl.pasword": "hush-hush"}, {"security.protocol": "hush-hush"}):
         with pytest.raises(BadInput) as refused:
-            KafkaLog({"bootstrap.servers": "127.0.0.1:9", **wrong})
+            KafkaLog({"bootstrap.servers": "127.0.0.1:9", **setting})
 
-        assert next(iter(wrong)) in str(refused.value)
+        assert next(iter(setting)) in str(refused.value)
         assert "hush-hush" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""Purging a topic over both databases, on Kafka and on the embedded log: conformance/wal.md."""
+"""Purge topics with both databases, on Kafka and on the embedded log: cases W01 to W27."""
 
 from functools import partial
 
@@ -13,14 +13,14 @@ from tests.contract.wal.field import DAY, Field
 from tests.contract.wal.logs import Gone
 
 
-def whys(field: Field, topic: str) -> set[Why]:
+def block_reasons(field: Field, topic: str) -> set[Why]:
     return {b.why for b in field.purge(topic).verdict.blocked}
 
 
 def test_w01_topic_without_a_map_is_not_purged(field: Field) -> None:
     topic = field.topic(10)
 
-    assert whys(field, topic) == {Why.NO_REGIONS}
+    assert block_reasons(field, topic) == {Why.NO_REGIONS}
 
     assert field.start(topic) == 0
 
@@ -31,10 +31,10 @@ def test_w01_empty_topic_is_purged_to_its_end_after_a_day(field: Field) -> None:
     field.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=60),))
     field.wait(61)
 
-    assert whys(field, topic) == {Why.NO_REGIONS}
+    assert block_reasons(field, topic) == {Why.NO_REGIONS}
     field.wait(DAY - 3_600)
     field.map(topic)
-    assert whys(field, topic) == {Why.NO_REGIONS}
+    assert block_reasons(field, topic) == {Why.NO_REGIONS}
     field.wait(3_700)
     done = field.purge(topic)
 
@@ -125,8 +125,8 @@ def test_w27_disabled_or_partitioned_topic_is_not_purged(field: Field) -> None:
     for topic in (two, off):
         field.map(topic, RegionMapping(region="r1", first=0))
 
-    assert whys(field, two) == {Why.PARTITIONS}
-    assert whys(field, off) == {Why.NOT_ENABLED}
+    assert block_reasons(field, two) == {Why.PARTITIONS}
+    assert block_reasons(field, off) == {Why.NOT_ENABLED}
 
 
 def test_block_is_stored_with_the_time_it_began(field: Field) -> None:
@@ -144,7 +144,7 @@ def test_block_is_stored_with_the_time_it_began(field: Field) -> None:
 
 
 class Crash(Exception):
-    """What ends a process in the middle."""
+    """Ends a purge at a crash point."""
 
 
 def _crash(at: str, point: str) -> None:
@@ -189,9 +189,9 @@ def test_stop_blocks_deletion_below_a_persisted_floor(field: Field) -> None:
     controls.put(ControlKind.STOP, ALL, "a test", "the tester")
 
     stopped = field.purge(topic)
-    kept = field.start(topic)
+    start_while_stopped = field.start(topic)
     controls.remove(ControlKind.STOP, ALL)
     field.purge(topic)
 
     assert [b.why for b in stopped.verdict.blocked] == [Why.STOPPED]
-    assert (kept, field.start(topic)) == (0, 49)
+    assert (start_while_stopped, field.start(topic)) == (0, 49)

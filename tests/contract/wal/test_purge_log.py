@@ -47,10 +47,10 @@ def test_topic_added_during_a_purge_waits_for_the_next(field: Field) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(field.floors, name)
 
-        def raise_floors(self, *given: Any) -> Any:
-            told = field.floors.raise_floors(*given)
+        def raise_floors(self, *arguments: Any) -> Any:
+            verdicts = field.floors.raise_floors(*arguments)
             field.store.enable(new, Mode.DELETE)
-            return told
+            return verdicts
 
     assert list(Purger(field.place.log, Floors()).purge([topic, new])) == [topic]  # type: ignore[arg-type]
 

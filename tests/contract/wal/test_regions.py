@@ -1,4 +1,4 @@
-"""Regions that come and go: created, dropped, moved, forgotten by a map; and what of their topic stays for them."""
+"""Regions that are created, dropped, moved, or forgotten by a map, and the entries that are retained for them."""
 
 import pytest
 
@@ -110,7 +110,7 @@ def test_w28_end_for_a_moved_region_is_read_after_its_move(field: Field) -> None
     field.flushed(topic, "r2", None, idle=9)
     before = field.floors.state_before_read([topic])
     answers = field.place.log.facts([topic])
-    field.place.append(topic, 1)  # of r1, and then it moves
+    field.place.append(topic, 1)  # r1 appends, and then it moves
     field.map(topic, "r2", moved=("r1",))
 
     field.floors.raise_floors(answers, before)
@@ -156,9 +156,9 @@ def test_region_that_returned_and_left_has_newer_entries(field: Field) -> None:
 
 
 @pytest.mark.parametrize("how", ["moved", "dropped"])
-def test_region_that_left_before_its_first_map_blocks(field: Field, how: str) -> None:
+def test_region_that_left_before_its_first_map_blocks(field: Field, departure: str) -> None:
     topic = field.topic(100)
-    if how == "moved":
+    if departure == "moved":
         field.map(topic, "r2", moved=("r1",))
     else:
         field.map(topic, "r2", dropped=(RegionDrop(region="r1", undrop_seconds=3_600),))

@@ -1,4 +1,4 @@
-"""Opening a region: where it begins, what holds its entries meanwhile, and when it must not open."""
+"""Open a region: where it begins, how its entries are retained meanwhile, and when it must not open."""
 
 import pytest
 
@@ -26,9 +26,9 @@ def test_w15_pinned_entries_stay_until_the_pin_is_released(field: Field, topic: 
     pin = field.open(topic, "r1", 49)
     field.flushed(topic, "r1", 120, epoch=1)
 
-    held = field.purge(topic)
+    blocked = field.purge(topic)
 
-    assert (held.floor, held.verdict.holders) == (50, (f"replay {pin.id} of region r1",))
+    assert (blocked.floor, blocked.verdict.holders) == (50, (f"replay {pin.id} of region r1",))
     assert field.place.read(topic, pin.start)[0] == 50
     field.replays.release(pin.id)
     field.replays.release(pin.id)
@@ -150,11 +150,11 @@ def test_stream_restored_alone_is_read_again(field: Field) -> None:
     two = (Stream(flushed=100), Stream(flushed=50, idle=120))
     field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
     field.place.append(topic, 70)
-    more = (Stream(flushed=100, idle=195), Stream(flushed=190))  # above the end that is known: waits
-    told = field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=more)])
+    pending = (Stream(flushed=100, idle=195), Stream(flushed=190))  # above the known end: it waits
+    receipt = field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)])
 
     # the first stream's files were restored from a backup: it lacks 71..100
     pin = field.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190)))
 
-    assert told.waiting == 1
+    assert receipt.waiting == 1
     assert pin.start == 71

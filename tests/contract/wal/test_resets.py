@@ -1,4 +1,4 @@
-"""What an operator may say when the world has changed behind Sexton's back."""
+"""Resets of topics and regions by an operator, after a topic was recreated or lost entries."""
 
 from typing import Any
 
@@ -40,9 +40,9 @@ def test_region_is_reset_only_to_an_existing_entry(field: Field, resets: ResetSt
     field.place.log.delete_before({topic: 40})
     field.purge(topic)
 
-    for wrong in (39, 101):
+    for entry in (39, 101):
         with pytest.raises(BadInput, match="it has 40 to 100"):
-            resets.region(topic, "r1", wrong)
+            resets.region(topic, "r1", entry)
     with pytest.raises(UnknownRegion):
         resets.region(topic, "r9")
     with pytest.raises(UnknownTopic):
@@ -63,7 +63,7 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(field: Field, resets:
     resets.topic(topic)
     forgotten = field.purge(topic)
     field.map(topic, RegionMapping(region="r1", epoch=3, first=0))
-    late = field.flushed(topic, "r1", 49, epoch=3)  # of before: the old topic's entry
+    late = field.flushed(topic, "r1", 49, epoch=3)  # sent before the reset: an entry of the old topic
     with pytest.raises(OldEpoch):
         field.open(topic, "r1", None, epoch=3)
     with pytest.raises(ReplayRefused, match="after a reset"):
@@ -81,16 +81,17 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(field: Field, resets:
 
 
 @pytest.mark.parametrize("how", ["moved", "dropped"])
-def test_region_that_left_blocks_after_a_topic_reset(field: Field, resets: ResetStore, how: str) -> None:
+def test_region_that_left_blocks_after_a_topic_reset(field: Field, resets: ResetStore, departure: str) -> None:
     topic = field.topic(100)
     field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))
     field.purge(topic)
-    went: Any = {"moved": ("r1",)} if how == "moved" else {"dropped": (RegionDrop(region="r1", undrop_seconds=3_600),)}
-    field.map(topic, RegionMapping(region="r2"), **went)  # r1 has entries 0..99 in memory only; nobody told of a flush
+    dropped = (RegionDrop(region="r1", undrop_seconds=3_600),)
+    departed: Any = {"moved": ("r1",)} if departure == "moved" else {"dropped": dropped}
+    field.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
     with field.db.write() as c:  # its end moved back, and an operator resets it
         c.execute(update(field.db.t.wal_topic).values(quarantined="its end is 90"))
     resets.topic(topic)
-    field.map(topic, RegionMapping(region="r2", epoch=5), **went)
+    field.map(topic, RegionMapping(region="r2", epoch=5), **departed)
     field.purge(topic)
     field.flushed(topic, "r2", 99, epoch=5)
 
@@ -109,12 +110,12 @@ def test_map_from_before_a_reset_is_no_report(field: Field, resets: ResetStore) 
     field.place.append(topic, 60)  # of r1, in memory only
     assert field.purge(topic).verdict.quarantine
     resets.topic(topic)
-    field.purge(topic)  # its turn is at once
+    field.purge(topic)  # the topic is due at once
 
     field.map(topic, region.model_copy(update={"epoch": 4}))
     done = field.purge(topic)
 
-    assert field.start(topic) == 0, (done.floor, done.verdict)  # nobody has told anew
+    assert field.start(topic) == 0, (done.floor, done.verdict)  # no region has reported since
 
 
 def test_report_from_before_a_region_reset_does_not_count(field: Field, resets: ResetStore) -> None:
@@ -127,7 +128,7 @@ def test_report_from_before_a_region_reset_does_not_count(field: Field, resets: 
     with pytest.raises(ReplayRefused, match=r"20\.\.99"):  # r1 was restored from last night
         field.open(topic, "r1", 19, epoch=1)
     region = resets.region(topic, "r1")  # the gap is accepted: it needs 100 and above
-    field.flushed(topic, "r1", 139)  # on its way from before
+    field.flushed(topic, "r1", 139)  # sent before the reset
     field.flushed(topic, "r2", 149)
     done = field.purge(topic)
 
@@ -162,7 +163,9 @@ def test_manifest_of_a_recreated_topic_hides_no_entry(field: Field, resets: Rese
     field.map(topic, RegionMapping(region="r1", epoch=4, first=0))
     field.purge(topic)
 
-    with pytest.raises(ReplayRefused, match="after a reset"):  # its node died; the manifest counts by the old topic
+    with pytest.raises(
+        ReplayRefused, match="after a reset"
+    ):  # its node died; the manifest names entries of the old topic
         field.open(topic, "r1", 149, epoch=5)
     resets.region(topic, "r1", 0)
 

@@ -15,10 +15,10 @@ def test_restored_row_of_a_region_is_no_report(field: Field, resets: ResetStore)
     field.flushed(topic, "r1", 89, epoch=1)
     r = field.db.t.wal_region
     with field.db.read() as c:
-        copy = dict(c.execute(select(r)).one()._mapping)  # the copy is made here
+        copy = dict(c.execute(select(r)).one()._mapping)  # the backup
     pin = field.open(topic, "r1", 49, epoch=2)  # its manifest was restored: 50 and above are in its memory alone
     field.replays.release(pin.id)
-    with field.db.write() as c:  # the database is restored from the copy
+    with field.db.write() as c:  # the database is restored from the backup
         c.execute(r.delete())
         c.execute(insert(r).values(**copy))
     resets.restored()
@@ -39,7 +39,7 @@ def test_region_that_moved_since_the_backup_blocks(field: Field, resets: ResetSt
     for _ in range(2):
         field.purge(topic)
     assert [x.region for x in field.store.regions(topic)] == ["r2"]
-    # the copy is made here. Then r1 comes back, appends 100..149, and moves away again: the copy knows nothing of it.
+    # The backup is made now. Then r1 returns, appends 100..149, and moves away again: the backup does not show it.
     field.place.append(topic, 50)
     resets.restored()
     field.map(topic, RegionMapping(region="r2"), moved=("r1",))
@@ -61,7 +61,7 @@ def test_restored_map_does_not_count_until_sent_again(field: Field, resets: Rese
     waiting = resets.restored()
     blocked = field.purge(topic)
     newer = order.model_copy(update={"regions": (RegionMapping(region="r1", epoch=2),)})
-    field.maps.put(newer)  # of the same number, and not as the copy knew it
+    field.maps.put(newer)  # of the same generation, with other regions than in the backup
     zombie = field.flushed(topic, "r1", 89, epoch=0)
 
     assert waiting == 1
