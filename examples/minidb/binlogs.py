@@ -65,7 +65,7 @@ class Leader:
         self.send()
 
     def upsert(self, *tables: str, rows: str = "", but: Collection[str] = ()) -> int:
-        """Commit rows as a new version of each partition, sent to all backends except ``but``; return the commit_seq."""
+        """Commit rows as a new version of each partition, sent to all backends except ``but``; return its seq."""
         records = {name: {"partitionRecords": self.tables[name].next_versions()} for name in tables}
         # First, durably: if backends had a version that the edits lacked, the next commit after a crash would create
         # the same version with other rows.

@@ -72,9 +72,8 @@ class Purger:
         }
         if epochs:
             time.sleep(STALE_SECONDS)
-            for name, answer in self._log.facts(list(epochs)).items():
-                if isinstance(answer, Facts) and answer.leader is not None and answer.leader > epochs[name]:
-                    answers[name] = answer
+            second_answers = self._log.facts(list(epochs))
+            answers |= {n: a for n, a in second_answers.items() if _leader_epoch(a) > epochs[n]}
         return answers
 
     def _delete(self, topics: Mapping[str, Topic], answers: Answers, read_at: float) -> Mapping[str, LogFault]:
@@ -105,6 +104,11 @@ def _offsets_to_delete(names: Sequence[str], topics: Mapping[str, Topic], answer
         if offset is not None:
             offsets[name] = offset
     return offsets
+
+
+def _leader_epoch(answer: Facts | LogFault) -> int:
+    """Return the epoch of the leader that answered; -1: none is known."""
+    return answer.leader if isinstance(answer, Facts) and answer.leader is not None else -1
 
 
 def _may_delete(topic: Topic) -> bool:

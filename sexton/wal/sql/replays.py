@@ -50,12 +50,12 @@ class ReplayStore:
     def renew(self, id_: str) -> Pin:
         """Extend a pin by its time to live, up to its maximum age. Raises ``PinEnded``."""
         ended = PinEnded(f"replay {id_} has ended; open the region again")
-        found = self.find(id_)
-        if found is None:
+        pin_before_lock = self.find(id_)
+        if pin_before_lock is None:
             raise ended
         t = self._db.t.wal_pin
         # Lock the topic: a purge must not count the pin as expired while it is renewed.
-        with deciding(self._db, found.topic) as c:
+        with deciding(self._db, pin_before_lock.topic) as c:
             now = self._db.now(c)
             row = c.execute(select(t).where(t.c.id == id_, t.c.expires_at > now)).first()
             if row is None:

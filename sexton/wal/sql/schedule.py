@@ -35,11 +35,11 @@ class WalSchedule:
         with self._db.read() as c:
             began = self._db.now(c)
             due = select(t.c.name).where(t.c.name > after, self._due(began)).order_by(t.c.name)
-            found = list(c.execute(due.limit(max_topics + 1)).scalars())
-        names = found[:max_topics]
+            due_names = list(c.execute(due.limit(max_topics + 1)).scalars())
+        names = due_names[:max_topics]
         chunks = [names[n : n + PAGE_TOPICS] for n in range(0, len(names), PAGE_TOPICS)]
         pages = tuple(TopicPage(first=chunk[0], last=chunk[-1], began=began) for chunk in chunks)
-        return TopicPages(pages=pages, topics=len(names), more=len(found) > max_topics)
+        return TopicPages(pages=pages, topics=len(names), more=len(due_names) > max_topics)
 
     def due(self) -> bool:
         """Return whether any topic is due; called at each tick."""
