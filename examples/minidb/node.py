@@ -84,7 +84,7 @@ class Node:
             if (open_region := self._regions.get(name)) is not None:
                 open_region.flush()
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Report how far each region has flushed in each of its topics. A real node does so every few seconds."""
         reports = [r for open_region in list(self._regions.values()) for r in self._reports(open_region)]
         self._client.heartbeat(self.name, Heartbeat(url=self.url, reports=tuple(reports)))

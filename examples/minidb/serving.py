@@ -33,7 +33,7 @@ def serving(node: Node) -> Iterator[str]:
             self.send_header("Content-Length", "0")
             self.end_headers()
             node.flush(*regions)  # in the thread of this request, which is answered
-            node.beat()  # at once: Sexton waits for it
+            node.heartbeat()  # at once: Sexton waits for it
 
         def log_message(self, *_: object) -> None:
             """Log nothing."""
