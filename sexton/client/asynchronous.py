@@ -23,7 +23,8 @@ from sexton.kernel.errors import SextonError
 from sexton.protection.errors import ProtectionNotFound
 from sexton.protection.model import Protection
 from sexton.protocol.bodies import Applying, Heartbeat, Purging, RegionMap, Shown, StopResult, StoriesBody
-from sexton.wal.model import HeartbeatReceipt, Topic
+from sexton.wal.model import Topic
+from sexton.wal.orders import HeartbeatReceipt
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -13,7 +13,8 @@ from sexton.insight.views import Overview
 from sexton.kernel.errors import BadInput
 from sexton.protection.model import CHUNK_ITEMS, Protection, Sealed
 from sexton.protocol import bodies
-from sexton.wal.model import HeartbeatReceipt, Pin, Topic
+from sexton.wal.model import Pin, Topic
+from sexton.wal.orders import HeartbeatReceipt
 
 T = TypeVar("T")
 CHUNK_BYTES = 8 << 20

@@ -21,7 +21,8 @@ from sexton.insight.views import Overview
 from sexton.kernel.errors import BadInput
 from sexton.protection.model import Protection
 from sexton.protocol.bodies import Applying, Heartbeat, Purging, RegionMap, Replay, Shown, StopResult, StoriesBody
-from sexton.wal.model import HeartbeatReceipt, Topic
+from sexton.wal.model import Topic
+from sexton.wal.orders import HeartbeatReceipt
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 30.0

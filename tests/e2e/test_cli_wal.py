@@ -7,7 +7,7 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
-from sexton.wal.model import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.maps import MapStore

@@ -8,7 +8,7 @@ import pytest
 from sexton.operators.access import policy
 from sexton.operators.access.model import CallRecord
 from sexton.operators.call_log.store import CallStore
-from sexton.wal.sql.rows import make
+from sexton.wal.sql.rows import ensure_topic
 from tests.contract.api.conftest import Ask
 from tests.contract.api.routes import OPEN, PIN, ROUTES, Route
 from tests.rig import Rig
@@ -21,7 +21,7 @@ LADDER = ("read", "operate", "admin")
 def http(api: Api, rig: Rig) -> Iterator[httpx.Client]:
     pin = {"id": PIN, "topic": "orders", "region": "r1", "start": 0, "node": "n7", "kafka_id": "", "log_end": 0}
     with rig.db.write() as c:
-        make(rig.db, c, "orders")
+        ensure_topic(rig.db, c, "orders")
         now = rig.db.now(c)
         c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 60_000))
     with httpx.Client(base_url=api.url) as http:

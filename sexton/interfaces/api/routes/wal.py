@@ -11,7 +11,8 @@ from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import Grant
 from sexton.protocol.bodies import MAX_ITEMS_BYTES, TOPIC, Heartbeat, Purging, RegionMap, Replay, Topics
 from sexton.wal.messages import PurgeRequest
-from sexton.wal.model import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder, Pin, Topic
+from sexton.wal.model import Pin, Topic
+from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder
 
 routes = APIRouter(prefix="/v1")
 Name = Annotated[str, Path(pattern=TOPIC)]

@@ -12,7 +12,7 @@ from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.sql.rows import needed_versions, of_tablets, record_released_versions
+from sexton.replication.replicas.sql.rows import needed_versions, replicas_of, record_released_versions
 
 
 class ReplicaKeeper:
@@ -44,7 +44,7 @@ class ReplicaKeeper:
         if not needed:
             return {}
         answers = {}
-        for tablet, replicas in of_tablets(self._db, tx, token.instance, set(needed.values())).items():
+        for tablet, replicas in replicas_of(self._db, tx, token.instance, set(needed.values())).items():
             lowest = policy.lowest(replicas, now)
             replica = lowest[1] if lowest else None
             backend = replica.backend if replica else "any backend: no replica counts"

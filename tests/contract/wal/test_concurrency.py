@@ -1,4 +1,4 @@
-"""Reports, maps and decisions about the same topics at once, on PostgreSQL: nobody waits in a circle."""
+"""Concurrent reports, maps and decisions about the same topics, on PostgreSQL: no deadlock."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,7 +8,8 @@ import pytest
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream
+from sexton.wal.model import Mode
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.purger import Purger
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Embedded
@@ -26,7 +27,7 @@ def field(postgres_url: str) -> Iterator[Field]:
     db.close()
 
 
-def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
+def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
     log = field.place.log
     names = [f"r{n:03}" for n in range(REGIONS)]
     for topic in TOPICS:
@@ -34,15 +35,15 @@ def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
         log.append(topic, [b"entry"] * 1_000)  # type: ignore[attr-defined]
         field.store.enable(topic, Mode.DELETE)
         field.map(topic, *(RegionMapping(region=name, first=0) for name in names))
-    over = time.monotonic() + SECONDS
+    deadline = time.monotonic() + SECONDS
     rounds: dict[str, int] = {}
 
-    def again(what: str, do: Callable[[int], object]) -> None:
+    def repeat(name: str, do: Callable[[int], object]) -> None:
         n = 0
-        while n < 2 or time.monotonic() < over:  # twice on the slowest machine
+        while n < 2 or time.monotonic() < deadline:  # twice on the slowest machine
             do(n)
             n += 1
-        rounds[what] = n
+        rounds[name] = n
 
     def hear(order: list[str], n: int) -> None:
         reports = [
@@ -53,8 +54,8 @@ def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
         field.heartbeats.hear("node", reports)
 
     def remap(n: int) -> None:
-        its = tuple(RegionMapping(region=name) for name in names[::-1])
-        field.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=its))
+        regions = tuple(RegionMapping(region=name) for name in names[::-1])
+        field.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=regions))
 
     work: dict[str, Callable[[int], object]] = {
         "heartbeats": lambda n: hear(names, n),
@@ -64,8 +65,8 @@ def test_heartbeats_maps_and_purges_at_once_all_end_well(field: Field) -> None:
         "maps": remap,
     }
     with ThreadPoolExecutor(len(work)) as pool:
-        for done in [pool.submit(again, what, do) for what, do in work.items()]:
+        for done in [pool.submit(repeat, name, do) for name, do in work.items()]:
             done.result()
 
-    assert all(rounds[what] > 1 for what in work), rounds
+    assert all(rounds[name] > 1 for name in work), rounds
     assert {field.store.topic(topic).quarantined for topic in TOPICS} == {""}

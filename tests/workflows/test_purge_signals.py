@@ -1,4 +1,4 @@
-"""Purges that are told something at the wrong moment, and reports of topics with very many regions."""
+"""Purges that are signalled at an inconvenient moment, and reports of topics with very many regions."""
 
 import asyncio
 import threading
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sexton.wal.messages import PurgeOutcome, PurgeRoundRequest, TopicPageReport
-from sexton.wal.model import MapOrder, Mode, RegionMapping
+from sexton.wal.model import Mode
+from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule as turns_
 from tests.rig import DEPLOYMENT
@@ -19,7 +20,7 @@ __all__ = ["rig", "settings", "topics"]
 
 
 @pytest.mark.parametrize("signal", ["cancel", "pause"])
-async def test_a_purge_that_is_told_while_it_prepares_does_not_purge(
+async def test_purge_signalled_while_preparing_does_not_purge(
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,
     signal: str,
@@ -27,20 +28,20 @@ async def test_a_purge_that_is_told_while_it_prepares_does_not_purge(
     name = topics.make(200, "r1")
     topics.wal.purger.look([name])
     topics.flushed(name, "r1", 149)
-    looks, on = threading.Event(), threading.Event()
-    whole = PurgeRounds.look
+    entered, released = threading.Event(), threading.Event()
+    original = PurgeRounds.look
 
     def look(self: PurgeRounds, topic: str) -> Any:
-        looks.set()
-        assert on.wait(20)
-        return whole(self, topic)
+        entered.set()
+        assert released.wait(20)
+        return original(self, topic)
 
     monkeypatch.setattr(PurgeRounds, "look", look)
     handle = await topics.start(name)
-    await asyncio.to_thread(looks.wait, 20)
+    await asyncio.to_thread(entered.wait, 20)
     await handle.signal(signal)
     await asyncio.sleep(2)
-    on.set()
+    released.set()
     await asyncio.sleep(3)
     floor, start = topics.topic(name).floor, topics.topic(name).log_start
     if signal == "pause":
@@ -50,23 +51,23 @@ async def test_a_purge_that_is_told_while_it_prepares_does_not_purge(
     assert (report.outcome, floor, start) == (PurgeOutcome.CANCELLED, None, 0)
 
 
-async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
+async def test_paused_round_stays_paused_when_continued_as_new(
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(turns_, "PAGE_TOPICS", 1)
-    monkeypatch.setattr(turns_, "MOST_PAGES", 1)
+    monkeypatch.setattr(turns_, "MAX_PAGES", 1)
     names = [topics.make(20, "r1", name=f"t{n}") for n in range(4)]
     for name in names:
         topics.wal.purger.look([name])
         topics.flushed(name, "r1", 9)
-    looks, on = threading.Event(), threading.Event()
-    whole = PurgeRounds.page
+    entered, released = threading.Event(), threading.Event()
+    original = PurgeRounds.page
 
-    def page(self: PurgeRounds, its: Any, heartbeat: Any) -> Any:
-        looks.set()
-        assert on.wait(20)
-        return whole(self, its, lambda: None)
+    def page(self: PurgeRounds, topic_page: Any, heartbeat: Any) -> Any:
+        entered.set()
+        assert released.wait(20)
+        return original(self, topic_page, lambda: None)
 
     monkeypatch.setattr(PurgeRounds, "page", page)
     handle = await topics.served.client.start_workflow(
@@ -76,10 +77,10 @@ async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
         task_queue=ids.control_queue(DEPLOYMENT),
         result_type=TopicPageReport,
     )
-    await asyncio.to_thread(looks.wait, 20)
+    await asyncio.to_thread(entered.wait, 20)
     await handle.signal("pause")
     await asyncio.sleep(1)
-    on.set()
+    released.set()
     await asyncio.sleep(5)
     floors = [topics.topic(name).floor for name in names]
     await topics.served.client.get_workflow_handle(handle.id).signal("cancel")
@@ -88,27 +89,27 @@ async def test_a_paused_round_is_paused_after_it_was_continued_as_new(
     assert floors[1:] == [None, None, None]
 
 
-async def test_a_pause_that_is_taken_back_at_once_leaves_out_no_page(
+async def test_pause_taken_back_at_once_skips_no_page(
     topics: Topics,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = topics.make(20, "r1")
     topics.wal.purger.look([name])
     topics.flushed(name, "r1", 9)
-    looks = threading.Event()
-    whole = PurgeRounds.page
+    entered = threading.Event()
+    original = PurgeRounds.page
     first = [True]
 
-    def page(self: PurgeRounds, its: Any, heartbeat: Any) -> Any:
+    def page(self: PurgeRounds, topic_page: Any, heartbeat: Any) -> Any:
         while first:
-            looks.set()
+            entered.set()
             threading.Event().wait(0.2)
             try:
                 heartbeat()
             except BaseException:
                 first.clear()
                 raise
-        return whole(self, its, heartbeat)
+        return original(self, topic_page, heartbeat)
 
     monkeypatch.setattr(PurgeRounds, "page", page)
     handle = await topics.served.client.start_workflow(
@@ -118,7 +119,7 @@ async def test_a_pause_that_is_taken_back_at_once_leaves_out_no_page(
         task_queue=ids.control_queue(DEPLOYMENT),
         result_type=TopicPageReport,
     )
-    await asyncio.to_thread(looks.wait, 20)
+    await asyncio.to_thread(entered.wait, 20)
     await handle.signal("pause")
     await handle.signal("resume")
     await asyncio.sleep(0.5)
@@ -126,14 +127,14 @@ async def test_a_pause_that_is_taken_back_at_once_leaves_out_no_page(
     await asyncio.sleep(0.05)
     await handle.signal("resume")
     await asyncio.sleep(3)
-    first.clear()  # where the signals came in one task it goes on
+    first.clear()  # if all signals arrived in one workflow task, the page was never cancelled
     report = await asyncio.wait_for(handle.result(), 20)
 
     assert (report.faults, topics.topic(name).floor) == (0, 10), report
 
 
 @pytest.mark.timeout(200)
-async def test_a_purge_by_hand_of_a_topic_with_many_idle_regions_says_how_it_ended(topics: Topics) -> None:
+async def test_purge_of_a_topic_with_many_idle_regions_ends(topics: Topics) -> None:
     name = "wal-many"
     topics.log.create(name)
     regions = tuple(RegionMapping(region=f"greptime-public-monitoring-region-{n:030d}", first=0) for n in range(30_000))
@@ -143,11 +144,12 @@ async def test_a_purge_by_hand_of_a_topic_with_many_idle_regions_says_how_it_end
     handle = await topics.start(name)
     ended = asyncio.ensure_future(handle.result())
     await asyncio.wait({ended}, timeout=150)
-    told = await handle.describe()
+    description = await handle.describe()
     pending = [
-        (p.activity_type.name, p.attempt, p.last_failure.message) for p in told.raw_description.pending_activities
+        (p.activity_type.name, p.attempt, p.last_failure.message)
+        for p in description.raw_description.pending_activities
     ]
     if not ended.done():
         ended.cancel()
 
-    assert ended.done(), (told.status, pending)
+    assert ended.done(), (description.status, pending)
