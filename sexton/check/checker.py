@@ -10,7 +10,6 @@ from sexton.check.model import (
     ConcludeOrder,
     Discrepancy,
     Evidence,
-    LiveEntry,
     OpenedCheck,
     Run,
     Type,
@@ -19,6 +18,7 @@ from sexton.check.object_lookup import there
 from sexton.check.policy import judged_until, listed_by, still, tells_too_late
 from sexton.check.port import CheckRuns, Compare, Heartbeat, Live, NoLiveSide
 from sexton.kernel.errors import BadInput
+from sexton.marks.live import LiveEntry
 from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults

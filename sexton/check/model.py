@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from sexton.kernel.message import Message
-from sexton.storage.identity import canonical
+from sexton.marks.live import Part
 
 
 class Type(StrEnum):
@@ -65,35 +65,6 @@ class Finding(Discrepancy):
     confirmed_at: int | None = None
     said_by: str = ""
     """Who accepted it, and why."""
-
-
-class LiveEntry(NamedTuple):
-    """What the live side says of one place: an object, or with ``prefix`` everything under it.
-
-    ``live``: it must be there; else it only may (garbage that waits, or is being written). ``bytes``: its size, None
-    where the owner does not say. ``record``: ``KIND/ID`` of what names it.
-    """
-
-    vault: str
-    key: str
-    prefix: bool
-    live: bool
-    bytes: int | None = None
-    record: str = ""
-
-    @property
-    def name(self) -> str:
-        """Return the form in which it is compared."""
-        return canonical(self.key)
-
-
-class Part(NamedTuple):
-    """A part of the live side to be read by itself: rows of one source, by a range of their ids."""
-
-    source: str = ""
-    """Empty: all of it."""
-    after: str = ""
-    until: str = ""
 
 
 class Moment(NamedTuple):

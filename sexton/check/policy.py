@@ -13,12 +13,12 @@ from sexton.check.model import (
     Evidence,
     Finding,
     FindingState,
-    LiveEntry,
     PreviousRun,
     Run,
     RunVerdict,
     Type,
 )
+from sexton.marks.live import LiveEntry
 from sexton.storage.identity import canonical
 from sexton.storage.model import RESERVED_PREFIX, Listed
 

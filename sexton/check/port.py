@@ -10,14 +10,13 @@ from sexton.check.model import (
     Discrepancy,
     Evidence,
     Finding,
-    LiveEntry,
     Moment,
-    Part,
     Run,
     RunVerdict,
     Type,
 )
 from sexton.kernel.errors import SextonError
+from sexton.marks.live import LiveEntry, Part
 from sexton.storage.model import VaultSpec
 
 Heartbeat = Callable[[], None]

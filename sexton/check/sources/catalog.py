@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import and_, select
 
-from sexton.check.model import LiveEntry, Part
 from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.kernel.errors import BadInput
+from sexton.marks.live import LiveEntry, Part
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.layout import FILE_NAME, IndexFormat, rowset_keys, rowset_prefix
 from sexton.owners.catalog.model import RowsetState

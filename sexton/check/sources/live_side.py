@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, TableClause, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.check.model import LiveEntry, Moment, Part
+from sexton.check.model import Moment
 from sexton.check.port import NoLiveSide
 from sexton.check.sources import catalog, marks
 from sexton.database.engine import Database, first_line
+from sexton.marks.live import LiveEntry, Part
 from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import OwnerSilent

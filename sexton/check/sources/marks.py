@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select
 
-from sexton.check.model import LiveEntry, Part
 from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, ranges, within
+from sexton.marks.live import LiveEntry, Part
 
 ORPHAN = "orphan"
 

@@ -22,10 +22,10 @@ from sqlalchemy import (
 )
 from sqlalchemy import table as table_clause
 
-from sexton.check.model import LiveEntry, Part
 from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.database.rows import in_list
+from sexton.marks.live import LiveEntry, Part
 from sexton.owners.port import OwnerSilent
 from sexton.storage.policy import ID_CHARACTERS
 
