@@ -28,7 +28,7 @@ from sexton.database.rows import as_rows
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import COUNT_SECONDS, OwnerSilent
-from sexton.owners.sql.live_view import LIVE_VIEW, find, ours
+from sexton.owners.sql.live_view import LIVE_VIEW, find, is_about
 
 NAMES_AT_ONCE = 5_000
 PREFIXES_AT_ONCE = 100
@@ -81,7 +81,7 @@ class SqlOwner:
                 view = find(self._db, c)
                 if view is None:
                     return None
-                its = ours(view, instance)
+                its = is_about(view, instance)
                 match = "[^A-Za-z0-9.-]$" if self._db.dialect == "postgresql" else "*[^A-Za-z0-9.-]"
                 prefix = view.c.key.op("~" if self._db.dialect == "postgresql" else "GLOB")(match)
                 prefixes = func.coalesce(func.sum(case((prefix, 1), else_=0)), 0)
@@ -127,7 +127,7 @@ class SqlOwner:
                 if any(m.etags for m in marks):  # nothing but the view says that these are orphans
                     raise OwnerSilent(f"the view {LIVE_VIEW} is gone, by which a check found what it marked")
                 return frozenset()
-            its = ours(view, instance)
+            its = is_about(view, instance)
             found: set[Ref] = set()
             ids = as_rows(self._db, ({"kind": m.kind, "id": m.id} for m in marks), kind=Text(), id=Text())
             same = and_(view.c.kind == ids.c.kind, view.c.id == ids.c.id, its)
