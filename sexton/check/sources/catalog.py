@@ -17,29 +17,29 @@ PATTERN = FILE_NAME
 """The regular expression that every key of the catalog's files matches."""
 
 
-def parts(s: CatalogTransaction, rows: int) -> list[Part]:
+def parts(tx: CatalogTransaction, rows: int) -> list[Part]:
     """Return ranges of about ``rows`` rowsets each."""
-    ids = select(s.t.rowsets.c.id).where(s.mine(s.t.rowsets.c.id))
-    return [Part("records", *bounds) for bounds in ranges(s.c, ids, rows)]
+    ids = select(tx.t.rowsets.c.id).where(tx.in_instance(tx.t.rowsets.c.id))
+    return [Part("records", *bounds) for bounds in ranges(tx.c, ids, rows)]
 
 
-def read(s: CatalogTransaction, part: Part) -> Iterator[list[LiveEntry]]:
+def read(tx: CatalogTransaction, part: Part) -> Iterator[list[LiveEntry]]:
     """Yield the entries of the rowsets in a part, in pages."""
-    query = _rowsets(s).where(within(s.t.rowsets.c.id, part.after, part.until))
-    for rows in s.c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
+    query = _rowsets(tx).where(within(tx.t.rowsets.c.id, part.after, part.until))
+    for rows in tx.c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
         yield [entry for row in rows for entry in _entries(row)]
 
 
-def entries_of(s: CatalogTransaction, records: Sequence[str]) -> list[LiveEntry]:
+def entries_of(tx: CatalogTransaction, records: Sequence[str]) -> list[LiveEntry]:
     """Return the entries of these rowsets (``rowset/ID``) now."""
     ids = sorted({record.partition("/")[2] for record in records})
-    rows = s.c.execute(_rowsets(s).where(s.mine(s.t.rowsets.c.id, ids)))
+    rows = tx.c.execute(_rowsets(tx).where(tx.in_instance(tx.t.rowsets.c.id, ids)))
     return [entry for row in rows for entry in _entries(row)]
 
 
-def _rowsets(s: CatalogTransaction) -> Any:
+def _rowsets(tx: CatalogTransaction) -> Any:
     """Select rowsets with their schema, and whether neither their tablet nor any ancestor was dropped."""
-    rowset, tablet, schema = s.t.rowsets, s.t.tablets, s.t.schemas
+    rowset, tablet, schema = tx.t.rowsets, tx.t.tablets, tx.t.schemas
     own_tablet = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
     own_schema = and_(
         schema.c.index_id == rowset.c.index_id,
@@ -50,12 +50,12 @@ def _rowsets(s: CatalogTransaction) -> Any:
         rowset,
         schema.c.format.label("schema_format"),
         schema.c.inverted,
-        parents.standing(s).label("stands"),
+        parents.standing(tx).label("stands"),
     )
     return (
         select(*columns)
         .select_from(rowset.outerjoin(tablet, own_tablet).outerjoin(schema, own_schema))
-        .where(s.mine(rowset.c.id))
+        .where(tx.in_instance(rowset.c.id))
     )
 
 

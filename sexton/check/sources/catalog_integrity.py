@@ -11,59 +11,59 @@ from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def records(s: CatalogTransaction) -> Iterator[Discrepancy]:
+def records(tx: CatalogTransaction) -> Iterator[Discrepancy]:
     """Yield each record that contradicts another one, once for each contradiction."""
-    for kind, query in _integrity_queries(s):
-        for record_id, detail in s.c.execution_options(yield_per=READ_ROWS).execute(query):
+    for kind, query in _integrity_queries(tx):
+        for record_id, detail in tx.c.execution_options(yield_per=READ_ROWS).execute(query):
             yield Discrepancy(type=Type.RECORD, vault="", key=f"{kind}/{record_id}", detail=detail)
 
 
-def _integrity_queries(s: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
+def _integrity_queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
     """Yield (kind of record, a query that selects the ids of wrong records and what is wrong)."""
-    t = s.t
+    t = tx.t
     for parent, table in (("table", t.tables), ("index", t.indexes), ("partition", t.partitions)):
-        yield "tablet", _orphaned_children(s, t.tablets, table, f"{parent}_id", f"its {parent} has no record: ")
+        yield "tablet", _orphaned_children(tx, t.tablets, table, f"{parent}_id", f"its {parent} has no record: ")
     for kind, table in (("index", t.indexes), ("partition", t.partitions)):
-        yield kind, _orphaned_children(s, table, t.tables, "table_id", "its table has no record: ")
-    yield "rowset", _orphaned_children(s, t.rowsets, t.tablets, "tablet_id", "its tablet has no record: ")
+        yield kind, _orphaned_children(tx, table, t.tables, "table_id", "its table has no record: ")
+    yield "rowset", _orphaned_children(tx, t.rowsets, t.tablets, "tablet_id", "its tablet has no record: ")
     yield (
         "version",
         _orphaned_children(
-            s, t.versions, t.partitions, "partition_id", "its partition has no record: ", id_column="partition_id"
+            tx, t.versions, t.partitions, "partition_id", "its partition has no record: ", id_column="partition_id"
         ),
     )
     yield (
         "label",
-        _orphaned_children(s, t.labels, t.txns, "txn_id", "its transaction has no record: ", id_column="label"),
+        _orphaned_children(tx, t.labels, t.txns, "txn_id", "its transaction has no record: ", id_column="label"),
     )
-    yield "rowset", _rowsets_without_schema(s)
-    yield "tablet", _wrong_counters(s)
+    yield "rowset", _rowsets_without_schema(tx)
+    yield "tablet", _wrong_counters(tx)
 
 
 def _orphaned_children(
-    s: CatalogTransaction, children: Table, parents: Table, parent_column: str, detail: str, *, id_column: str = "id"
+    tx: CatalogTransaction, children: Table, parents: Table, parent_column: str, detail: str, *, id_column: str = "id"
 ) -> Select[Any]:
     """Select the records whose parent has no record; ``detail`` is followed by the parent's id."""
     parent_id, child_id = children.c[parent_column], children.c[id_column]
     has_parent = exists().where(parents.c.id == parent_id, parents.c.instance == children.c.instance)
-    return select(child_id, literal(detail) + parent_id).where(s.mine(child_id), ~has_parent)
+    return select(child_id, literal(detail) + parent_id).where(tx.in_instance(child_id), ~has_parent)
 
 
-def _rowsets_without_schema(s: CatalogTransaction) -> Select[Any]:
-    rowset, schema = s.t.rowsets, s.t.schemas
+def _rowsets_without_schema(tx: CatalogTransaction) -> Select[Any]:
+    rowset, schema = tx.t.rowsets, tx.t.schemas
     own_schema = and_(
         schema.c.index_id == rowset.c.index_id,
         schema.c.version == rowset.c.schema_version,
         schema.c.instance == rowset.c.instance,
     )
     return select(rowset.c.id, literal("the schema it was written under has no record")).where(
-        s.mine(rowset.c.id), rowset.c.state == RowsetState.VISIBLE, ~exists().where(own_schema)
+        tx.in_instance(rowset.c.id), rowset.c.state == RowsetState.VISIBLE, ~exists().where(own_schema)
     )
 
 
-def _wrong_counters(s: CatalogTransaction) -> Select[Any]:
+def _wrong_counters(tx: CatalogTransaction) -> Select[Any]:
     """Select the tablets whose counters differ from the sums over their visible rowsets."""
-    rowset, stats = s.t.rowsets, s.t.stats
+    rowset, stats = tx.t.rowsets, tx.t.stats
     visible_rowsets = and_(
         rowset.c.tablet_id == stats.c.tablet_id,
         rowset.c.instance == stats.c.instance,
@@ -73,5 +73,5 @@ def _wrong_counters(s: CatalogTransaction) -> Select[Any]:
     size = select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(visible_rowsets).scalar_subquery()
     is_wrong = or_(stats.c.rowsets != count, stats.c.bytes != size)
     return select(stats.c.tablet_id, literal("its counters differ from its visible rowsets")).where(
-        s.mine(stats.c.tablet_id), is_wrong
+        tx.in_instance(stats.c.tablet_id), is_wrong
     )

@@ -67,16 +67,16 @@ def _records(db: Database, c: Connection, instance: str, kind: str, after: str, 
             raise BadInput(f"the owner does not show which objects are live; create a view {live_view.LIVE_VIEW}")
         is_of_kind = and_(live_view.is_about(view, instance), view.c.kind == kind)
         return select(view.c.id.label("id")).where(is_of_kind, within(view.c.id, after, until)).distinct()
-    s = CatalogTransaction(db, c, instance)
-    t = s.t
+    tx = CatalogTransaction(db, c, instance)
+    t = tx.t
     ids_and_conditions = {
         "table": (t.tables.c.id, ~t.tables.c.dropped),
         "index": (t.indexes.c.id, ~t.indexes.c.dropped),
         "partition": (t.partitions.c.id, ~t.partitions.c.dropped),
-        "tablet": (t.tablets.c.id, parents.standing(s)),
+        "tablet": (t.tablets.c.id, parents.standing(tx)),
         "rowset": (t.rowsets.c.id, t.rowsets.c.state == RowsetState.VISIBLE),
     }
     if kind not in ids_and_conditions:
         raise BadInput(f"the catalog has no records of kind {kind!r}; use one of: {', '.join(ids_and_conditions)}")
     id_column, is_live = ids_and_conditions[kind]
-    return select(id_column.label("id")).where(s.mine(id_column), is_live, within(id_column, after, until))
+    return select(id_column.label("id")).where(tx.in_instance(id_column), is_live, within(id_column, after, until))

@@ -18,7 +18,7 @@ CREATE_LOCK = 0x5E71
 
 @dataclass(frozen=True)
 class CatalogTables:
-    """Every table of the catalog. Each holds rows of all instances; ``versions`` are those of partitions."""
+    """Every table of the catalog. Each holds the rows of all instances; ``versions`` holds versions of partitions."""
 
     tables: Table
     indexes: Table
@@ -34,17 +34,17 @@ class CatalogTables:
 
     @property
     def metadata(self) -> MetaData:
-        """Return what they all belong to."""
+        """Return the metadata of all these tables."""
         return self.tables.metadata
 
 
 @cache
 def build(dialect: str) -> CatalogTables:
-    """Return the tables as they are named on ``postgresql`` or ``sqlite``."""
+    """Return the tables with their names on ``postgresql`` or ``sqlite``."""
     postgres = dialect == "postgresql"
     metadata = MetaData(schema=SCHEMA if postgres else None)
     prefix = "" if postgres else "catalog_"
-    # Sexton's columns are in this collation too; PostgreSQL refuses to compare two different ones.
+    # Sexton's columns have this collation too; PostgreSQL refuses to compare two different ones.
     text_ = Text(collation="C") if postgres else Text()
 
     def word(name: str, *, null: bool = False) -> Column[Any]:
@@ -57,19 +57,19 @@ def build(dialect: str) -> CatalogTables:
         return Column(name, Boolean(), nullable=False, server_default=false())
 
     def table(name: str, keys: int, columns: Sequence[Column[Any]], indexed: Sequence[str] = ()) -> Table:
-        """The first ``keys`` columns and the instance, in this order, are the primary key."""
+        """Return a table whose primary key is its first ``keys`` columns and the instance, in this order."""
         for column in columns[:keys]:
             column.primary_key = True
-        made = Table(
+        result = Table(
             prefix + name, metadata, *columns[:keys], Column("instance", text_, primary_key=True), *columns[keys:]
         )
-        for n in indexed:
-            Index(f"{prefix}{name}_{n}", made.c[n], made.c.instance)
-        return made
+        for indexed_column in indexed:
+            Index(f"{prefix}{name}_{indexed_column}", result.c[indexed_column], result.c.instance)
+        return result
 
     def partial(table: Table, name: str, columns: Sequence[str], where: str, *, unique: bool = False) -> None:
-        only: dict[str, Any] = {"postgresql_where": text(where), "sqlite_where": text(where)}
-        Index(f"{prefix}{name}", *[table.c[n] for n in columns], unique=unique, **only)
+        condition: dict[str, Any] = {"postgresql_where": text(where), "sqlite_where": text(where)}
+        Index(f"{prefix}{name}", *[table.c[n] for n in columns], unique=unique, **condition)
 
     txns = table(
         "txns",
@@ -85,7 +85,7 @@ def build(dialect: str) -> CatalogTables:
     )
     partial(txns, "txns_running", ("instance", "timeout_at"), "status = 'PREPARED' AND parent_id IS NULL")
     labels = table("labels", 2, [word("txn_id"), word("label"), flag("active")])
-    # Of the transactions under one label one may run or be visible; the database itself refuses a second.
+    # One transaction of a label may run or be visible; the database itself refuses a second one.
     partial(labels, "labels_one", ("instance", "label"), "active", unique=True)
     return CatalogTables(
         tables=table("tables", 1, [word("id"), flag("dropped")]),
@@ -123,7 +123,7 @@ def build(dialect: str) -> CatalogTables:
 
 
 def create(db: Database) -> None:
-    """Create the tables unless they are there."""
+    """Create the tables that do not exist."""
     tables = build(db.dialect)
     with db.write() as c:
         if db.dialect == "postgresql":
