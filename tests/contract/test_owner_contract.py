@@ -5,7 +5,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from sexton import contract
-from sexton.contract import Collected, ContractError, Gone, NewMark, Refused, UnknownInstance
+from sexton.contract import Collected, ContractError, Gone, InstanceNotRegistered, NewMark, Refused
 from tests.contract.hands import claim, finish, token
 from tests.rig import Rig
 
@@ -171,7 +171,7 @@ def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:
 
     with pytest.raises(Refused, match="a prepared mark is committed, never undropped"):
         undrop(rig, "r1", kind="prepared")
-    with pytest.raises(UnknownInstance), rig.db.write() as c:
+    with pytest.raises(InstanceNotRegistered), rig.db.write() as c:
         contract.undrop(c, "elsewhere", "dropped", ["r1"])
 
 
@@ -207,4 +207,6 @@ def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
 
 
 def test_every_refusal_is_a_contract_error() -> None:
-    assert all(issubclass(e, ContractError) for e in (Collected, Refused, Gone, UnknownInstance, contract.NotFirst))
+    assert all(
+        issubclass(e, ContractError) for e in (Collected, Refused, Gone, InstanceNotRegistered, contract.NotFirst)
+    )

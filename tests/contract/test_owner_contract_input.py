@@ -3,7 +3,7 @@
 import pytest
 
 from sexton import contract
-from sexton.contract import AlreadyMarked, Collected, NewMark, UnknownInstance
+from sexton.contract import AlreadyMarked, Collected, InstanceNotRegistered, NewMark
 from sexton.kernel.errors import BadInput
 from tests.contract.hands import claim, token
 from tests.rig import Rig
@@ -29,9 +29,9 @@ def test_a_mark_that_exists_is_refused(rig: Rig) -> None:
 
 @pytest.mark.parametrize("instance", ["nope", "", "SHOP"])
 def test_an_unknown_instance_takes_no_marks(rig: Rig, instance: str) -> None:
-    with pytest.raises(UnknownInstance, match="SX004 unknown instance"):
+    with pytest.raises(InstanceNotRegistered, match="SX004 unknown instance"):
         rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)), instance=instance)
-    with pytest.raises(UnknownInstance):
+    with pytest.raises(InstanceNotRegistered):
         prepare(rig, ["r1"], 60, instance=instance)
 
 

@@ -94,7 +94,7 @@ def test_p03_a_finished_job_is_not_registered_again_nor_renewed_and_may_be_finis
 
 
 def test_p04_a_full_register_is_swept_before_it_refuses(rig: Rig, root: Path) -> None:
-    rig.protections._terms = ProtectionSettings(max_count=2)
+    rig.protections._settings = ProtectionSettings(max_count=2)
     protect(rig, "old", "data/a.dat", seconds=60)
     protect(rig, "live", "data/b.dat")
     with pytest.raises(MaxCount) as refused:
@@ -258,7 +258,7 @@ def test_p14_rows_may_come_while_a_claim_holds_the_guard(
 
 
 def test_p15_many_protections_of_other_objects_keep_nothing_else(rig: Rig, root: Path) -> None:
-    rig.protections._terms = ProtectionSettings(max_count=2_000)
+    rig.protections._settings = ProtectionSettings(max_count=2_000)
     for n in range(50):
         rig.protections.open(wanted(f"j{n}", Item("disk", f"else/{n}")), None)
         rig.protections.add("shop", f"j{n}", 0, [Item("disk", f"else/{n}"), Item("disk", f"other/{n}/", True)])
@@ -296,7 +296,7 @@ def test_p17_an_object_of_two_protections_goes_when_both_have_ended(rig: Rig, ro
 
 
 def test_p18_with_the_strict_gate_nothing_is_registered_while_a_round_runs(rig: Rig, root: Path) -> None:
-    rig.protections._terms = ProtectionSettings(strict_gate=True)
+    rig.protections._settings = ProtectionSettings(strict_gate=True)
     lease = rig.leases.acquire("shop", "recycle", "somebody")
     with pytest.raises(GcIsRunning) as refused:
         protect(rig, "j", "data/a.dat")

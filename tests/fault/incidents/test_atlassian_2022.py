@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sexton import contract
-from sexton.contract import NewMark, Refused, UnknownInstance
+from sexton.contract import InstanceNotRegistered, NewMark, Refused
 from sexton.kernel import crash_points
 from sexton.kernel.errors import SextonError
 from sexton.operators.controls.port import NotEnabled
@@ -138,7 +138,7 @@ def test_atlassian_2022_an_id_of_another_kind_or_instance_takes_nothing_back_and
         contract.undrop(c, "shop", "compacted", ["t1"])
     with rig.db.write() as c, pytest.raises(Refused, match="t1 is not marked"):
         contract.undrop(c, "other", "dropped", ["t1"])
-    with rig.db.write() as c, pytest.raises(UnknownInstance, match="SX004"):
+    with rig.db.write() as c, pytest.raises(InstanceNotRegistered, match="SX004"):
         contract.mark(c, "nobody", "dropped", [NewMark(id="t2", vault="disk", keys=("t1/a.dat",))])
     for kind in ("", "Dropped", "dropped/t1", "dropped'"):
         with rig.db.write() as c, pytest.raises(SextonError, match="refused"):
