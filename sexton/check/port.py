@@ -89,7 +89,7 @@ class CheckRuns(Protocol):
         """Store the progress of a run as small JSON, so that another attempt need not repeat finished work."""
         ...
 
-    def saw(self, run: Run, found: Sequence[Discrepancy]) -> None:
+    def saw(self, run: Run, discrepancies: Sequence[Discrepancy]) -> None:
         """Store disagreements that a run found; storing the same ones again changes nothing."""
         ...
 

@@ -13,7 +13,7 @@ class Register(Protocol):
     ``registration_id`` is the id of the registration that is meant, as a job may have had another one before.
     """
 
-    def open(self, wanted: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
+    def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
         """Open a registration, or return the one that the job opened before, if it is the same."""
         ...
 

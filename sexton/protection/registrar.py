@@ -31,17 +31,17 @@ class Registrar:
 
     def register_at_once(
         self,
-        wanted: Protection,
+        registration: Protection,
         items: Sequence[Item],
         seconds: int | None = None,
         filter_: Filter | None = None,
         on_missing: str = FAIL,
     ) -> Protection:
         """Register items that fit one chunk, or a filter, and seal the protection. Raises as the three steps do."""
-        self._register.open(wanted, seconds, filter_)
+        self._register.open(registration, seconds, filter_)
         if items:
-            self.add(wanted.instance, wanted.job, 0, items)
-        return self.seal(wanted.instance, wanted.job, on_missing=on_missing, filter_=filter_)
+            self.add(registration.instance, registration.job, 0, items)
+        return self.seal(registration.instance, registration.job, on_missing=on_missing, filter_=filter_)
 
     def add(self, instance: str, job: str, number: int, items: Sequence[Item]) -> Sealed:
         """Register one chunk, and return which of its objects are being deleted or do not exist.
@@ -63,9 +63,9 @@ class Registrar:
         claimed = self._register.find_claimed(instance, job, items, registration_id=registration.id)
         claimed_names = set(claimed)
         missing = [item for item in self._missing(instance, items) if (item.vault, item.key) not in claimed_names]
-        named = [f"{vault}/{key}: claimed" for vault, key in claimed]
-        named += [f"{item.vault}/{item.key}: {'nothing below it' if item.prefix else 'not there'}" for item in missing]
-        result = Sealed(objects=len(items), claimed=len(claimed), missing=len(missing), named=tuple(named[:NAMED]))
+        names = [f"{vault}/{key}: claimed" for vault, key in claimed]
+        names += [f"{item.vault}/{item.key}: {'nothing below it' if item.prefix else 'not there'}" for item in missing]
+        result = Sealed(objects=len(items), claimed=len(claimed), missing=len(missing), named=tuple(names[:NAMED]))
         return self._register.store_result(instance, job, number, result, registration_id=registration.id)
 
     def seal(

@@ -87,12 +87,12 @@ class CheckStore:
         with self._db.write() as c:
             c.execute(update(t).where(t.c.id == run.id).values(progress=progress))
 
-    def saw(self, run: Run, found: Sequence[Discrepancy]) -> None:
+    def saw(self, run: Run, discrepancies: Sequence[Discrepancy]) -> None:
         """Store disagreements that a run found; storing the same ones again changes nothing.
 
         A finding that had ended is open again, and unproven.
         """
-        unique = {(d.type, d.vault, d.key): d for d in found}
+        unique = {(d.type, d.vault, d.key): d for d in discrepancies}
         if not unique:
             return
         with self._db.write() as c:

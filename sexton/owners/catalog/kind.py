@@ -25,5 +25,5 @@ class CatalogKind:
     """Remove the records of marks whose files are deleted; never records of what was not dropped or aborted."""
     live: Callable[[CatalogTransaction, Sequence[str]], Collection[str]]
     """Return which of the ids are live, whatever was marked."""
-    mended: Callable[[CatalogTransaction, Sequence[str]], Collection[str]] = nothing
+    resolvable: Callable[[CatalogTransaction, Sequence[str]], Collection[str]] = nothing
     """Return those ids, quarantined for an unreadable record, whose record can be read now."""

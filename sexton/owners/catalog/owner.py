@@ -136,11 +136,11 @@ class CatalogOwner:
 
     def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
         """Return the marks whose transaction's status, or whose schema, can be read again."""
-        readable: set[Ref] = set()
+        resolvable: set[Ref] = set()
         with self._read(instance) as tx:
             for kind, kind_marks in _by_kind(marks):
-                readable.update(Ref(kind.name, id_) for id_ in kind.mended(tx, [mark.id for mark in kind_marks]))
-        return readable
+                resolvable.update(Ref(kind.name, id_) for id_ in kind.resolvable(tx, [mark.id for mark in kind_marks]))
+        return resolvable
 
     @contextmanager
     def _read(self, instance: str) -> Iterator[CatalogTransaction]:

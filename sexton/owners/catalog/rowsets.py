@@ -54,7 +54,7 @@ def _expansion(mark: DueMark, row: Any, schema: Any) -> Expansion:
     """Return the files of one mark. Without a schema only V1 index names are unknown: they hold ids of indexes."""
     if mark.swept:  # the second pass lists the prefix: files deleted in the first pass would be counted again
         return Expansion(places=(Place(vault=row.vault, prefix=rowset_prefix(row.tablet_id, row.id)),))
-    index_format, inverted, lacking = _index_files(row, schema)
+    index_format, inverted, incomplete_reason = _index_files(row, schema)
     try:
         keys = rowset_keys(row.tablet_id, row.id, row.segments, row.bitmap, IndexFormat(index_format), inverted)
     except ValueError:
@@ -64,7 +64,7 @@ def _expansion(mark: DueMark, row: Any, schema: Any) -> Expansion:
     places = (Place(vault=row.vault, keys=tuple(keys)),) if keys else ()
     # If the tablet has copies on backends, some of them may still have to fetch the versions that were replaced.
     versions = None if row.last_version is None else (row.tablet_id, row.last_version)
-    return Expansion(places=places, lacking=lacking, versions=versions)
+    return Expansion(places=places, lacking=incomplete_reason, versions=versions)
 
 
 def _index_files(row: Any, schema: Any) -> tuple[str, Sequence[str], Reason | None]:
@@ -81,7 +81,7 @@ def _index_files(row: Any, schema: Any) -> tuple[str, Sequence[str], Reason | No
     return index_format, () if index_format == IndexFormat.V1 else _ANY_INDEX, Reason.SCHEMA_MISSING
 
 
-def mended(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
+def resolvable(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     """Return rowsets whose schema has a record again, or whose tablet is deleted whole, so that no name is needed."""
     rowset, schema, tablet = tx.t.rowsets, tx.t.schemas, tx.t.tablets
     own_schema = and_(

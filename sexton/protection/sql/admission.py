@@ -8,12 +8,12 @@ from sexton.protection.model import Protection, ProtectionSettings, ProtectionSt
 from sexton.protection.sql.ending import end_due
 
 
-def ensure_same(registered: Protection, wanted: Protection) -> None:
+def ensure_same(registered: Protection, registration: Protection) -> None:
     """Raise ``Exists`` unless the job registers the same again, and has not finished it."""
     job = registered.job
     if registered.state is ProtectionState.SOFT:
         raise Exists(f"job {job} has finished its protection, which still blocks deletion; register under another name")
-    if any(getattr(registered, name) != getattr(wanted, name) for name in ("digest", "owner", "valid_ts")):
+    if any(getattr(registered, name) != getattr(registration, name) for name in ("digest", "owner", "valid_ts")):
         raise Exists(f"job {job} has a protection of other objects; release it, or use another name")
 
 

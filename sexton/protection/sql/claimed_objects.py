@@ -72,9 +72,9 @@ def _claimed_objects(
     is_registered = and_(item.c.protection == registration_id, item.c.prefix.is_(False), or_(false(), *ranges))
     query = select(item.c.vault, item.c.key).join(file, is_item).join(mark, _is_own_mark(db))
     query = query.where(is_registered, file.c.instance == instance, mark.c.state == "CLAIMED").distinct()
-    wanted = set(objects)
+    queried = set(objects)
     for row in c.execute(query):
-        if (row.vault, row.key) in wanted:
+        if (row.vault, row.key) in queried:
             yield row.vault, row.key
 
 

@@ -43,11 +43,11 @@ class ProtectionStore:
     def __init__(self, db: Database, terms: ProtectionSettings) -> None:
         self._db, self._settings = db, terms
 
-    def open(self, wanted: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
+    def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
         """Open a registration, or return the one that the job opened before, if it is the same.
 
         Args:
-            wanted: instance, job, owner, description, valid_ts, and ``digest``: of everything that will be registered.
+            registration: instance, job, owner, description, valid_ts, and ``digest``: of all items to register.
             seconds: its duration, unless it is renewed; None: the setting's.
             filter_: the filter that it registers, if any.
 
@@ -57,24 +57,24 @@ class ProtectionStore:
             GcIsRunning: a round runs, and ``strict_gate`` is on.
             Invalid: a text or the duration is not valid.
         """
-        check_text(wanted.job, wanted.owner, wanted.description)
-        policy.check_names(wanted.job, wanted.owner)
+        check_text(registration.job, registration.owner, registration.description)
+        policy.check_names(registration.job, registration.owner)
         t = self._db.t.protection
-        with deciding(self._db, wanted.instance) as c:
+        with deciding(self._db, registration.instance) as c:
             now = self._db.now(c)
-            registered = self._find(c, wanted.instance, wanted.job)
+            registered = self._find(c, registration.instance, registration.job)
             if registered is not None:
-                ensure_same(registered, wanted)
+                ensure_same(registered, registration)
                 until = max(registered.expires_at, policy.expiry(now, seconds, self._settings))
                 c.execute(update(t).where(t.c.id == registered.id).values(expires_at=until))
                 return registered.model_copy(update={"expires_at": until})
-            ensure_admitted(self._db, c, wanted.instance, now, self._settings)
-            values = wanted.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
+            ensure_admitted(self._db, c, registration.instance, now, self._settings)
+            values = registration.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
             values |= {"state": ProtectionState.OPEN, "registered_at": now, "changes": 1}
             values |= {"expires_at": policy.expiry(now, seconds, self._settings)}
             values |= {"filter": None if filter_ is None else bytes(filter_)}
             c.execute(insert(t).values(**values))
-            opened = self._find(c, wanted.instance, wanted.job)
+            opened = self._find(c, registration.instance, registration.job)
             assert opened is not None
             return opened
 

@@ -22,5 +22,5 @@ KIND = CatalogKind(
     expand=rowsets.expand,
     forget=_forget,
     live=_live,
-    mended=rowsets.mended,
+    resolvable=rowsets.resolvable,
 )

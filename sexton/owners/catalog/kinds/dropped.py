@@ -28,5 +28,5 @@ KIND = CatalogKind(
     expand=_expand,
     forget=_forget,
     live=rowsets.visible,
-    mended=rowsets.mended,
+    resolvable=rowsets.resolvable,
 )

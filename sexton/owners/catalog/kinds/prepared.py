@@ -26,7 +26,7 @@ def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
     rowsets.forget(tx, ids, RowsetState.PREPARED, RowsetState.TMP)
 
 
-def _mended(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
+def _resolvable(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
     mark = tx.db.t.mark
     rows = tx.c.execute(
         select(mark.c.id, mark.c.owner_txn).where(tx.in_instance(mark.c.id, ids), mark.c.kind == "prepared")
@@ -41,5 +41,5 @@ KIND = CatalogKind(
     expand=_expand,
     forget=_forget,
     live=rowsets.visible,
-    mended=_mended,
+    resolvable=_resolvable,
 )
