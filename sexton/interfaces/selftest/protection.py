@@ -72,7 +72,7 @@ def run(
         round_: runs one round and returns its report.
         release: ends the protection.
     """
-    registrar.whole(wanted, items, seconds)
+    registrar.register_at_once(wanted, items, seconds)
     released = False
     try:
         first = round_()

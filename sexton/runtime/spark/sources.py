@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sexton.check.model import Part
 from sexton.check.sources.live_side import LiveSide
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
+from sexton.marks.live import Part
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.identity import canonical
 from sexton.storage.model import Shard, VaultSpec

@@ -190,7 +190,9 @@ def test_another_registration_of_the_same_job_hides_no_loss(client: Sexton, rig:
     ):
         rig.protections.release("shop", "copy:1")
         other = [Item("disk", "data/b.dat")]
-        rig.registrar.whole(Protection(instance="shop", job="copy:1", owner="bob", digest=digest(other)), other)
+        rig.registrar.register_at_once(
+            Protection(instance="shop", job="copy:1", owner="bob", digest=digest(other)), other
+        )
         for _ in range(1_000):
             time.sleep(0.02)
 
@@ -208,7 +210,7 @@ def test_whatever_keeps_it_from_being_renewed_stops_the_copy(
         if harm == "its client is closed":
             client.close()
         else:
-            api.app.state.desk.protections._terms = ProtectionSettings(max_seconds=1)
+            api.app.state.desk.protections._settings = ProtectionSettings(max_seconds=1)
         for _ in range(1_000):
             time.sleep(0.02)
             protected.check()

@@ -77,7 +77,7 @@ def test_status_tells_of_checks(owned: Owned, capsys: pytest.CaptureFixture[str]
 def test_all_findings_go_into_a_parquet_file(
     found: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "PAGE", 2)
+    monkeypatch.setattr(parquet, "PAGE_ROWS", 2)
     file = tmp_path / "findings.parquet"
     file.write_text("what was there")
 

@@ -56,7 +56,7 @@ def register(instance: str, body: Registration, at: AtDesk, asker: Asker) -> Pro
     )
     if chunked:
         return at.protections.open(wanted, body.ttl_seconds)
-    return at.registrar.whole(wanted, items, body.ttl_seconds, filter_, body.on_missing)
+    return at.registrar.register_at_once(wanted, items, body.ttl_seconds, filter_, body.on_missing)
 
 
 @routes.put("/protections/{job}/chunks/{number}", max_body_size=MAX_ITEMS_BYTES)
