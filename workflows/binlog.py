@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.replication.binlog.messages import MOST_SAID, Backends, GcProgress, GcReport, GcRequest, WaitingOrder
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
-    from workflows.controls import Controls, InterruptedBySignal, stop_if_cancelled
+    from workflows.controls import Again, Controls, stop_if_cancelled
     from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
     from workflows.words import words
 
@@ -36,7 +36,7 @@ class GcBinlog(Controls):
         self._more = False
         self._swept, self._backends, self._away = Swept(), 0, 0
         self._said: list[str] = []
-        self._tries, self._backoff = 0, 0.0
+        self._tries = 0
 
     @workflow.query
     def progress(self) -> GcProgress:
@@ -50,7 +50,7 @@ class GcBinlog(Controls):
             away=self._away,
             tries=self._tries,
             error=self._error,
-            backoff_seconds=self._backoff,
+            backoff_seconds=self._backoff_seconds,
         )
 
     @workflow.run
@@ -58,35 +58,35 @@ class GcBinlog(Controls):
         """Cut, and have backends let go; return what came of it, in numbers."""
         self._instance, self._cut, self._after = request.instance, request.cut, request.after
         self._swept, self._backends, self._away = request.swept, request.backends, request.away
-        while True:
-            if self._pause:
-                self._say("PAUSED")
-                await self.while_paused()
-            if self._cancel:
-                return self._end("CANCELLED")
-            try:
-                await self.unless_told(self._work(request))
-            except InterruptedBySignal:
-                continue
-            except ActivityError as e:
-                self._error, cause = words(e), e.cause
-                if isinstance(cause, ApplicationError) and cause.type in KEPT_FROM_RUNNING:
-                    self._cut = CutReport(refused=self._error)
-                    return self._end("ENDED")
-                if isinstance(cause, ApplicationError) and cause.non_retryable:
-                    raise
-            else:
-                if not self._more:
-                    return self._end("ENDED")
-                await self.while_paused()
-                workflow.continue_as_new(self._next(request))
-            self._tries += 1
-            if self._tries >= MAX_TRIES:
-                raise ApplicationError(self._error, type=ids.GC_FAILED, non_retryable=True)
-            self._backoff, kicks = backoff(self._tries), self._kicks
-            self._say("BACKING OFF")
-            await self.back_off(self._backoff, kicks)
-            self._backoff = 0.0
+        report = await self.run_with_retries(lambda: self._attempt(request))
+        return report or self._end("CANCELLED")
+
+    async def on_pause(self) -> None:
+        self._say("PAUSED")
+
+    async def on_backoff(self) -> None:
+        self._say("BACKING OFF")
+
+    async def _attempt(self, request: GcRequest) -> GcReport | Again:
+        """Cut and send once; return ``Again`` after an error that may pass, up to ``MAX_TRIES`` times."""
+        try:
+            await self.run_until_signalled(self._work(request))
+        except ActivityError as e:
+            self._error, cause = words(e), e.cause
+            if isinstance(cause, ApplicationError) and cause.type in KEPT_FROM_RUNNING:
+                self._cut = CutReport(refused=self._error)
+                return self._end("ENDED")
+            if isinstance(cause, ApplicationError) and cause.non_retryable:
+                raise
+        else:
+            if not self._more:
+                return self._end("ENDED")
+            await self.while_paused()
+            workflow.continue_as_new(self._next(request))
+        self._tries += 1
+        if self._tries >= MAX_TRIES:
+            raise ApplicationError(self._error, type=ids.GC_FAILED, non_retryable=True)
+        return Again(backoff(self._tries))
 
     async def _work(self, request: GcRequest) -> None:
         if self._cut is None:

@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows import ids
     from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, SPARK_WAIT
-    from workflows.spark import nobody_took, on_spark
+    from workflows.spark import on_spark, was_not_taken
     from workflows.words import words
 
 NO_SPARK = "no Spark worker polls: compared by a control worker, which takes longer"
@@ -76,7 +76,7 @@ class CheckInstance:
                     summary="objects and records, on Spark",
                 )
             except ActivityError as e:
-                if not nobody_took(e):
+                if not was_not_taken(e):
                     raise
                 note = SPARK_BUSY.format(seconds=SPARK_WAIT.total_seconds())
         evidence = await workflow.execute_activity_method(
