@@ -38,7 +38,7 @@ OF_AN_INSTANCE: Mapping[str, tuple[str, Of]] = {
         "When a round last succeeded and every vault and owner answered; none before the first.",
         lambda i, _: None if i.last_success_at is None else i.last_success_at / 1000,
     ),
-    "without_success_seconds": (
+    "seconds_since_success": (
         "Seconds since the last success, or since the enabling; only for enabled instances.",
         lambda i, now: None if i.quiet_since is None else _seconds(i.quiet_since, now),
     ),
@@ -62,19 +62,19 @@ OF_AN_INSTANCE: Mapping[str, tuple[str, Of]] = {
         lambda i, _: i.last.protected_bytes if i.last else 0,
     ),
     "approvals_waiting": ("Plans that wait for a person.", lambda i, _: i.approvals),
-    "approval_oldest_seconds": (
+    "oldest_approval_age_seconds": (
         "Seconds since a person is waited for, over all plans that followed one another unanswered; 0: nothing waits.",
         lambda i, now: _seconds(i.oldest_approval, now),
     ),
-    "without_whole_check_seconds": (
+    "seconds_since_complete_check": (
         "Seconds since the beginning of the last check that saw everything; none before the first.",
         lambda i, now: None if i.whole_check is None else _seconds(i.whole_check, now),
     ),
-    "check_too_late_vaults": (
+    "vaults_checked_too_rarely": (
         "Vaults whose store removes versions before a check, or a person told by it, may have them shown again.",
         lambda i, _: i.too_late_vaults,
     ),
-    "unasked_objects": (
+    "unapproved_objects": (
         "Objects under a limit that were claimed within the last 24 hours without a person's approval.",
         lambda i, _: i.unasked_objects,
     ),

@@ -23,16 +23,16 @@ def families(f: WalFigures, interval_seconds: int, now: int) -> Iterator[Metric]
         ),
         ("lost_regions", "Regions that need entries that are gone: LOSS.", f.lost_regions),
         (
-            "oldest_block_seconds",
+            "oldest_block_age_seconds",
             "Since when a topic is blocked, by anything but a stop; 0: none is.",
             age(f.blocked_since),
         ),
-        ("without_purge_seconds", "Since a topic was last looked at without a fault, the longest.", age(f.ok_since)),
+        ("seconds_since_purge", "Since a topic was last looked at without a fault, the longest.", age(f.ok_since)),
         ("purge_interval_seconds", "From one look at a topic to the next.", interval_seconds),
         ("kept_entries", "Entries in the log, by what was seen last.", f.entries),
         ("kept_bytes", "The same in bytes, as estimated from some entries.", f.bytes),
         ("replays", "Regions that are being opened, and keep what they read.", f.replays),
-        ("oldest_replay_seconds", "Age of the oldest of them; 0 without one.", age(f.oldest_replay)),
+        ("oldest_replay_age_seconds", "Age of the oldest of them; 0 without one.", age(f.oldest_replay)),
     ):
         yield GaugeMetricFamily(f"sexton_wal_{name}", told, value=value)
     blocked = GaugeMetricFamily("sexton_wal_blocked_topics", "Topics that are not purged now, by why.", labels=["why"])
