@@ -25,7 +25,7 @@ class SparkEngine:
         """
         share = max(1, connections // AT_ONCE)
         self.compare = OnSpark(
-            sessions, work.where, engine.vaults, engine.live, engine.runs, scratch=scratch, connections=share
+            sessions, work.where, engine.vaults, engine.live_side, engine.check_runs, scratch=scratch, connections=share
         )
         sweeper = SparkDeleter(sessions, work, engine.marks, share)
         self.recycler = engine.recycler(sweeper, lap_files=LAP_FILES, range_objects=RANGE_OBJECTS)
