@@ -29,7 +29,10 @@ GAUGES: Mapping[str, tuple[str, Of]] = {
         lambda b, n: _age(b.held_since, n),
     ),
     "binlog_cuts_waiting": ("Cuts that wait for a person, for they take very much.", lambda b, _: b.waiting),
-    "binlog_oldest_cut_waiting_age_seconds": ("Age of the oldest of them; 0: none.", lambda b, n: _age(b.waiting_since, n)),
+    "binlog_oldest_cut_waiting_age_seconds": (
+        "Age of the oldest of them; 0: none.",
+        lambda b, n: _age(b.waiting_since, n),
+    ),
     "binlog_consumers": ("Consumers that are registered.", lambda b, _: b.consumers),
     "binlog_lost_consumers": ("Those that were silent for too long, and hold nothing.", lambda b, _: b.lost_consumers),
     "journal_kept_entries": ("Entries of the journal that can be read.", lambda b, _: b.entries),
@@ -51,7 +54,10 @@ GAUGES: Mapping[str, tuple[str, Of]] = {
         "Those of which not all of it may go now, because a copy of the tablet may need it.",
         lambda b, _: b.blocked,
     ),
-    "replica_oldest_bad_age_seconds": ("Since when the first bad copy is; 0: none is.", lambda b, n: _age(b.bad_since, n)),
+    "replica_oldest_bad_age_seconds": (
+        "Since when the first bad copy is; 0: none is.",
+        lambda b, n: _age(b.bad_since, n),
+    ),
     "replica_oldest_missing_age_seconds": (
         "Since when the first copy that is marked as missing versions lacks them; 0: none is.",
         lambda b, now: _age(b.missing_since, now),
