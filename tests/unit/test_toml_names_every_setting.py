@@ -3,11 +3,11 @@
 import re
 import tomllib
 
-from config.settings import Explained, Settings, explain
+from config.settings import SettingRow, Settings, explain
 from config.sources import PACKAGED
 
 
-def _described() -> list[Explained]:
+def _described() -> list[SettingRow]:
     return [row for row in explain() if not row.key.startswith("kinds.")]
 
 
