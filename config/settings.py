@@ -288,9 +288,11 @@ def load(**overrides: str) -> Settings:
 
 def _known_keys() -> set[str]:
     """Return the names of all keys, from which a misspelt one gets a suggestion."""
-    annotations = [field.annotation for field in Settings.model_fields.values()]
-    sections = [a for a in annotations if isinstance(a, type) and issubclass(a, BaseModel)]
-    return {name for section in (Settings, KindSection, *sections) for name in section.model_fields}
+    models: list[type[BaseModel]] = [Settings, KindSection]
+    for field in Settings.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            models.append(field.annotation)
+    return {name for model in models for name in model.model_fields}
 
 
 def explain() -> list[SettingRow]:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, text
 
 import worker
-from config.settings import Metrics, Settings
+from config.settings import MetricsSection, Settings
 from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.insight.metrics import labels
@@ -99,7 +99,7 @@ def test_while_the_database_refuses_a_scrape_says_so_and_shows_no_old_figures(
     assert during[0]("sexton_round_interval_seconds") is None
     assert (after("sexton_up"), after("sexton_scrape_errors_total")) == (1, 2)
     assert after("sexton_instance_enabled", instance_id="shop") == 1
-    assert len([r for r in caplog.records if r.name.startswith("sexton.metrics")]) == 1
+    assert len([r for r in caplog.records if r.name.startswith("sexton.insight.metrics")]) == 1
 
 
 def test_a_password_of_the_database_is_neither_exported_nor_logged(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -152,7 +152,7 @@ def test_scrapes_close_together_read_once() -> None:
         looks.append(1)
         return NOTHING
 
-    kept, fresh = FigureCollector(read, {}), FigureCollector(read, {}, keep_seconds=0)
+    kept, fresh = FigureCollector(read, {}), FigureCollector(read, {}, cache_seconds=0)
     for _ in range(3):
         scrape(kept)
     once = len(looks)
@@ -233,7 +233,7 @@ def test_postgresql_looks_at_marks_through_indexes(postgres_plans: list[str], po
 
 async def test_a_worker_answers_get_metrics(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
-    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=Metrics(listen=address))
+    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
     await worker.build(await temporal_server.connect(), settings, rig.db)
 
     found = _get(address)
