@@ -15,7 +15,7 @@ from sexton.contract import NewMark
 from sexton.recycle.pipeline import ranges
 from sexton.runtime.spark import deleter, deletion, session
 from sexton.runtime.spark.deleter import SparkDeleter, SparkDeletion
-from sexton.runtime.spark.deletion import DeleteOrder, PartTold, Work
+from sexton.runtime.spark.deletion import DeleteOrder, PartResult, Work
 from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions, SparkFailed
 from tests.contract.spark.conftest import Deleting
@@ -52,8 +52,8 @@ def test_what_executors_cannot_reach_is_claimed_no_further(
     monkeypatch.setattr(ranges, "LAP_FILES", 10)
     monkeypatch.setattr("sexton.recycle.pipeline.ranges.CHUNK_MARKS", 10)
 
-    def unmounted(_s: Any, _t: Collection[str], order: DeleteOrder) -> list[PartTold]:
-        return [PartTold(faults={"disk": "NO_BUCKET"}, audited=True) for _ in order.parts]
+    def unmounted(_s: Any, _t: Collection[str], order: DeleteOrder) -> list[PartResult]:
+        return [PartResult(faults={"disk": "NO_BUCKET"}, audited=True) for _ in order.parts]
 
     monkeypatch.setattr(deleter, "_run", unmounted)
     deleting(rig)
@@ -80,7 +80,7 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
         """Sweeps in this process, first on a machine where the disk is not mounted."""
 
         def wait_for(self, to: int) -> None:
-            order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), shut={}, faults={})
+            order = DeleteOrder(work=self._deleter.work, token=self._token, parts=(), shut={}, faults={})
             (root / "_sexton/vault.json").rename(tmp_path / "away")
             told.append(deletion._delete(order, 0, to))
             (tmp_path / "away").rename(root / "_sexton/vault.json")
@@ -93,8 +93,8 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
     rig.round()
 
     one = [t for t in told if t.faults]
-    assert one == [PartTold(faults={"disk": "NO_MARKER"}, audited=False)]
-    assert told[told.index(one[0]) + 1] == PartTold(faults={}, audited=True)
+    assert one == [PartResult(faults={"disk": "NO_MARKER"}, audited=False)]
+    assert told[told.index(one[0]) + 1] == PartResult(faults={}, audited=True)
     assert not listing(root)
 
 
