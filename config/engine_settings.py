@@ -14,8 +14,7 @@ from sexton.wal.model import WalSettings
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """The settings that ``Engine`` is built with. ``controls``: lists and windows from settings, beside those in
-    SQL."""
+    """The settings that ``Engine`` is built with. ``controls``: lists and windows, added to SQL's."""
 
     deployment: str
     endpoint_url: str = ""

@@ -76,8 +76,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class Settings(BaseSettings):
-    """The settings of one process. ``Settings()`` reads every source; keyword arguments take precedence over all of
-    them."""
+    """The settings of one process. ``Settings()`` reads every source; keyword arguments come first."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
@@ -133,8 +132,7 @@ class Settings(BaseSettings):
         return kinds
 
     def require_deployment(self) -> str:
-        """Return the deployment id, which every vault's marker must carry; raise ``SettingsError`` where none is
-        set."""
+        """Return the deployment id, which every vault's marker must carry. Raises ``SettingsError``."""
         if not self.deployment:
             raise SettingsError(
                 f"no deployment id: SEXTON_DEPLOYMENT is not set, and {home().absolute() / 'env'} (of sexton up) has "

@@ -106,8 +106,7 @@ class Child:
             self._process.wait()
 
     def stop(self, grace: float = GRACE_SECONDS) -> None:
-        """Send SIGTERM, and after ``grace`` seconds SIGKILL, to its whole group, so that all processes it started
-        end."""
+        """Send SIGTERM, and after ``grace`` seconds SIGKILL, to its whole process group."""
         if self._process is None:
             return
         _signal_group(self._process.pid, signal.SIGTERM)

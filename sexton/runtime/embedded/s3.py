@@ -1,5 +1,4 @@
-"""Run a real S3 server (SeaweedFS) on loopback. Its data is under a home; a restart over that home keeps every
-object."""
+"""Run a real S3 server (SeaweedFS) on loopback. A restart over the same home keeps every object."""
 
 import json
 import os

@@ -185,8 +185,7 @@ class OnSpark:
         return Evidence(cutoff=this.order.run.cutoff, listings=listings, listed_at=progress.ended), objects
 
     def _read_live_side(self, this: _Run, evidence: Evidence) -> tuple[Evidence, DataFrame]:
-        """Read the live side as of one moment, over at most ``connections``; return the evidence of it, and its
-        rows."""
+        """Read the live side as of one moment, over at most ``connections``; return evidence and rows."""
         path = f"{this.folder}/records-{uuid.uuid4().hex}"  # an earlier attempt may still be writing its own
         instance = this.order.instance
         with self._live.moment(instance) as moment:

@@ -73,8 +73,7 @@ class ExecutorDeletion:
 
 
 def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
-    """Delete one part. An error is part of the result: a failed job would hide it in a stack trace, and end all
-    parts."""
+    """Delete one part. An error is part of the result: a failed job would hide it, and end all parts."""
     engine, token = engine_of(order.work), order.token
     holding = ActiveLease(engine.leases, engine.controls, token.lease, _alive, order.shut)
     for vault, reason in order.faults.items():

@@ -110,8 +110,7 @@ class Sessions:
         return self._server.child.pid if self._server is not None else None
 
     def check(self) -> None:
-        """Raise ``SparkFailed`` where a server of this process' own has ended: this worker can do nothing without
-        it."""
+        """Raise ``SparkFailed`` where a server of this process' own has ended: the worker needs it."""
         if self._server is not None and self._server.child.exit_code() is not None:
             raise SparkFailed(f"Spark's server has ended; see its log: {self._server.child.log}")
 
@@ -162,7 +161,6 @@ def run(session: SparkSession, tag: str, work: Callable[[], T], heartbeat: Calla
     Raises:
         SparkFailed: a job failed.
     """
-
     with ThreadPoolExecutor(1, thread_name_prefix="spark") as thread:
         job = thread.submit(tagged, session, {tag}, work)
         try:
@@ -204,8 +202,7 @@ def interrupt(session: SparkSession, tag: str, jobs: Collection[Future[Any]]) ->
 
 
 def first_words(error: Exception) -> str:
-    """Return the message of a job's error without stack traces: the last error that Python raised, or the first
-    line."""
+    """Return the message of a job's error without stack traces: Python's last error, or the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     if raised:

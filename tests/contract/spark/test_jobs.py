@@ -229,7 +229,7 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
                 deletion._delete(order, 0, to)
             self._sent_to = self._tried_to = to
 
-    monkeypatch.setattr(deleter, "SparkSweep", Here)
+    monkeypatch.setattr(deleter, "SparkDeletion", Here)
     where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url)
     sweeper = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.marks, 1)  # type: ignore[arg-type]
     rig.recycler = rig.recycler_of(rig.owner, sweeper)

@@ -88,7 +88,7 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
             self._sent_to = self._tried_to = to
 
     sweeper = SparkDeleter(sessions, Work(where=where(rig), requests=1), rig.marks, 1)
-    monkeypatch.setattr(deleter, "SparkSweep", Here)
+    monkeypatch.setattr(deleter, "SparkDeletion", Here)
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     rig.round()
 

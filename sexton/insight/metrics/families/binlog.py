@@ -1,5 +1,4 @@
-"""Metrics of binlogs, journals and replicas, per instance. ``sexton binlog list`` and ``sexton replica list`` name
-them."""
+"""Metrics of binlogs, journals and replicas, per instance. ``sexton binlog list`` and ``replica list`` name them."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -76,6 +76,17 @@ def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
     yield busy
     running = "Instances that are being recycled now: valid leases, over all workers."
     yield GaugeMetricFamily("recycler_instance_running_counter", running, value=figures.running)
+    yield from _kind_families(figures)
+    for name, (text, of_instance) in INSTANCE_GAUGES.items():
+        gauge = GaugeMetricFamily(f"recycler_instance_{name}", text, labels=["instance_id"])
+        for i in figures.instances:
+            value = of_instance(i)
+            if value is not None:
+                gauge.add_metric([i.instance], value)
+        yield gauge
+
+
+def _kind_families(figures: Figures) -> Iterator[Metric]:
     by_kind = ["instance_id", "resource_type"]
     for name, (text, of_kind) in KIND_GAUGES.items():
         gauge = GaugeMetricFamily(f"recycler_instance_{name}", text, labels=by_kind)
@@ -88,13 +99,6 @@ def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
         for (instance, kind), n in figures.totals(counter).items():
             total.add_metric([instance, kind], n)
         yield total
-    for name, (text, of_instance) in INSTANCE_GAUGES.items():
-        gauge = GaugeMetricFamily(f"recycler_instance_{name}", text, labels=["instance_id"])
-        for i in figures.instances:
-            value = of_instance(i)
-            if value is not None:
-                gauge.add_metric([i.instance], value)
-        yield gauge
 
 
 def _status(figures: Figures) -> Metric:

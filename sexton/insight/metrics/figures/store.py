@@ -190,8 +190,11 @@ class FigureStore:
         return names
 
     def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int], dict[str, int]]:
-        """Return, by instance: the findings open at the end of the last check, when the last complete check began, and
-        the number of vaults in which the last check would have detected a loss too late."""
+        """Return, by instance, the findings of the last check, the last complete check, and the too late vaults.
+
+        These are the findings open at its end, when the complete check began, and the number of vaults in which a loss
+        would have been detected too late.
+        """
         run = self._db.t.check_run
         ended = run.c.standing.is_not(None)
         newest = select(func.max(run.c.id)).where(ended).group_by(run.c.instance)
