@@ -160,7 +160,7 @@ def test_a_preview_of_a_shorter_retention_says_that_it_waits_for_somebody(offlin
             "retention_seconds = 5 (as given) is below its floor",
         ),
         (("settings", "preview", "recycle.retention_second=5000"), 1, "did you mean 'retention_seconds'"),
-        (("settings", "preview", "retention_seconds=5000"), 1, "is no setting"),
+        (("settings", "preview", "retention_seconds=5000"), 1, "is not a setting"),
         (("settings", "preview", "recycle.retention_seconds=5000", "nobody"), 1, "unknown instance nobody"),
         (("plan", "--list", "nobody"), 1, "unknown instance nobody"),
         (("apply", "4711"), 1, "there is no plan 4711"),

@@ -27,7 +27,7 @@ from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.login import Logins
 from sexton.operators.access.sql.tokens import TokenStore
 from sexton.protocol.bodies import MAX_BODY_BYTES, ProblemDocument
-from sexton.runtime.temporal.rounds import RoundStarter
+from sexton.runtime.temporal.starter import RoundStarter
 
 
 def create(settings: Settings, db: Database) -> FastAPI:

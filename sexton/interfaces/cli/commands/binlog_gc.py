@@ -20,13 +20,13 @@ def gc(instance: Of = None, as_json: Json = False) -> None:
     Example: sexton binlog gc
     """
     from sexton.replication.binlog.messages import GcRequest
-    from sexton.runtime.temporal.binlogs import run_gc
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
     with opened() as (settings, db):
         of = one_instance(db, instance)
         with recorded(db, "binlog gc", of):
             request = GcRequest(deployment=settings.require_deployment(), instance=of, requested_by="cli")
-            report = run_gc(settings, request, lambda told: typer.echo(told, err=True))
+            report = BINLOG_GCS.run(settings, request, lambda told: typer.echo(told, err=True))
     if as_json:
         dump(report.model_dump(mode="json"))
     else:
@@ -40,15 +40,15 @@ def progress(instance: Of = None, as_json: Json = False) -> None:
 
     Example: sexton binlog progress
     """
-    from sexton.runtime.temporal import binlogs
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS, describe
 
     with opened() as (settings, db):
         of = one_instance(db, instance)
-        found = ask_temporal(settings, lambda client: binlogs.progress(client, settings, of))
+        found = ask_temporal(settings, lambda client: BINLOG_GCS.progress(client, settings, of))
     if as_json:
         dump(found.model_dump(mode="json"))
     else:
-        typer.echo(f"binlogs of {of}: {binlogs.said(found)}")
+        typer.echo(f"binlogs of {of}: {describe(found)}")
 
 
 def cancel(instance: Of = None) -> None:
@@ -84,12 +84,12 @@ def retry(instance: Of = None) -> None:
 
 
 def _tell(instance: str | None, signal: str, then: str) -> None:
-    from sexton.runtime.temporal import binlogs
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
     with opened() as (settings, db):
         of = one_instance(db, instance)
         with recorded(db, f"binlog {signal}", of, keeps=signal in ("cancel", "pause")):
-            workers = ask_temporal(settings, lambda client: binlogs.signal(client, settings, of, signal))
+            workers = ask_temporal(settings, lambda client: BINLOG_GCS.signal(client, settings, of, signal))
     typer.echo(f"the look at the binlogs of {of} is told: {then}")
     if not workers:
         typer.echo("no worker polls: it is heeded when one does (python -m worker)", err=True)

@@ -42,14 +42,16 @@ def run(
     Example: sexton check run shop
     """
     from sexton.operators.registry.store import Registry
-    from sexton.runtime.temporal.checks import run_check
+    from sexton.runtime.temporal.checks import CHECKS
 
     with opened() as (settings, db):
         name = one_instance(db, instance)
         if not Registry(db).vaults(name):
             raise WrongUsage(f"instance {name} has no vault to check; add one with: sexton vault add")
         with recorded(db, "check run", name):
-            report = run_check(settings, CheckRequest(instance=name, by="cli"), lambda told: typer.echo(told, err=True))
+            report = CHECKS.run(
+                settings, CheckRequest(instance=name, by="cli"), lambda told: typer.echo(told, err=True)
+            )
     _end(report, as_json)
 
 
@@ -60,12 +62,12 @@ def cancel(instance: Instance) -> None:
     Example: sexton check cancel shop
     """
     from sexton.operators.registry.store import Registry
-    from sexton.runtime.temporal.checks import cancel_check
+    from sexton.runtime.temporal.checks import CHECKS
 
     with opened() as (settings, db):
         Registry(db).instance(instance)
         with recorded(db, "check cancel", instance, keeps=True):
-            ask_temporal(settings, lambda client: cancel_check(client, settings, instance))
+            ask_temporal(settings, lambda client: CHECKS.cancel(client, settings, instance))
     typer.echo(f"the check of {instance} ends; see: sexton check list {instance}")
 
 

@@ -26,7 +26,7 @@ def purge(
     Example: sexton wal purge orders-wal
     """
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.runtime.temporal.purges import run_purge
+    from sexton.runtime.temporal.purges import PURGES
     from sexton.wal.explain import explain
     from sexton.wal.messages import PurgeOutcome, PurgeRequest
     from sexton.wal.sql.store import WalStore
@@ -40,7 +40,7 @@ def purge(
             return
         with recorded(db, "wal purge", "", topic):
             request = PurgeRequest(topic=topic, requested_by="cli")
-            report = run_purge(settings, request, lambda told: typer.echo(told, err=True))
+            report = PURGES.run(settings, request, lambda told: typer.echo(told, err=True))
         its = store.topic(topic)
     if as_json:
         dump(report.model_dump(mode="json"))
@@ -56,13 +56,13 @@ def progress(topic: Name) -> None:
 
     Example: sexton wal progress orders-wal
     """
-    from sexton.runtime.temporal import purges
+    from sexton.runtime.temporal.purges import PURGES, describe
     from sexton.wal.sql.store import WalStore
 
     with opened() as (settings, db):
         WalStore(db).topic(topic)
-        found = ask_temporal(settings, lambda client: purges.progress(client, settings, topic))
-    typer.echo(f"topic {topic}: {purges.said(found)}")
+        found = ask_temporal(settings, lambda client: PURGES.progress(client, settings, topic))
+    typer.echo(f"topic {topic}: {describe(found)}")
 
 
 def now(topic: Name) -> None:
@@ -106,13 +106,13 @@ def retry(topic: Name) -> None:
 
 
 def _tell(topic: str, signal: str, then: str) -> None:
-    from sexton.runtime.temporal import purges
+    from sexton.runtime.temporal.purges import PURGES
     from sexton.wal.sql.store import WalStore
 
     with opened() as (settings, db):
         WalStore(db).topic(topic)
         with recorded(db, f"wal {signal}", "", topic, keeps=signal in ("cancel", "pause")):
-            workers = ask_temporal(settings, lambda client: purges.signal(client, settings, topic, signal))
+            workers = ask_temporal(settings, lambda client: PURGES.signal(client, settings, topic, signal))
     typer.echo(f"the purge of topic {topic} is told: {then}")
     if not workers:
         typer.echo("no worker polls: it is heeded when one does (python -m worker)", err=True)
