@@ -4,7 +4,7 @@ No follower purges anything. It forgets what the journal says is gone, so all fr
 the same copies to be unwell, whoever of them leads next.
 """
 
-from sexton.client import Replica, Sexton, TooOld
+from sexton.client import FollowerState, Sexton, TooOld
 
 
 class Follower:
@@ -19,7 +19,7 @@ class Follower:
             client: with a token of scope ``operate``: it reads records, and the journal in its own name.
             instance: as which Sexton knows the database.
         """
-        self.state, self._db, self._client, self._instance = Replica(), db, client, instance
+        self.state, self._db, self._client, self._instance = FollowerState(), db, client, instance
         self._following = client.follow(self.state, follower=name, instance=instance)
         self._last = 0
 

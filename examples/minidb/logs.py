@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from sexton.client import Entry, Facts
+from sexton.client import Facts, TopicEntry
 
 PAGE = 1_000
 
@@ -52,7 +52,7 @@ def row_of(region: str, value: bytes | None) -> str | None:
 
 
 class TopicSource:
-    """Reads a topic for a replay: a ``sexton.client.Source``. One over Kafka comes with ``sexton.client.kafka``."""
+    """Read a topic for a replay: a ``sexton.client.TopicSource``. ``sexton.client.kafka`` has one for Kafka."""
 
     def __init__(self, log: Log, topic: str) -> None:
         self._log, self._topic = log, topic
@@ -60,12 +60,12 @@ class TopicSource:
     def facts(self) -> Facts:
         return facts(self._log, self._topic)
 
-    def read(self, start: int, end: int) -> Iterator[Entry]:
+    def read(self, start: int, end: int) -> Iterator[TopicEntry]:
         while start < end:
             page = self._log.read(self._topic, start, min(PAGE, end - start))
             if not page:
                 return  # the replay says what is missing
-            yield from (Entry(id_, None, value) for id_, value in page)
+            yield from (TopicEntry(id_, None, value) for id_, value in page)
             start = page[-1][0] + 1
 
     def close(self) -> None:

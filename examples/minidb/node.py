@@ -11,7 +11,7 @@ from examples.minidb.manifests import MANIFEST, Manifest, sync
 from examples.minidb.maps import Maps
 from examples.minidb.regions import Closed, Region, Rows
 from examples.minidb.rowsets import MiniDBError
-from sexton.client import Heartbeat, Refused, RegionReport, Sexton, StreamReport
+from sexton.client import Heartbeat, RegionReport, RequestRefused, Sexton, StreamReport
 
 
 class Node:
@@ -53,8 +53,8 @@ class Node:
 
         Raises:
             MiniDBError: it is open, has no manifest here, or is in no map.
-            ReplayRefused, OldEpoch, ReplayLost, Unreachable, Refused: of ``client.replay``; it stays closed, and has
-                lost nothing that it had.
+            ReplayRefused, OldEpoch, ReplayLost, Unreachable, RequestRefused: of ``client.replay``; it stays closed,
+                and has lost nothing that it had.
         """
         directory = self._directory / region
         if region in self._regions:
@@ -64,7 +64,7 @@ class Node:
         for topic in manifest.flushed:
             try:
                 memory |= self._replay(region, epoch, manifest, topic)
-            except Refused as e:
+            except RequestRefused as e:
                 if e.code != "UNKNOWN_REGION" or topic not in manifest.left:
                     raise
                 # All that it had there is in files, and Sexton has let it go: the only place where that is seen.

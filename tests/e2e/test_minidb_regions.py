@@ -12,7 +12,7 @@ from examples.minidb.maps import Maps
 from examples.minidb.node import Node
 from examples.minidb.regions import Closed
 from examples.minidb.serving import serving
-from sexton.client import Refused
+from sexton.client import RequestRefused
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
 from sexton.wal.model import Flushed
@@ -114,7 +114,7 @@ def test_w26_a_region_whose_map_is_refused_takes_no_row(field: Field) -> None:
     maps = Maps(field.client, field.log, field.directory / "other.json")  # a node's token is none of an owner
     node = Node("n1", field.client, field.log, maps, field.directory)
 
-    with pytest.raises(Refused, match="operate"):
+    with pytest.raises(RequestRefused, match="operate"):
         node.create("r3", A)
     with pytest.raises(Closed):
         node.append("r3", "a row")
@@ -208,7 +208,7 @@ def test_a_manifest_that_lacks_what_sexton_has_let_go_is_refused(field: Field) -
     field.node.crash()
     manifest.write_text(backup)
 
-    with pytest.raises(Refused, match="not mapped"):
+    with pytest.raises(RequestRefused, match="not mapped"):
         field.node.open("r1", 2)
 
 

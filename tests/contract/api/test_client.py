@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, Refused, Sexton, Unreachable, protecting
+from sexton.client import AsyncSexton, Filter, Item, ProtectionLost, RequestRefused, Sexton, Unreachable, protecting
 from sexton.client import calls as asked
 from sexton.client.registering import RegistrationRequest
 from sexton.kernel.errors import BadInput
@@ -317,7 +317,7 @@ def test_refusals_are_the_typed_errors_of_the_command_line(client: Sexton, api: 
     client.finish("shop", "copy:1")
     with pytest.raises(SoftDeleted):
         client.renew("shop", "copy:1")
-    with pytest.raises(Refused) as other:
+    with pytest.raises(RequestRefused) as other:
         client.stop("not mine to say")
     assert (other.value.code, other.value.status) == ("FORBIDDEN", 403)
     secret = policy.presented(f"Bearer {api.token('read')}").secret
@@ -362,7 +362,7 @@ def test_operators_ask_the_rest(api: Api, rig: Rig, root: Path) -> None:
         assert [i.instance for i in status.instances] == ["shop"]
         assert (stopped.stopped, started.stopped) == (True, False)
         assert [s.id for s in client.why("data/a.dat").stories] == ["a"]
-        with pytest.raises(Refused, match="Temporal"):
+        with pytest.raises(RequestRefused, match="Temporal"):
             Sexton(api.url, api.token("operate"), patience_seconds=0.1).apply(plan.plan.id)
 
 
@@ -411,5 +411,5 @@ class TestAsync:
         async with AsyncSexton(api.url, api.token("sync:copy"), patience_seconds=0.3) as client:
             with pytest.raises(ProtectionNotFound):
                 await client.renew("shop", "copy:none")
-            with pytest.raises(Refused):
+            with pytest.raises(RequestRefused):
                 await client.watermark("shop", 7)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sexton.client import AsyncSexton, Refused, Sexton
+from sexton.client import AsyncSexton, RequestRefused, Sexton
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
 from sexton.operators.access.sql.login_throttle import Throttle
@@ -194,9 +194,9 @@ def test_a_client_logs_in(http: httpx.Client, api: Api, monkeypatch: pytest.Monk
     monkeypatch.setenv("SEXTON_TOKEN", "of somebody else")
     with Sexton.login(api.url, "ada", PASSWORD, scope="read") as client:
         seen = client.status()
-        with pytest.raises(Refused) as forbidden:
+        with pytest.raises(RequestRefused) as forbidden:
             client.stop("drill")
-    with pytest.raises(Refused) as wrong:
+    with pytest.raises(RequestRefused) as wrong:
         Sexton.login(api.url, "ada", WRONG)
     with pytest.raises(BadInput) as unfit:
         Sexton.login(api.url, "ada", PASSWORD, ttl_seconds=7_200)

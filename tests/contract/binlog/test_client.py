@@ -11,16 +11,16 @@ import pytest
 from sexton.client import (
     AsyncSexton,
     BackendReport,
-    Done,
+    CutDone,
+    FollowerState,
     JournalAhead,
     LogConfig,
     NewRecord,
     PlacedCopy,
     PlacedTablet,
     Placements,
-    Refused,
-    Replica,
     ReportedTablet,
+    RequestRefused,
     Sexton,
     TooOld,
     binlog_calls,
@@ -64,7 +64,7 @@ class Served:
         return {(r.tablet, r.backend): (r.bad, r.failed) for r in found if r.bad or r.failed >= 0}
 
 
-def health(replica: Replica) -> dict[tuple[str, str], tuple[bool, int]]:
+def health(replica: FollowerState) -> dict[tuple[str, str], tuple[bool, int]]:
     return {key: (its.bad, its.failed) for key, its in replica.unwell().items()}
 
 
@@ -127,7 +127,7 @@ def test_b28_a_consumer_holds_what_it_has_not_acknowledged_and_is_told_where_to_
 
 
 def test_what_nobody_keeps_is_not_found_and_no_protection(served: Served) -> None:
-    with pytest.raises(Refused, match="no binlog of none") as told:
+    with pytest.raises(RequestRefused, match="no binlog of none") as told:
         served.owner.read_records("none")
 
     assert (told.value.code, told.value.status) == ("NOT_FOUND", 404)
@@ -145,8 +145,8 @@ def test_a_backend_reports_pulls_and_acknowledges_and_nobody_else_for_it(served:
     served.report("b2", (0, 2))
     (cut,) = served.backend.cuts("b1").cuts
     need = served.owner.replicas("t1").need
-    taken = served.backend.acknowledge_cuts("b1", [Done(uid=cut.uid, version=cut.version)])
-    with pytest.raises(Refused, match="token of scope"):
+    taken = served.backend.acknowledge_cuts("b1", [CutDone(uid=cut.uid, version=cut.version)])
+    with pytest.raises(RequestRefused, match="token of scope"):
         served.backend.cuts("b2")
 
     assert (before, cut.uid, cut.version, need, taken.taken) == ((), "t1.b1", 2, 3, 1)
@@ -188,7 +188,7 @@ def test_what_is_dropped_goes_everywhere(served: Served) -> None:
     assert served.owner.drop_table(DB, "orders") == 2
     assert [its.version for its in served.backend.cuts("b1").cuts] == [MOST]
     assert served.owner.drop_database(DB) == 2
-    with pytest.raises(Refused, match="no binlog"):
+    with pytest.raises(RequestRefused, match="no binlog"):
         served.owner.read_records(DB)
 
 
@@ -208,7 +208,7 @@ def test_a_long_poll_is_answered_when_there_is_something(served: Served) -> None
 
 
 def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(served: Served) -> None:
-    replica = Replica()
+    replica = FollowerState()
     following = served.follower.follow(replica, follower="f1")
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     served.place()
@@ -238,7 +238,7 @@ def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(
 
 
 def test_a_follower_of_a_journal_that_was_restored_begins_anew(served: Served) -> None:
-    replica = Replica()
+    replica = FollowerState()
     replica.place("t1", "b1")
     replica.applied = 1_000
     served.place()
@@ -252,9 +252,9 @@ def test_a_follower_of_a_journal_that_was_restored_begins_anew(served: Served) -
 
 
 def test_another_ones_journal_is_not_followed(served: Served) -> None:
-    with pytest.raises(Refused, match="token of scope"):
-        served.follower.follow(Replica(), follower="f2").step()
-    with pytest.raises(Refused, match="token of scope"):
+    with pytest.raises(RequestRefused, match="token of scope"):
+        served.follower.follow(FollowerState(), follower="f2").step()
+    with pytest.raises(RequestRefused, match="token of scope"):
         served.follower.snapshot("f2")
 
 
@@ -276,7 +276,7 @@ def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
             read = await client.read_records(DB, after=1)
             await client.remove_consumer("copy", DB)
             cuts = (await client.drop_table(DB, "orders"), len((await client.cuts("b1")).cuts))
-            taken = await client.acknowledge_cuts("b1", [Done(uid="t1.b1", version=MOST)])
+            taken = await client.acknowledge_cuts("b1", [CutDone(uid="t1.b1", version=MOST)])
             return locals()
 
     its = asyncio.run(ask())
@@ -290,5 +290,5 @@ def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
 
 
 def test_a_ttl_that_cannot_be_is_refused(served: Served) -> None:
-    with pytest.raises(Refused, match="ten years"):
+    with pytest.raises(RequestRefused, match="ten years"):
         served.owner.keep_log(DB, LogConfig(ttl_seconds=-1))

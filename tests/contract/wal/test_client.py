@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sexton.client import Entry, Refused, ReplayLost, Sexton, kafka
+from sexton.client import ReplayLost, RequestRefused, Sexton, TopicEntry, kafka
 from sexton.client.replaying import Replaying
 from sexton.kernel.errors import BadInput
 from sexton.operators.call_log.store import CallStore
@@ -31,7 +31,7 @@ class OfEmbedded:
         assert isinstance(found, Facts)
         return found
 
-    def read(self, start: int, end: int) -> Iterator[Entry]:
+    def read(self, start: int, end: int) -> Iterator[TopicEntry]:
         while start < end:
             try:
                 some = self._place.read(self._topic, start)
@@ -39,7 +39,7 @@ class OfEmbedded:
                 raise ReplayLost("out of range") from e
             for id_ in some:
                 if id_ < end:
-                    yield Entry(id_, None, b"entry")
+                    yield TopicEntry(id_, None, b"entry")
             start = some[-1] + 1
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ def test_what_is_refused_on_opening_says_what_is_missing(served: Served) -> None
         list(replay)
     with pytest.raises(OldEpoch), served.replay(topic, flushed=29, epoch=2):
         raise AssertionError("entered")
-    with pytest.raises(Refused, match="unknown topic wal-none") as unknown, served.replay("wal-none"):
+    with pytest.raises(RequestRefused, match="unknown topic wal-none") as unknown, served.replay("wal-none"):
         raise AssertionError("entered")
     assert (unknown.value.code, unknown.value.status) == ("UNKNOWN_TOPIC", 404)
 
@@ -208,7 +208,7 @@ def test_a_node_speaks_for_itself_alone(served: Served) -> None:
             lambda: other.map_regions(topic, RegionMap(generation=9)),
             lambda: other.purge(topic),
         ):
-            with pytest.raises(Refused, match="token of scope"):
+            with pytest.raises(RequestRefused, match="token of scope"):
                 ask()
         answer = httpx.delete(
             f"{served.api.url}/v1/topics/{topic}/replays/{replay.pin.id}",
@@ -246,7 +246,7 @@ def test_what_does_not_fit_is_refused_and_nothing_of_it_taken(served: Served) ->
 def test_a_purge_by_hand_that_temporal_cannot_start_is_refused_and_written_down(served: Served) -> None:
     topic = served.topic(20)
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         served.owner.purge(topic)
 
     assert (refused.value.status, refused.value.code) == (503, "TEMPORAL_AWAY")
