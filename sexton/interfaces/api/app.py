@@ -26,7 +26,8 @@ from sexton.interfaces.api.routes import (
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.login import Logins
 from sexton.operators.access.sql.tokens import TokenStore
-from sexton.protocol.bodies import MAX_BODY_BYTES, ProblemDocument
+from sexton.protocol.body import MAX_BODY_BYTES
+from sexton.protocol.problems import ProblemDocument
 from sexton.runtime.temporal.rounds import RoundStarter
 
 

@@ -25,7 +25,7 @@ from sexton.operators.access.errors import (
 )
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
-from sexton.protocol.bodies import ProblemDocument
+from sexton.protocol.problems import ProblemDocument
 from sexton.recycle.pipeline.port import PlanRefused, RoundEnded
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed

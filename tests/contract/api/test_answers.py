@@ -12,7 +12,7 @@ import pytest
 from sexton.operators.controls.model import ControlKind
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
-from sexton.protocol.bodies import MAX_BODY_BYTES, MAX_ITEMS_BYTES
+from sexton.protocol.body import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from tests.contract.api.conftest import Ask
 from tests.contract.test_protection import left
 from tests.rig import Rig

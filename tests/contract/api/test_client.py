@@ -16,7 +16,7 @@ from sexton.operators.access import policy
 from sexton.protection.errors import Exists, Invalid, ProtectionNotFound, SoftDeleted
 from sexton.protection.model import Protection, ProtectionSettings, ProtectionState
 from sexton.protection.sql.rows import digest
-from sexton.protocol.bodies import Items
+from sexton.protocol.protections import Items
 from tests.contract.test_protection import left, same
 from tests.rig import Rig, put
 from tests.servers.api import Api
@@ -75,7 +75,7 @@ def test_an_exception_leaves_it_to_its_time_and_the_same_job_goes_on(client: Sex
         pass
 
     assert kept is ProtectionState.ACTIVE
-    assert "goes on" in caught.value.__notes__[0]
+    assert "continues it" in caught.value.__notes__[0]
     assert state(rig) is ProtectionState.SOFT
 
 
@@ -165,7 +165,7 @@ def test_a_stop_that_comes_out_at_the_very_end_of_the_block_is_seen_to(
     left, other = (client.protect("shop", f"copy:{n}", owner="ada", objects=[A]) for n in (1, 2))
 
     def stopped(self: protecting.Protecting) -> None:
-        raise self._stopped
+        raise self._interruption
 
     monkeypatch.setattr(protecting.Protecting, "_leave", stopped)
     with pytest.raises(protecting.CopyInterrupted) as at_the_end:
@@ -177,7 +177,7 @@ def test_a_stop_that_comes_out_at_the_very_end_of_the_block_is_seen_to(
     for name, raised in (("at the end", at_the_end), ("inside", inside)):
         for one in (left, other):
             one._raised.append(raised.value)
-            seen[name, one is left] = one._came_out()
+            seen[name, one is left] = one._raised_at_the_end()
     assert seen == {k: k == ("at the end", True) for k in seen}
     assert left._raised == []
 

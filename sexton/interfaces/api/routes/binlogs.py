@@ -6,8 +6,7 @@ from fastapi import APIRouter, Path, Query
 
 from sexton.interfaces.api.caller import Asker, AtDesk, Instance, Reader
 from sexton.operators.access.model import Grant
-from sexton.protocol.binlog_bodies import (
-    NAME,
+from sexton.protocol.binlogs import (
     Acknowledgement,
     Consumers,
     Consuming,
@@ -16,7 +15,8 @@ from sexton.protocol.binlog_bodies import (
     LogsBody,
     NewRecords,
 )
-from sexton.protocol.bodies import MAX_ITEMS_BYTES
+from sexton.protocol.body import MAX_ITEMS_BYTES
+from sexton.protocol.names import NAME
 from sexton.replication.binlog.model import MOST, Config, Consumer, Log, Read, Record, Stored
 from sexton.replication.binlog.policy import ttl
 

@@ -9,7 +9,7 @@ from sexton.check.sql import peers
 from sexton.check.sql.store import CheckStore
 from sexton.interfaces.api.caller import Asker, AtDesk, Reader
 from sexton.operators.access.model import Grant
-from sexton.protocol.bodies import ChecksBody, Findings, Inventory
+from sexton.protocol.checks import ChecksBody, Findings, Inventory
 
 routes = APIRouter(prefix="/v1")
 Number = Annotated[int, Path(ge=1, le=2**63 - 1)]

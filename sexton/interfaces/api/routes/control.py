@@ -8,7 +8,7 @@ from sexton.insight.views import Overview
 from sexton.interfaces.api.caller import Asker, AtDesk, Reader
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.protocol.bodies import Stop, StopResult, StoriesBody
+from sexton.protocol.status import Stop, StopResult, StoriesBody
 
 routes = APIRouter(prefix="/v1")
 Key = Annotated[str, Query(min_length=1, max_length=2_048)]

@@ -5,7 +5,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from sexton.database.engine import AWAY
 from sexton.interfaces.api.caller import AtDesk, Reader
-from sexton.protocol.bodies import HealthBody
+from sexton.protocol.status import HealthBody
 
 routes = APIRouter()
 

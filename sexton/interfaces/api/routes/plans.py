@@ -9,7 +9,7 @@ from sexton.interfaces.api.caller import Asker, AtDesk, Caller, Reader
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.port import NotEnabled
-from sexton.protocol.bodies import Applying, Shown
+from sexton.protocol.plans import Applying, Shown
 from sexton.recycle.model import RecycleRequest
 from sexton.recycle.planning.sql.plans import PlanStore
 

@@ -13,7 +13,8 @@ from sexton.protection.filter import Filter
 from sexton.protection.model import Item, Protection, Sealed
 from sexton.protection.policy import canonical
 from sexton.protection.sql.rows import digest
-from sexton.protocol.bodies import MAX_ITEMS_BYTES, Finish, Items, Registration, Release, Renewal, Seal, Watermark
+from sexton.protocol.body import MAX_ITEMS_BYTES
+from sexton.protocol.protections import Finish, Items, Registration, Release, Renewal, Seal, Watermark
 
 routes = APIRouter(prefix="/v1/instances/{instance}")
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]

@@ -6,17 +6,9 @@ from fastapi import APIRouter, Path, Query
 
 from sexton.interfaces.api.caller import Asker, AtDesk, Instance, Reader
 from sexton.operators.access.model import Grant
-from sexton.protocol.binlog_bodies import (
-    ID,
-    NAME,
-    BackendReport,
-    CutsDone,
-    Decommissioned,
-    FullCopy,
-    Placements,
-    Replicas,
-)
-from sexton.protocol.bodies import MAX_ITEMS_BYTES
+from sexton.protocol.body import MAX_ITEMS_BYTES
+from sexton.protocol.names import ID, NAME
+from sexton.protocol.replicas import BackendReport, CutsDone, Decommissioned, FullCopy, Placements, Replicas
 from sexton.replication.binlog.model import CutPage, Taken
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.model import (

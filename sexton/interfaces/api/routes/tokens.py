@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from sexton.operators.access import policy
 from sexton.operators.access.login import Logins
-from sexton.protocol.bodies import MAX_LOGIN_BYTES, Credentials, Issued
+from sexton.protocol.access import MAX_LOGIN_BYTES, Credentials, Issued
 
 routes = APIRouter(prefix="/v1")
 

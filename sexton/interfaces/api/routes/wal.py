@@ -9,7 +9,8 @@ from sexton.interfaces.api.caller import Asker, AtDesk, Caller, Reader
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import Grant
-from sexton.protocol.bodies import MAX_ITEMS_BYTES, TOPIC, Heartbeat, Purging, RegionMap, Replay, Topics
+from sexton.protocol.body import MAX_ITEMS_BYTES
+from sexton.protocol.topics import TOPIC, Heartbeat, Purging, RegionMap, Replay, Topics
 from sexton.wal.messages import PurgeRequest
 from sexton.wal.model import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder, Pin, Topic
 
