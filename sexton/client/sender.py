@@ -20,7 +20,7 @@ class Sender(ABC):
 
         Args:
             call: the request.
-            patience_seconds: how long the request is repeated; None: as long as the client was told.
+            patience_seconds: how long the request is repeated; None: the client's own patience.
             timeout_seconds: of one attempt; None: the request's own, else the client's.
         """
 

@@ -214,7 +214,7 @@ def test_what_nobody_foresaw_is_one_sentence_and_the_log_has_the_trace(
     def broken() -> None:
         raise RuntimeError("a secret of the program")
 
-    monkeypatch.setattr(api.app.state.desk, "status", broken)
+    monkeypatch.setattr(api.app.state.service, "status", broken)
     with caplog.at_level(logging.ERROR):
         answer = ask("GET", "/v1/status")
 
