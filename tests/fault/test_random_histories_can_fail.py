@@ -26,7 +26,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def nobody_holds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(keeper, "HOLDERS", ())
+    patch.setattr(keeper, "_active_holds", lambda *_: [])
 
 
 def no_retention(patch: pytest.MonkeyPatch) -> None:

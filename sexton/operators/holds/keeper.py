@@ -1,85 +1,108 @@
-"""Who keeps marks back: one list of predicates, asked under the guard by a claim, before a fence, and by the last look
-at a prefix.
+"""Find the marks whose deletion operators' holds block.
 
-Each looks at marks *and at the files they resolved to*, and names itself. A holder that lives elsewhere (the owner's
-live view, a vault) is asked before the transaction, see docs/adr/0008.
+Called under the guard: by a claim, before a fence, and before the second pass over a prefix. A hold is compared with
+the mark, with its ancestors, and with the files that it resolved to. Blockers outside this database (the owner's live
+view, a vault) are read before the transaction, see docs/adr/0008.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from types import MappingProxyType
+from typing import Any
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, Row, and_, func, select
 
 from sexton.database.engine import Database
 from sexton.marks.model import Ref, WriteToken
 from sexton.marks.sql.rows import among
 
 Above = Mapping[Ref, Set[Ref]]
-"""What marks belong to by their owner's records, beside the parents that they name."""
-Holder = Callable[[Database, Connection, WriteToken, Collection[Ref], int, Above], Mapping[Ref, str]]
-"""(database, transaction, batch, marks with stored files, now, above) → the marks it keeps, each with its name."""
+"""Ancestors of marks by the owner's records, in addition to the parents that the marks name."""
 
 
 def kept(
     db: Database, c: Connection, token: WriteToken, refs: Collection[Ref], now: int, above: Above = MappingProxyType({})
 ) -> dict[Ref, str]:
-    """Return the marks that somebody keeps, and who."""
-    found: dict[Ref, str] = {}
-    for holder in HOLDERS:
-        rest = [r for r in refs if r not in found]
-        if rest:
-            found |= holder(db, c, token, rest, now, above)
-    return found
+    """Return the marks that a hold blocks, each with the name of one such hold.
+
+    A hold is for a whole instance, for a mark with all its descendants, or for the files under a prefix.
+
+    Args:
+        db: the database.
+        c: the transaction that decides about the marks.
+        token: of the range; its stored files are compared with prefix holds.
+        refs: the marks.
+        now: ms since 1970.
+        above: further ancestors of the marks.
+    """
+    if not refs:
+        return {}
+    holds = _active_holds(db, c, token.instance, now)
+    for hold in holds:
+        if hold.scope == "instance":
+            return dict.fromkeys(refs, hold_name(hold.id))
+    blocked = _blocked_with_ancestors(db, c, token.instance, refs, holds, above)
+    for hold in holds:
+        if hold.scope == "prefix":
+            for ref in _with_files_under(db, c, token, refs, hold):
+                blocked.setdefault(ref, hold_name(hold.id))
+    return blocked
 
 
-def operator_holds(
-    db: Database, c: Connection, token: WriteToken, refs: Collection[Ref], now: int, above: Above
-) -> Mapping[Ref, str]:
-    """Return what an operator's hold keeps: a whole instance, a mark with all below it, or files under a prefix."""
-    hold = db.t.hold
-    holds = c.execute(
-        select(hold).where(hold.c.instance == token.instance, hold.c.released_at.is_(None), hold.c.expires_at > now)
-    ).all()
-    found: dict[Ref, str] = {}
-    for h in holds:
-        if h.scope == "instance":
-            return dict.fromkeys(refs, name(h.id))
-    by_mark = {Ref(h.mark_kind, h.mark_id): name(h.id) for h in holds if h.scope == "mark"}
-    if by_mark:
-        for ref, chain in ancestors(db, c, token.instance, refs).items():
-            found.update((ref, by_mark[held]) for held in (chain | above.get(ref, set())) & by_mark.keys())
-    file = db.t.mark_file
-    for h in holds:
-        if h.scope == "prefix":
-            under = and_(file.c.vault == h.vault, func.substr(file.c.key, 1, len(h.prefix)) == h.prefix)
-            mine = and_(file.c.instance == token.instance, file.c.batch == token.batch, among(db, file, refs))
-            for row in c.execute(select(file.c.kind, file.c.id).where(mine, under).distinct()):
-                found.setdefault(Ref(*row), name(h.id))
-    return found
-
-
-HOLDERS: Sequence[Holder] = (operator_holds,)
-
-
-def name(hold: int) -> str:
-    """Return what a hold is called wherever holders are named."""
+def hold_name(hold: int) -> str:
+    """Return the name of a hold as rounds report it."""
     return f"hold {hold}"
 
 
+def _active_holds(db: Database, c: Connection, instance: str, now: int) -> Sequence[Row[Any]]:
+    hold = db.t.hold
+    active = and_(hold.c.instance == instance, hold.c.released_at.is_(None), hold.c.expires_at > now)
+    return c.execute(select(hold).where(active)).all()
+
+
+def _blocked_with_ancestors(
+    db: Database, c: Connection, instance: str, refs: Collection[Ref], holds: Sequence[Row[Any]], above: Above
+) -> dict[Ref, str]:
+    """Return the marks that are held themselves or through an ancestor."""
+    held = {Ref(hold.mark_kind, hold.mark_id): hold_name(hold.id) for hold in holds if hold.scope == "mark"}
+    if not held:
+        return {}
+    blocked: dict[Ref, str] = {}
+    for ref, chain in ancestors(db, c, instance, refs).items():
+        for ancestor in (chain | above.get(ref, set())) & held.keys():
+            blocked[ref] = held[ancestor]
+    return blocked
+
+
+def _with_files_under(
+    db: Database, c: Connection, token: WriteToken, refs: Collection[Ref], hold: Row[Any]
+) -> list[Ref]:
+    """Return the marks that have a stored file of this range under a hold's prefix."""
+    file = db.t.mark_file
+    under_prefix = and_(file.c.vault == hold.vault, func.substr(file.c.key, 1, len(hold.prefix)) == hold.prefix)
+    of_marks = and_(file.c.instance == token.instance, file.c.batch == token.batch, among(db, file, refs))
+    rows = c.execute(select(file.c.kind, file.c.id).where(of_marks, under_prefix).distinct())
+    return [Ref(*row) for row in rows]
+
+
 def ancestors(db: Database, c: Connection, instance: str, refs: Collection[Ref]) -> dict[Ref, set[Ref]]:
-    """Return each mark with itself and all that is above it, marked, gone or unknown."""
-    found = {r: {r} for r in refs}
-    below = {r: {r} for r in refs}  # where the walk up stands → the marks it began at
-    while below:
-        above: dict[Ref, set[Ref]] = {}
+    """Return each mark with itself and all of its ancestors, be they marked, deleted or unknown."""
+    chains = {ref: {ref} for ref in refs}
+    reached_from = {ref: {ref} for ref in refs}  # ancestor of this step → the marks whose chain it belongs to
+    while reached_from:
+        parents: dict[Ref, set[Ref]] = {}
         for table in (db.t.mark, db.t.mark_history):
-            named = and_(table.c.instance == instance, table.c.parent_id.is_not(None), among(db, table, below))
-            for row in c.execute(select(table.c.kind, table.c.id, table.c.parent_kind, table.c.parent_id).where(named)):
-                above.setdefault(Ref(row.parent_kind, row.parent_id), set()).update(below[Ref(row.kind, row.id)])
-        below = {}
-        for parent, marks in above.items():
-            if new := {r for r in marks if parent not in found[r]}:  # a chain may be a circle
-                below[parent] = new
-                for r in new:
-                    found[r].add(parent)
-    return found
+            having_parent = and_(
+                table.c.instance == instance, table.c.parent_id.is_not(None), among(db, table, reached_from)
+            )
+            columns = select(table.c.kind, table.c.id, table.c.parent_kind, table.c.parent_id)
+            for row in c.execute(columns.where(having_parent)):
+                marks = reached_from[Ref(row.kind, row.id)]
+                parents.setdefault(Ref(row.parent_kind, row.parent_id), set()).update(marks)
+        reached_from = {}
+        for parent, marks in parents.items():
+            unvisited = {ref for ref in marks if parent not in chains[ref]}  # a chain may be a circle
+            if unvisited:
+                reached_from[parent] = unvisited
+            for ref in unvisited:
+                chains[ref].add(parent)
+    return chains
