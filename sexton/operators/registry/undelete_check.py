@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, literal, or_, select
 
@@ -15,6 +15,15 @@ from sexton.marks.model import Ref
 from sexton.operators.holds.store import Hold, HoldStore
 
 KEYS_AT_ONCE = 1_000
+
+
+class _Target(NamedTuple):
+    """The objects to undelete: those under a prefix, or the keys."""
+
+    instance: str
+    vault: str
+    prefix: str
+    keys: Sequence[str]
 
 
 class UndeleteUnsafe(SextonError):
@@ -45,7 +54,7 @@ def ensure_undelete_is_safe(
             raise UnknownInstance(instance)
         mark = db.t.mark
         in_first_pass = and_(mark.c.swept_at.is_(None), mark.c.quarantined_reason.is_(None))
-        deleting = _claimed_marks(db, c, instance, vault, prefix, keys, in_first_pass)
+        deleting = _claimed_marks(db, c, _Target(instance, vault, prefix, keys), in_first_pass)
         if deleting:
             raise UndeleteUnsafe(
                 f"{_first_of(deleting)} of {instance} is claimed and its files are still being deleted: let the round "
@@ -56,7 +65,8 @@ def ensure_undelete_is_safe(
         open_keys = _keys_without_hold(holds, vault, keys)
         if not prefix and not open_keys:
             return
-        awaiting = _claimed_marks(db, c, instance, vault, prefix, open_keys, ~in_first_pass) - _held_marks(holds)
+        unheld = _Target(instance, vault, prefix, open_keys)
+        awaiting = _claimed_marks(db, c, unheld, ~in_first_pass) - _held_marks(holds)
     if awaiting:
         place = prefix or common_folder(open_keys)
         hold = f"vault-prefix {vault}/{place} --instance {instance}" if place else f"instance {instance}"
@@ -88,39 +98,21 @@ def _held_marks(holds: Sequence[Hold]) -> set[Ref]:
     return {Ref(str(hold.mark_kind), str(hold.mark_id)) for hold in holds if hold.scope == "mark"}
 
 
-def _claimed_marks(
-    db: Database,
-    c: Connection,
-    instance: str,
-    vault: str,
-    prefix: str,
-    keys: Sequence[str],
-    condition: ColumnElement[bool],
-) -> set[Ref]:
-    """Return the claimed marks with a prefix or a stored file that touches the prefix or the keys.
-
-    Args:
-        db: the database.
-        c: the transaction.
-        instance: of the marks.
-        vault: of the objects.
-        prefix: of the objects; or
-        keys: the objects.
-        condition: that the marks meet besides.
-    """
+def _claimed_marks(db: Database, c: Connection, target: _Target, condition: ColumnElement[bool]) -> set[Ref]:
+    """Return the claimed marks that meet the condition and have a prefix or a stored file that touches the target."""
     mark, file = db.t.mark, db.t.mark_file
-    claimed = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", condition)
+    claimed = and_(mark.c.instance == target.instance, mark.c.state == "CLAIMED", condition)
     of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
-    in_vault = or_(mark.c.vault == vault, mark.c.vault.is_(None))
+    in_vault = or_(mark.c.vault == target.vault, mark.c.vault.is_(None))
     by_prefix: Any = select(mark.c.kind, mark.c.id, mark.c.prefix).where(claimed, in_vault, mark.c.prefix.is_not(None))
-    by_file = select(mark.c.kind, mark.c.id).where(claimed, file.c.vault == vault).join(file, of_mark)
-    if prefix:
+    by_file = select(mark.c.kind, mark.c.id).where(claimed, file.c.vault == target.vault).join(file, of_mark)
+    if prefix := target.prefix:
         inside = func.substr(mark.c.prefix, 1, len(prefix)) == prefix
         around = func.substr(literal(prefix), 1, func.length(mark.c.prefix)) == mark.c.prefix
         marks = {Ref(row.kind, row.id) for row in c.execute(by_prefix.where(or_(inside, around)))}
         with_file_inside = by_file.where(func.substr(file.c.key, 1, len(prefix)) == prefix).distinct()
         return marks | {Ref(*row) for row in c.execute(with_file_inside)}
-    ordered = sorted(keys)
+    ordered = sorted(target.keys)
     marks = {Ref(row.kind, row.id) for row in c.execute(by_prefix) if any_key_under(ordered, row.prefix)}
     for start in range(0, len(ordered), KEYS_AT_ONCE):
         page = ordered[start : start + KEYS_AT_ONCE]
