@@ -106,7 +106,7 @@ def test_whoever_guesses_waits_and_is_told_how_long(http: httpx.Client) -> None:
 
 
 def test_many_at_once_are_refused_and_may_come_again(http: httpx.Client, api: Api) -> None:
-    places = api.app.state.logins._places
+    places = api.app.state.logins._slots
     with places, places:
         busy = login(http)
     free = login(http)

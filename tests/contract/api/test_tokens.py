@@ -73,9 +73,13 @@ def test_nobody_comes_in_without_a_token_that_counts(http: httpx.Client, api: Ap
     other = policy.presented(f"Bearer {api.token('admin')}").secret
     api.tokens.revoke(policy.presented(f"Bearer {(revoked := api.token('admin'))}").id, "test")
     bad = [None, "", "Bearer", f"Basic {good}", f"Bearer {good}x", f"Bearer {good[:-1]}", f"Bearer {secret}"]
-    bad += [f"Bearer {policy.written(id_, other)}", f"Bearer {policy.written('0' * 12, secret)}", f"Bearer {revoked}"]
+    bad += [
+        f"Bearer {policy.token_text(id_, other)}",
+        f"Bearer {policy.token_text('0' * 12, secret)}",
+        f"Bearer {revoked}",
+    ]
     # Each route meets a few of them, the first all.
-    few = [None, f"Bearer {policy.written(id_, other)}", f"Bearer {revoked}"]
+    few = [None, f"Bearer {policy.token_text(id_, other)}", f"Bearer {revoked}"]
     answers = {(r.name, given): send(http, r, given) for r in ROUTES for given in (bad if r is ROUTES[0] else few)}
     rig.later(86_400)
     answers |= {(r.name, "expired"): send(http, r, f"Bearer {good}") for r in ROUTES}

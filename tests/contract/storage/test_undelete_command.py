@@ -8,7 +8,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.operators.holds.store import Hold
-from sexton.operators.registry.undelete_check import HiddenAgain, refuse_hiding
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.storage.port import Vault
@@ -167,8 +167,8 @@ def test_what_is_being_deleted_now_no_hold_keeps(rig: Rig, tmp_path: Path) -> No
     rig.holds.place(hold, 60)
 
     for meant in ({"prefix": "data/"}, {"prefix": "data/t1.dat"}, {"keys": ["other", "data/t1.dat"]}):
-        with pytest.raises(HiddenAgain, match="still being deleted"):
-            refuse_hiding(rig.db, "shop", "disk", **meant)  # type: ignore[arg-type]
+        with pytest.raises(UndeleteUnsafe, match="still being deleted"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", **meant)  # type: ignore[arg-type]
     for free in ({"keys": ["other"]}, {"prefix": "datum/"}):
-        assert refuse_hiding(rig.db, "shop", "disk", **free) is None  # type: ignore[arg-type, func-returns-value]
-    assert refuse_hiding(rig.db, "shop", "hot", prefix="data/") is None  # type: ignore[func-returns-value]
+        assert ensure_undelete_is_safe(rig.db, "shop", "disk", **free) is None  # type: ignore[arg-type, func-returns-value]
+    assert ensure_undelete_is_safe(rig.db, "shop", "hot", prefix="data/") is None  # type: ignore[func-returns-value]

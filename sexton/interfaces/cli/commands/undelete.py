@@ -33,7 +33,7 @@ def undelete(
     Example: sexton undelete shop --vault cold --prefix data/12/
     """
     from sexton.operators.registry.store import Registry
-    from sexton.operators.registry.undelete_check import refuse_hiding
+    from sexton.operators.registry.undelete_check import ensure_undelete_is_safe
     from sexton.storage.vaults import ProvenVaults
 
     if (number is None) is (not prefix) or (prefix and not vault):
@@ -45,7 +45,7 @@ def undelete(
         hidden = {vault: list[str]()} if number is None else _hidden_by(settings, db, instance, number, vault)
         for name, keys in hidden.items():
             vaults.get(instance, name)
-            refuse_hiding(db, instance, name, prefix, keys)
+            ensure_undelete_is_safe(db, instance, name, prefix, keys)
 
         def go(*, only_count: bool) -> Undeleted:
             parts = (_pages(vaults, instance, name, prefix, keys, only_count) for name, keys in hidden.items())
