@@ -107,7 +107,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_round(online: Run, shop: Database, 
     still = online("round", "cancel", "shop")
 
     assert code == 130
-    assert "the round goes on without us" in round_.shown
+    assert "the round continues without this command" in round_.shown
     assert "Traceback" not in round_.shown
     assert still.returncode == 0
 

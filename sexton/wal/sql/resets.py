@@ -1,6 +1,6 @@
 """What an operator may say of topics when the world has changed behind them, in the deciding transaction.
 
-Who said it and why is in the record of calls (``sexton calls``).
+Who said it and why is in the record of calls (``sexton log``).
 """
 
 from typing import Any
