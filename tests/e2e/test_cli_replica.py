@@ -78,7 +78,7 @@ def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(offl
     assert held[2]["why"] == "1 bad, 28 without a fresh report"
     assert "3 backends behind" in status.stdout
     assert explained.stdout.count("see: sexton replica explain") == 5
-    assert "others keep for 29 on b3: 1 bad, 28 without a fresh report" in explained.stdout
+    assert "versions are retained for 29 replicas on b3: 1 bad, 28 without a fresh report" in explained.stdout
 
 
 def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run, world: World) -> None:
@@ -117,13 +117,13 @@ def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies
     then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
 
     assert granted == {"t1.b1": 5}
-    assert (first["state"], "1 copy bad, 1 with missing versions" in first["detail"]) == ("WARN", True)
-    assert "did not ask for it lately: b1, b2, b3" in first["detail"]
+    assert (first["state"], "1 replica bad, 1 with missing versions" in first["detail"]) == ("WARN", True)
+    assert "did not pull lately: b1, b2, b3" in first["detail"]
     assert then["state"] == "FAIL"
     for said in (
-        "1 copy did not let go as they should, 1 of them QUARANTINED until somebody has looked, e.g. b1: quarantined",
+        "1 replica failed to delete, 1 of them QUARANTINED until an operator has reviewed them, e.g. b1: quarantined",
         "no fresh report from b2, b3",
-        "1 copy FULL_COPY_ONLY by the hold limit",
+        "1 replica FULL_COPY_ONLY by the hold limit",
     ):
         assert said in then["detail"]
 

@@ -75,8 +75,8 @@ def retry(
         with log_call(db, "quarantine retry", instance, mark or reason or "all"):
             count = store.retry(instance, ref=ref, reason=only_reason, but=Reason.CHANGED if everything else None)
     if changed and everything:
-        skipped = f"{quantity(len(changed), 'mark')} with overwritten objects stay quarantined"
-        typer.echo(f"{skipped}; review them first: sexton quarantine list {instance} --reason CHANGED")
+        skipped = quantity(len(changed), "mark with overwritten objects stays", "marks with overwritten objects stay")
+        typer.echo(f"{skipped} quarantined; review first: sexton quarantine list {instance} --reason CHANGED")
     retried = f"the next round of {instance} tries {quantity(count, 'mark')} again"
     typer.echo(retried if count else "no matching mark is quarantined")
 
