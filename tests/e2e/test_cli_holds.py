@@ -141,7 +141,7 @@ def test_a_hold_says_how_many_marks_it_keeps_and_warns_when_there_are_none(offli
     assert (some.returncode, none.returncode) == (0, 0)
     assert "it covers 1 mark now" in some.stdout
     assert some.stderr == ""
-    assert "it covers nothing now, except children that only the owner's own records know" in none.stderr
+    assert "the hold covers nothing now, except children that only the owner's own records know" in none.stderr
 
 
 def test_a_plan_names_the_holds_and_the_stop_that_its_numbers_do_not_know(offline: Run, shop: Database) -> None:

@@ -120,8 +120,8 @@ def test_an_audit_that_cannot_be_read_whole_ends_in_an_error(
         (("deletions", "1", "--outcome", "lost"), 64, "'lost' is no outcome"),
         (("why", "x", "--instance", "nobody"), 1, "unknown instance nobody"),
         (("why", "x", "--last", "9d"), 64, "--last goes with --deep"),
-        (("why", "a\udcffb"), 64, "'a\\udcffb' is no text"),
-        (("why", "a\0b"), 64, "'a\\x00b' is no text"),
+        (("why", "a\udcffb"), 64, "'a\\udcffb' is not text"),
+        (("why", "a\0b"), 64, "'a\\x00b' is not text"),
         (("why", "x", "--deep", "--last", "soon"), 64, "'soon' is not a duration"),
     ],
 )
