@@ -198,7 +198,7 @@ def _blocking_consumers(log: "Log") -> str:
 
 def _log_state(log: "Log", database_log: "Log") -> str:
     if log.tbl and database_log.enabled:
-        return "in its database's"
+        return "in its database's log"
     parts = [] if log.enabled else ["off"]
     if log.wants is not None:
         approve = f"sexton binlog approve {log.db} {log.tbl}".rstrip()
