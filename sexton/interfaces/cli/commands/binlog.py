@@ -33,7 +33,9 @@ def list_(
     after: Annotated[str, typer.Option(metavar="DB[/TABLE]", help="Only logs that come after this one.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Print logs: retention, size, the consumers that block them, and waiting approvals; a thousand at a time.
+    """Print logs, a thousand at a time.
+
+    Retention, size, the consumers that block deletions, and cuts that wait for approval.
 
     Example: sexton binlog list
     """
@@ -61,9 +63,10 @@ def list_(
 def explain(
     database: DatabaseName, table: TableName = "", instance: InstanceOption = None, as_json: Json = False
 ) -> None:
-    """Print what a cut would delete now, what blocks the rest, and which replicas still have to delete.
+    """Explain what a cut would delete now.
 
-    The command decides as a cut does; nothing is cut.
+    Also what blocks the rest, and which replicas still have to delete. The command decides as a cut does; nothing is
+    cut.
 
     Example: sexton binlog explain sales
     """
@@ -91,10 +94,10 @@ def set_(
     ] = 0,
     instance: InstanceOption = None,
 ) -> None:
-    """Enable a log, and set how long records are kept; an option that is not given sets no limit.
+    """Enable a log and set its retention.
 
-    A database's log contains the records of all its tables, which are cut with it. A longer TTL applies from the next
-    run; a shorter one deletes expired records at the next run.
+    An option that is not given sets no limit. A database's log contains the records of all its tables, which are cut
+    with it. A longer TTL applies from the next run; a shorter one deletes expired records at the next run.
 
     Example: sexton binlog set sales --ttl 7d
     """
@@ -119,9 +122,10 @@ def set_(
 
 @app.command("disable")
 def disable(database: DatabaseName, table: TableName = "", instance: InstanceOption = None) -> None:
-    """Disable a log: new records are not stored, and stored records are deleted by its rule.
+    """Disable a log.
 
-    It can no longer be read. After it is enabled again, its readers must make a new full copy.
+    New records are not stored, and stored records are deleted by its rule. It can no longer be read. After it is
+    enabled again, its readers must make a new full copy.
 
     Example: sexton binlog disable sales
     """
@@ -139,7 +143,9 @@ def disable(database: DatabaseName, table: TableName = "", instance: InstanceOpt
 
 @app.command("approve")
 def approve(database: DatabaseName, table: TableName = "", instance: InstanceOption = None, yes: Yes = False) -> None:
-    """Approve a cut that waits because it is very large; no more than the cut that is shown.
+    """Approve a very large cut that waits.
+
+    Only the records that are shown are approved.
 
     Example: sexton binlog approve sales
     """
@@ -157,10 +163,10 @@ def approve(database: DatabaseName, table: TableName = "", instance: InstanceOpt
 
 @app.command("drop")
 def drop(database: DatabaseName, table: TableName = "", instance: InstanceOption = None, yes: Yes = False) -> None:
-    """Report that a database, or a table, is dropped permanently: all of its binlogs are deleted, on every backend.
+    """Report a permanent drop of a database or table.
 
-    Consumers and replicas no longer block their deletion, and the name is never used again. Owners report this over the
-    API when they drop one.
+    All of its binlogs are deleted, on every backend. Consumers and replicas no longer block their deletion, and the
+    name is never used again. Owners report this over the API when they drop one.
 
     Example: sexton binlog drop sales orders --yes
     """
@@ -179,7 +185,9 @@ def drop(database: DatabaseName, table: TableName = "", instance: InstanceOption
 
 @app.command("consumers")
 def consumers(instance: InstanceOption = None, as_json: Json = False) -> None:
-    """Print consumers: the log each reads, how far it has acknowledged, and whether it is LOST.
+    """Print consumers.
+
+    The log each reads, how far it has acknowledged, and whether it is LOST.
 
     Example: sexton binlog consumers
     """
@@ -202,7 +210,9 @@ def remove_consumer(
     table: TableName = "",
     instance: InstanceOption = None,
 ) -> None:
-    """Remove a consumer that will never read again: it no longer blocks deletions.
+    """Remove a consumer that will never read again.
+
+    It no longer blocks deletions.
 
     Example: sexton binlog remove-consumer lisbon sales
     """

@@ -9,9 +9,10 @@ from sexton.interfaces.cli.render.binlogs import show_gc_report
 
 
 def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
-    """Run binlog GC for an instance now: cut expired records, have backends delete. Prints the result.
+    """Run binlog GC for an instance now.
 
-    Ctrl-C stops waiting, not the run. Exit code 1: nothing was cut, because of its clock, a stop, or observe mode.
+    It cuts expired records, has backends delete, and prints the result. Ctrl-C stops waiting, not the run. Exit code 1:
+    nothing was cut, because of its clock, a stop, or observe mode.
 
     Example: sexton binlog gc
     """
@@ -32,7 +33,7 @@ def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
 
 
 def progress(instance: InstanceOption = None, as_json: Json = False) -> None:
-    """Print the progress of the running binlog GC of an instance.
+    """Print the progress of the running GC.
 
     Example: sexton binlog progress
     """
@@ -48,7 +49,7 @@ def progress(instance: InstanceOption = None, as_json: Json = False) -> None:
 
 
 def cancel(instance: InstanceOption = None) -> None:
-    """End the running binlog GC of an instance. Records that are cut stay cut.
+    """End the running GC. Records that are cut stay cut.
 
     Example: sexton binlog cancel
     """
@@ -56,7 +57,9 @@ def cancel(instance: InstanceOption = None) -> None:
 
 
 def pause(instance: InstanceOption = None) -> None:
-    """Pause the running binlog GC of an instance; no other run begins until it is resumed.
+    """Pause the running GC.
+
+    No other run begins until it is resumed.
 
     Example: sexton binlog pause
     """
@@ -64,7 +67,7 @@ def pause(instance: InstanceOption = None) -> None:
 
 
 def resume(instance: InstanceOption = None) -> None:
-    """Resume a paused binlog GC.
+    """Resume a paused GC.
 
     Example: sexton binlog resume
     """
@@ -72,7 +75,7 @@ def resume(instance: InstanceOption = None) -> None:
 
 
 def retry(instance: InstanceOption = None) -> None:
-    """Let a binlog GC that is backing off try again now.
+    """Let a GC that is backing off try again now.
 
     Example: sexton binlog retry
     """

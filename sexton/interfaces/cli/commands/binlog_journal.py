@@ -23,7 +23,9 @@ def journal(
     instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Print the journal that followers replay, a hundred entries at a time, the oldest first.
+    """Print the journal that followers replay.
+
+    A hundred entries at a time, the oldest first.
 
     Example: sexton binlog journal --after 100
     """
@@ -67,7 +69,9 @@ def remove_follower(
     name: Annotated[str, typer.Argument(help="Its name.")],
     instance: InstanceOption = None,
 ) -> None:
-    """Remove a follower that never returns: no entries are kept for it. If it returns, it may have to start over.
+    """Remove a follower that never returns.
+
+    No entries are kept for it. If it returns, it may have to start over.
 
     Example: sexton binlog remove-follower fe-3
     """

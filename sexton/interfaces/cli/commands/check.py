@@ -38,7 +38,9 @@ def run(
     instance: OptionalInstance = None,
     as_json: Json = False,
 ) -> None:
-    """Check an instance now: list its vaults, read its records, print what does not agree. It deletes nothing.
+    """Check an instance now.
+
+    List its vaults, read its records, print what does not agree. A check deletes nothing.
 
     Ctrl-C stops waiting, not the check. Exit code 3: the check could not see everything, so it confirms nothing.
 
@@ -108,7 +110,9 @@ def show_(
     number: Annotated[int, typer.Argument(metavar="CHECK", help="The check's number.", min=1, max=2**63 - 1)],
     as_json: Json = False,
 ) -> None:
-    """Print one check: what it saw, what it could not see, and the findings that are open now.
+    """Print one check, and the open findings.
+
+    What the check saw, what it could not see, and the findings that are open now.
 
     Example: sexton check show 3
     """
@@ -131,7 +135,9 @@ def findings(
     parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all of them to a Parquet file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print open findings, a thousand at a time; or write all of them to a file.
+    """Print open findings, or write them to a file.
+
+    A thousand are printed at a time; a file contains all.
 
     A LOST finding is confirmed by looking up its object and its record a second time, an ORPHAN by two complete checks
     at least a day apart.
@@ -167,7 +173,9 @@ def accept(
     finding: Annotated[int, typer.Argument(metavar="FINDING", help="Its number.", min=1, max=2**63 - 1)],
     reason: Annotated[str, typer.Option(help="Why it is correct; other operators will read it.")],
 ) -> None:
-    """Accept a finding as correct: it is no longer listed or repaired.
+    """Accept a finding as correct.
+
+    It is no longer listed or repaired.
 
     Example: sexton check accept 17 --reason 'put there by hand'
     """
@@ -185,7 +193,9 @@ def rebase(
     instance: Instance,
     reason: Annotated[str, typer.Option(help="Why so much is missing; other operators will read it.")],
 ) -> None:
-    """Accept that far fewer objects exist than before: the next check is not compared with earlier ones.
+    """Accept that far fewer objects exist.
+
+    The next check is not compared with earlier ones.
 
     Example: sexton check rebase shop --reason 'the archive was dropped'
     """
@@ -209,10 +219,11 @@ def repair(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Repair confirmed findings of the last check, which must be complete. This command deletes nothing.
+    """Repair confirmed findings of the last check.
 
-    Orphans become marks of kind orphan: they wait for their retention, appear in a round's plan, and can be undropped
-    until a round claims them. Marking more than one object in a hundred is refused.
+    The check must be complete. This command deletes nothing. Orphans become marks of kind orphan: they wait for their
+    retention, appear in a round's plan, and can be undropped until a round claims them. Marking more than one object in
+    a hundred is refused.
 
     Example: sexton check repair shop --orphans
     """

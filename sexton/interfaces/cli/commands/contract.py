@@ -22,9 +22,10 @@ def race_test(
     threads: Annotated[int, typer.Option(min=1, max=10, help="Number of committers, and of undroppers.")] = 4,
     as_json: Json = False,
 ) -> None:
-    """Race committers and undroppers against a claimer; no mark may be both committed and claimed.
+    """Race committers and undroppers against a claimer.
 
-    The test uses an instance of its own and deletes no file. Exit code 1: the contract was broken.
+    No mark may be both committed and claimed. The test uses an instance of its own and deletes no file. Exit code 1:
+    the contract was broken.
 
     Example: sexton contract test --dsn postgresql://postgres@127.0.0.1/shop
     """

@@ -18,7 +18,9 @@ def deletions(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line for programs.")] = False,
 ) -> None:
-    """Print every object that a round tried to delete: when, the outcome, the object, its mark, and the error.
+    """Print every object that a round tried to delete.
+
+    One line each: when, the outcome, the object, its mark, and the error.
 
     Example: sexton deletions 17 --outcome failed
     """

@@ -83,7 +83,9 @@ def hold_prefix(
     instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Hold every mark with a file whose key begins with a prefix, relative to its vault.
+    """Hold marks with files under a prefix.
+
+    Every mark with a file whose key, relative to its vault, begins with the prefix.
 
     Example: sexton hold vault-prefix cold/data/12/ --instance shop --for 2w --reason 'legal hold'
     """

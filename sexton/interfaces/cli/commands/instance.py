@@ -63,10 +63,10 @@ def keys(
     name: Name,
     pattern: Annotated[str, typer.Argument(help="A regular expression that every key of the owner's files matches.")],
 ) -> None:
-    r"""Set the pattern of the keys of an instance's files: a check reports an ORPHAN only if its key matches.
+    r"""Set the pattern of the keys of an instance.
 
-    A group ``record`` captures the record that a file belongs to. An empty pattern means that the keys are unknown, so
-    a check reports no orphans.
+    A check reports an ORPHAN only if its key matches the pattern. A group ``record`` captures the record that a file
+    belongs to. An empty pattern means that the keys are unknown, so a check reports no orphans.
 
     Example: sexton instance keys shop 'data/[0-9]+/(?P<record>[0-9a-f]+)_[0-9]+\.dat'
     """

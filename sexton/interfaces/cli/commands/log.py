@@ -13,10 +13,11 @@ def log(
     last: Annotated[int, typer.Option(help="How many.", min=1, max=10_000)] = 50,
     as_json: Json = False,
 ) -> None:
-    """Print actions that delete, block or configure something, and whether they were refused; the newest first.
+    """Print who did what, the newest first.
 
-    An action is recorded before it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did not wait
-    for its end (Ctrl-C). Records are kept for 400 days.
+    Actions that delete, block or configure something, including those that were refused. An action is recorded before
+    it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did not wait for its end (Ctrl-C). Records
+    are kept for 400 days.
 
     Example: sexton log --instance shop
     """

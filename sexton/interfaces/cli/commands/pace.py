@@ -24,7 +24,9 @@ def pace(
     clear: Annotated[bool, typer.Option("--clear", help="Remove the vault's cap.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print how fast each place is deleted from, or cap one vault, within 5 s. Needs no Temporal.
+    """Print the pace of deletions, or cap a vault.
+
+    A cap is effective within 5 s. Needs no Temporal.
 
     The rate of a place (a vault, or a first folder in it) is learned from the requests that its store refuses. A cap
     bounds the whole vault over all workers, until it is cleared. To delete nothing at all: sexton stop.

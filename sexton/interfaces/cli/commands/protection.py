@@ -70,9 +70,10 @@ def register(
     instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Register the objects that a job copies: no round claims them until the job is finished or the time is over.
+    """Register the objects that a job copies.
 
-    Objects that are missing or being deleted are listed. They fail the registration, unless --report-missing is given.
+    No round claims them until the job is finished or the time is over. Objects that are missing or being deleted are
+    listed. They fail the registration, unless --report-missing is given.
 
     Example: sexton protection register copy-7 cold/data/a.dat --owner ada --for 1h
     """
@@ -158,7 +159,9 @@ def watermark(
     instance: Annotated[str, typer.Argument(help="The instance.")],
     value: Annotated[int, typer.Argument(metavar="N", help="A number of the owner's own.", min=0, max=2**63 - 1)],
 ) -> None:
-    """Report the owner's progress; finished protections with a lower --valid-ts end with the next round.
+    """Report the owner's progress.
+
+    Finished protections with a lower --valid-ts end with the next round.
 
     Example: sexton protection watermark shop 1700
     """

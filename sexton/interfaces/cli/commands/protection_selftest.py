@@ -22,10 +22,10 @@ def selftest(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Prove that protections work: protect some due objects, run a round, release them, run another round.
+    """Prove that protections work.
 
-    These rounds delete everything that is due, as any round would. Exit code 0: each object existed after the first
-    round and was deleted by the second.
+    Protect some due objects, run a round, release them, run another round. These rounds delete everything that is due,
+    as any round would. Exit code 0: each object existed after the first round and was deleted by the second.
 
     Example: sexton protection selftest shop --yes
     """

@@ -24,7 +24,9 @@ def list_(
     reason: ReasonFilter = None,
     as_json: Json = False,
 ) -> None:
-    """Print quarantined marks and the reason; `quarantine retry` retries them, `quarantine discard` gives one up.
+    """Print quarantined marks and their reasons.
+
+    `quarantine retry` retries marks, `quarantine discard` gives one up.
 
     Example: sexton quarantine list shop --reason DELETE_FAILED
     """
@@ -52,10 +54,10 @@ def retry(
     everything: Annotated[bool, typer.Option("--all", help="All of the instance, except CHANGED.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Let the next round try marks again: one mark, those with a reason, or all of the instance.
+    """Let the next round try marks again.
 
-    Marks with reason CHANGED need a confirmation, and --all leaves them out: an object was overwritten after it was
-    marked, and a retry deletes the object that exists now.
+    One mark, those with a reason, or all of the instance. Marks with reason CHANGED need a confirmation, and --all
+    leaves them out: an object was overwritten after it was marked, and a retry deletes the object that exists now.
 
     Example: sexton quarantine retry shop --reason DELETE_FAILED
     """
@@ -88,7 +90,9 @@ def discard(
     reason: Annotated[str, typer.Option(help="Why it is given up; kept in its history.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Give a mark up: its record is deleted, its files stay, and Sexton never deletes them.
+    """Give a mark up.
+
+    Its record is deleted, its files stay, and Sexton never deletes them.
 
     Example: sexton quarantine discard shop dropped/t12 --reason 'removed by hand'
     """

@@ -53,7 +53,9 @@ def list_(
 
 @app.command("explain")
 def explain(tablet: Tablet, instance: InstanceOption = None, as_json: Json = False) -> None:
-    """Print the replicas of a tablet, what each still needs, which one decides, and what may be deleted.
+    """Explain the replicas of a tablet.
+
+    What each still needs, which one decides, and what may be deleted.
 
     Example: sexton replica explain 10021
     """
@@ -84,9 +86,10 @@ def full_copy(
     reason: Annotated[str, typer.Option(help="Why; other operators will read it.")],
     instance: InstanceOption = None,
 ) -> None:
-    """Declare that a replica can only be repaired by a full copy: versions are no longer retained for it.
+    """Declare that a replica needs a full copy.
 
-    The replica counts again when it has reported that it has every version that may have been deleted.
+    Versions are no longer retained for it. The replica counts again when it has reported that it has every version that
+    may have been deleted.
 
     Example: sexton replica full-copy 10021 be-3 --reason 'its disk is gone'
     """
@@ -102,7 +105,9 @@ def full_copy(
 
 @app.command("backends")
 def backends(instance: InstanceOption = None, as_json: Json = False) -> None:
-    """Print backends: when each reported and pulled, and the numbers of its replicas.
+    """Print backends.
+
+    When each reported and pulled, and the numbers of its replicas.
 
     Example: sexton replica backends
     """
@@ -122,9 +127,10 @@ def decommission(
     instance: InstanceOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Forget a backend that will never return, with all of its replicas: nothing is retained for them any longer.
+    """Forget a backend that will never return.
 
-    Refused if one of its tablets has no other healthy replica.
+    Its replicas are forgotten too, and nothing is retained for them any longer. Refused if one of its tablets has no
+    other healthy replica.
 
     Example: sexton replica decommission be-3
     """

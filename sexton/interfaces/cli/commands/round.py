@@ -82,7 +82,9 @@ def _show_without_report(row: "RoundRow") -> None:
 
 @app.command("run")
 def run(instance: Instance, as_json: Json = False) -> None:
-    """Start one round now, with a plan of its own, and print its report. An observing instance deletes nothing.
+    """Start one round now and print its report.
+
+    The round has a plan of its own. An observing instance deletes nothing.
 
     Ctrl-C stops waiting, not the round.
 
@@ -102,7 +104,9 @@ def run(instance: Instance, as_json: Json = False) -> None:
 
 @app.command("cancel")
 def cancel(instance: Instance) -> None:
-    """End the running round after its page, with a report; the next round finishes the marks that it claimed.
+    """End the running round after its page.
+
+    It ends with a report; the next round finishes the marks that it claimed.
 
     Example: sexton round cancel shop
     """
@@ -111,7 +115,9 @@ def cancel(instance: Instance) -> None:
 
 @app.command("pause")
 def pause(instance: Instance) -> None:
-    """Pause the running round after its page; it has no lease until `resume`.
+    """Pause the running round after its page.
+
+    It has no lease until `resume`.
 
     Example: sexton round pause shop
     """

@@ -16,7 +16,9 @@ app = typer.Typer(help="Settings and where they come from.", no_args_is_help=Tru
 
 @app.command("show")
 def show_all(as_json: Json = False) -> None:
-    """Print every setting with its value, source, unit, floor and default; passwords are masked.
+    """Print every setting and its source.
+
+    With value, unit, floor and default; passwords are masked.
 
     Example: sexton settings show --json
     """
@@ -43,7 +45,9 @@ def preview(
     instance: Annotated[str | None, typer.Argument(help="Only this instance.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print which marks another value would make due now, or no longer due, in each instance. Changes nothing.
+    """Preview the effect of another value.
+
+    Prints which marks become due now, or are no longer due, in each instance. Changes nothing.
 
     Example: sexton settings preview recycle.compacted_rowset_retention_seconds=600
     """

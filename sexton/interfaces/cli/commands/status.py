@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def status(as_json: Json = False) -> None:
-    """Print every instance on one screen: what is running, waiting, due, kept and quarantined.
+    """Print every instance on one screen.
 
-    Needs neither Temporal nor vaults.
+    What is running, waiting, due, kept and quarantined. Needs neither Temporal nor vaults.
 
     Example: sexton status
     """

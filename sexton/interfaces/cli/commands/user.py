@@ -63,7 +63,9 @@ def list_(as_json: Json = False) -> None:
 
 @app.command("password")
 def password(name: Name, password_stdin: Stdin = False) -> None:
-    """Set another password for a user; tokens issued for the old password end.
+    """Set another password for a user.
+
+    Tokens issued for the old password end.
 
     Example: sexton user password ada
     """
@@ -81,7 +83,9 @@ def password(name: Name, password_stdin: Stdin = False) -> None:
 
 @app.command("remove")
 def remove(name: Name) -> None:
-    """Remove a user, and revoke every token issued for the password, now.
+    """Remove a user now.
+
+    Every token issued for the password is revoked.
 
     Example: sexton user remove ada
     """

@@ -34,9 +34,10 @@ def add(
         bool, typer.Option("--conditional", help="Delete an object only while it has the ETag that was resolved.")
     ] = False,
 ) -> None:
-    """Register a vault: refuse overlaps, probe the behaviour of its store, write its marker, then its row.
+    """Register a vault.
 
-    Safe to repeat. The marker is `_sexton/vault.json`; the probe works in `_sexton/probe/` and cleans up.
+    Overlaps are refused. Then the behaviour of the store is probed, and the marker and the row are written. Safe to
+    repeat. The marker is `_sexton/vault.json`; the probe works in `_sexton/probe/` and cleans up.
 
     Example: sexton vault add shop cold --s3 shop-data/prod
     """
@@ -75,7 +76,9 @@ def add(
 def list_(
     instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None, as_json: Json = False
 ) -> None:
-    """Print vaults, and prove now that each exists and belongs to this deployment. Exit code 1: the proof failed.
+    """Print vaults, and prove each of them now.
+
+    A proved vault exists and belongs to this deployment. Exit code 1: the proof of a vault failed.
 
     Example: sexton vault list shop
     """
@@ -109,9 +112,10 @@ def trust(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """After a restore: let this database delete in a vault where a newer copy of it has deleted (fault BEHIND).
+    """Allow deletions in a vault after a restore.
 
-    First verify that no mark of this copy was undropped in the newer one: its files would be deleted.
+    It resolves fault BEHIND: a newer copy of this database has deleted in the vault. First verify that no mark of this
+    copy was undropped in the newer one: its files would be deleted.
 
     Example: sexton vault trust shop cold
     """
@@ -138,7 +142,9 @@ def trust(
 
 @app.command("probe")
 def probe(instance: Instance, name: Name, as_json: Json = False) -> None:
-    """Probe the behaviour of a vault's store again; store and print the result. Workers use it within 5 s.
+    """Probe a vault's store again.
+
+    The result is stored and printed. Workers use it within 5 s.
 
     Exit code 1: the store does not support the vault's options.
 

@@ -20,7 +20,9 @@ def list_(
     after: Annotated[str, typer.Option(help="Only topics whose names come after this one.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Print topics, how far each is purged, and what blocks it; a thousand at a time.
+    """Print topics, a thousand at a time.
+
+    How far each is purged, and what blocks it.
 
     Example: sexton wal list
     """
@@ -44,9 +46,10 @@ def list_(
 
 @app.command("explain")
 def explain(topic: Name, as_json: Json = False) -> None:
-    """Print what a purge of a topic would delete now, which regions block the rest, and how far each has flushed.
+    """Explain what a purge would delete now.
 
-    The command reads the log and decides as a purge does; it deletes nothing.
+    Also which regions block the rest, and how far each has flushed. The command reads the log and decides as a purge
+    does; it deletes nothing.
 
     Example: sexton wal explain orders-wal
     """
@@ -108,7 +111,9 @@ def disable(topics: Names) -> None:
 
 @app.command("purges")
 def purges(topic: Name, as_json: Json = False) -> None:
-    """Print the newest purges of a topic: how far, when, what was deleted, and which regions blocked the rest.
+    """Print the newest purges of a topic.
+
+    How far, when, what was deleted, and which regions blocked the rest.
 
     Example: sexton wal purges orders-wal
     """
@@ -133,11 +138,11 @@ def reset(
     to: Annotated[int | None, typer.Option(min=0, help="The first entry that it needs.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Accept that entries of a region are lost, or that a topic was recreated. It ends a LOSS, or a quarantine.
+    """Accept lost entries, or a recreated topic.
 
-    With --region: the region needs nothing below --to (by default: what is deleted), and opens there. Without: all that
-    is known of the topic is forgotten; it is purged again when its owner has sent its map and its regions have
-    reported, in newer epochs.
+    A reset ends a LOSS, or a quarantine. With --region: the region needs nothing below --to (by default: what is
+    deleted), and opens there. Without: all that is known of the topic is forgotten; it is purged again when its owner
+    has sent its map and its regions have reported, in newer epochs.
 
     Example: sexton wal reset orders-wal --region 17 --reason 'restored from last night, the gap is accepted'
     """
@@ -167,7 +172,9 @@ def reset(
 
 @app.command("restored")
 def restored(reason: Reason) -> None:
-    """Report that Sexton's database was restored from a copy: no topic is purged before its owner sends its map again.
+    """Report that Sexton's database was restored.
+
+    No topic is purged before its owner has sent its map again.
 
     Example: sexton wal restored --reason 'restored from last night'
     """

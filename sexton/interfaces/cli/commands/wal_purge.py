@@ -19,9 +19,10 @@ def purge(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what it would do; needs no Temporal.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Purge a topic now: have regions flush, persist the new floor, delete the entries below it. Prints the result.
+    """Purge a topic now.
 
-    Ctrl-C stops waiting, not the purge.
+    Regions flush, the new floor is persisted, and the entries below it are deleted. Prints the result. Ctrl-C stops
+    waiting, not the purge.
 
     Example: sexton wal purge orders-wal
     """
