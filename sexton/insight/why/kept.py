@@ -127,7 +127,7 @@ def _last_round(db: Database, row: Any) -> Iterator[Event]:
     """Yield what the newest round met: a vault it had to leave alone, or a pause that it still waits in."""
     for found in Reports(db).rounds(row.instance, last=1):
         if found.waiting:
-            text = f"round {found.id} holds no lease: {found.waiting}; see: sexton holds {row.instance}"
+            text = f"round {found.id} holds no lease: {found.waiting}; see: sexton blockers {row.instance}"
             yield Event(at=found.waiting_since or 0, event="round_waits", text=text)
         status = found.report.vaults.get(str(row.vault), NORMAL) if found.report else NORMAL
         if status not in (NORMAL, NOT_LISTED):

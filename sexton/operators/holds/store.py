@@ -106,7 +106,7 @@ class HoldStore:
             c.execute(update(t).where(t.c.id == hold, t.c.released_at.is_(None)).values(released_at=now))
             row = c.execute(select(t).where(t.c.id == hold)).one_or_none()
         if row is None:
-            raise BadInput(f"there is no hold {hold}; see: sexton holds")
+            raise BadInput(f"there is no hold {hold}; see: sexton blockers")
         return Hold(**row._mapping)
 
     def active(self, instance: str | None = None) -> Sequence[Hold]:

@@ -1,6 +1,6 @@
 """Apply an operator's resets of topics and regions, in the deciding transaction.
 
-The call log records who ordered a reset and why (``sexton calls``).
+The call log records who ordered a reset and why (``sexton log``).
 """
 
 from typing import Any

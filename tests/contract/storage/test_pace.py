@@ -211,11 +211,11 @@ def test_a_cap_is_named_wherever_what_keeps_something_is(rig: Rig, capsys: pytes
     rig.instance("other")
     cap = PaceStore(rig.db).put_cap("cold", 1_500, "the bucket is shared", "ada")
 
-    status, holds = run(rig, capsys, "status").out, run(rig, capsys, "holds").out
+    status, holds = run(rig, capsys, "status").out, run(rig, capsys, "blockers").out
     [shop] = [i for i in json.loads(run(rig, capsys, "status", "--json").out)["instances"] if i["instance"] == "shop"]
-    [kept] = json.loads(run(rig, capsys, "holds", "--json").out)
+    [kept] = json.loads(run(rig, capsys, "blockers", "--json").out)
     PaceStore(rig.db).clear_cap("cold")
-    cleared = [run(rig, capsys, "status").out, run(rig, capsys, "holds", "shop").out]
+    cleared = [run(rig, capsys, "status").out, run(rig, capsys, "blockers", "shop").out]
 
     assert (
         status.count("  paced: no more than 1,500 keys/s in vault cold (the bucket is shared); see: sexton pace") == 1

@@ -112,7 +112,7 @@ def test_a_neighbour_of_what_is_claimed_needs_no_hold(
 
     done = run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/2/", "--yes")
 
-    assert (done.code, done.out) == (0, "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys looked at)\n")
+    assert (done.code, done.out) == (0, "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\n")
     assert run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/", "--yes").code == 1
 
 
