@@ -12,8 +12,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from activities.backend import BackendActivities
     from activities.binlog import BinlogActivities
-    from sexton.replication.agent.model import SweepOrder, Swept
-    from sexton.replication.binlog.messages import MOST_SAID, Backends, GcProgress, GcReport, GcRequest, WaitingOrder
+    from sexton.replication.agent.model import MAX_MESSAGES, SweepOrder, Swept
+    from sexton.replication.binlog.messages import Backends, GcProgress, GcReport, GcRequest, WaitingOrder
     from sexton.replication.binlog.model import CutReport
     from workflows import ids
     from workflows.controls import Again, Controls, stop_if_cancelled
@@ -32,10 +32,10 @@ class GcBinlog(Controls):
         self._instance, self._doing, self._error = "", "BEGINNING", ""
         self._cut: CutReport | None = None
         self._after = ""
-        self._left: list[str] = []
+        self._remaining: list[str] = []
         self._more = False
         self._swept, self._backends, self._away = Swept(), 0, 0
-        self._said: list[str] = []
+        self._messages: list[str] = []
         self._tries = 0
 
     @workflow.query
@@ -46,7 +46,7 @@ class GcBinlog(Controls):
             doing=self._doing,
             cut=self._cut or CutReport(),
             swept=self._swept,
-            waits=len(self._left),
+            waits=len(self._remaining),
             away=self._away,
             tries=self._tries,
             error=self._error,
@@ -95,18 +95,18 @@ class GcBinlog(Controls):
                 BinlogActivities.cut_binlogs, self._instance, **CATALOG_WRITE, summary="cut what has expired"
             )
             stop_if_cancelled()
-        if not self._left:
+        if not self._remaining:
             found: Backends = await workflow.execute_activity_method(
                 BinlogActivities.waiting_backends,
                 WaitingOrder(instance=self._instance, after=self._after),
                 **CATALOG_READ,
                 summary="backends that have something to let go",
             )
-            self._left, self._more = list(found.names), found.more
+            self._remaining, self._more = list(found.names), found.more
             self._after = found.names[-1] if found.names else self._after
             stop_if_cancelled()
         self._say("SENDING")
-        sent = (self._send(request.deployment, name) for name in list(self._left))
+        sent = (self._send(request.deployment, name) for name in list(self._remaining))
         for error in await asyncio.gather(*sent, return_exceptions=True):  # else the others would be left running
             if isinstance(error, BaseException):
                 raise error
@@ -125,10 +125,10 @@ class GcBinlog(Controls):
             if is_cancelled_exception(e):  # by a signal, also one that was taken back since
                 raise
             self._away += 1
-            self._said = [*self._said, f"backend {backend}: {words(e)}"][:MOST_SAID]
+            self._messages = [*self._messages, f"backend {backend}: {words(e)}"][:MAX_MESSAGES]
         else:
             self._swept += swept
-        self._left.remove(backend)
+        self._remaining.remove(backend)
         self._backends += 1
 
     def _next(self, request: GcRequest) -> GcRequest:
@@ -144,14 +144,14 @@ class GcBinlog(Controls):
             backends=self._backends,
             away=self._away,
             cancelled=self._cancel,
-            said=tuple(self._said),
+            said=tuple(self._messages),
         )
 
     def _say(self, doing: str) -> None:
         self._doing, cut = doing, self._cut or CutReport()
         lines = [f"**{doing}** {self._instance}", f"logs cut: {cut.cut}, records: {cut.records}"]
         lines += [f"held: {cut.held}, waiting for approval: {cut.waiting}"]
-        lines += [f"backends: {self._backends} done, {len(self._left)} under way, {self._away} away"]
+        lines += [f"backends: {self._backends} done, {len(self._remaining)} under way, {self._away} away"]
         lines += [f"nothing was cut: {cut.refused}"] if cut.refused else []
         lines += [f"error: {self._error}"] if self._error else []
-        workflow.set_current_details("\n".join([*lines, *self._said]))
+        workflow.set_current_details("\n".join([*lines, *self._messages]))

@@ -28,7 +28,7 @@ from sexton.protection.sql.store import ProtectionStore
 from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.model import Cursor, Plan
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.estimate import Estimate, estimate, rate
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.reports import Reports
@@ -133,16 +133,16 @@ class OperatorService:
             halt = self.controls.halt(c, instance)
         if not observes and halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
-            owner.due(instance, plans.cutoffs(instance, policy), lambda: None)
-        plan = plans.plan(instance, policy, by, split=False, live=lambda: owner.live_objects(instance))
+            owner.due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
+        plan = plans.plan_for_operator(instance, policy, by, lambda: owner.live_objects(instance))
         return PlanPreview(plan, self.cost(plan), observes, HoldStore(self.db).active(instance), halt)
 
     def due_items(self, instance: str, marks_per_kind: int) -> Iterator[Item]:
         """Yield keys and prefixes that some due marks of each kind would delete; marks of live objects are left out."""
-        owner, marks = owners(self.db), MarkStore(self.db, self.controls)
+        owner, batches = owners(self.db), BatchStore(self.db)
         policy = self.settings.policy()
-        for kind, cutoff in PlanStore(self.db).cutoffs(instance, policy).items():
-            due = marks.due(instance, kind, cutoff, Cursor(), marks_per_kind)
+        for kind, cutoff in PlanStore(self.db).retentions.cutoffs(instance, policy).items():
+            due = batches.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
             expansions = owner.expand(instance, due, lambda: None) if due else {}
             live = owner.live(instance, due, lambda: None) if due else ()
             for mark in due:

@@ -6,7 +6,8 @@ from pydantic import BaseModel, FailFast, Field
 
 from sexton.kernel.message import Message
 from sexton.protocol.body import PRINTABLE, Body
-from sexton.wal.model import Facts, HeartbeatReceipt, Pin, Topic
+from sexton.wal.model import Facts, Pin, Topic
+from sexton.wal.orders import HeartbeatReceipt
 from sexton.wal.port import LogFault, OldEpoch, OldMap, PinEnded, ReplayRefused
 
 __all__ = [

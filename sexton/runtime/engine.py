@@ -26,8 +26,8 @@ from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
-from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.pipeline.sql.store import pipeline_stores
+from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.replication.binlog.binlogs import BinlogService

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from sexton.wal.model import Candidate, Flushed
+from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.port import Floors, FlushClient, NodeSilent
 
 MAX_REGIONS = 10_000
@@ -53,13 +53,13 @@ class Flusher:
         )
 
     def _ask_nodes(
-        self, candidates: Sequence[Candidate], deadline: float, heartbeat: Callable[[], None]
-    ) -> tuple[list[Candidate], dict[str, str]]:
+        self, candidates: Sequence[FlushCandidate], deadline: float, heartbeat: Callable[[], None]
+    ) -> tuple[list[FlushCandidate], dict[str, str]]:
         """Ask nodes in parallel; return the regions whose nodes took the request, and why other nodes did not."""
-        by_node: dict[tuple[str, str], list[Candidate]] = {}
+        by_node: dict[tuple[str, str], list[FlushCandidate]] = {}
         for region in candidates:
             by_node.setdefault((region.node, region.url), []).append(region)
-        asked: list[Candidate] = []
+        asked: list[FlushCandidate] = []
         silent: dict[str, str] = {}
         pool = ThreadPoolExecutor(PARALLEL_NODES, thread_name_prefix="flush")
         try:
@@ -78,7 +78,7 @@ class Flusher:
             pool.shutdown(cancel_futures=True)
         return asked, silent
 
-    def _ask_node(self, node: str, url: str, regions: Sequence[Candidate], deadline: float) -> tuple[int, str]:
+    def _ask_node(self, node: str, url: str, regions: Sequence[FlushCandidate], deadline: float) -> tuple[int, str]:
         """Ask one node; return how many of its regions it was asked for, and why not for the others."""
         for start in range(0, len(regions), REGIONS_PER_REQUEST):
             try:
@@ -111,5 +111,5 @@ class Flusher:
         return late
 
 
-def _key(region: Candidate) -> RegionKey:
+def _key(region: FlushCandidate) -> RegionKey:
     return region.topic, region.region

@@ -211,7 +211,7 @@ class PurgeVerdict(Message):
     """The number of all losses."""
 
 
-class Candidate(Message):
+class FlushCandidate(Message):
     """A region that should flush. ``entries``: entries of the topic from the first one it needs to the end."""
 
     topic: str

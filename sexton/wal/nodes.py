@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from sexton.wal.model import Candidate
+from sexton.wal.model import FlushCandidate
 from sexton.wal.port import NodeSilent
 
 REQUEST_SECONDS = 10.0
@@ -17,7 +17,7 @@ class HttpFlushClient:
         # A redirect would send the request to an address that no node has reported.
         self._http = httpx.Client(timeout=timeout_seconds, follow_redirects=False, trust_env=False)
 
-    def flush(self, url: str, regions: Sequence[Candidate]) -> None:
+    def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
         body = {"regions": [{"topic": region.topic, "region": region.region} for region in regions]}
         try:
             # Stream: the body of the answer is not needed, and may never end.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from sexton.wal.model import (
     Block,
-    Candidate,
     Facts,
+    FlushCandidate,
     Missing,
     Pin,
     PurgeVerdict,
@@ -113,7 +113,7 @@ def delete_before(floor: int | None, facts: Facts) -> int | None:
 
 def regions_to_flush(
     topic: Topic, end: int, regions: Sequence[Region], now: int, settings: WalSettings
-) -> list[Candidate]:
+) -> list[FlushCandidate]:
     """Return the regions that should flush, those that need the oldest entries first: their flushes free most.
 
     What counts is the topic's entries from the first one a region needs, not the region's own (GreptimeDB RFC,
@@ -127,7 +127,7 @@ def regions_to_flush(
         size = int(entries * topic.entry_bytes)
         if entries > settings.flush_entries or size > settings.flush_bytes:
             candidates.append(
-                Candidate(
+                FlushCandidate(
                     topic=region.topic,
                     region=region.region,
                     node=region.node,

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from sexton.kernel.errors import SextonError
 from sexton.operators.controls.model import Halt
-from sexton.wal.model import Candidate, Facts, LogStateBeforeRead, Missing, PurgeVerdict, Topic
+from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, Missing, PurgeVerdict, Topic
 
 
 class LogFault(SextonError):
@@ -71,7 +71,7 @@ class NodeSilent(SextonError):
 class FlushClient(Protocol):
     """Asks nodes to flush."""
 
-    def flush(self, url: str, regions: Sequence[Candidate]) -> None:
+    def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
         """Ask one node to flush some of its regions; it answers before it has flushed. Raises ``NodeSilent``."""
         ...
 
@@ -81,7 +81,7 @@ class Floors(Protocol):
 
     def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead: ...
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]: ...
-    def regions_to_flush(self, names: Sequence[str]) -> Sequence[Candidate]: ...
+    def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]: ...
     def judge(
         self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead
     ) -> Mapping[str, PurgeVerdict]: ...

@@ -113,6 +113,6 @@ def utc_column(instant: int | None, precision: str = "minutes") -> str:
     return dt.datetime.fromtimestamp(instant / 1000, dt.UTC).replace(tzinfo=None).isoformat(" ", precision)
 
 
-def kept_counts(held: Mapping[str, int]) -> str:
-    """Return how many marks each keeper blocks: ``3 by hold 17, 1 by replica``."""
-    return ", ".join(f"{count} by {keeper}" for keeper, count in sorted(held.items())) or "nothing"
+def kept_counts(marks_by_reason: Mapping[Any, int]) -> str:
+    """Return how many marks are kept and why, for people."""
+    return ", ".join(f"{marks} by {why}" for why, marks in sorted(marks_by_reason.items())) or "nothing"

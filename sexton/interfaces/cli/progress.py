@@ -51,7 +51,7 @@ class ProgressDisplay:
         self._phase = progress.doing
 
     def _show_kind(self, kind: "KindProgress", row: "KindProgressRow | None") -> None:
-        scanned = max(kind.scanned, (row.claimed if row else 0) + sum(kind.held.values()))
+        scanned = max(kind.scanned, (row.claimed if row else 0) + sum(kind.kept.values()))
         objects = max(kind.objects, row.objects if row else 0)
         if kind.kind not in self._kind_bars:
             self._kind_bars[kind.kind] = self._bars.add_task(kind.kind, total=kind.due, marks="", objects="")

@@ -12,7 +12,7 @@ from sexton.kernel.errors import SextonError
 from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+    from temporalio.client import WorkflowFailureError, WorkflowHandle
 
     from config.settings import Settings
     from sexton.database.engine import Database
@@ -41,21 +41,9 @@ def signal_round(settings: "Settings", instance: str, signal: str) -> int:
     Raises:
         SextonError: no round is running, or Temporal cannot be reached.
     """
-    from temporalio.service import RPCError, RPCStatusCode
+    from sexton.runtime.temporal.rounds import ROUNDS
 
-    from sexton.runtime.temporal.client import pollers
-    from workflows import ids
-
-    async def send(client: "Client") -> int:
-        try:
-            await client.get_workflow_handle(ids.recycle(settings.require_deployment(), instance)).signal(signal)
-        except RPCError as e:
-            if e.status is RPCStatusCode.NOT_FOUND:
-                raise SextonError(f"no round of {instance} is running; see: sexton status") from e
-            raise
-        return await pollers(client, settings)
-
-    return ask_temporal(settings, send)
+    return ask_temporal(settings, lambda client: ROUNDS.signal(client, settings, instance, signal))
 
 
 async def _run(settings: "Settings", db: "Database", request: RecycleRequest, watch: bool) -> RoundReport | int:
@@ -64,9 +52,9 @@ async def _run(settings: "Settings", db: "Database", request: RecycleRequest, wa
     from temporalio.service import RPCError
 
     from sexton.runtime.temporal.client import connect
-    from sexton.runtime.temporal.rounds import start
+    from sexton.runtime.temporal.rounds import ROUNDS
 
-    handle = await start(await connect(settings), settings, request)
+    handle = await ROUNDS.start(await connect(settings), settings, request)
     try:
         with progress_display(watch) as display:
             return await _wait(handle, db, display)

@@ -10,6 +10,7 @@ from itertools import islice
 from pydantic import Field
 
 from sexton.kernel.message import Message
+from sexton.marks.keepers import KeptCounts
 from sexton.protection.model import Item, Protection
 from sexton.recycle.model import RoundReport
 from sexton.storage.port import Vaults
@@ -28,7 +29,7 @@ class SelfTest(Message):
     """Objects that were deleted although they were protected."""
     stayed: tuple[str, ...] = ()
     """Objects that still exist although they were released and due."""
-    kept_by: dict[str, int] = Field(default_factory=dict)
+    kept: KeptCounts = Field(default_factory=dict)
     """What blocked marks in the second round; this may explain ``stayed``."""
 
     @property
@@ -89,7 +90,7 @@ def run(
         rounds=(first.round, second.round),
         lost=_names(lost),
         stayed=_names([i for i in items if i not in missing]),
-        kept_by=second.held,
+        kept=second.kept,
     )
 
 

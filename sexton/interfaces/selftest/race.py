@@ -16,11 +16,14 @@ from sqlalchemy.exc import OperationalError
 from sexton import contract
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
-from sexton.marks.model import Ref
+from sexton.marks.model import Candidate, ClaimRequest, MarkState, Ref
 from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.recycle.model import Cursor, RangeOrder, RangeReceipt
-from sexton.recycle.pipeline.sql.store import MarkStore
+from sexton.recycle.pipeline.sql.batches import BatchStore
+from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.runtime.engine import keepers
 
 HOUR_MS = 3_600_000
 MAX_RACES = 3
@@ -110,12 +113,14 @@ class _RaceRun:
             rows = c.execute(
                 select(mark.c.kind, mark.c.id, mark.c.state).where(mark.c.instance == self._instance)
             ).all()
-        claimed_ids = {kind: {r.id for r in rows if r.kind == kind and r.state == "CLAIMED"} for kind in self._won}
+        claimed_ids = {
+            kind: {r.id for r in rows if r.kind == kind and r.state == MarkState.CLAIMED} for kind in self._won
+        }
         both = {kind: len(self._won[kind] & claimed_ids[kind]) for kind in self._won}
         total = 2 * len(self._ids)
         claimed = sum(len(ids) for ids in claimed_ids.values())
         taken_back = sum(len(ids) for ids in self._won.values())
-        still_marked = sum(1 for r in rows if r.state == "MARKED")
+        still_marked = sum(1 for r in rows if r.state == MarkState.MARKED)
         return Race(
             marks=total,
             committed=len(self._won["prepared"]),
@@ -136,7 +141,7 @@ class _RaceRun:
             contract.mark(c, self._instance, "dropped", new)
 
     def _claim(self, start: threading.Barrier) -> None:
-        store = MarkStore(self._db)
+        batches, claims = BatchStore(self._db), ClaimStore(self._db, ControlStore(self._db), keepers(self._db))
         leases = LeaseStore(self._db)
         lease = leases.acquire(self._instance, "recycle", "race")
         round_id, now = self._insert_round()
@@ -145,12 +150,13 @@ class _RaceRun:
         order = RangeOrder(
             round=round_id, number=0, lease=lease, kind="race", cutoff=now + HOUR_MS, limit=0, upload_grace_seconds=600
         )
-        token, _ = store.open_batch(order, 1)
+        token, _ = batches.open(order, 1)
         for n in range(0, len(refs), CLAIM_MARKS):
             _pause(CLAIMER_PAUSES)
             leases.renew(lease)
-            store.claim(token, refs[n : n + CLAIM_MARKS], now + HOUR_MS)
-        store.close_batch(token, RangeReceipt(last=Cursor()))
+            candidates = [Candidate(ref) for ref in refs[n : n + CLAIM_MARKS]]
+            claims.claim(ClaimRequest(token, candidates, now + HOUR_MS))
+        batches.close(token, RangeReceipt(last=Cursor()))
 
     def _insert_round(self) -> tuple[int, int]:
         """Insert the round that claims; return its id and the database's time (ms)."""

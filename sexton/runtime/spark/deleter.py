@@ -14,8 +14,8 @@ from typing import NamedTuple, Self
 
 from pyspark.sql.connect.session import SparkSession
 
-from sexton.outcomes.lease_port import LeaseLost
-from sexton.outcomes.model import WriteToken
+from sexton.marks.lease_port import LeaseLost
+from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, PROOF_SECONDS, ActiveLease
 from sexton.recycle.pipeline.port import Outcomes
 from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartResult, Work
@@ -143,7 +143,9 @@ class SparkDeletion:
             job = self._jobs[0]
             for part in job.results.result():
                 for vault, reason in part.faults.items():
-                    self._active_lease.exclude_vault(vault, reason)  # executors cannot use the vault, though this process may
+                    self._active_lease.exclude_vault(
+                        vault, reason
+                    )  # executors cannot use the vault, though this process may
                 if part.stopped:
                     self._active_lease.renew_now()  # raises the precise error, where the lease is really lost
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)

@@ -14,7 +14,7 @@ from config.engine_settings import EngineSettings
 from sexton.database.engine import AWAY, first_line
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
-from sexton.outcomes.model import WriteToken
+from sexton.marks.model import WriteToken
 from sexton.operators.controls.model import Control
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.recycle.pipeline.ranges import GROUP_FILES

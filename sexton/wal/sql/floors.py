@@ -16,8 +16,8 @@ from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy, verdict_rows
 from sexton.wal.completion import OpenPurge, PurgeCompletion, completed_purges
 from sexton.wal.model import (
-    Candidate,
     Facts,
+    FlushCandidate,
     LogStateBeforeRead,
     PurgeVerdict,
     Region,
@@ -65,14 +65,14 @@ class FloorStore:
         with self._db.read() as c:
             return read_topics(self._db, c, names)
 
-    def regions_to_flush(self, names: Sequence[str]) -> Sequence[Candidate]:
+    def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
         """Return the regions that should flush, by the ends last seen; those whose flushes free most come first."""
         node = self._db.t.wal_node
         with self._db.read() as c:
             now = self._db.now(c)
             topics, regions = read_topics(self._db, c, names), read_regions(self._db, c, names)
             urls: dict[str, str] = {row.name: row.url for row in c.execute(select(node.c.name, node.c.url))}
-        candidates: list[Candidate] = []
+        candidates: list[FlushCandidate] = []
         for topic in topics.values():
             if topic.enabled and not topic.quarantined and topic.log_end is not None:
                 candidates += policy.regions_to_flush(topic, topic.log_end, regions[topic.name], now, self._settings)

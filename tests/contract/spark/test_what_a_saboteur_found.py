@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.kept import kept_texts
 from sexton.contract import NewMark
 from sexton.recycle.pipeline import ranges
 from sexton.runtime.spark import deleter, deletion, session
@@ -21,6 +20,7 @@ from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions, SparkFailed
 from tests.contract.spark.conftest import Deleting
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
+from tests.support.kept import kept_texts
 
 TICKS = 300
 SQLITE = pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
@@ -111,7 +111,9 @@ def test_a_folder_of_audits_is_not_written_on_other_machines(
         )
         assert not SparkDeleter(away, work, rig.stores.outcomes, 4).work.audits  # type: ignore[arg-type]
         assert SparkDeleter(sessions, work, rig.stores.outcomes, 4).work.audits
-    assert SparkDeleter(away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.stores.outcomes, 4).work.audits  # type: ignore[arg-type]
+    assert SparkDeleter(
+        away, work.model_copy(update={"audit_url": "s3://bucket/a"}), rig.stores.outcomes, 4
+    ).work.audits  # type: ignore[arg-type]
 
     rig.instance()
     due(rig, rig.local(tmp_path / "disk"), 5)

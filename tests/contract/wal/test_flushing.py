@@ -10,7 +10,7 @@ import pytest
 from sexton.runtime.embedded.ports import free_port
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Candidate, Flushed
+from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.port import NodeSilent
@@ -166,11 +166,11 @@ def test_node_that_never_ends_its_answer_delays_nothing() -> None:
 
 def test_no_node_is_asked_after_the_flush_timeout() -> None:
     class Behind:
-        def regions_to_flush(self, names: Sequence[str]) -> Sequence[Candidate]:
+        def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
             return [lagging_region(f"n{n}") for n in range(40)]
 
     class Client:
-        def flush(self, url: str, regions: Sequence[Candidate]) -> None:
+        def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
             raise AssertionError("asked")
 
     done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush(["t"], lambda: None)  # type: ignore[arg-type]
@@ -179,5 +179,5 @@ def test_no_node_is_asked_after_the_flush_timeout() -> None:
     assert done.silent["n0"] == "no time was left to ask http://n0"
 
 
-def lagging_region(node: str) -> Candidate:
-    return Candidate(topic="t", region=f"of {node}", node=node, keep_from=0, entries=1, url=f"http://{node}")
+def lagging_region(node: str) -> FlushCandidate:
+    return FlushCandidate(topic="t", region=f"of {node}", node=node, keep_from=0, entries=1, url=f"http://{node}")

@@ -53,7 +53,9 @@ def _apply(plan: int, request: Request, service: OperatorService, caller: Caller
         instance = store.find_plan(plan).instance
         if service.registry.instance(instance).mode == "observe":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
-        store.approvals.check_apply(plan, instance, service.settings.policy())  # the round repeats this check and the next one
+        store.approvals.check_apply(
+            plan, instance, service.settings.policy()
+        )  # the round repeats this check and the next one
         service.controls.admit(instance)
         order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.token.name)
         run = request.app.state.rounds.start(order)

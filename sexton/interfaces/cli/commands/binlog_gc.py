@@ -17,13 +17,13 @@ def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
     Example: sexton binlog gc
     """
     from sexton.replication.binlog.messages import GcRequest
-    from sexton.runtime.temporal.binlogs import run_gc
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
     with open_database() as (settings, db):
         name = one_instance(db, instance)
         with log_call(db, "binlog gc", name):
             request = GcRequest(deployment=settings.require_deployment(), instance=name, requested_by="cli")
-            report = run_gc(settings, request, lambda message: typer.echo(message, err=True))
+            report = BINLOG_GCS.run(settings, request, lambda message: typer.echo(message, err=True))
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -37,15 +37,15 @@ def progress(instance: InstanceOption = None, as_json: Json = False) -> None:
 
     Example: sexton binlog progress
     """
-    from sexton.runtime.temporal import binlogs
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS, describe
 
     with open_database() as (settings, db):
         name = one_instance(db, instance)
-        state = ask_temporal(settings, lambda client: binlogs.progress(client, settings, name))
+        state = ask_temporal(settings, lambda client: BINLOG_GCS.progress(client, settings, name))
     if as_json:
         print_json(state.model_dump(mode="json"))
     else:
-        typer.echo(f"binlogs of {name}: {binlogs.said(state)}")
+        typer.echo(f"binlogs of {name}: {describe(state)}")
 
 
 def cancel(instance: InstanceOption = None) -> None:
@@ -83,12 +83,12 @@ def retry(instance: InstanceOption = None) -> None:
 
 
 def _signal(instance: str | None, signal: str, effect: str) -> None:
-    from sexton.runtime.temporal import binlogs
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
     with open_database() as (settings, db):
         name = one_instance(db, instance)
         with log_call(db, f"binlog {signal}", name, blocks_deletion=signal in ("cancel", "pause")):
-            workers = ask_temporal(settings, lambda client: binlogs.signal(client, settings, name, signal))
+            workers = ask_temporal(settings, lambda client: BINLOG_GCS.signal(client, settings, name, signal))
     typer.echo(f"Sent {signal} to the binlog GC of {name}: {effect}")
     if not workers:
         typer.echo(NO_WORKER, err=True)

@@ -10,7 +10,7 @@ from sexton.interfaces.cli.commands.blockers_controls import ALL_INSTANCES, cont
 from sexton.interfaces.cli.context import Json, open_database
 from sexton.interfaces.cli.output import first_line, print_json, quantity, show_table, utc_column
 from sexton.interfaces.cli.render.blocker import Blocker
-from sexton.marks import keepers
+from sexton.marks.keepers import KeepReason, by_plan, describe, way_out
 
 if TYPE_CHECKING:
     from config.settings import Settings
@@ -111,7 +111,7 @@ def _protections(settings: "Settings", db: "Database", instance: str) -> Iterato
         finished = p.state is ProtectionState.SOFT
         yield Blocker(
             instance=instance,
-            held_by=f"{keepers.PROTECTION}{p.job}",
+            held_by=f"protection {p.job}",
             what="the objects it registered" if p.sealed is None else quantity(p.sealed.objects, "object"),
             since=p.registered_at,
             until=None if finished else p.expires_at,
@@ -140,11 +140,11 @@ def _plans_waiting_for_approval(db: "Database", instance: str) -> Iterator[Block
     from sexton.recycle.planning.sql.plans import PlanStore
 
     with db.read() as c:
-        plans = PlanStore(db).waiting(c, instance)
+        plans = PlanStore(db).approvals.waiting(c, instance)
     for plan in plans:
         yield Blocker(
             instance=instance,
-            held_by=keepers.approval(plan.id),
+            held_by=describe(by_plan(plan.id)),
             what=", ".join(plan.kinds),
             since=plan.since,
             until=plan.expires_at,
@@ -180,16 +180,16 @@ def _keepers_of_last_round(db: "Database", instance: str) -> Iterator[Blocker]:
     from sexton.recycle.rounds.sql.reports import Reports
 
     for report in Reports(db).find_round(instance):
-        for who, n in sorted(report.held.items()):
-            if n and keepers.keeper(who) is not keepers.KeepReason.APPROVAL:
+        for kept, n in sorted(report.kept.items()):
+            if n and kept.reason is not KeepReason.APPROVAL:
                 yield Blocker(
                     instance=instance,
-                    held_by=who,
+                    held_by=describe(kept),
                     what=quantity(n, "mark"),
                     count=n,
                     since=report.ended_at,
                     why=f"counted by round {report.round}",
-                    way_out=keepers.way_out(who, instance),
+                    way_out=way_out(kept, instance),
                 )
 
 

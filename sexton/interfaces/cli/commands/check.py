@@ -47,7 +47,7 @@ def run(
     Example: sexton check run shop
     """
     from sexton.operators.registry.store import Registry
-    from sexton.runtime.temporal.checks import run_check
+    from sexton.runtime.temporal.checks import CHECKS
 
     with open_database() as (settings, db):
         name = one_instance(db, instance)
@@ -55,7 +55,7 @@ def run(
             raise WrongUsage(f"instance {name} has no vault to check; add one with: sexton vault add")
         with log_call(db, "check run", name):
             request = CheckRequest(instance=name, by="cli")
-            report = run_check(settings, request, lambda message: typer.echo(message, err=True))
+            report = CHECKS.run(settings, request, lambda message: typer.echo(message, err=True))
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -71,12 +71,12 @@ def cancel(instance: Instance) -> None:
     Example: sexton check cancel shop
     """
     from sexton.operators.registry.store import Registry
-    from sexton.runtime.temporal.checks import cancel_check
+    from sexton.runtime.temporal.checks import CHECKS
 
     with open_database() as (settings, db):
         Registry(db).instance(instance)
         with log_call(db, "check cancel", instance, blocks_deletion=True):
-            ask_temporal(settings, lambda client: cancel_check(client, settings, instance))
+            ask_temporal(settings, lambda client: CHECKS.cancel(client, settings, instance))
     typer.echo(f"the check of {instance} ends; see: sexton check list {instance}")
 
 

@@ -72,7 +72,7 @@ def apply(
         if Registry(db).instance(instance).mode == "observe":
             raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
         # The round makes both checks again. They are made here so that they fail before the operator confirms.
-        store.check_apply(plan, instance, settings.policy())
+        store.approvals.check_apply(plan, instance, settings.policy())
         control_store(settings, db).admit(instance)
         if not as_json:
             show_plan(stored_plan, OperatorService(settings, db).cost(stored_plan))
@@ -112,7 +112,7 @@ def _list(instance: str | None, last: int, as_json: bool) -> None:
     with open_database() as (_, db):
         if instance is not None:
             Registry(db).instance(instance)
-        plans = PlanStore(db).plans(instance, last)
+        plans = PlanStore(db).approvals.plans(instance, last)
     if as_json:
         print_json([p.model_dump(mode="json") for p in plans])
     else:
@@ -124,7 +124,7 @@ def _reject(plan: int, reason: str, as_json: bool) -> None:
     from sexton.recycle.planning.sql.plans import PlanStore
 
     with open_database() as (_, db), log_call(db, "plan reject", subject=str(plan), reason=reason):
-        row = PlanStore(db).reject(plan, reason, whoami())
+        row = PlanStore(db).approvals.reject(plan, reason, whoami())
     if as_json:
         print_json(row.model_dump(mode="json"))
         return

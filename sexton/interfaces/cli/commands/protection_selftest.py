@@ -84,7 +84,7 @@ def _run(service: "OperatorService", instance: str, items: "list[Item]", *, watc
         service.vaults,
         protection,
         items,
-        protect=lambda: service.registrar.whole(protection, items, seconds),
+        protect=lambda: service.registrar.register_at_once(protection, items, seconds),
         run_round=one_round,
         release=lambda: service.protections.release(instance, job, "selftest"),
     )
@@ -101,5 +101,5 @@ def _show(result: "SelfTest") -> None:
         key = name.partition("/")[2]
         typer.echo(f"not deleted although due and released: {name}; see: sexton why {key}", err=True)
     if result.stayed:
-        typer.echo(f"round {second} kept: {kept_counts(result.kept_by)}", err=True)
+        typer.echo(f"round {second} kept: {kept_counts(result.kept)}", err=True)
     typer.echo("protections work" if result.passed else "the selftest FAILED", err=not result.passed)

@@ -26,7 +26,7 @@ def purge(
 
     Example: sexton wal purge orders-wal
     """
-    from sexton.runtime.temporal.purges import run_purge
+    from sexton.runtime.temporal.purges import PURGES
     from sexton.wal.messages import PurgeOutcome, PurgeRequest
     from sexton.wal.sql.store import WalStore
 
@@ -38,7 +38,7 @@ def purge(
             return
         with log_call(db, "wal purge", "", topic):
             request = PurgeRequest(topic=topic, requested_by="cli")
-            report = run_purge(settings, request, lambda message: typer.echo(message, err=True))
+            report = PURGES.run(settings, request, lambda message: typer.echo(message, err=True))
         topic_after = store.topic(topic)
     if as_json:
         print_json(report.model_dump(mode="json"))
@@ -54,13 +54,13 @@ def progress(topic: Name) -> None:
 
     Example: sexton wal progress orders-wal
     """
-    from sexton.runtime.temporal import purges
+    from sexton.runtime.temporal.purges import PURGES, describe
     from sexton.wal.sql.store import WalStore
 
     with open_database() as (settings, db):
         WalStore(db).topic(topic)
-        state = ask_temporal(settings, lambda client: purges.progress(client, settings, topic))
-    typer.echo(f"topic {topic}: {purges.said(state)}")
+        state = ask_temporal(settings, lambda client: PURGES.progress(client, settings, topic))
+    typer.echo(f"topic {topic}: {describe(state)}")
 
 
 def now(topic: Name) -> None:
@@ -115,13 +115,13 @@ def _dry_run(settings: "Settings", db: "Database", topic: str, as_json: bool) ->
 
 
 def _signal(topic: str, signal: str, effect: str) -> None:
-    from sexton.runtime.temporal import purges
+    from sexton.runtime.temporal.purges import PURGES
     from sexton.wal.sql.store import WalStore
 
     with open_database() as (settings, db):
         WalStore(db).topic(topic)
         with log_call(db, f"wal {signal}", "", topic, blocks_deletion=signal in ("cancel", "pause")):
-            workers = ask_temporal(settings, lambda client: purges.signal(client, settings, topic, signal))
+            workers = ask_temporal(settings, lambda client: PURGES.signal(client, settings, topic, signal))
     typer.echo(f"Sent {signal} to the purge of topic {topic}: {effect}")
     if not workers:
         typer.echo(NO_WORKER, err=True)

@@ -10,7 +10,7 @@ from sexton.recycle.model import KindPlan, Plan
 from sexton.recycle.planning.estimate import Estimate
 
 if TYPE_CHECKING:
-    from sexton.insight.views import PlanRow
+    from sexton.recycle.planning.model import PlanRow
 
 
 def show_plan(plan: Plan, cost: Estimate) -> None:
@@ -21,7 +21,7 @@ def show_plan(plan: Plan, cost: Estimate) -> None:
     if plan.kinds:
         typer.echo("* as reported by the owner; marks of the kind that are older than `before` are deleted")
         typer.echo(_cost(cost))
-    typer.echo(f"kept: {kept_counts(plan.held)}")
+    typer.echo(f"kept: {kept_counts(plan.kept)}")
     if plan.claimed:
         typer.echo(f"claimed by earlier rounds and finished first: {plan.claimed}")
     for k in plan.kinds:

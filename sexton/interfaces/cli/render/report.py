@@ -3,7 +3,7 @@
 import typer
 
 from sexton.interfaces.cli.output import human_bytes, kept_counts, print_json, quantity, show_table, utc
-from sexton.marks.keepers import KeepReason, keeper, way_out
+from sexton.marks.keepers import KeepReason, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
 
@@ -77,17 +77,17 @@ def _show_vaults(report: RoundReport) -> None:
 
 def _show_kept(report: RoundReport) -> None:
     for k in report.kinds:
-        if k.held:
-            typer.echo(f"{k.kind}: kept {kept_counts(k.held)}")
+        if k.kept:
+            typer.echo(f"{k.kind}: kept {kept_counts(k.kept)}")
         if k.error:
             typer.echo(f"{k.kind}: error: {k.error}")
         if k.note:
             typer.echo(f"{k.kind}: {k.note}")
-    typer.echo(f"kept: {kept_counts(report.held)}")
-    for who in sorted(report.held):
-        if keeper(who) is KeepReason.APPROVAL:
-            apply = way_out(who, report.instance)
-            typer.echo(f"waits for approval: sexton plan --list {report.instance}, then {apply}")
+    typer.echo(f"kept: {kept_counts(report.kept)}")
+    for kept in sorted(report.kept):
+        if kept.reason is KeepReason.APPROVAL:
+            apply = way_out(kept, report.instance)
+            typer.echo(f"awaits approval: sexton plan --list {report.instance}, then {apply}")
 
 
 def _show_problems(report: RoundReport) -> None:

@@ -114,7 +114,7 @@ def _show_last_round(i: "InstanceStatus") -> None:
     faults = ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
     if faults:
         typer.echo(f"  vaults it excluded: {faults}; it counts as failed; see: sexton vault list {i.instance}")
-    typer.echo(f"  it kept: {kept_counts(report.held)}")
+    typer.echo(f"  it kept: {kept_counts(report.kept)}")
     if report.error:
         typer.echo(f"  last error: {first_line(report.error)}")
 

@@ -12,7 +12,7 @@ from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.sql.rows import needed_versions, replicas_of, record_released_versions
+from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions, replicas_of
 
 
 class ReplicaKeeper:
