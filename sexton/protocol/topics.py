@@ -21,11 +21,11 @@ __all__ = [
     "OldMap",
     "Pin",
     "PinEnded",
-    "Purging",
     "RegionMap",
     "RegionReport",
     "Replay",
     "ReplayRefused",
+    "StartedPurge",
     "StreamReport",
     "Topic",
     "Topics",
@@ -98,7 +98,7 @@ class Replay(Body):
     node: Annotated[str, Field(max_length=128, pattern=PRINTABLE)] = ""
 
 
-class Purging(Message):
+class StartedPurge(Message):
     """The purge that was started."""
 
     topic: str

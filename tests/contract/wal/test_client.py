@@ -270,7 +270,7 @@ def test_a_topic_made_anew_while_it_is_read_is_no_replay(served: Served) -> None
 
 def test_a_slow_apply_is_no_silence_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(kafka, "BATCH", 1)
+    monkeypatch.setattr(kafka, "POLL_MESSAGES", 1)
     topic = served.topic(3)
     with served.replay(topic) as replay:
         for entry in replay:
