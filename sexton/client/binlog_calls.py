@@ -10,8 +10,8 @@ from sexton.protocol.binlogs import (
     MAX_RECORDS,
     Acknowledgement,
     Consumer,
+    ConsumerRegistration,
     Consumers,
-    Consuming,
     DroppedCopies,
     Log,
     LogConfig,
@@ -130,7 +130,7 @@ def register_consumer(
     Raises:
         TooOld: records behind ``after`` are already deleted.
     """
-    body = Consuming(db=db, table=table, after=after)
+    body = ConsumerRegistration(db=db, table=table, after=after)
     return ApiCall("PUT", url_path("consumers", name), Consumer, body, url_query(instance=instance))
 
 

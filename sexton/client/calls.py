@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from sexton.client.api_call import CHUNK_BYTES, ApiCall, url_path, url_query
 from sexton.kernel.errors import BadInput
-from sexton.protocol.access import Credentials, Issued
-from sexton.protocol.plans import Applying, Shown
+from sexton.protocol.access import Credentials, IssuedToken
+from sexton.protocol.plans import PlanDetails, StartedRound
 from sexton.protocol.protections import (
     CHUNK_ITEMS,
     Finish,
@@ -22,10 +22,10 @@ from sexton.protocol.protections import (
     Watermark,
 )
 from sexton.protocol.status import Overview, Stop, StopResult, StoriesBody
-from sexton.protocol.topics import Heartbeat, HeartbeatReceipt, Pin, Purging, RegionMap, Replay, Topic
+from sexton.protocol.topics import Heartbeat, HeartbeatReceipt, Pin, RegionMap, Replay, StartedPurge, Topic
 
 
-def token(user: str, password: str, scope: str | None = None, ttl_seconds: int | None = None) -> ApiCall[Issued]:
+def token(user: str, password: str, scope: str | None = None, ttl_seconds: int | None = None) -> ApiCall[IssuedToken]:
     """Exchange a password for a token. A repeated request issues a second token.
 
     Raises:
@@ -37,7 +37,7 @@ def token(user: str, password: str, scope: str | None = None, ttl_seconds: int |
         problems = e.errors(include_input=False)
         wrong = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
         raise BadInput(f"no such login: {wrong}") from None
-    return ApiCall("POST", "/v1/token", Issued, body)
+    return ApiCall("POST", "/v1/token", IssuedToken, body)
 
 
 def status() -> ApiCall[Overview]:
@@ -62,14 +62,14 @@ def start(instance: str | None = None) -> ApiCall[StopResult]:
     return ApiCall("POST", path, StopResult)
 
 
-def plan(instance: str) -> ApiCall[Shown]:
+def plan(instance: str) -> ApiCall[PlanDetails]:
     """Store and return the plan of what a round would delete now."""
-    return ApiCall("POST", url_path("instances", instance, "plans"), Shown, repeatable=False)
+    return ApiCall("POST", url_path("instances", instance, "plans"), PlanDetails, repeatable=False)
 
 
-def apply(plan: int) -> ApiCall[Applying]:
+def apply(plan: int) -> ApiCall[StartedRound]:
     """Start the round that deletes exactly what a plan lists. Do not wait for its end."""
-    return ApiCall("POST", url_path("plans", plan, "apply"), Applying, repeatable=False)
+    return ApiCall("POST", url_path("plans", plan, "apply"), StartedRound, repeatable=False)
 
 
 def watermark(instance: str, value: int) -> ApiCall[None]:
@@ -160,9 +160,9 @@ def heartbeat(node: str, beat: Heartbeat) -> ApiCall[HeartbeatReceipt]:
     return ApiCall("POST", url_path("nodes", node, "heartbeat"), HeartbeatReceipt, beat)
 
 
-def purge(topic: str) -> ApiCall[Purging]:
+def purge(topic: str) -> ApiCall[StartedPurge]:
     """Start the purge of a topic. Do not wait for its end."""
-    return ApiCall("POST", url_path("topics", topic, "purge"), Purging, repeatable=False)
+    return ApiCall("POST", url_path("topics", topic, "purge"), StartedPurge, repeatable=False)
 
 
 def open_replay(topic: str, replay: Replay) -> ApiCall[Pin]:

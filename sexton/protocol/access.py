@@ -24,7 +24,7 @@ class Credentials(Body):
     )
 
 
-class Issued(Message):
+class IssuedToken(Message):
     """A token that was issued for a password. It is returned once; Sexton stores only its hash."""
 
     token: str = Field(repr=False)

@@ -12,8 +12,8 @@ __all__ = [
     "MAX_RECORDS",
     "Acknowledgement",
     "Consumer",
+    "ConsumerRegistration",
     "Consumers",
-    "Consuming",
     "DroppedCopies",
     "Log",
     "LogConfig",
@@ -52,7 +52,7 @@ class NewRecords(Body):
     records: Annotated[tuple[NewRecord, ...], FailFast(), Field(max_length=MAX_RECORDS)]
 
 
-class Consuming(Body):
+class ConsumerRegistration(Body):
     """The log that a consumer reads. ``after``: the last record that it has; None: it has none."""
 
     db: Name

@@ -5,7 +5,7 @@ from sexton.recycle.model import Plan
 from sexton.recycle.planning.estimate import Estimate
 
 
-class Shown(Message):
+class PlanDetails(Message):
     """A plan, its estimated cost, and what blocks the deletion of its marks besides the plan itself."""
 
     plan: Plan
@@ -16,7 +16,7 @@ class Shown(Message):
     halt: str = ""
 
 
-class Applying(Message):
+class StartedRound(Message):
     """The round that was started to apply a plan."""
 
     plan: int

@@ -22,11 +22,11 @@ __all__ = [
     "OldMap",
     "Pin",
     "PinEnded",
-    "Purging",
     "RegionMap",
     "RegionReport",
     "Replay",
     "ReplayRefused",
+    "StartedPurge",
     "StreamReport",
     "Topic",
     "Topics",
@@ -99,7 +99,7 @@ class Replay(Body):
     node: Annotated[str, Field(max_length=128, pattern=PRINTABLE)] = ""
 
 
-class Purging(Message):
+class StartedPurge(Message):
     """The purge that was started."""
 
     topic: str

@@ -8,7 +8,7 @@ from sexton.database.engine import Database
 from sexton.operators.access import credentials, passwords
 from sexton.operators.access.errors import LoginsBusy, NotAuthorized
 from sexton.operators.access.model import CallRecord, Token, TokenScope
-from sexton.operators.access.sql.login_throttle import Throttle
+from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 
@@ -20,7 +20,7 @@ class Logins:
     """Issue tokens for passwords. One per process, because it limits concurrent verifications."""
 
     def __init__(self, db: Database) -> None:
-        self._users, self._throttle, self._calls = UserStore(db), Throttle(db), CallStore(db)
+        self._users, self._throttle, self._calls = UserStore(db), LoginThrottle(db), CallStore(db)
         self._slots = threading.BoundedSemaphore(PASSWORDS_AT_ONCE)
 
     def login(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sexton.protocol.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
+from sexton.protocol.topics import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 
 from sexton.client import ReplayLost, RequestRefused, Sexton, TopicEntry, kafka
 from sexton.client.replaying import Replaying
@@ -270,7 +270,7 @@ def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
 
 def test_slow_reader_is_no_timeout_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(kafka, "BATCH", 1)
+    monkeypatch.setattr(kafka, "POLL_MESSAGES", 1)
     topic = served.topic(3)
     with served.replay(topic) as replay:
         for entry in replay:

@@ -33,7 +33,7 @@ def test_report_cannot_raise_its_epoch(field: Field, epoch: int) -> None:
     assert field.purge(topic).floor == 90
 
 
-@pytest.mark.parametrize("wrong", [2**63 - 1, 2**63, 2**64 - 1, 2**70])
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 2**64 - 1, 2**70])
 def test_impossible_number_spoils_no_other_report(field: Field, number: int) -> None:
     topic, other = field.mapped_topic(100), field.mapped_topic(100, RegionMapping(region="r2", first=0))
     reports = [

@@ -155,7 +155,7 @@ def test_region_that_returned_and_left_has_newer_entries(field: Field) -> None:
     assert field.start(topic) <= 100
 
 
-@pytest.mark.parametrize("how", ["moved", "dropped"])
+@pytest.mark.parametrize("departure", ["moved", "dropped"])
 def test_region_that_left_before_its_first_map_blocks(field: Field, departure: str) -> None:
     topic = field.topic(100)
     if departure == "moved":

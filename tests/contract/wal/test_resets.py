@@ -80,7 +80,7 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(field: Field, resets:
     assert field.start(topic) == 19
 
 
-@pytest.mark.parametrize("how", ["moved", "dropped"])
+@pytest.mark.parametrize("departure", ["moved", "dropped"])
 def test_region_that_left_blocks_after_a_topic_reset(field: Field, resets: ResetStore, departure: str) -> None:
     topic = field.topic(100)
     field.map(topic, RegionMapping(region="r1", first=0), RegionMapping(region="r2", first=0))

@@ -114,7 +114,7 @@ def run(work: PurgeRounds, most: int) -> int:
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
-@pytest.mark.parametrize("why", ["deleted in Kafka", "much to purge, and blocked"])
+@pytest.mark.parametrize("reason", ["deleted in Kafka", "much to purge, and blocked"])
 def test_topics_that_stay_due_delay_no_other(field: Field, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
     monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
     monkeypatch.setattr(schedule, "MAX_PAGES", 2)  # instead of 2,000: 4

@@ -8,8 +8,8 @@ from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, SelectedI
 from sexton.operators.access.model import Grant
 from sexton.protocol.binlogs import (
     Acknowledgement,
+    ConsumerRegistration,
     Consumers,
-    Consuming,
     DroppedCopies,
     LogConfig,
     LogsBody,
@@ -113,7 +113,7 @@ def consumers(service: Service, _: ReadingCaller, instance: SelectedInstance) ->
 
 @routes.put("/consumers/{consumer}")
 def register(
-    consumer: Name, body: Consuming, service: Service, caller: CurrentCaller, instance: SelectedInstance
+    consumer: Name, body: ConsumerRegistration, service: Service, caller: CurrentCaller, instance: SelectedInstance
 ) -> Consumer:
     """Register a consumer: records that it lacks are no longer deleted. Refused if one of them is deleted already."""
     caller.require(Grant.OPERATE, job=consumer)

@@ -9,7 +9,7 @@ from sexton.interfaces.api.caller import Caller, CurrentCaller, ReadingCaller, S
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.port import NotEnabled
-from sexton.protocol.plans import Applying, Shown
+from sexton.protocol.plans import StartedRound, PlanDetails
 from sexton.recycle.model import RecycleRequest
 from sexton.recycle.planning.sql.plans import PlanStore
 
@@ -18,11 +18,11 @@ Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 
 
 @routes.post("/instances/{instance}/plans", status_code=201)
-def plan(instance: str, service: Service, caller: CurrentCaller) -> Shown:
+def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
     """Store and return the plan of what a round would delete now: everything that is due."""
     caller.require(Grant.OPERATE)
     planned = service.plan(instance, caller.token.name)
-    return Shown(
+    return PlanDetails(
         plan=planned.plan,
         state=PlanStore(service.db).approvals.state(planned.plan.id),
         estimate=planned.cost,
@@ -33,20 +33,20 @@ def plan(instance: str, service: Service, caller: CurrentCaller) -> Shown:
 
 
 @routes.get("/plans/{plan}")
-def show(plan: Number, service: Service, _: ReadingCaller) -> Shown:
+def show(plan: Number, service: Service, _: ReadingCaller) -> PlanDetails:
     """Return a stored plan and its state."""
     store = PlanStore(service.db)
     stored = store.find_plan(plan)
-    return Shown(plan=stored, state=store.approvals.state(plan), estimate=service.cost(stored))
+    return PlanDetails(plan=stored, state=store.approvals.state(plan), estimate=service.cost(stored))
 
 
 @routes.post("/plans/{plan}/apply", status_code=202)
-async def apply(plan: Number, request: Request, service: Service, caller: CurrentCaller) -> Applying:
+async def apply(plan: Number, request: Request, service: Service, caller: CurrentCaller) -> StartedRound:
     """Start the round that deletes exactly what a plan lists. Refused if the situation changed. Do not wait."""
     return await run_in_threadpool(_apply, plan, request, service, caller)
 
 
-def _apply(plan: int, request: Request, service: OperatorService, caller: Caller) -> Applying:
+def _apply(plan: int, request: Request, service: OperatorService, caller: Caller) -> StartedRound:
     with caller.recorded(service, "apply", subject=str(plan)):
         caller.require(Grant.OPERATE)
         store = PlanStore(service.db)
@@ -59,4 +59,4 @@ def _apply(plan: int, request: Request, service: OperatorService, caller: Caller
         service.controls.admit(instance)
         order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.token.name)
         run = request.app.state.rounds.start(order)
-    return Applying(plan=plan, instance=instance, workflow=run.workflow, run=run.run)
+    return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)

@@ -10,7 +10,7 @@ from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import Grant
 from sexton.protocol.body import MAX_ITEMS_BYTES
-from sexton.protocol.topics import TOPIC, Heartbeat, Purging, RegionMap, Replay, Topics
+from sexton.protocol.topics import TOPIC, Heartbeat, RegionMap, Replay, StartedPurge, Topics
 from sexton.wal.messages import PurgeRequest
 from sexton.wal.model import Pin, Topic
 from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder
@@ -42,17 +42,17 @@ def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCalle
 
 
 @routes.post("/topics/{topic}/purge", status_code=202)
-async def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> Purging:
+async def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> StartedPurge:
     """Start the purge of a topic. Do not wait for its end."""
     return await run_in_threadpool(_purge, topic, request, service, caller)
 
 
-def _purge(topic: str, request: Request, service: OperatorService, caller: Caller) -> Purging:
+def _purge(topic: str, request: Request, service: OperatorService, caller: Caller) -> StartedPurge:
     with caller.recorded(service, "wal purge", subject=topic):
         caller.require(Grant.OPERATE)
         service.wal.store.topic(topic)
         run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.token.name))
-    return Purging(topic=topic, workflow=run.workflow, run=run.run)
+    return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
 
 
 @routes.post("/nodes/{node}/heartbeat", max_body_size=MAX_ITEMS_BYTES)

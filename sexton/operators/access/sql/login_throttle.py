@@ -18,7 +18,7 @@ from sexton.operators.access.errors import LoginsThrottled
 DELETED_AT_ONCE = 100
 
 
-class Throttle:
+class LoginThrottle:
     """Decides which logins have to wait. Sources are addresses; names are stored only as slots of their digests."""
 
     def __init__(self, db: Database) -> None:
