@@ -7,7 +7,8 @@ from fastapi import Depends, Query, Request
 
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access import policy
-from sexton.operators.access.model import CallRecord, Grant, Token
+from sexton.operators.access.model import Grant, Token
+from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 
 

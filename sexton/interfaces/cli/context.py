@@ -59,7 +59,7 @@ def log_call(
 
     ``blocks_deletion``: the action only blocks deletions, so it is done even if it cannot be recorded.
     """
-    from sexton.operators.access.model import CallRecord
+    from sexton.operators.call_log.model import CallRecord
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import whoami
 

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from sexton.database.engine import Database
 from sexton.operators.access import credentials, passwords
 from sexton.operators.access.errors import LoginsBusy, NotAuthorized
-from sexton.operators.access.model import CallRecord, Token, TokenScope
+from sexton.operators.access.model import Token, TokenScope
 from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.users import UserStore
+from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 
 PASSWORDS_AT_ONCE = 2

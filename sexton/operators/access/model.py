@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from sexton.kernel.message import Message
 
-ASKED, DONE = "asked", "ok"
-
 
 class Grant(StrEnum):
     """What a token permits. Each of the first three includes the one before it."""
@@ -65,19 +63,3 @@ class User(Message):
     """When the password was last set."""
     removed_at: int | None = None
     removed_by: str = ""
-
-
-class CallRecord(Message):
-    """A call that changed something or was refused."""
-
-    at: int = 0
-    who: str
-    source: str
-    """The caller's address, or ``cli@HOST``."""
-    action: str
-    instance: str = ""
-    subject: str = ""
-    """The object of the action: a job, the number of a plan."""
-    outcome: str = ASKED
-    """``ok``, the code of the error, or ``asked``: the outcome is unknown."""
-    reason: str = ""

@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select, update
 
 from sexton.database.engine import AWAY, Database, first_line
 from sexton.kernel.errors import code_of
-from sexton.operators.access.model import DONE, CallRecord
+from sexton.operators.call_log.model import DONE, CallRecord
 
 TEXT_CHARACTERS = 500
 """The longest text that is stored of a field."""

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from sexton.operators.access import policy
-from sexton.operators.access.model import CallRecord
+from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 from sexton.wal.sql.rows import ensure_topic
 from tests.contract.api.conftest import Ask

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sexton.protocol.topics import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 
 from sexton.client import ReplayLost, RequestRefused, Sexton, TopicEntry, kafka
 from sexton.client.replaying import Replaying
 from sexton.kernel.errors import BadInput
 from sexton.operators.call_log.store import CallStore
+from sexton.protocol.topics import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 from sexton.wal.model import Facts, RegionState
 from sexton.wal.port import OldEpoch, OldMap, ReplayRefused
 from tests.contract.wal.field import Field

@@ -9,7 +9,7 @@ from sexton.interfaces.api.caller import Caller, CurrentCaller, ReadingCaller, S
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.port import NotEnabled
-from sexton.protocol.plans import StartedRound, PlanDetails
+from sexton.protocol.plans import PlanDetails, StartedRound
 from sexton.recycle.model import RecycleRequest
 from sexton.recycle.planning.sql.plans import PlanStore
 

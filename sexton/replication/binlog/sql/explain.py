@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -10,7 +11,6 @@ from sexton.kernel.message import Message
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.binlogs import BinlogService
 from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import Consumer, Cut, Log
 from sexton.replication.binlog.sql import rows
@@ -19,6 +19,9 @@ from sexton.replication.binlog.sql.figures import LastLook, last_look
 from sexton.replication.replicas.model import BackendStanding, Replica, RetainingReplica
 from sexton.replication.replicas.policy import unwell
 from sexton.replication.replicas.sql import figures
+
+if TYPE_CHECKING:
+    from sexton.replication.binlog.binlogs import BinlogService
 
 MAX_LINES = 100
 MAX_NAMED_COPIES = 5
@@ -74,7 +77,7 @@ class LogExplanation(Message):
     now: int = 0
 
 
-def explain(db: Database, binlogs: BinlogService, instance: str, name: str, table: str = "") -> LogExplanation:
+def explain(db: Database, binlogs: "BinlogService", instance: str, name: str, table: str = "") -> LogExplanation:
     """Decide as a cut would, and explain the decision. Raises ``UnknownLog``."""
     with db.snapshot() as c:
         now, logs = db.now(c), rows.read_logs(db, c, instance, name)
