@@ -2,7 +2,7 @@
 
 from sexton.client import binlog_calls
 from sexton.client.errors import JournalAhead, TooOld
-from sexton.client.sender import Sender
+from sexton.client.sender import SyncSender
 from sexton.protocol.journal import FollowerState
 
 
@@ -12,7 +12,7 @@ class Following:
     A stored state continues after its ``applied``. Applying an entry twice does no harm.
     """
 
-    def __init__(self, client: Sender, replica: FollowerState, follower: str, instance: str | None = None) -> None:
+    def __init__(self, client: SyncSender, replica: FollowerState, follower: str, instance: str | None = None) -> None:
         self._client, self._follower, self._instance = client, follower, instance
         self.replica = replica
         self.restarts = 0

@@ -14,7 +14,7 @@ from sexton.client.api_call import ApiCall
 from sexton.client.errors import ProtectionLost
 from sexton.client.registering import RegistrationRequest
 from sexton.client.renewing import AGAIN_SECONDS, DEFAULT_TTL_SECONDS, Renewals
-from sexton.client.sender import Sender
+from sexton.client.sender import SyncSender
 from sexton.kernel.errors import SextonError
 from sexton.protocol.protections import Protection, ProtectionNotFound
 
@@ -46,7 +46,7 @@ class Protecting:
     """
 
     def __init__(
-        self, client: Sender, request: RegistrationRequest, *, interrupt: bool = True, on_lost: OnLost | None = None
+        self, client: SyncSender, request: RegistrationRequest, *, interrupt: bool = True, on_lost: OnLost | None = None
     ) -> None:
         self._client, self._request, self._interrupt, self._on_lost = client, request, interrupt, on_lost
         self._ttl = request.ttl_seconds or DEFAULT_TTL_SECONDS

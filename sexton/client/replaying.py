@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from sexton.client import calls
 from sexton.client.errors import ReplayLost
 from sexton.client.renewing import Renewals
-from sexton.client.sender import Sender
+from sexton.client.sender import SyncSender
 from sexton.kernel.errors import SextonError
 from sexton.protocol.topics import Facts, Pin, Replay
 
@@ -48,7 +48,7 @@ class TopicSource(Protocol):
 class Replaying:
     """The result of ``client.replay``: enter it, iterate over it, and open the region after the block ended well."""
 
-    def __init__(self, client: Sender, topic: str, source: TopicSource, request: Replay) -> None:
+    def __init__(self, client: SyncSender, topic: str, source: TopicSource, request: Replay) -> None:
         self._client, self._topic, self._source, self._request = client, topic, source, request
         self._over = threading.Event()
         self._lost: ReplayLost | None = None

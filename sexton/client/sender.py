@@ -11,7 +11,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Sender(ABC):
+class SyncSender(ABC):
     """Send requests and return their answers."""
 
     @abstractmethod
@@ -43,7 +43,7 @@ class AsyncSender(ABC):
     async def send(
         self, call: ApiCall[T], patience_seconds: float | None = None, timeout_seconds: float | None = None
     ) -> T:
-        """Send one request; see ``Sender.send``."""
+        """Send one request; see ``SyncSender.send``."""
 
     async def send_all(self, steps: Steps[T]) -> T:
         """Send several requests one after the other, and return their result."""
@@ -60,8 +60,8 @@ class AsyncSender(ABC):
 class ApiMethod(Generic[P, T]):
     """A method that sends the request which a function returns.
 
-    The method has the function's parameters and docstring. It returns ``T`` in a ``Sender``, and a coroutine for ``T``
-    in an ``AsyncSender``: each method of the API is declared once for both clients.
+    The method has the function's parameters and docstring. It returns ``T`` in a ``SyncSender``, and a coroutine for
+    ``T`` in an ``AsyncSender``: each method of the API is declared once for both clients.
     """
 
     def __init__(self, request: Callable[P, ApiCall[T] | Steps[T]]) -> None:
@@ -71,10 +71,10 @@ class ApiMethod(Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[P, ApiCall[T] | Steps[T]]: ...
     @overload
-    def __get__(self, client: Sender, owner: type) -> Callable[P, T]: ...
+    def __get__(self, client: SyncSender, owner: type) -> Callable[P, T]: ...
     @overload
     def __get__(self, client: AsyncSender, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, client: Sender | AsyncSender | None, owner: type) -> Callable[P, Any]:
+    def __get__(self, client: SyncSender | AsyncSender | None, owner: type) -> Callable[P, Any]:
         """Return the method of one client; for the class, the function that makes the request."""
         if client is None:
             return self._request

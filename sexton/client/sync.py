@@ -24,7 +24,7 @@ from sexton.client.retrying import (
     last_answer,
     request_options,
 )
-from sexton.client.sender import Sender
+from sexton.client.sender import SyncSender
 from sexton.kernel.errors import BadInput
 from sexton.protocol.journal import FollowerState
 from sexton.protocol.topics import Replay
@@ -32,7 +32,7 @@ from sexton.protocol.topics import Replay
 T = TypeVar("T")
 
 
-class Sexton(ApiMethods, Sender):
+class Sexton(ApiMethods, SyncSender):
     """The API at one address. Safe for threads; ``close`` it, or use it in a ``with``.
 
     The methods of the API are declared in ``sexton.client.methods``. Each raises the typed error of a refusal

@@ -11,7 +11,7 @@ from sexton.client import AsyncSexton, Sexton, Unreachable, calls
 from sexton.client.api_call import ApiCall, Steps
 from sexton.client.methods import ApiMethods
 from sexton.client.retrying import TemporaryAnswer, last_answer, may_repeat, request_options
-from sexton.client.sender import ApiMethod, AsyncSender, Sender
+from sexton.client.sender import ApiMethod, AsyncSender, SyncSender
 
 PING = ApiCall[str]("GET", "/v1/ping", str)
 METHODS = [name for name, value in vars(ApiMethods).items() if isinstance(value, ApiMethod)]
@@ -34,7 +34,7 @@ class Methods:
     ping_twice = ApiMethod(ping_twice)
 
 
-class Echo(Methods, Sender):
+class Echo(Methods, SyncSender):
     def send(self, call: ApiCall[Any], *_: object, **__: object) -> Any:
         return call.path
 

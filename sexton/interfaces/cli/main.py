@@ -36,6 +36,7 @@ from sexton.interfaces.cli.commands import (
     settings,
     status,
     token,
+    trial,
     undelete,
     up,
     user,
@@ -98,6 +99,7 @@ GROUPS: dict[str, typer.Typer] = {
     "replica": replica.app,
     "token": token.app,
     "user": user.app,
+    "trial": trial.app,
     "contract": contract.app,
     "settings": settings.app,
 }
