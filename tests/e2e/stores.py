@@ -81,7 +81,7 @@ class Stores:
     def sweep(self, *backends: str) -> Swept:
         swept = Swept()
         for b in backends or BACKENDS:
-            swept += self.deleter(b).sweep(lambda: None)
+            swept += self.sweeper(b).sweep(lambda: None)
         return swept
 
     def round(self, *but: str) -> int:

@@ -52,7 +52,7 @@ def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Data
     ("words", "code", "says"),
     [
         (("disk", "0/s"), 1, "is not a pace"),
-        (("disk", "fast"), 1, "write keys per second"),
+        (("disk", "fast"), 1, "use keys per second"),
         (("nowhere", "500/s"), 1, "there is no vault nowhere"),
         (("nowhere", "--clear"), 1, "there is no vault nowhere"),
         (("disk",), 64, "exactly one"),

@@ -67,7 +67,7 @@ def test_a_discarded_mark_leaves_its_files_and_says_so(offline: Run, aside: Data
         (("list", "--reason", "BAD_LUCK"), 64, "'BAD_LUCK' is no reason"),
         (("retry", "shop"), 64, "exactly one"),
         (("retry", "shop", "dropped/t1", "--all"), 64, "exactly one"),
-        (("retry", "shop", "dropped/t2"), 1, "is not set aside"),
+        (("retry", "shop", "dropped/t2"), 1, "is not quarantined"),
         (("retry", "nobody", "--all"), 1, "unknown instance nobody"),
         (("discard", "shop", "t1", "--reason", "x", "--yes"), 64, "write KIND/ID"),
         (("discard", "shop", "dropped/t2", "--reason", "x", "--yes"), 1, "is not quarantined"),

@@ -99,7 +99,7 @@ def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run
         ("b3", 2, 1, 1, 0),
     ]
     assert "1 missing versions" in shown.stdout
-    assert (only.returncode, "no copy of tablet t9 on another backend" in only.stderr) == (1, True)
+    assert (only.returncode, "no replica of tablet t9 on another backend" in only.stderr) == (1, True)
     assert (asked.returncode, "1 replica, 1 of them with something to delete" in asked.stdout) == (1, True)
     assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)
     assert (unknown.returncode, "there is no backend b3" in unknown.stderr) == (1, True)

@@ -193,7 +193,7 @@ def test_a_manifest_from_a_backup_replays_what_it_lacks_or_is_refused(field: Fie
 
     assert whole
     assert purged == (4 if moved else 7)
-    with pytest.raises(ReplayRefused, match="gone"):
+    with pytest.raises(ReplayRefused, match="deleted"):
         field.node.open("r1", 3)
 
 

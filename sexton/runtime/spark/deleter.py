@@ -70,7 +70,7 @@ class SparkDeletion:
         self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="spark")
         self._jobs: deque[_Job] = deque()
         self._claimed_to = self._sent_to = self._tried_to = 0
-        self._unaudited: list[tuple[int, int]] = []
+        self._not logged: list[tuple[int, int]] = []
         self._under_way, self._counted_at = 0, float("-inf")
 
     def __enter__(self) -> Self:
@@ -149,7 +149,7 @@ class SparkDeletion:
                 if part.stopped:
                     self._active_lease.renew_now()  # raises the precise error, where the lease is really lost
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)
-                if not part.audited:
+                if not part.logged:
                     self._unaudited.append((job.after, job.to))
             self._jobs.popleft()
             self._tried_to, self._under_way = job.to, 0

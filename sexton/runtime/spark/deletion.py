@@ -54,7 +54,7 @@ class PartResult(Message):
     """The result of one part: excluded vaults, whether the audit is complete, and the error that stopped it, if any."""
 
     faults: dict[str, str]
-    audited: bool
+    logged: bool
     stopped: str = ""
     error: str = ""
 
@@ -86,11 +86,11 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
                 sweep.wait_for(last)
                 log_deletions(engine.audit, active_lease, engine.stores.outcomes.between(token, first, last))
             sweep.finish()
-        # With a fault, files may be untried or unaudited: the process that settles audits the whole part.
-        return PartResult(faults=active_lease.faults, audited=order.work.audits and not active_lease.faults)
+        # With a fault, files may be untried or not logged: the process that settles audits the whole part.
+        return PartResult(faults=active_lease.faults, logged=order.work.audits and not active_lease.faults)
     except (SextonError, *AWAY) as e:
         error = str(e) if isinstance(e, SextonError) else f"the database answered an executor: {first_line(e)}"
-        return PartResult(faults=active_lease.faults, audited=False, stopped=type(e).__name__, error=error[:500])
+        return PartResult(faults=active_lease.faults, logged=False, stopped=type(e).__name__, error=error[:500])
     finally:
         engine.db.close()  # an idle process keeps no connection; the next task opens one
 

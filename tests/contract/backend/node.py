@@ -87,7 +87,7 @@ class Node:
         return BackendSweeper(SqliteMeta(self.directory, "7", busy_seconds=0.2), self.granted, instance, keys)
 
     def sweep(self, keys: int = 1_000, order: SweepOrder | None = None) -> Swept:
-        return self.deleter(keys).sweep(lambda: None, order)
+        return self.sweeper(keys).sweep(lambda: None, order)
 
     def keys(self) -> list[str]:
         with closing(sqlite3.connect(self.directory / "meta.db")) as c:

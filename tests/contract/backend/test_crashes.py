@@ -52,7 +52,7 @@ def test_b11_a_crash_between_files_is_finished_too(node: Node, beats: int, monke
             raise Crash
 
     with pytest.raises(Crash):
-        node.deleter(keys=2).sweep(heartbeat)
+        node.sweeper(keys=2).sweep(heartbeat)
     assert set(node.versions("a")) >= {4}
     node.sweep(keys=2)
 

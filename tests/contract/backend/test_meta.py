@@ -63,7 +63,7 @@ def test_another_backends_directory_is_refused(tmp_path: Path) -> None:
 
 def test_a_disk_that_goes_away_under_a_sweep_stops_it(node: Node) -> None:
     _granted(node)
-    sweeper, away = node.deleter(keys=2), node.directory.with_name("away")
+    sweeper, away = node.sweeper(keys=2), node.directory.with_name("away")
 
     def unmount() -> None:
         if not away.exists():

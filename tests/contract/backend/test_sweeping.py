@@ -189,7 +189,7 @@ def test_only_the_tablets_of_an_order_are_swept(node: Node) -> None:
 
 
 def test_an_order_of_another_instance_is_refused(node: Node) -> None:
-    sweeper = node.deleter(instance="shop")
+    sweeper = node.sweeper(instance="shop")
 
     with pytest.raises(OtherBackend, match="other"):
         sweeper.sweep(lambda: None, SweepOrder(instance="other"))
@@ -203,7 +203,7 @@ def test_a_sweep_stops_between_tablets_and_the_next_one_goes_on(node: Node) -> N
     beats = iter([None, None, None])
 
     with pytest.raises(StopIteration):
-        node.deleter().sweep(lambda: next(beats))
+        node.sweeper().sweep(lambda: next(beats))
     swept = [uid for uid in "abc" if not node.versions(uid)]
     node.sweep()
 

@@ -61,7 +61,7 @@ async def test_a_backend_sweeps_what_its_queue_is_told(
         node.granted.grant(uid, 1)
     client, name = await temporal_server.connect(), f"sweep-{tmp_path.name}"
 
-    async with worker.build_backend(client, load(), "7", node.deleter()):
+    async with worker.build_backend(client, load(), "7", node.sweeper()):
         swept = await _sweep(client, name, SweepOrder(instance="shop", until="a"))
         (node.directory / "meta.db").rename(node.directory / "gone.db")
         with pytest.raises(WorkflowFailureError) as failed:

@@ -23,7 +23,7 @@ from sexton.runtime.spark.session import SparkFailed
 from sexton.storage.port import VaultFault
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
-WELL = PartResult(faults={}, audited=True)
+WELL = PartResult(faults={}, logged=True)
 HAND = WriteToken(batch=7, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)
 TASKS = 3
 
