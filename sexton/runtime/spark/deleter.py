@@ -70,7 +70,7 @@ class SparkDeletion:
         self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="spark")
         self._jobs: deque[_Job] = deque()
         self._claimed_to = self._sent_to = self._tried_to = 0
-        self._not logged: list[tuple[int, int]] = []
+        self._unlogged: list[tuple[int, int]] = []
         self._under_way, self._counted_at = 0, float("-inf")
 
     def __enter__(self) -> Self:
@@ -105,7 +105,7 @@ class SparkDeletion:
         return self._tried_to + self._under_way
 
     def logged(self, after: int, to: int) -> bool:
-        return not any(first < to and last > after for first, last in self._unaudited)
+        return not any(first < to and last > after for first, last in self._unlogged)
 
     def finish(self) -> None:
         self.wait_for(self._claimed_to)
@@ -150,7 +150,7 @@ class SparkDeletion:
                     self._active_lease.renew_now()  # raises the precise error, where the lease is really lost
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)
                 if not part.logged:
-                    self._unaudited.append((job.after, job.to))
+                    self._unlogged.append((job.after, job.to))
             self._jobs.popleft()
             self._tried_to, self._under_way = job.to, 0
 
