@@ -14,7 +14,7 @@ from sexton.insight.metrics.figures.topics import figures
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.status import overview
 from sexton.insight.views import Overview, Story
-from sexton.insight.why.context import Rules
+from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.policy import Unplaced, places
 from sexton.operators.controls.model import Halt
@@ -115,8 +115,8 @@ class OperatorService:
 
     def stories(self, what: str, instance: str | None = None) -> list[Story]:
         """Return what is known of a key or an id."""
-        rules = Rules(self.settings.policy(), self.controls, self.turns, owners(self.db), self.audit)
-        return story(self.db, what, instance, rules)
+        context = WhyContext(self.settings.policy(), self.controls, self.turns, owners(self.db), self.audit)
+        return story(self.db, what, instance, context)
 
     def plan(self, instance: str, by: str) -> Planned:
         """Store and return what a round would delete now, with everything that is due in it; ``UnknownInstance``."""
