@@ -1,7 +1,8 @@
 """The composition root: settings → clients → adapters → a Temporal worker.
 
-``python -m worker`` runs one that does everything but Spark's work and the work on storage nodes; ``python -m worker
---role spark`` does the one, ``python -m worker --role backend`` the other, beside one storage node.
+``python -m worker`` runs a control worker: workflows and all activities except those below. ``--role spark`` runs a
+worker for listings, comparisons and deletions on Spark, ``--role backend`` one beside a storage node, which deletes its
+binlogs.
 """
 
 import argparse
@@ -36,18 +37,21 @@ if TYPE_CHECKING:
     from sexton.replication.agent.sweeping import BackendSweeper
     from sexton.runtime.spark.session import Sessions
 
-LOOK_SECONDS = 1.0
-"""How often a Spark worker looks whether its own server lives: a worker without one must not take work."""
+SERVER_CHECK_SECONDS = 1.0
+"""How often a Spark worker checks that its own server runs: a worker without one must not take work."""
+SHUTDOWN = timedelta(seconds=20)
+"""Longer than a page: deletions under way are finished and recorded before a worker ends."""
 
 
 async def build(client: Client, settings: Settings, db: Database) -> Worker:
     """Return a control worker: workflows and their activities, wired to this database and its vaults."""
     deployment, policy = settings.require_deployment(), settings.policy()
-    engine, pages = Engine(db, settings.terms()), settings.wal.auto_purge_parallelism
-    at_once = options.activities_at_once(settings.recycle.recycle_concurrency, pages)
+    engine = Engine(db, settings.terms())
+    topic_pages = settings.wal.auto_purge_parallelism
+    at_once = options.activities_at_once(settings.recycle.recycle_concurrency, topic_pages)
     figures = FigureStore(db, engine.controls, policy, *settings.intervals())
     server.start(settings.metrics, figures, engine.deleter.in_flight)
-    knows = not await search_attributes.missing(client)
+    attributes = not await search_attributes.missing(client)
     return Worker(
         client,
         task_queue=ids.control_queue(deployment),
@@ -57,17 +61,17 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 engine.rounds,
                 engine.recycler(engine.deleter),
                 policy,
-                attributes=knows,
+                attributes=attributes,
                 heavy_objects=settings.spark.spark_threshold_objects,
             ),
             activities.TickActivities(
-                engine.turns,
+                engine.schedule,
                 lambda: schedules.nudge(client, deployment),
-                engine.check_turns.due,
+                engine.check_schedule.due,
                 engine.wal.turns.due,
                 engine.binlogs.turns.due,
             ),
-            activities.CheckActivities(engine.checker, engine.direct, deployment),
+            activities.CheckActivities(engine.checker, engine.in_process_compare, deployment),
             activities.SparkActivities(partial(spark_queue, client, settings)),
             activities.WalActivities(engine.wal.rounds),
             activities.BinlogActivities(engine.binlogs.rounds),
@@ -76,18 +80,19 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
         max_concurrent_activities=at_once,
         workflow_runner=sandbox.runner(),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
-        graceful_shutdown_timeout=timedelta(seconds=20),  # longer than a page: what was deleted is still stored
+        graceful_shutdown_timeout=SHUTDOWN,
     )
 
 
 def build_spark(client: Client, settings: Settings, db: Database, sessions: "Sessions") -> Worker:
-    """Return a worker for what is done on Spark."""
+    """Return a Spark worker: it compares, and deletes ranges, on Spark's executors."""
     from sexton.runtime.spark.compare import scratch_of
     from sexton.runtime.spark.deletion import Work
     from sexton.runtime.spark.engine import AT_ONCE, SparkEngine
     from sexton.runtime.spark.locations import ConnectionTarget, without_password
 
-    deployment, spark, engine = settings.require_deployment(), settings.spark, Engine(db, settings.terms())
+    deployment, spark = settings.require_deployment(), settings.spark
+    engine = Engine(db, settings.terms())
     url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
     work = Work(
         where=ConnectionTarget(deployment=deployment, database_url=url, endpoint_url=endpoint),
@@ -107,12 +112,12 @@ def build_spark(client: Client, settings: Settings, db: Database, sessions: "Ses
         activity_executor=ThreadPoolExecutor(AT_ONCE, thread_name_prefix="activity"),
         max_concurrent_activities=AT_ONCE,
         max_heartbeat_throttle_interval=timedelta(seconds=1),
-        graceful_shutdown_timeout=timedelta(seconds=20),
+        graceful_shutdown_timeout=SHUTDOWN,
     )
 
 
 def build_backend(client: Client, settings: Settings, backend: str, sweeper: "BackendSweeper") -> Worker:
-    """Return a worker for what is done beside one storage node; it opens no database of ours."""
+    """Return a worker beside one storage node; it opens none of Sexton's databases."""
     return Worker(
         client,
         task_queue=ids.backend_queue(settings.require_deployment(), backend),
@@ -120,17 +125,19 @@ def build_backend(client: Client, settings: Settings, backend: str, sweeper: "Ba
         activity_executor=ThreadPoolExecutor(1, thread_name_prefix="activity"),
         max_concurrent_activities=1,
         max_heartbeat_throttle_interval=timedelta(seconds=1),
-        graceful_shutdown_timeout=timedelta(seconds=20),
+        graceful_shutdown_timeout=SHUTDOWN,
     )
 
 
 @contextmanager
 def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
-    """Give the place where Spark's work runs; a server of our own ends with it."""
+    """Open the Spark sessions of this process; close them, and a server of its own, at the end."""
     from sexton.runtime.spark.session import Sessions
 
-    limit = {"spark.sql.autoBroadcastJoinThreshold": str(settings.spark.spark_broadcast_max_bytes)}
-    sessions = Sessions(settings.spark.remote, limit | settings.spark.conf, home(), settings.require_deployment())
+    broadcast_limit = {"spark.sql.autoBroadcastJoinThreshold": str(settings.spark.spark_broadcast_max_bytes)}
+    sessions = Sessions(
+        settings.spark.remote, broadcast_limit | settings.spark.conf, home(), settings.require_deployment()
+    )
     try:
         yield sessions
     finally:
@@ -138,10 +145,10 @@ def spark_sessions(settings: Settings) -> "Iterator[Sessions]":
 
 
 async def main(role: str = "control", backend: beside.ServedBackend | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C. ``backend``: beside which one, of that role."""
+    """Serve until SIGTERM or Ctrl-C. ``backend``: the storage node, for the role of that name."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # else each client says where it found them
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # else each request is a line
+    logging.getLogger("botocore.credentials").setLevel(logging.WARNING)  # it logs a line for each client
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs a line for each request
     load_home_env()
     settings, stop = load(), asyncio.Event()
     sessions: Sessions | None = None
@@ -150,38 +157,38 @@ async def main(role: str = "control", backend: beside.ServedBackend | None = Non
         schema.check(db, settings.require_deployment())
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
-    async with AsyncExitStack() as open_:
+    async with AsyncExitStack() as resources:
         if backend is not None:
-            sweeper = open_.enter_context(beside.opened(backend))
-            serving = build_backend(await connect(settings), settings, backend.id, sweeper)
-            await open_.enter_async_context(beside.catching_up(sweeper))
+            sweeper = resources.enter_context(beside.opened(backend))
+            worker = build_backend(await connect(settings), settings, backend.id, sweeper)
+            await resources.enter_async_context(beside.catching_up(sweeper))
         elif role == "spark":
             client = await connect(settings)
-            sessions = open_.enter_context(spark_sessions(settings))
-            serving = build_spark(client, settings, db, sessions)
+            sessions = resources.enter_context(spark_sessions(settings))
+            worker = build_spark(client, settings, db, sessions)
         else:
-            serving = await build(await connect(settings), settings, db)
-        async with serving:
+            worker = await build(await connect(settings), settings, db)
+        async with worker:
             logging.info("%s worker of %s is polling %s", role, settings.deployment, settings.temporal.address)
             while not stop.is_set():
                 if sessions is not None:
                     sessions.check()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
+                    await asyncio.wait_for(stop.wait(), SERVER_CHECK_SECONDS)
 
 
-def asked(arguments: list[str]) -> tuple[str, beside.ServedBackend | None]:
-    """Return the role that the command line names, and beside which backend; wrong usage ends the process."""
+def parse_arguments(arguments: list[str]) -> tuple[str, beside.ServedBackend | None]:
+    """Return the role and the storage node that the command line names; wrong usage ends the process."""
     parser = argparse.ArgumentParser(prog="python -m worker", description="Run a worker of this deployment.")
     roles = ("control", "spark", "backend")
-    parser.add_argument("--role", choices=roles, default="control", help="what it does (default: control)")
+    parser.add_argument("--role", choices=roles, default="control", help="the kind of worker (default: control)")
     beside.add_options(parser)
-    its = parser.parse_args(arguments)
-    return its.role, beside.asked(parser, its)
+    parsed = parser.parse_args(arguments)
+    return parsed.role, beside.asked(parser, parsed)
 
 
 if __name__ == "__main__":
     try:
-        run(main(*asked(sys.argv[1:])))
+        run(main(*parse_arguments(sys.argv[1:])))
     except SextonError as e:
         sys.exit(f"error: {e}")

@@ -1,4 +1,4 @@
-"""Activities: what workflows ask to be done. Ports are injected; ``build`` names all that a control worker serves."""
+"""Activities: the steps that workflows call, as methods of classes with injected ports."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def build(
     wal: WalActivities,
     binlog: BinlogActivities,
 ) -> Sequence[Callable[..., Any]]:
-    """Return the activities to register."""
+    """Return the activities that a control worker registers."""
     return [
         recycle.open_round,
         recycle.abandon_round,

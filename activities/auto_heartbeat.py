@@ -1,6 +1,7 @@
-"""The heartbeat of a long activity: quick to show a dead worker, patient with a slow statement.
+"""Send the heartbeats of a long activity: a dead worker shows within seconds, a slow statement does not count as one.
 
-A thread beats once a second for as long as the work has called ``heartbeat`` lately; work that hangs falls silent too.
+A thread sends one each second, as long as the work itself has called ``heartbeat`` recently: work that hangs falls
+silent.
 """
 
 import contextvars
@@ -14,21 +15,21 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, Ca
 
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 45.0
-"""Longer than the longest request with its retries, and than any statement's lock wait; shorter than a lease."""
+"""Longer than the longest request with its retries and any statement's lock wait; shorter than a lease."""
 
 
 class AutoHeartbeat:
-    """Use it around the work; pass ``heartbeat`` to the work, to be called between its pages."""
+    """A context manager around the work, which calls ``heartbeat`` between its pages."""
 
     def __init__(self, silence_seconds: float = SILENCE_SECONDS) -> None:
         """``silence_seconds``: how long one statement or request of the work may take."""
         self._silence = silence_seconds
         self._last = time.monotonic()
-        self._said: tuple[Any, ...] = ()
+        self._details: tuple[Any, ...] = ()
         self._stop = threading.Event()
-        # The activity's context: a plain thread would not know whose heartbeat it is.
+        # In the activity's context: a plain thread would not know which activity the heartbeat is for.
         context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._run,), name="heart", daemon=True)
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -38,26 +39,26 @@ class AutoHeartbeat:
         self._stop.set()
         self._thread.join()
 
-    def alive(self) -> None:
-        """Say that the work goes on, and do not ask whether it should stop."""
+    def keep_alive(self) -> None:
+        """Record that the work continues, without a check whether it must stop."""
         self._last = time.monotonic()
 
-    def say(self, details: Any) -> None:
-        """Tell with each heartbeat from now on how far the work is; small, and for people only."""
-        self._said = (details,)
+    def attach(self, details: Any) -> None:
+        """Send these details with each heartbeat from now on. They are for the Temporal UI only; keep them small."""
+        self._details = (details,)
 
     def heartbeat(self) -> None:
-        """Say that the work goes on, and stop here if it should.
+        """Record that the work continues; raise where it must stop, between two pages.
 
         Raises:
-            CancelledError: it was cancelled, or paused in Temporal: stop here, between two pages.
-            ApplicationError: the worker shuts down; another attempt goes on.
+            CancelledError: the activity was cancelled, or paused in Temporal.
+            ApplicationError: the worker shuts down; another attempt continues.
         """
-        self.alive()
+        self.keep_alive()
         if activity.is_cancelled():
             raise CancelledError("cancelled between pages")
         if activity.is_worker_shutdown():
-            benign = ApplicationErrorCategory.BENIGN  # no fault, and no traceback in its log
+            benign = ApplicationErrorCategory.BENIGN  # not a fault: no traceback in the worker's log
             raise ApplicationError(
                 "the worker shuts down; another attempt goes on", type="WorkerShutdown", category=benign
             )
@@ -65,5 +66,5 @@ class AutoHeartbeat:
     def _run(self) -> None:
         while not self._stop.is_set():
             if time.monotonic() - self._last < self._silence:
-                activity.heartbeat(*self._said)
+                activity.heartbeat(*self._details)
             self._stop.wait(BEAT_SECONDS)

@@ -1,4 +1,4 @@
-"""What is done beside a storage node, as an activity on its own queue. It may be repeated."""
+"""The activity that runs beside a storage node, on a task queue of its own. It may be repeated."""
 
 from temporalio import activity
 
@@ -8,17 +8,17 @@ from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.agent.sweeping import BackendSweeper
 
 SILENCE_SECONDS = 300.0
-"""Between two pages lie at most a few requests, each tried several times, and a wait for the node's own writes."""
+"""Between two heartbeats are at most a few requests, each tried several times, and a wait for the node's own writes."""
 
 
 class BackendActivities:
-    """One instance per storage node."""
+    """The activities beside one storage node."""
 
     def __init__(self, sweeper: BackendSweeper) -> None:
         self._sweeper = sweeper
 
     @activity.defn(no_thread_cancel_exception=True)
     def sweep_cuts(self, order: SweepOrder) -> Swept:
-        """Remove the binlogs below the cuts that this backend is granted, and say what is gone."""
+        """Delete the binlogs up to the cuts that this backend is granted, and acknowledge them."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS) as heart:
             return self._sweeper.sweep(heart.heartbeat, order)

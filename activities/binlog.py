@@ -1,4 +1,4 @@
-"""Binlogs of an instance, as activities. Every one may be repeated: what is cut is not cut again."""
+"""Activities of binlog GC. Each may be repeated: what is cut is not cut again."""
 
 from temporalio import activity
 
@@ -10,19 +10,19 @@ from sexton.replication.binlog.rounds import BinlogRuns
 
 
 class BinlogActivities:
-    """One instance per worker process."""
+    """The activities of one worker process."""
 
     def __init__(self, rounds: BinlogRuns) -> None:
         self._rounds = rounds
 
     @activity.defn(no_thread_cancel_exception=True)
     def cut_binlogs(self, instance: str) -> CutReport:
-        """Cut what has expired, let copies know, and remove rows."""
+        """Cut expired records, record the cuts in the replicas, and delete the rows of cut records."""
         with refusals(), AutoHeartbeat() as heart:
             return self._rounds.expire(instance, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def waiting_backends(self, order: WaitingOrder) -> Backends:
-        """Return some backends, behind one, that have something to let go."""
+        """Return a page of the backends that have binlogs to delete."""
         with refusals():
             return self._rounds.waiting(order)

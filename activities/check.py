@@ -1,4 +1,4 @@
-"""The steps of one check, as activities: a thin layer that adds heartbeats, cancellation and error types."""
+"""The steps of one check as activities: they add heartbeats, cancellation and error types to the checker."""
 
 from temporalio import activity
 
@@ -17,14 +17,14 @@ from sexton.check.model import (
 from sexton.check.port import Compare
 
 STATEMENT_SECONDS = 1_800.0
-"""A statement over all records, or a vault's folders, may take so long; no lease runs out meanwhile."""
+"""Longest silence of a step: a statement over all records, or a listing of a vault's folders. A check has no lease."""
 
 
 class CheckActivities:
-    """One instance per worker process. Every activity may be repeated."""
+    """The activities of checks: one object per worker process. Every activity may be repeated."""
 
     def __init__(self, checker: Checker, how: Compare, deployment: str) -> None:
-        """``how``: the way in which this worker compares."""
+        """``how``: the way in which this worker compares objects with records."""
         self._checker, self._how, self._deployment = checker, how, deployment
 
     @activity.defn(no_thread_cancel_exception=True)
@@ -42,12 +42,12 @@ class CheckActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def look_again(self, order: LookOrder) -> Evidence:
-        """Look once more at what is lost, and at what no listing shows."""
+        """Check LOST and SIZE_MISMATCH findings again; find unfinished uploads and contradicting records."""
         with refusals(), AutoHeartbeat(STATEMENT_SECONDS) as heart:
             return self._checker.look_again(order.order, order.evidence, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def conclude_check(self, order: ConcludeOrder) -> CheckReport:
-        """End the run."""
+        """End the run and return its report."""
         with refusals(), AutoHeartbeat():
             return self._checker.conclude(order)

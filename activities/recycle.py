@@ -37,14 +37,14 @@ class RecycleActivities:
         attributes: bool = False,
         heavy_objects: int | None = None,
     ) -> None:
-        """Nothing runs yet.
+        """Store the ports and settings.
 
         Args:
             rounds: plans, rounds and reports.
-            recycler: what does ranges.
-            policy: what is due when.
-            attributes: whether Temporal knows our search attributes.
-            heavy_objects: kinds of more objects than this are deleted on Spark; None: none is.
+            recycler: deletes ranges.
+            policy: retentions and limits.
+            attributes: whether Temporal knows Sexton's search attributes.
+            heavy_objects: kinds with more objects than this are deleted on Spark; None: no kind is.
         """
         self._rounds = rounds
         self._recycler = recycler
@@ -55,57 +55,69 @@ class RecycleActivities:
     @activity.defn(no_thread_cancel_exception=True)
     def open_round(self, order: OpenRoundOrder) -> OpenedRound:
         """Acquire the lease for this run and open its round; retried until the lease or a slot is free."""
-        with refusals(), AutoHeartbeat() as heart:
+        with refusals(), AutoHeartbeat() as heartbeats:
             run = order.run or str(activity.info().workflow_run_id)
             opened = self._rounds.open(order.instance, run, order.plan, self._policy, order.by)
-            excluded_vaults = self._recycler.announce(opened, heart.alive)
-            facts = {"attributes": self._attributes, "heavy_objects": self._heavy_objects}
-            return opened.model_copy(update=facts | {"excluded_vaults": excluded_vaults})
+            excluded_vaults = self._recycler.announce(opened, heartbeats.keep_alive)
+            return opened.model_copy(
+                update={
+                    "attributes": self._attributes,
+                    "excluded_vaults": excluded_vaults,
+                    "heavy_objects": self._heavy_objects,
+                }
+            )
 
     @activity.defn(no_thread_cancel_exception=True)
     def abandon_round(self, order: OpenRoundOrder) -> None:
-        """End a round that was called off, or refused, while it waited for its lease."""
+        """End a round that was cancelled, or refused, while it waited for its lease."""
         with refusals(), AutoHeartbeat():
             self._rounds.abandon(order.run or str(activity.info().workflow_run_id), order.why)
 
     @activity.defn(no_thread_cancel_exception=True)
     def release_lease(self, order: ReleaseOrder) -> None:
-        """Give the lease back while the round is paused or backs off."""
+        """Release the lease while the round is paused or backs off."""
         with refusals(), AutoHeartbeat():
             self._rounds.release(order.opened, order.why)
 
     @activity.defn(no_thread_cancel_exception=True)
     def make_plan(self, request: RecycleRequest) -> Plan:
-        """Fix what this round may delete."""
+        """Store a plan of what this round may delete, and return it."""
         with refusals(), AutoHeartbeat():
             return self._rounds.plan(request.instance, self._policy, request.requested_by or "round")
 
     @activity.defn(no_thread_cancel_exception=True)
     def find_plan(self, plan: int) -> Plan:
-        """Return the plan that is being applied."""
+        """Return the plan that the round applies."""
         with refusals(), AutoHeartbeat():
             return self._rounds.find_plan(plan)
 
     @activity.defn(no_thread_cancel_exception=True)
     def adopt_claimed(self, order: AdoptOrder) -> RangeReceipt:
         """Finish what earlier rounds claimed."""
-        with refusals(), AutoHeartbeat() as heart:
-            return self._recycler.adopt(order, activity.info().attempt, heart.heartbeat)
+        with refusals(), AutoHeartbeat() as heartbeats:
+            return self._recycler.adopt(order, activity.info().attempt, heartbeats.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def recycle_range(self, order: RangeOrder) -> RangeReceipt:
-        """Claim, delete and remove one range of due marks."""
-        with refusals(), AutoHeartbeat() as heart:
-            done = self._recycler.recycle(order, activity.info().attempt, heart.heartbeat, heart.say)
-        told = (order.lease.instance, order.round, order.kind, order.number, done.claimed, done.objects)
-        log.info("%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind gone in the round", *told)
-        return done
+        """Claim one range of due marks, delete its files, and settle it."""
+        with refusals(), AutoHeartbeat() as heartbeats:
+            receipt = self._recycler.recycle(order, activity.info().attempt, heartbeats.heartbeat, heartbeats.attach)
+        log.info(
+            "%s, round %d: %s, range %d: %d marks claimed; %d objects of the kind deleted in the round",
+            order.lease.instance,
+            order.round,
+            order.kind,
+            order.number,
+            receipt.claimed,
+            receipt.objects,
+        )
+        return receipt
 
     @activity.defn(no_thread_cancel_exception=True)
     def close_round(self, order: CloseOrder) -> RoundReport:
         """End the round and store its report."""
-        with refusals(), AutoHeartbeat() as heart:
+        with refusals(), AutoHeartbeat() as heartbeats:
             report = self._rounds.close(order)
             if order.opened.may_delete and report.ended_at is not None:
-                self._recycler.trim_log(report.instance, report.ended_at, heart.alive)
+                self._recycler.trim_log(report.instance, report.ended_at, heartbeats.keep_alive)
             return report

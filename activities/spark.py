@@ -1,4 +1,4 @@
-"""Who does what is heavy."""
+"""Find Spark workers, as an activity."""
 
 from collections.abc import Awaitable, Callable
 
@@ -11,11 +11,11 @@ class SparkActivities:
     """One instance per control worker."""
 
     def __init__(self, queue: Callable[[], Awaitable[str]]) -> None:
-        """``queue`` tells where Spark's workers poll; empty where none does now."""
+        """``queue`` returns the task queue that Spark workers poll; empty where none polls."""
         self._queue = queue
 
     @activity.defn
     async def find_spark(self) -> str:
-        """Return where Spark's workers poll; empty where none does."""
+        """Return the task queue that Spark workers poll; empty where none polls."""
         with refusals():
             return await self._queue()

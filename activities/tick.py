@@ -1,4 +1,4 @@
-"""Whose turn it is, and telling the schedule that a slot is free."""
+"""Find what is due, and trigger the schedule, as activities."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,22 +14,22 @@ class TickActivities:
 
     def __init__(
         self,
-        turns: InstanceSchedulePort,
+        schedule: InstanceSchedulePort,
         nudge: Callable[[], Awaitable[None]],
         checks: Callable[[], tuple[str, ...]] = lambda: (),
         topics: Callable[[], bool] = lambda: False,
         binlogs: Callable[[], tuple[str, ...]] = lambda: (),
     ) -> None:
-        """Ask nobody yet.
+        """Store the ports.
 
         Args:
-            turns: whose turn is when.
-            nudge: lets the schedule tick now, unless it is paused.
-            checks: instances whose check is due.
-            topics: whether topics are due to be purged.
-            binlogs: instances whose binlogs are due to be looked at.
+            schedule: when each instance has its next round.
+            nudge: triggers Temporal's schedule now, unless it is paused.
+            checks: returns the instances whose check is due.
+            topics: returns whether any topic is due for a purge.
+            binlogs: returns the instances whose binlog GC is due.
         """
-        self._turns = turns
+        self._schedule = schedule
         self._checks = checks
         self._topics = topics
         self._binlogs = binlogs
@@ -37,12 +37,12 @@ class TickActivities:
 
     @activity.defn
     def due_instances(self) -> DueInstances:
-        """Return the instances whose rounds should start now, and how many may."""
+        """Return the instances whose rounds are due and the number of free slots, and whatever else is due."""
         with refusals():
-            more = {"checks": self._checks(), "topics": self._topics(), "binlogs": self._binlogs()}
-            return self._turns.due().model_copy(update=more)
+            others = {"checks": self._checks(), "topics": self._topics(), "binlogs": self._binlogs()}
+            return self._schedule.due().model_copy(update=others)
 
     @activity.defn
     async def nudge(self) -> None:
-        """Let the schedule tick now, unless an operator has paused it."""
+        """Trigger the schedule now, unless an operator has paused it."""
         await self._nudge()

@@ -1,4 +1,4 @@
-"""Purging topics of a write-ahead log, as activities. Every one may be repeated: none goes above a persisted floor."""
+"""Purge topics of a write-ahead log, as activities. Each may be repeated: none deletes above a persisted floor."""
 
 from temporalio import activity
 
@@ -10,18 +10,18 @@ from sexton.wal.port import UnknownTopic
 from sexton.wal.rounds import PurgeRounds
 
 SILENCE_SECONDS = 300.0
-"""A page asks the log a few times, each for at most some twenty seconds a call, and lists its regions."""
+"""A page calls the log a few times, each call for at most about twenty seconds, and lists its regions."""
 
 
 class WalActivities:
-    """One instance per worker process."""
+    """The activities of WAL purges; a worker process has one instance."""
 
     def __init__(self, rounds: PurgeRounds) -> None:
         self._rounds = rounds
 
     @activity.defn(no_thread_cancel_exception=True)
     def due_topics(self, after: str = "") -> TopicPages:
-        """Return the topics that are due, as pages, of those whose names come after one."""
+        """Return the due topics whose names come after one, as pages."""
         with refusals(), AutoHeartbeat():
             return self._rounds.pages(after)
 
@@ -33,19 +33,19 @@ class WalActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     def prepare_purge(self, topic: str) -> PurgePreview:
-        """Look how far a topic may be purged, and who should flush before."""
+        """Return how many regions should flush before a topic is purged."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS):
             return self._rounds.look(topic)
 
     @activity.defn(no_thread_cancel_exception=True)
     def flush_regions(self, topic: str) -> Flushed:
-        """Ask the regions that hold a topic back to flush, and wait for them."""
+        """Ask the regions that block the purge of a topic to flush, and wait for them."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS) as heart:
             return self._rounds.flush(topic, heart.heartbeat)
 
     @activity.defn(no_thread_cancel_exception=True)
     def purge_topic(self, topic: str) -> Purged:
-        """Persist how far a topic may be purged, have the log delete what lies below, and record what came of it."""
+        """Persist how far a topic may be purged, make the log delete the entries below, and record the result."""
         with refusals(), AutoHeartbeat(SILENCE_SECONDS):
             purged = self._rounds.purge(topic)
             if purged is None:

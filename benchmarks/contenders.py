@@ -124,16 +124,16 @@ def spark(job: Job) -> Callable[[], None]:
 
 def warm(sessions: "Sessions", work: "Work") -> None:
     """Let Java compile, and Python workers put together, what is timed later: a Spark worker lives long."""
-    from sexton.runtime.spark.deletion import TOLD, engine_of
+    from sexton.runtime.spark.deletion import RESULT, engine_of
 
     def importing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.2)  # so that one worker does not take both parts
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"told": [engine_of(work).db.dialect] * batch.num_rows}, schema=TOLD)
+            yield pa.RecordBatch.from_pydict({"result": [engine_of(work).db.dialect] * batch.num_rows}, schema=RESULT)
 
     with sessions.of("warm") as session:
         for _ in range(20):
-            session.range(0, CORES, 1, CORES).mapInArrow(importing, "told string").collect()
+            session.range(0, CORES, 1, CORES).mapInArrow(importing, "result string").collect()
 
 
 def cpu_of_session(leader: int) -> float:

@@ -24,7 +24,8 @@ from config.settings import Settings
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.wal.messages import PurgeRoundRequest, TopicPageReport
-from sexton.wal.model import HeartbeatReceipt, LeaderReport, MapOrder, Mode, RegionMapping, Stream
+from sexton.wal.model import Mode
+from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.schedule import PAGE_TOPICS
 from sexton.wal.wal import WalService
 from tests.servers.kafka import Kafka

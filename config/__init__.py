@@ -1,1 +1,1 @@
-"""Settings of a Sexton process: `settings` is the model and the loader, `sexton.toml` names every knob."""
+"""Load and explain the settings of a Sexton process; ``sexton.toml`` documents each."""

@@ -1,20 +1,20 @@
-"""What an engine is put together with, as plain values."""
+"""The settings of an engine, as plain values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sexton.check.model import CheckSettings as CheckTerms
+from sexton.check.model import CheckSettings
 from sexton.operators.controls.model import Control
-from sexton.protection.model import ProtectionSettings as ProtectionTerms
-from sexton.replication.binlog.model import BinlogSettings as BinlogTerms
-from sexton.replication.replicas.model import ReplicaSettings as ReplicaTerms
+from sexton.protection.model import ProtectionSettings
+from sexton.replication.binlog.model import BinlogSettings
+from sexton.replication.replicas.model import ReplicaSettings
 from sexton.storage.model import PAGE_KEYS
-from sexton.wal.model import WalSettings as WalTerms
+from sexton.wal.model import WalSettings
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What a deployment runs with. Seconds, days, and numbers of things at once; ``controls``: what settings add."""
+    """The settings that ``Engine`` is built with. ``controls``: lists and windows, added to SQL's."""
 
     deployment: str
     endpoint_url: str = ""
@@ -26,8 +26,8 @@ class EngineSettings:
     listings_at_once: int = 40
     audit_url: str = ""
     audit_retention_days: int = 400
-    protection: ProtectionTerms = field(default_factory=ProtectionTerms)
-    check: CheckTerms = field(default_factory=CheckTerms)
-    wal: WalTerms = field(default_factory=WalTerms)
-    binlog: BinlogTerms = field(default_factory=BinlogTerms)
-    replica: ReplicaTerms = field(default_factory=ReplicaTerms)
+    protection: ProtectionSettings = field(default_factory=ProtectionSettings)
+    check: CheckSettings = field(default_factory=CheckSettings)
+    wal: WalSettings = field(default_factory=WalSettings)
+    binlog: BinlogSettings = field(default_factory=BinlogSettings)
+    replica: ReplicaSettings = field(default_factory=ReplicaSettings)

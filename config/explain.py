@@ -1,4 +1,4 @@
-"""Settings in words: each with where its value comes from, and each problem as a sentence that says what to do."""
+"""Explain settings: the source of each value, and each problem as a sentence with its remedy."""
 
 import difflib
 import re
@@ -13,13 +13,12 @@ from pydantic_core import ErrorDetails
 from config.sources import Layer, layers, masked
 
 _SECRET = re.compile(r"password|passwd|secret|jaas|\.pem$|token\.|\.token$|credential|ssl\.key$", re.IGNORECASE)
-"""Keys of other programs' settings whose values nobody is shown."""
+"""Keys of other programs' settings whose values are never shown."""
 
-
-_PLAIN = re.compile(
+_PUBLIC = re.compile(
     r"(servers|protocol|mechanisms?|username|location|\.(ms|id|bytes|level|version|algorithm|enabled?))$"
 )
-"""Keys of Kafka's settings whose values say nothing."""
+"""Keys of Kafka's settings whose values are no secrets."""
 
 
 class SettingRow(NamedTuple):
@@ -33,70 +32,75 @@ class SettingRow(NamedTuple):
 
 
 def rows(settings: BaseModel) -> list[SettingRow]:
-    """Return every setting with its value, the place it came from, its unit, and its bounds and default."""
+    """Return every setting with its value, its source, its unit, and its bounds and default."""
     return list(_walk(settings, "", layers()))
 
 
-def sentence(problem: ErrorDetails, found: list[Layer], known: Collection[str]) -> str:
-    """Return one problem as a sentence; the value of an unknown key is never shown, it may be a secret.
+def sentence(problem: ErrorDetails, sources: list[Layer], known_keys: Collection[str]) -> str:
+    """Return one problem as a sentence. The value of an unknown key is not shown: it may be a secret.
 
     Args:
-        problem: as pydantic tells it.
-        found: the layers that were read, the strongest first.
-        known: names that a key may have, to guess which one was meant.
+        problem: an error of pydantic.
+        sources: the layers that were read, the one with the highest precedence first.
+        known_keys: names that a key may have, to suggest one for a misspelt key.
     """
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)
-    where = _source(key, found)
+    source = _source(key, sources)
     if problem["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(path[-1], known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else "remove it; `sexton settings show` lists the keys."
-        return f"{key} ({where}) is no setting; {hint}"
+        similar = difflib.get_close_matches(path[-1], known_keys, 1)
+        hint = f"did you mean {similar[0]!r}?" if similar else "remove it; `sexton settings show` lists the keys."
+        return f"{key} ({source}) is not a setting; {hint}"
     if problem["type"] == "missing":
         return f"{key} is missing; set it in the same place."
+    value = "" if isinstance(problem["input"], dict) else f" = {_shown(key, problem['input'])}"
+    return f"{key}{value} ({source}) {_fault(problem)}"
+
+
+def _fault(problem: ErrorDetails) -> str:
+    """Return what is wrong with a value, and the remedy."""
     bounds = problem.get("ctx", {})
-    if problem["type"] == "greater_than_equal":
-        what = f"is below its floor of {bounds['ge']}; set {bounds['ge']} or more."
-    elif problem["type"] == "greater_than":
-        what = f"must be more than {bounds['gt']}."
-    elif problem["type"] == "less_than_equal":
-        what = f"is above its ceiling of {bounds['le']}; set {bounds['le']} or less."
-    else:
-        what = f"is refused: {problem['msg'].removeprefix('Value error, ')}."
-    shown = "" if isinstance(problem["input"], dict) else f" = {_shown(key, problem['input'])}"
-    return f"{key}{shown} ({where}) {what}"
+    match problem["type"]:
+        case "greater_than_equal":
+            return f"is below its floor of {bounds['ge']}; set {bounds['ge']} or more."
+        case "greater_than":
+            return f"must be more than {bounds['gt']}."
+        case "less_than_equal":
+            return f"is above its ceiling of {bounds['le']}; set {bounds['le']} or less."
+        case _:
+            return f"is not allowed: {problem['msg'].removeprefix('Value error, ')}."
 
 
 def _shown(key: str, value: Any) -> str:
-    """Return a value without what is secret in it: all of it, where the key says so."""
-    hidden = _SECRET.search(key) or (".kafka." in key and not _PLAIN.search(key))  # a misspelt secret too
+    """Return a value with its secrets masked: all of it where the key names a secret."""
+    hidden = _SECRET.search(key) or (".kafka." in key and not _PUBLIC.search(key))  # covers a misspelt secret
     return "***" if value and hidden else masked(str(value))
 
 
-def _walk(model: BaseModel, path: str, found: list[Layer]) -> Iterator[SettingRow]:
+def _walk(model: BaseModel, path: str, sources: list[Layer]) -> Iterator[SettingRow]:
     for name, field in type(model).model_fields.items():
         key, value = f"{path}{name}", getattr(model, name)
         if isinstance(value, BaseModel):
-            yield from _walk(value, f"{key}.", found)
+            yield from _walk(value, f"{key}.", sources)
         elif isinstance(value, dict):
-            for kind, own in value.items():
-                if isinstance(own, BaseModel):
-                    yield from _walk(own, f"{key}.{kind}.", found)
+            for kind, entry in value.items():
+                if isinstance(entry, BaseModel):
+                    yield from _walk(entry, f"{key}.{kind}.", sources)
                 else:
                     name = f"{key}.{kind}"
-                    yield SettingRow(name, _shown(name, own), _source(name, found), "", "")
+                    yield SettingRow(name, _shown(name, entry), _source(name, sources), "", "")
         else:
             unit: Any = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
-            yield SettingRow(key, _shown(key, value), _source(key, found), str(unit), _bound(field))
+            yield SettingRow(key, _shown(key, value), _source(key, sources), str(unit), _bound(field))
 
 
-def _source(key: str, found: list[Layer]) -> str:
-    """Return the strongest place that sets the key, or for a section any key in it."""
-    head, dot, own = key.partition("kafka.")  # a variable's name has no dots
-    also = f"{head}{dot}{own.replace('.', '_')}"
-    for layer in found:
+def _source(key: str, sources: list[Layer]) -> str:
+    """Return the source with the highest precedence that sets the key, or any key of a section."""
+    prefix, kafka, librdkafka_key = key.partition("kafka.")  # a variable's name has no dots
+    variable_key = f"{prefix}{kafka}{librdkafka_key.replace('.', '_')}"
+    for layer in sources:
         for name, source in layer.sources.items():
-            if name in (key, also) or name.startswith(f"{key}."):
+            if name in (key, variable_key) or name.startswith(f"{key}."):
                 return source
     return "default"
 

@@ -1,4 +1,4 @@
-"""The sections of the settings, each with its keys, units, defaults and floors; see ``config.settings``."""
+"""The sections of the settings, each with its keys, units, defaults and bounds."""
 
 import re
 from typing import Annotated, Any
@@ -9,10 +9,11 @@ from sexton.kernel.errors import BadInput
 from sexton.operators.controls.policy import parse_window
 
 RETENTION_CEILING = 3650 * 86_400
-"""Ten years, in seconds: what is larger is a typing error."""
+"""Ten years, in seconds: a larger value is taken for a typing error."""
 
 
 def check_database(url: str) -> str:
+    """Return a database's URL with its driver; raise ``ValueError`` for any but SQLite and PostgreSQL."""
     for plain in ("postgresql://", "postgres://"):
         if url.startswith(plain):
             url = "postgresql+psycopg://" + url.removeprefix(plain)
@@ -22,8 +23,11 @@ def check_database(url: str) -> str:
 
 
 def check_deployment(text: str) -> str:
+    """Return a deployment id; raise ``ValueError`` where it is malformed."""
     if text and not re.fullmatch(r"[a-z0-9][a-z0-9-]{2,62}", text):
-        raise ValueError("use 3 to 63 of a-z, 0-9 and '-', the first no '-'; `sexton init` prints a new one")
+        raise ValueError(
+            "use 3 to 63 of a-z, 0-9 and '-', beginning with a letter or digit; `sexton init` prints a new one"
+        )
     return text
 
 
@@ -35,13 +39,19 @@ def _web(url: str) -> str:
 
 def _audit(url: str) -> str:
     if url and not re.fullmatch(r"s3://[^/\s]+(/\S*)?|file:///\S*|/\S*", url):
-        raise ValueError("use s3://BUCKET/PREFIX or file:///DIRECTORY, or leave it empty: in the vault itself")
+        raise ValueError(
+            "use s3://BUCKET/PREFIX or file:///DIRECTORY, or leave it empty to keep it in the vault itself"
+        )
     return url
 
 
-def _parts(separator: str) -> BeforeValidator:
-    """Let a variable of the environment carry a list."""
-    return BeforeValidator(lambda v: [p.strip() for p in v.split(separator) if p.strip()] if isinstance(v, str) else v)
+def _list_separated_by(separator: str) -> BeforeValidator:
+    """Accept a list as one text, as in an environment variable."""
+
+    def parse(value: Any) -> Any:
+        return [part.strip() for part in value.split(separator) if part.strip()] if isinstance(value, str) else value
+
+    return BeforeValidator(parse)
 
 
 def _windows(texts: list[str]) -> list[str]:
@@ -53,20 +63,24 @@ def _windows(texts: list[str]) -> list[str]:
     return texts
 
 
-def _librdkafka(given: Any) -> Any:
-    """Take numbers and truth values as well, and the names of variables, which cannot have dots: those win."""
-    if not isinstance(given, dict):
-        return given
-    words = {
-        k: str(v).lower() if isinstance(v, bool) else str(v) if isinstance(v, int) else v for k, v in given.items()
-    }
-    plain = {k: v for k, v in words.items() if "_" not in k}
-    return plain | {k.replace("_", "."): v for k, v in words.items() if "_" in k}
+def _librdkafka(options: Any) -> Any:
+    """Return librdkafka's options as texts; names of variables, with ``_`` for each dot, take precedence."""
+    if not isinstance(options, dict):
+        return options
+    texts = {name: _librdkafka_text(value) for name, value in options.items()}
+    dotted = {name: text for name, text in texts.items() if "_" not in name}
+    return dotted | {name.replace("_", "."): text for name, text in texts.items() if "_" in name}
+
+
+def _librdkafka_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else value
 
 
 Web = Annotated[str, AfterValidator(_web)]
-Names = Annotated[list[str], _parts(",")]
-Windows = Annotated[list[str], _parts(";"), AfterValidator(_windows)]
+Names = Annotated[list[str], _list_separated_by(",")]
+Windows = Annotated[list[str], _list_separated_by(";"), AfterValidator(_windows)]
 
 
 def _seconds(floor: int) -> Any:
@@ -88,13 +102,13 @@ class TemporalSection(_Section):
 
 
 class S3Section(_Section):
-    """Where vaults of kind s3 live unless their own row says otherwise. Keys come from the usual AWS chain."""
+    """The S3 endpoint of vaults that name none themselves. Keys come from the usual AWS chain."""
 
     endpoint_url: Web = ""
 
 
 class RecycleSection(_Section):
-    """When rounds run, how long garbage stays, and how hard a round works."""
+    """When rounds run, how long garbage is retained, and how much a round does at a time."""
 
     recycle_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 3_600
     recycle_concurrency: Annotated[int, Field(ge=1, le=1_000, json_schema_extra={"unit": "rounds"})] = 16
@@ -115,14 +129,14 @@ class RecycleSection(_Section):
 
 
 class AuditSection(_Section):
-    """Where it is written down, object by object, what went, and for how long."""
+    """Where the deletion of each object is recorded, and how long these records are kept."""
 
     audit_url: Annotated[str, AfterValidator(_audit)] = ""
     audit_retention_days: Annotated[int, Field(ge=1, le=3_650, json_schema_extra={"unit": "days"})] = 400
 
 
 class ProtectionSection(_Section):
-    """For how long sync jobs may keep what they copy, and how many of them."""
+    """How long sync jobs may protect the files they copy, and how many protections there may be."""
 
     sync_protection_ttl_seconds: Annotated[int, Field(ge=10, le=86_400, json_schema_extra={"unit": "seconds"})] = 1_200
     max_protection_seconds: Annotated[int, Field(ge=60, le=2_592_000, json_schema_extra={"unit": "seconds"})] = 86_400
@@ -132,7 +146,7 @@ class ProtectionSection(_Section):
 
 
 class CheckSection(_Section):
-    """How often metadata and objects are compared, and what is judged."""
+    """How often metadata and objects are compared, and which objects are judged."""
 
     enable_checker: bool = True
     enable_inverted_check: bool = True
@@ -143,7 +157,7 @@ class CheckSection(_Section):
 
 
 class SparkSection(_Section):
-    """Where heavy work runs, and from how much on."""
+    """Where large listings, comparisons and deletions run, and from which size on."""
 
     remote: Annotated[str, Field(pattern=r"^local(\[([0-9]+|\*)\])?$|^sc://\S+$")] = "local[*]"
     spark_threshold_objects: Annotated[int, Field(ge=1, json_schema_extra={"unit": "objects"})] = 250_000
@@ -155,7 +169,7 @@ class SparkSection(_Section):
 
 
 class WalSection(_Section):
-    """Kafka topics that regions of a database share: how far they are purged, and when."""
+    """How far and how often the Kafka topics that regions share are purged."""
 
     kafka: Annotated[dict[str, str], BeforeValidator(_librdkafka)] = Field(default_factory=dict)
     auto_purge_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = (
@@ -175,7 +189,7 @@ class WalSection(_Section):
 
 
 class BinlogSection(_Section):
-    """Binlogs of databases and tables: how often what has expired is cut, and who may keep it for how long."""
+    """How often expired binlogs are cut, and how long consumers may hold them."""
 
     gc_binlog_interval_seconds: Annotated[int, Field(ge=10, le=2_678_400, json_schema_extra={"unit": "seconds"})] = 313
     hold_limit_seconds: Annotated[int, _seconds(600)] = 86_400
@@ -183,14 +197,14 @@ class BinlogSection(_Section):
 
 
 class ReplicaSection(_Section):
-    """Copies of tablets on backends: for how long a report counts, and when a gap is one."""
+    """How long a report of a replica counts, and from when on a gap in its versions is one to repair."""
 
     report_freshness_seconds: Annotated[int, _seconds(60)] = 600
     gap_persist_seconds: Annotated[int, Field(ge=1, le=86_400, json_schema_extra={"unit": "seconds"})] = 60
 
 
 class ApiSection(_Section):
-    """Where `sexton api` answers, and with which certificate."""
+    """The address of ``sexton api``, and its certificate."""
 
     listen: Annotated[str, Field(pattern=r"^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = (
         "127.0.0.1:8470"
@@ -200,7 +214,7 @@ class ApiSection(_Section):
 
 
 class PricesSection(_Section):
-    """What requests cost, for the estimates of plans."""
+    """Prices of requests, for the estimates of plans."""
 
     list_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.005
     delete_per_1000_requests: Annotated[float, Field(ge=0, json_schema_extra={"unit": "of the currency"})] = 0.0
@@ -208,14 +222,14 @@ class PricesSection(_Section):
 
 
 class MetricsSection(_Section):
-    """Where a worker answers `GET /metrics`."""
+    """The address at which a worker answers ``GET /metrics``."""
 
     listen: Annotated[str, Field(pattern=r"^$|^[^\s/]+:[0-9]{1,5}$", json_schema_extra={"unit": "host:port"})] = ""
     enable_recycler_stats_metrics: bool = True
 
 
 class KindSection(_Section):
-    """A kind that an owner brings, beside the engine's four; ``after`` names kinds that must go before it."""
+    """A kind that an owner adds to the engine's four; ``after`` names kinds that must be deleted before it."""
 
     retention_seconds: Annotated[int, _seconds(600)]
     after: Names = []

@@ -1,12 +1,13 @@
-"""Every knob of Sexton: strict, with unit, default and floor. What is unknown or unsafe stops the process.
+"""All settings of Sexton, each with unit, default and bounds. An unknown key or an unsafe value stops the process.
 
-`load()` reads environment over `.sexton/env` over one TOML file over these defaults; `explain()` says which one won.
+``load()`` reads the environment, ``.sexton/env``, one TOML file and the defaults, in this order of precedence;
+``explain()`` returns the source of each value.
 """
 
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from config.engine_settings import EngineSettings
@@ -30,15 +31,15 @@ from config.sections import (
     check_deployment,
 )
 from config.sources import Layer, SettingsError, home, layers, load_home_env, masked
-from sexton.check.model import CheckSettings as CheckTerms
+from sexton.check.model import CheckSettings
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import Control, ControlKind
-from sexton.protection.model import ProtectionSettings as ProtectionTerms
+from sexton.protection.model import ProtectionSettings
 from sexton.recycle.model import Policy
 from sexton.recycle.planning.policy import CATALOG, policy
-from sexton.replication.binlog.model import BinlogSettings as BinlogTerms
-from sexton.replication.replicas.model import ReplicaSettings as ReplicaTerms
-from sexton.wal.model import WalSettings as WalTerms
+from sexton.replication.binlog.model import BinlogSettings
+from sexton.replication.replicas.model import ReplicaSettings
+from sexton.wal.model import WalSettings
 
 __all__ = [
     "ENGINE_KINDS",
@@ -69,13 +70,13 @@ __all__ = [
 
 ENGINE_KINDS = ("prepared", "compacted", "dropped", "orphan")
 UNLIMITED = ("compacted", "prepared", "txn_label")
-"""Garbage that nobody dropped: it does not count against the limits of 24 hours."""
+"""Kinds of garbage that no user dropped: they do not count against the limits of 24 hours."""
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class Settings(BaseSettings):
-    """What one process runs with. ``Settings()`` reads every source; keyword arguments win over all of them."""
+    """The settings of one process. ``Settings()`` reads every source; keyword arguments come first."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
@@ -104,15 +105,16 @@ class Settings(BaseSettings):
         *_: PydanticBaseSettingsSource,
         **__: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Our own layers instead of the library's: those ignore an unknown SEXTON_ variable, ours refuse it."""
+        """Return Sexton's own sources: the library's would ignore an unknown SEXTON_ variable, these refuse it."""
         return (init_settings, *(InitSettingsSource(settings_cls, layer.values) for layer in layers()))
 
     @model_validator(mode="after")
-    def _order(self) -> "Settings":
-        known = {*ENGINE_KINDS, *self.kinds}
+    def _check_order_of_kinds(self) -> "Settings":
+        known_kinds = {*ENGINE_KINDS, *self.kinds}
         for name, kind in self.kinds.items():
-            if unknown := set(kind.after) - known:
-                raise ValueError(f"kinds.{name}.after names {', '.join(sorted(unknown))}, which is no kind")
+            unknown = set(kind.after) - known_kinds
+            if unknown:
+                raise ValueError(f"kinds.{name}.after names {', '.join(sorted(unknown))}, which is not a kind")
         try:
             self.policy()
         except BadInput as e:
@@ -121,61 +123,66 @@ class Settings(BaseSettings):
 
     @field_validator("kinds")
     @classmethod
-    def _names(cls, kinds: dict[str, KindSection]) -> dict[str, KindSection]:
+    def _check_names_of_kinds(cls, kinds: dict[str, KindSection]) -> dict[str, KindSection]:
         for name in kinds:
             if name in ENGINE_KINDS:
                 raise ValueError(f"{name!r} is an engine kind; set its retention under [recycle]")
             if not _KIND.fullmatch(name):
-                raise ValueError(f"{name!r} is no kind name; use a-z, then up to 31 of a-z, 0-9, '_' and '-'")
+                raise ValueError(f"{name!r} is not a valid kind name; use a-z, then up to 31 of a-z, 0-9, '_' and '-'")
         return kinds
 
     def require_deployment(self) -> str:
-        """The deployment id, which every vault's marker must carry; ``SettingsError`` where none is set."""
+        """Return the deployment id, which every vault's marker must carry. Raises ``SettingsError``."""
         if not self.deployment:
             raise SettingsError(
-                f"no deployment id: SEXTON_DEPLOYMENT is not set, and {home().absolute() / 'env'} (of sexton up) does "
-                "not give one; go to the right directory, set it, or begin anew with: sexton init"
+                f"no deployment id: SEXTON_DEPLOYMENT is not set, and {home().absolute() / 'env'} (of sexton up) has "
+                "none; change to the right directory, set it, or create a deployment with: sexton init"
             )
         return self.deployment
 
     def retentions(self) -> dict[str, int]:
-        """Seconds from the mark to its being due, for each engine kind and each kind of the owners."""
-        r = self.recycle
-        engine = (
-            r.retention_seconds,
-            r.compacted_rowset_retention_seconds,
-            r.dropped_partition_retention_seconds,
-            r.retention_seconds,
-        )
-        own = {name: kind.retention_seconds for name, kind in self.kinds.items()}
-        return dict(zip(ENGINE_KINDS, engine, strict=True)) | own
+        """Return the retention in seconds of each engine kind and each kind of the owners."""
+        recycle = self.recycle
+        engine_kinds = {
+            "prepared": recycle.retention_seconds,
+            "compacted": recycle.compacted_rowset_retention_seconds,
+            "dropped": recycle.dropped_partition_retention_seconds,
+            "orphan": recycle.retention_seconds,
+        }
+        owner_kinds = {name: kind.retention_seconds for name, kind in self.kinds.items()}
+        return engine_kinds | owner_kinds
 
     def policy(self) -> Policy:
-        """What is due when, and how much may go unasked. A plan carries it: it is judged by the settings of its day."""
-        r = self.recycle
-        index, partition = r.dropped_index_retention_seconds, r.dropped_partition_retention_seconds
-        records = {"table": index, "index": index, "partition": partition}
+        """Return the retentions and the limits. A plan stores them, and is judged by those it was made with."""
+        recycle = self.recycle
+        catalog_kinds = {
+            "table": recycle.dropped_index_retention_seconds,
+            "index": recycle.dropped_index_retention_seconds,
+            "partition": recycle.dropped_partition_retention_seconds,
+            "tablet": 0,
+            "txn_label": recycle.label_keep_max_second,
+        }
         return policy(
             self.retentions(),
-            r.upload_grace_seconds,
+            recycle.upload_grace_seconds,
             {name: kind.after for name, kind in self.kinds.items()},
-            owners={CATALOG: {**records, "tablet": 0, "txn_label": r.label_keep_max_second}},
+            owners={CATALOG: catalog_kinds},
             unlimited=UNLIMITED,
-            max_delete_objects=r.max_delete_objects,
-            max_delete_fraction=r.max_delete_fraction,
+            max_delete_objects=recycle.max_delete_objects,
+            max_delete_fraction=recycle.max_delete_fraction,
         )
 
     def terms(self) -> EngineSettings:
-        """What the engine is put together with."""
-        r = self.recycle
+        """Return the settings that the engine is built with."""
+        recycle = self.recycle
         return EngineSettings(
             deployment=self.require_deployment(),
             endpoint_url=self.s3.endpoint_url,
             controls=self.controls(),
-            interval_seconds=r.recycle_interval_seconds,
-            rounds_at_once=r.recycle_concurrency,
-            requests_at_once=r.instance_recycler_worker_pool_size,
-            listings_at_once=r.recycle_pool_parallelism,
+            interval_seconds=recycle.recycle_interval_seconds,
+            rounds_at_once=recycle.recycle_concurrency,
+            requests_at_once=recycle.instance_recycler_worker_pool_size,
+            listings_at_once=recycle.recycle_pool_parallelism,
             audit_url=self.audit.audit_url,
             audit_retention_days=self.audit.audit_retention_days,
             protection=self.protections(),
@@ -185,20 +192,20 @@ class Settings(BaseSettings):
             replica=self.replica_terms(),
         )
 
-    def protections(self) -> ProtectionTerms:
-        """How long and how many protections may be."""
-        p = self.protection
-        return ProtectionTerms(
-            ttl_seconds=min(p.sync_protection_ttl_seconds, p.max_protection_seconds),
-            max_seconds=p.max_protection_seconds,
-            max_soft_hold_seconds=p.max_soft_hold_seconds,
-            max_count=p.sync_protection_max_count,
-            strict_gate=p.strict_gate,
+    def protections(self) -> ProtectionSettings:
+        """Return how long protections may last, and how many an instance may have."""
+        section = self.protection
+        return ProtectionSettings(
+            ttl_seconds=min(section.sync_protection_ttl_seconds, section.max_protection_seconds),
+            max_seconds=section.max_protection_seconds,
+            max_soft_hold_seconds=section.max_soft_hold_seconds,
+            max_count=section.sync_protection_max_count,
+            strict_gate=section.strict_gate,
         )
 
-    def checks(self) -> CheckTerms:
-        """What checks run with."""
-        return CheckTerms(
+    def checks(self) -> CheckSettings:
+        """Return the settings of checks."""
+        return CheckSettings(
             enabled=self.check.enable_checker,
             inverted=self.check.enable_inverted_check,
             interval_seconds=self.check.check_object_interval_seconds,
@@ -206,89 +213,86 @@ class Settings(BaseSettings):
             heavy_objects=self.spark.spark_threshold_objects,
         )
 
-    def wal_terms(self) -> WalTerms:
-        """What purges of topics run with."""
-        w = self.wal
-        return WalTerms(
-            flush_entries=w.trigger_flush_entries,
-            flush_bytes=w.trigger_flush_bytes,
-            idle_grace_seconds=w.topic_idle_grace_seconds,
-            map_stale_seconds=w.map_stale_seconds,
-            pin_ttl_seconds=min(w.replay_pin_ttl_seconds, w.replay_pin_max_seconds),
-            pin_max_seconds=w.replay_pin_max_seconds,
-            interval_seconds=w.auto_purge_interval_seconds,
-            purge_entries=w.purge_trigger_entries,
-            purge_bytes=w.purge_trigger_bytes,
-            flush_timeout_seconds=w.flush_timeout_seconds,
-            flushes=w.flush == "http",
-            at_once=w.auto_purge_parallelism,
-            kafka=w.kafka,
+    def wal_terms(self) -> WalSettings:
+        """Return the settings of WAL purges."""
+        section = self.wal
+        return WalSettings(
+            flush_entries=section.trigger_flush_entries,
+            flush_bytes=section.trigger_flush_bytes,
+            idle_grace_seconds=section.topic_idle_grace_seconds,
+            map_stale_seconds=section.map_stale_seconds,
+            pin_ttl_seconds=min(section.replay_pin_ttl_seconds, section.replay_pin_max_seconds),
+            pin_max_seconds=section.replay_pin_max_seconds,
+            interval_seconds=section.auto_purge_interval_seconds,
+            purge_entries=section.purge_trigger_entries,
+            purge_bytes=section.purge_trigger_bytes,
+            flush_timeout_seconds=section.flush_timeout_seconds,
+            flushes=section.flush == "http",
+            at_once=section.auto_purge_parallelism,
+            kafka=section.kafka,
         )
 
-    def binlog_terms(self) -> BinlogTerms:
-        """What binlogs are cut with."""
-        b = self.binlog
-        return BinlogTerms(
-            interval_seconds=b.gc_binlog_interval_seconds,
-            hold_limit_seconds=b.hold_limit_seconds,
-            max_cut_fraction=b.max_cut_fraction,
+    def binlog_terms(self) -> BinlogSettings:
+        """Return the settings of binlog GCs."""
+        section = self.binlog
+        return BinlogSettings(
+            interval_seconds=section.gc_binlog_interval_seconds,
+            hold_limit_seconds=section.hold_limit_seconds,
+            max_cut_fraction=section.max_cut_fraction,
         )
 
-    def replica_terms(self) -> ReplicaTerms:
-        """What reports of replicas are judged by."""
-        r = self.replica
-        return ReplicaTerms(
-            freshness_seconds=r.report_freshness_seconds,
-            gap_persist_seconds=r.gap_persist_seconds,
+    def replica_terms(self) -> ReplicaSettings:
+        """Return the settings by which replicas' reports are judged."""
+        section = self.replica
+        return ReplicaSettings(
+            freshness_seconds=section.report_freshness_seconds,
+            gap_persist_seconds=section.gap_persist_seconds,
             hold_limit_seconds=self.binlog.hold_limit_seconds,
         )
 
     def intervals(self) -> tuple[int, int, int]:
-        """Seconds from one round, one look at topics, and one look at binlogs to the next: metrics show them."""
-        binlogs = self.binlog.gc_binlog_interval_seconds
-        return self.recycle.recycle_interval_seconds, self.wal.auto_purge_interval_seconds, binlogs
+        """Return the seconds between two rounds, two purges of a topic and two binlog GCs, which metrics show."""
+        return (
+            self.recycle.recycle_interval_seconds,
+            self.wal.auto_purge_interval_seconds,
+            self.binlog.gc_binlog_interval_seconds,
+        )
 
     def controls(self) -> tuple[Control, ...]:
-        """The lists and windows that the settings add to those in the database."""
-        r = self.recycle
-        named = {
-            ControlKind.WHITELIST: r.recycle_whitelist,
-            ControlKind.BLACKLIST: r.recycle_blacklist,
-            ControlKind.VAULT_WHITELIST: r.recycler_storage_vault_white_list,
-            ControlKind.WINDOW: r.recycle_windows,
+        """Return the lists and windows of the settings, which apply beside those in the database."""
+        recycle = self.recycle
+        names_by_kind = {
+            ControlKind.WHITELIST: recycle.recycle_whitelist,
+            ControlKind.BLACKLIST: recycle.recycle_blacklist,
+            ControlKind.VAULT_WHITELIST: recycle.recycler_storage_vault_white_list,
+            ControlKind.WINDOW: recycle.recycle_windows,
         }
-        return tuple(Control(kind=k, name=n, set_by="the settings") for k, names in named.items() for n in names)
-
-
-def load(**given: str) -> Settings:
-    """Read every source; values given by their dotted keys win. Raises ``SettingsError``, one sentence per problem."""
-    top = Layer()
-    for key, value in given.items():
-        top.put(key.split("."), value, "as given")
-    try:
-        return Settings(**top.values)
-    except ValidationError as e:
-        sections = (
-            Settings,
-            TemporalSection,
-            S3Section,
-            RecycleSection,
-            AuditSection,
-            ProtectionSection,
-            CheckSection,
-            SparkSection,
-            WalSection,
-            BinlogSection,
-            ReplicaSection,
-            ApiSection,
-            PricesSection,
-            MetricsSection,
-            KindSection,
+        return tuple(
+            Control(kind=k, name=n, set_by="the settings") for k, names in names_by_kind.items() for n in names
         )
-        known = {name for section in sections for name in section.model_fields}
-        raise SettingsError(" ".join(sentence(p, [top, *layers()], known) for p in e.errors())) from None
+
+
+def load(**overrides: str) -> Settings:
+    """Return the settings of all sources; overrides, by dotted key, take precedence. Raises ``SettingsError``."""
+    override_layer = Layer()
+    for key, value in overrides.items():
+        override_layer.put(key.split("."), value, "as given")
+    try:
+        return Settings(**override_layer.values)
+    except ValidationError as e:
+        sources = [override_layer, *layers()]
+        raise SettingsError(" ".join(sentence(p, sources, _known_keys()) for p in e.errors())) from None
+
+
+def _known_keys() -> set[str]:
+    """Return the names of all keys, from which a misspelt one gets a suggestion."""
+    models: list[type[BaseModel]] = [Settings, KindSection]
+    for field in Settings.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            models.append(field.annotation)
+    return {name for model in models for name in model.model_fields}
 
 
 def explain() -> list[SettingRow]:
-    """Every setting with its value, the place it came from, its unit, and its bounds and default."""
+    """Return every setting with its value, its source, its unit, and its bounds and default."""
     return rows(load())

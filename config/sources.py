@@ -1,6 +1,6 @@
-"""Where settings come from: one `Layer` per place, strongest first, each key remembering where it was written.
+"""Read settings from their sources: one ``Layer`` for each, which also records where each key was set.
 
-The order is environment, `.sexton/env` (written by `sexton up`), one TOML file, then the model's defaults.
+The order of precedence: environment, ``.sexton/env`` (written by ``sexton up``), one TOML file, the model's defaults.
 """
 
 import os
@@ -18,10 +18,10 @@ CONTROL_NAMES = frozenset({"SEXTON_HOME", "SEXTON_CONFIG", "SEXTON_API_URL", "SE
     "SEXTON_NODE_TOKEN",
     "SEXTON_NODE_TOKEN_FILE",
 }
-"""Names that say where to look, or that ``sexton.client`` and backends read; they are no settings themselves."""
+"""Variables that locate the settings, or that ``sexton.client`` and backends read; they are no settings themselves."""
 
 OWN_WORLD = frozenset({"SEXTON_DATABASE_URL", "SEXTON_DEPLOYMENT"})
-"""Where the environment sets one of these, `.sexton/env` is not read."""
+"""Where the environment sets one of these, ``.sexton/env`` is not read."""
 
 PACKAGED = Path(__file__).with_name("sexton.toml")
 
@@ -30,66 +30,64 @@ _QUERY_SECRET = re.compile(r"([?&](?:password|sslpassword|token)=)[^&\s]*", re.I
 
 
 class SettingsError(SextonError):
-    """A setting is unknown, unsafe or missing; the sentence names key, value, bound and what to do."""
+    """A setting is unknown, unsafe or missing; the message names its key, value and bound, and the remedy."""
 
 
 @dataclass
 class Layer:
-    """The settings of one place as a nested dict, and for each dotted key the name of the place."""
+    """The settings of one source as a nested dict, and for each dotted key the name of the source."""
 
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
     def put(self, path: list[str], value: Any, source: str) -> None:
-        """Store one value under its dotted path; a path through a plain value is refused."""
-        place = self.values
+        """Store one value under its dotted path; raise ``SettingsError`` where the path leads through a plain value."""
+        section = self.values
         for name in path[:-1]:
-            place = place.setdefault(name, {})
-            if not isinstance(place, dict):
-                raise SettingsError(
-                    f"{source}: {name!r} is given both a value and keys of its own; remove one of them."
-                )
-        place[path[-1]] = value
+            section = section.setdefault(name, {})
+            if not isinstance(section, dict):
+                raise SettingsError(f"{source}: {name!r} has both a value and keys of its own; remove one of them.")
+        section[path[-1]] = value
         self.sources[".".join(path)] = source
 
 
 def home() -> Path:
-    """The directory of the embedded stack: SEXTON_HOME, else `.sexton` in the current directory."""
+    """Return the directory of the embedded stack: SEXTON_HOME, else ``.sexton`` in the current directory."""
     return Path(os.environ.get("SEXTON_HOME") or ".sexton")
 
 
 def masked(text: str) -> str:
-    """The text with passwords of URLs replaced; everything up to the last `@` counts as password."""
+    """Return the text with passwords of URLs masked; everything up to the last ``@`` counts as password."""
     return _QUERY_SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***@", text))
 
 
 def home_env(directory: Path | None = None) -> dict[str, str]:
-    """The KEY=VALUE lines of a home's `env` file, ours by default; empty where there is none.
+    """Return the KEY=VALUE lines of a home's ``env`` file, by default this process' own; empty without one.
 
-    They hold together: where the environment names a database or a deployment of its own none of ours applies, or a
-    real database could get the demo's id, whose clock may be moved, or the demo's store.
+    They apply together or not at all: where the environment names a database or a deployment, none of them applies.
+    Otherwise a real database could get the demo's id, whose clock may be moved, or the demo's store.
     """
     if directory is None and not OWN_WORLD.isdisjoint(os.environ):
         return {}
     file = (directory or home()) / "env"
     if not file.is_file():
         return {}
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for number, line in enumerate(file.read_text().splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, value = line.partition("=")
         if not equals or not name.startswith((PREFIX, "AWS_")):
-            raise SettingsError(f"{file} line {number} is no SEXTON_…= or AWS_…= line; remove it.")
-        found[name.strip()] = value.strip()
-    return found
+            raise SettingsError(f"{file} line {number} is not a SEXTON_…= or AWS_…= line; remove it.")
+        variables[name.strip()] = value.strip()
+    return variables
 
 
 def load_home_env() -> None:
-    """Take the S3 keys of `.sexton/env` into this process, so that boto3 reaches the embedded store.
+    """Set the S3 keys of ``.sexton/env`` in this process' environment, so that boto3 reaches the embedded store.
 
-    Keys belong to an endpoint: where the environment names its own endpoint its own keys stay, and where the embedded
-    endpoint is used its keys replace a developer's (a half-and-half pair would only be refused).
+    Keys belong to an endpoint: where the environment names an endpoint, its own keys stay. Where the embedded endpoint
+    is used, its keys replace a developer's, as S3 would refuse a pair of both.
     """
     if "SEXTON_S3__ENDPOINT_URL" in os.environ:
         return
@@ -100,7 +98,7 @@ def load_home_env() -> None:
 
 
 def layers() -> list[Layer]:
-    """Every place that sets something, strongest first."""
+    """Return the layers of all sources, the one with the highest precedence first."""
     return [_variables(os.environ, "environment {}"), _variables(home_env(), str(home() / "env")), _toml()]
 
 
@@ -113,9 +111,14 @@ def _variables(names: Mapping[str, str], source: str) -> Layer:
 
 
 def _toml() -> Layer:
-    named = os.environ.get("SEXTON_CONFIG")
+    config_variable = os.environ.get("SEXTON_CONFIG")
     local = Path("config") / "sexton.toml"
-    file, label = (Path(named), named) if named else (local, str(local)) if local.is_file() else (PACKAGED, "packaged")
+    if config_variable:
+        file, source = Path(config_variable), config_variable
+    elif local.is_file():
+        file, source = local, str(local)
+    else:
+        file, source = PACKAGED, "packaged sexton.toml"
     try:
         parsed = tomllib.loads(file.read_text())
     except OSError as e:
@@ -124,7 +127,7 @@ def _toml() -> Layer:
         raise SettingsError(f"{file} is not TOML: {e}; correct that line.") from e
     layer = Layer()
     for path, value in _leaves(parsed, []):
-        layer.put(path, value, f"{label} sexton.toml" if label == "packaged" else label)
+        layer.put(path, value, source)
     return layer
 
 

@@ -48,7 +48,7 @@ def collector(
     db = db or rig.db
     store = FigureStore(db, ControlStore(db), rig.policy, INTERVAL)
     flying = rig.deleter.in_flight if in_flight is None else in_flight
-    return FigureCollector(store.read, flying, **{"keep_seconds": 0.0, **given})
+    return FigureCollector(store.read, flying, **{"cache_seconds": 0.0, **given})
 
 
 def scrape(of: FigureCollector | Rig) -> Scraped:

@@ -1,4 +1,4 @@
-"""Workflows: plumbing only. ``ALL`` is what a control worker serves."""
+"""Workflows: they order activities and wait, and decide nothing else. A control worker serves ``ALL``."""
 
 from workflows.binlog import GcBinlog
 from workflows.check import CheckInstance

@@ -1,7 +1,7 @@
-"""One check of one instance: list its vaults, read its records, look again at what is lost, conclude.
+"""One check of one instance: list its vaults, read its records, list lost objects once more, conclude.
 
-It deletes nothing. The workflow id is admission enough: what it writes are findings, and only its end draws conclusions
-from them.
+It deletes nothing, and needs no lease: the workflow id admits one check at a time, and findings count only once the
+check has concluded.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows import ids
     from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, SPARK_WAIT
-    from workflows.spark import nobody_took, on_spark
+    from workflows.spark import on_spark, was_not_taken
     from workflows.words import words
 
 NO_SPARK = "no Spark worker polls: compared by a control worker, which takes longer"
@@ -31,11 +31,11 @@ SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: compared by a cont
 
 @workflow.defn(name=ids.CHECK)
 class CheckInstance:
-    """Compare metadata and objects, both ways."""
+    """Compare an instance's records with its objects, in both directions."""
 
     @workflow.run
     async def run(self, request: CheckRequest) -> CheckReport:
-        """Check once; a run that could not see everything ends too, and says what it lacks."""
+        """Check once and return the report; a check that could not see everything reports what it lacks."""
         workflow.set_current_details("**BEGINNING**")
         opened = await workflow.execute_activity_method(
             CheckActivities.begin_check, request, **CATALOG_WRITE, summary=f"begin a check of {request.instance}"
@@ -44,43 +44,42 @@ class CheckInstance:
         try:
             workflow.set_current_details(f"**COMPARING** check {opened.order.run.id}")
             evidence = await self._compare(opened)
-            workflow.set_current_details(f"**LOOKING AGAIN** check {opened.order.run.id}")
+            workflow.set_current_details(f"**CHECKING LOST OBJECTS AGAIN** check {opened.order.run.id}")
             evidence = await workflow.execute_activity_method(
                 CheckActivities.look_again,
                 LookOrder(order=opened.order, evidence=evidence),
                 **COMPARE,
-                summary="what is lost, once more; uploads; records",
+                summary="check lost objects again, uploads and records",
             )
         except (asyncio.CancelledError, FailureError) as e:
-            why = "cancelled" if is_cancelled_exception(e) else words(e)
-            broken = evidence.model_copy(update={"errors": (*evidence.errors, why)})
-            await asyncio.shield(self._conclude(opened, broken))
+            error = "cancelled" if is_cancelled_exception(e) else words(e)
+            incomplete = evidence.model_copy(update={"errors": (*evidence.errors, error)})
+            await asyncio.shield(self._conclude(opened, incomplete))
             raise
         return await self._conclude(opened, evidence)
 
     async def _compare(self, opened: OpenedCheck) -> Evidence:
-        """Compare on Spark where there is much to compare and a Spark worker takes it; else here."""
+        """Compare on Spark where there are many objects and a Spark worker is free, otherwise on a control worker."""
         note = NO_SPARK
         queue = ids.spark_queue(opened.deployment) if opened.heavy else ""
         if queue and workflow.patched("check-asks-who-polls"):
             queue = await workflow.execute_activity_method(
-                SparkActivities.find_spark, **CATALOG_READ, summary="who polls for Spark"
+                SparkActivities.find_spark, **CATALOG_READ, summary="find Spark workers"
             )
         if queue:
-            there = on_spark(queue)
             try:
                 return await workflow.execute_activity_method(
                     CheckActivities.compare,
                     opened.order,
-                    **(COMPARE | there),
-                    summary="objects and records, on Spark",
+                    **(COMPARE | on_spark(queue)),
+                    summary="compare objects and records, on Spark",
                 )
             except ActivityError as e:
-                if not nobody_took(e):
+                if not was_not_taken(e):
                     raise
                 note = SPARK_BUSY.format(seconds=SPARK_WAIT.total_seconds())
         evidence = await workflow.execute_activity_method(
-            CheckActivities.compare, opened.order, **COMPARE, summary="objects and records"
+            CheckActivities.compare, opened.order, **COMPARE, summary="compare objects and records"
         )
         if opened.heavy:
             evidence = evidence.model_copy(update={"notes": (*evidence.notes, note)})
@@ -89,7 +88,7 @@ class CheckInstance:
     async def _conclude(self, opened: OpenedCheck, evidence: Evidence) -> CheckReport:
         order = ConcludeOrder(instance=opened.order.instance, run=opened.order.run, evidence=evidence)
         report = await workflow.execute_activity_method(
-            CheckActivities.conclude_check, order, **CATALOG_WRITE, summary="what it may conclude"
+            CheckActivities.conclude_check, order, **CATALOG_WRITE, summary="conclude the check"
         )
         workflow.set_current_details("\n".join([f"**{report.run.state}** check {report.run.id}", *report.run.lacks]))
         return report

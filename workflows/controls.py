@@ -1,8 +1,9 @@
-"""What an operator may signal to a running workflow: verbs in pairs, each safe to repeat."""
+"""Signals that operators send to a running workflow, and the retry loop that respects them."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -11,16 +12,27 @@ T = TypeVar("T")
 
 
 class InterruptedBySignal(Exception):
-    """What was being done was ended by a signal; the work of its activities stopped after the current page."""
+    """A signal interrupted the work; its activities stopped after the current page."""
+
+
+class Again(NamedTuple):
+    """The answer of an attempt that must be repeated: after so many seconds, or at once."""
+
+    after_seconds: float = 0.0
 
 
 class Controls:
-    """Signals ``cancel``, ``pause``, ``resume`` and ``retry``, and waiting that heeds them."""
+    """The signals ``cancel``, ``pause``, ``resume`` and ``retry`` (verbs in pairs, each safe to repeat).
+
+    A workflow that is paused or backs off waits in ``run_with_retries``; it overrides ``on_pause``, ``on_resume`` and
+    ``on_backoff`` where it has to do something first.
+    """
 
     def __init__(self) -> None:
         self._cancel = False
         self._pause = False
-        self._kicks = 0
+        self._retry_signals = 0
+        self._backoff_seconds = 0.0
 
     @workflow.signal
     def cancel(self) -> None:
@@ -29,24 +41,57 @@ class Controls:
 
     @workflow.signal
     def pause(self) -> None:
-        """Stop after the current page and give the lease back, until ``resume``."""
+        """Stop after the current page and release the lease, until ``resume``."""
         self._pause = True
 
     @workflow.signal
     def resume(self) -> None:
-        """Take a new lease and go on where it stopped."""
+        """Acquire a new lease and continue where the workflow stopped."""
         self._pause = False
 
     @workflow.signal
     def retry(self) -> None:
-        """Try failed kinds now, whatever backoff is left."""
-        self._kicks += 1
+        """Retry failed work now, however much of the backoff is left."""
+        self._retry_signals += 1
 
-    async def unless_told(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what the work returns, or cancel it and raise ``InterruptedBySignal`` when a signal asks for it.
+    async def on_pause(self) -> None:
+        """Prepare for a pause. Called before each wait for ``resume``."""
 
-        Work that ended in the same moment counts as done: its result is not lost. When the workflow itself is
-        cancelled the work is cancelled, and waited for, first.
+    async def on_resume(self) -> None:
+        """Prepare for the next attempt where a pause interrupted one and was taken back before that one had ended."""
+
+    async def on_backoff(self) -> None:
+        """Prepare for a backoff of ``_backoff_seconds``. Called before each."""
+
+    async def run_with_retries(self, attempt: Callable[[], Coroutine[Any, Any, T | Again]]) -> T | None:
+        """Return the result of the first attempt that is not ``Again``, or None when an operator cancelled.
+
+        An attempt runs its interruptible part in ``run_until_signalled``, and decides itself when to give up.
+        """
+        while True:
+            if self._pause:
+                await self.on_pause()
+                await self.while_paused()
+            if self._cancel:
+                return None
+            try:
+                result = await attempt()
+            except InterruptedBySignal:
+                if self._cancel:
+                    return None
+                if not self._pause:
+                    await self.on_resume()
+                continue
+            if not isinstance(result, Again):
+                return result
+            if result.after_seconds:
+                await self._back_off(result.after_seconds)
+
+    async def run_until_signalled(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the work's result; cancel the work and raise ``InterruptedBySignal`` when a signal arrives.
+
+        Work that ended at the same moment counts as done: its result is not lost. When the workflow itself is
+        cancelled, the work is cancelled first, and its end is awaited.
         """
         task = asyncio.create_task(work)
         try:
@@ -54,28 +99,31 @@ class Controls:
         except asyncio.CancelledError:  # not finally: a workflow that leaves a worker's cache must do nothing more
             await end(task)
             raise
-        told = not task.done()  # a pause may be taken back before the page has ended
+        interrupted = not task.done()  # kept: a pause may be taken back before the page has ended
         await end(task)
         try:
             return task.result()
         except (asyncio.CancelledError, ActivityError) as e:
-            # An activity that waits for a lease answers a cancel with "busy": Temporal does not try it again then.
-            if told:
+            # An activity that waits for a lease answers a cancel with "busy"; Temporal does not retry it then.
+            if interrupted:
                 raise InterruptedBySignal from e
             raise
 
-    async def back_off(self, seconds: float, kicks: int) -> None:
-        """Wait, or shorter when a signal comes: ``kicks`` is how many came before there was anything to retry."""
-        try:
-            await workflow.wait_condition(
-                lambda: self._kicks > kicks or self._cancel or self._pause, timeout=seconds, timeout_summary="backoff"
-            )
-        except TimeoutError:
-            return
-
     async def while_paused(self) -> None:
-        """Return when the pause is over, or the round is to end."""
+        """Wait until the pause is over, or the workflow is cancelled."""
         await workflow.wait_condition(lambda: not self._pause or self._cancel)
+
+    async def _back_off(self, seconds: float) -> None:
+        """Wait so long, or until ``retry``, ``cancel`` or ``pause`` arrives."""
+        self._backoff_seconds, retry_signals = seconds, self._retry_signals
+        await self.on_backoff()
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._retry_signals > retry_signals or self._cancel or self._pause,
+                timeout=seconds,
+                timeout_summary="backoff",
+            )
+        self._backoff_seconds = 0.0
 
 
 async def end(task: "asyncio.Task[Any]") -> None:
@@ -84,11 +132,11 @@ async def end(task: "asyncio.Task[Any]") -> None:
         task.cancel()
         await workflow.wait([task])
     if not task.cancelled():
-        task.exception()  # seen, whether or not anybody asks for it
+        task.exception()  # retrieved: asyncio would log an exception that no caller reads
 
 
 def stop_if_cancelled() -> None:
-    """Raise where this task was asked to stop: an activity that ended in the same moment swallowed the request."""
+    """Raise ``CancelledError`` where this task was cancelled: an activity that ended meanwhile swallows the request."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

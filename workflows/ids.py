@@ -1,4 +1,4 @@
-"""Names of workflows, queues and schedules; every one begins with the deployment: two may share a namespace."""
+"""Names of workflows, task queues and schedules. Ids begin with the deployment: several may share a namespace."""
 
 from temporalio.common import SearchAttributeKey
 
@@ -15,24 +15,25 @@ PURGE_WAL_ROUND = "purge-wal-round"
 GC_BINLOG = "gc-binlog"
 """Workflow type that cuts an instance's binlogs."""
 GC_FAILED = "GcBinlogFailed"
-"""Error type of a look at binlogs that did not finish."""
+"""Error type of a binlog GC that did not finish."""
 PURGE_FAILED = "PurgeFailed"
-"""Error type of a purge that the log refused."""
+"""Error type of a purge that failed, after all its tries."""
 ROUND_FAILED = "RoundFailed"
 """Error type of a round that did not finish; its first detail is the round's number, its report is stored."""
 LEASE_LOST = "LeaseLost"
 HALTED = "Halted"
 NOT_ENABLED = "NotEnabled"
 SPARK_FAILED = "SparkFailed"
-"""Error types of activities that a round reacts to: the class names of what its steps raise (tested)."""
+"""Error types of activities that a round reacts to: class names of the errors its steps raise (a test compares
+them)."""
 SCHEDULED = "schedule"
-"""Who asks for a round that a tick started; its end lets the schedule tick again."""
+"""``requested_by`` of workflows that a tick started. The end of such a round triggers the schedule again."""
 ATTRIBUTE_INSTANCE = SearchAttributeKey.for_keyword("SextonInstance")
 ATTRIBUTE_STATE = SearchAttributeKey.for_keyword("SextonState")
 
 
 def recycle(deployment: str, instance: str) -> str:
-    """Return the workflow id of an instance's rounds: one at a time, however it was started."""
+    """Return the workflow id of an instance's rounds: one at a time, scheduled or by hand."""
     return f"{deployment}/recycle/{instance}"
 
 
@@ -42,7 +43,7 @@ def tick(deployment: str) -> str:
 
 
 def check(deployment: str, instance: str) -> str:
-    """Return the workflow id of an instance's checks: one at a time, however it was started."""
+    """Return the workflow id of an instance's checks: one at a time, scheduled or by hand."""
     return f"{deployment}/check/{instance}"
 
 
@@ -57,17 +58,17 @@ def purge_wal_round(deployment: str) -> str:
 
 
 def gc_binlog(deployment: str, instance: str) -> str:
-    """Return the workflow id of the looks at an instance's binlogs: one at a time, however it was started."""
+    """Return the workflow id of an instance's binlog GCs: one at a time, scheduled or by hand."""
     return f"{deployment}/gc-binlog/{instance}"
 
 
 def spark_queue(deployment: str) -> str:
-    """Return the task queue of what Spark does."""
+    """Return the task queue of Spark workers."""
     return f"{deployment}/spark"
 
 
 def backend_queue(deployment: str, backend: str) -> str:
-    """Return the task queue of what is done beside one storage node."""
+    """Return the task queue of the worker beside one storage node."""
     return f"{deployment}/backend-{backend}"
 
 

@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, outcome
     from sexton.wal.model import Flushed, Purged
     from workflows import ids
-    from workflows.controls import Controls, InterruptedBySignal, end, stop_if_cancelled
+    from workflows.controls import Again, Controls, end, stop_if_cancelled
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
     from workflows.words import words
 
@@ -28,7 +28,7 @@ class PurgeWal(Controls):
         self._looked: PurgePreview | None = None
         self._flushed: Flushed | None = None
         self._now = False
-        self._tries, self._backoff = 0, 0.0
+        self._tries = 0
 
     @workflow.signal
     def purge_now(self) -> None:
@@ -45,38 +45,38 @@ class PurgeWal(Controls):
             flushed=self._flushed or Flushed(),
             tries=self._tries,
             error=self._error,
-            backoff_seconds=self._backoff,
+            backoff_seconds=self._backoff_seconds,
         )
 
     @workflow.run
     async def run(self, request: PurgeRequest) -> PurgeReport:
         """Purge; a topic that is blocked is reported as such, and only what the log refuses fails."""
         self._topic = request.topic
-        while True:
-            if self._pause:
-                self._say("PAUSED")
-                await self.while_paused()
-            if self._cancel:
-                return self._end(PurgeReport(topic=self._topic, outcome=PurgeOutcome.CANCELLED))
-            try:
-                purged = await self.unless_told(self._work())
-            except InterruptedBySignal:
-                continue
-            except ActivityError as e:
-                self._error = words(e)
-                if isinstance(e.cause, ApplicationError) and e.cause.non_retryable:
-                    raise
-            else:
-                if not (purged.fault and purged.passes):
-                    return self._end(PurgeReport(topic=self._topic, outcome=outcome(purged), purged=purged))
-                self._error = purged.fault
-            self._tries += 1
-            if self._tries >= MAX_TRIES:
-                return self._end(PurgeReport(topic=self._topic, outcome=PurgeOutcome.FAILED))
-            self._backoff, kicks = backoff(self._tries), self._kicks
-            self._say("BACKING OFF")
-            await self.back_off(self._backoff, kicks)
-            self._backoff = 0.0
+        report = await self.run_with_retries(self._attempt)
+        return self._end(report or PurgeReport(topic=self._topic, outcome=PurgeOutcome.CANCELLED))
+
+    async def on_pause(self) -> None:
+        self._say("PAUSED")
+
+    async def on_backoff(self) -> None:
+        self._say("BACKING OFF")
+
+    async def _attempt(self) -> PurgeReport | Again:
+        """Purge once; return ``Again`` after an error that may pass, up to ``MAX_TRIES`` times."""
+        try:
+            purged = await self.run_until_signalled(self._work())
+        except ActivityError as e:
+            self._error = words(e)
+            if isinstance(e.cause, ApplicationError) and e.cause.non_retryable:
+                raise
+        else:
+            if not (purged.fault and purged.passes):
+                return PurgeReport(topic=self._topic, outcome=outcome(purged), purged=purged)
+            self._error = purged.fault
+        self._tries += 1
+        if self._tries >= MAX_TRIES:
+            return PurgeReport(topic=self._topic, outcome=PurgeOutcome.FAILED)
+        return Again(backoff(self._tries))
 
     async def _work(self) -> Purged:
         if self._looked is None:

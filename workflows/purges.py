@@ -47,7 +47,7 @@ class PurgeWalRound(Controls):
                 continue
             self._say("PURGING")
             try:
-                await self.unless_told(self._work(due.at_once))
+                await self.run_until_signalled(self._work(due.at_once))
             except InterruptedBySignal:
                 continue
         await self.while_paused()

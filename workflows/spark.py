@@ -1,4 +1,4 @@
-"""Work that Spark's workers take, if one does in time."""
+"""Options for activities that Spark workers may take, and the error when none did in time."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from workflows import options
 
 
 def on_spark(queue: str) -> dict[str, Any]:
-    """Return the options with which an activity waits for a Spark worker, and not for long."""
+    """Return the options that send an activity to Spark workers, which must take it within ``SPARK_WAIT``."""
     return {"task_queue": queue, "schedule_to_start_timeout": options.SPARK_WAIT}
 
 
-def nobody_took(error: ActivityError) -> bool:
-    """Tell whether an activity ended because no worker took it in time."""
+def was_not_taken(error: ActivityError) -> bool:
+    """Return whether an activity failed because no worker took it in time."""
     return isinstance(error.cause, TimeoutError) and error.cause.type == TimeoutType.SCHEDULE_TO_START

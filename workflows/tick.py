@@ -1,6 +1,6 @@
-"""Start rounds, checks, purges and looks at binlogs that are due, as many as there are slots, and end.
+"""Start the rounds, checks, purges and binlog GCs that are due; rounds only as far as there are free slots.
 
-Fixed ids: what runs is not started twice.
+Each has a fixed workflow id, so none that runs is started twice.
 """
 
 from typing import Any
@@ -24,19 +24,19 @@ with workflow.unsafe.imports_passed_through():
 
 @workflow.defn(name=ids.TICK)
 class RecycleTick:
-    """Thin: it waits for nothing it starts."""
+    """Start what is due, and wait for none of it."""
 
     @workflow.run
     async def run(self, request: TickRequest) -> DueInstances:
-        """Start what is due; return the instances whose rounds were started."""
+        """Start everything that is due; return the instances whose rounds were started."""
         due = await workflow.execute_activity_method(TickActivities.due_instances, **CATALOG_READ)
         started: list[str] = []
         for name in due.instances:
             if len(started) >= due.slots:
                 break
-            wanted = RecycleRequest(instance=name, requested_by=ids.SCHEDULED)
-            if await _start(RecycleInstance.run, wanted, ids.recycle(request.deployment, name), f"recycle {name}"):
-                started.append(name)  # else it runs, is paused, or is backing off
+            recycle = RecycleRequest(instance=name, requested_by=ids.SCHEDULED)
+            if await _start(RecycleInstance.run, recycle, ids.recycle(request.deployment, name), f"recycle {name}"):
+                started.append(name)  # otherwise its round runs already, perhaps paused or backing off
         for name in due.checks:
             check = CheckRequest(instance=name, by=ids.SCHEDULED)
             await _start(CheckInstance.run, check, ids.check(request.deployment, name), f"check {name}")
@@ -49,15 +49,15 @@ class RecycleTick:
         return due.model_copy(update={"instances": tuple(started), "slots": 0})
 
 
-async def _start(run: Any, wanted: Any, id_: str, what: str) -> bool:
-    """Start a workflow that outlives this one; tell whether it was not there already."""
+async def _start(run: Any, request: Any, workflow_id: str, summary: str) -> bool:
+    """Start a workflow that outlives this one; return False where it runs already."""
     try:
         await workflow.start_child_workflow(
             run,
-            wanted,
-            id=id_,
+            request,
+            id=workflow_id,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-            static_summary=f"{what}, scheduled",
+            static_summary=f"{summary}, scheduled",
         )
     except WorkflowAlreadyStartedError:
         return False

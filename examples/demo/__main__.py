@@ -58,7 +58,7 @@ def main() -> int:
         told = True
         if not options.exit:
             print("\nThe stack stays up. Ctrl-C stops it.", flush=True)
-            StackSupervisor(stack, console.say).stay()
+            StackSupervisor(stack, console.say).supervise()
     except (SextonError, DemoFailed) as e:
         console.say(f"the demo failed: {e}")
         return 1

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from examples.demo.world import World
 from examples.minidb import Vault
-from examples.minidb.sync import copy_table
+from examples.minidb.sync import SyncRun, copy_table
 from sexton.client import Sexton
 
 PATIENCE_SECONDS = 120.0
@@ -60,7 +60,8 @@ class Copying:
 
     def _run(self) -> int:
         world = self._world
-        return copy_table(self._client, world.db, self._table, world.mirror, world.instance, self._version, self._each)
+        run = SyncRun(world.instance, self._version)
+        return copy_table(self._client, world.db, self._table, world.mirror, run, self._each)
 
     def _each(self, copied: int) -> None:
         if copied == self._files // 2:

@@ -209,7 +209,7 @@ class Story:
         for who, marks in self.held.items():
             self.console.say(f"  held by {who}: {marks} marks")
         self.console.say(f"  all {len(keys)} files of invoices are still listed")
-        for line in self.console.sexton("holds", self.instance).splitlines():
+        for line in self.console.sexton("blockers", self.instance).splitlines():
             self.console.say(f"  {line}".rstrip(" ─"))
 
     def read_back(self) -> None:

@@ -70,7 +70,7 @@ class Shrinking:
             self._append()
             if turn < TURNS - 1:  # what came last is in memory
                 self._flush(*BUSY)
-        self._node.beat()
+        self._node.heartbeat()
         self._console.same("entries appended", set(self._ids()), set(self._in_log()))
         self._console.say(f"  {len(self._ids()):,} entries: {self._counts()}; {LAGGING} has never flushed")
 

@@ -1,8 +1,8 @@
-"""A storage backend: copies of tablets, their versions, and the binlogs of these; and what it says of them to Sexton.
+"""A storage backend: copies of tablets, their versions and binlogs, and its reports to Sexton.
 
-A *version* of a tablet is a file of rows. Beside it is its *binlog*, the same rows once more: from there another copy
-is repaired that lacks the version, and consumers are fed. Binlogs are what Sexton's worker beside the node removes, by
-the layout that ``sexton/replication/agent/layout.py`` describes; the files of versions it never looks at.
+A *version* of a tablet is a file of rows. Beside it is its *binlog*, the same rows once more: it repairs other copies
+that lack the version, and feeds consumers. Sexton's backend worker removes binlogs, by the layout that
+``sexton/replication/agent/layout.py`` describes; it never touches the files of versions.
 """
 
 import json
@@ -15,11 +15,11 @@ from examples.minidb.rowsets import MiniDBError
 from sexton.client import BackendReport, ReportedTablet, Sexton
 
 FIRST = 0
-"""The version that each copy is made with: it has no rows and no binlog."""
+"""The version with which each copy is created: it has no rows and no binlog."""
 
 
 class Backend:
-    """One storage node, over its directory. A crash is an exception; ``restart`` is what comes after it."""
+    """One storage node, over its directory. A test raises an exception as a crash, and then calls ``restart``."""
 
     def __init__(self, name: str, client: Sexton, directory: Path, instance: str | None = None) -> None:
         """Start it.
@@ -27,8 +27,8 @@ class Backend:
         Args:
             name: of the node.
             client: with a token of scope ``node:NAME``.
-            directory: its data directory, which is there.
-            instance: as which Sexton knows the database.
+            directory: its data directory, which exists.
+            instance: the name of the database in Sexton.
         """
         self.name, self.directory = name, directory
         self._client, self._instance = client, instance
@@ -36,27 +36,27 @@ class Backend:
         self.restart()
 
     def restart(self) -> None:
-        """Start again, after a crash or an ordinary end."""
-        for half in self.directory.rglob("*.new"):
-            half.unlink()  # a file that was under way, and is none
-        # Durable before the first report: of two starts with one number the reports could not be told apart, and one of
-        # the old start that arrives late would say that we have what we have lost since.
+        """Start again, after a crash or a regular stop."""
+        for partial in self.directory.rglob("*.new"):
+            partial.unlink()  # the write of this file was interrupted
+        # Durable before the first report: if two starts had one number, a late report of the earlier start would count,
+        # and claim versions that are lost since.
         self._boot, self._sequence = int(self._meta.get("boot") or 0) + 1, 0
         self._meta.put({"boot": str(self._boot)})
 
     def create(self, uid: str, tablet: str) -> None:
-        """Make a copy of a tablet; repeatable. Sexton knows it already, see ``Leader.create_table``."""
+        """Create a copy of a tablet; repeatable. Sexton knows it already, see ``Leader.create_table``."""
         path = self.directory / "data" / uid
         (path / "_binlog").mkdir(parents=True, exist_ok=True)
         for folder in (path, path.parent, self.directory):
             sync(folder)
         if not self.ranges(uid):
             self._write(uid, FIRST, "")
-        # Last: of a registered tablet without a folder the worker thinks that its disk is not mounted.
+        # Last: the worker takes a registered tablet without a folder for one on a disk that is not mounted.
         self._meta.put({f"tablet_{uid}": json.dumps({"tablet": tablet, "path": f"data/{uid}"})})
 
     def publish(self, uid: str, version: int, rowset: str, segments: Sequence[str]) -> None:
-        """Take a version of a tablet; durable when this returns; repeatable.
+        """Store a version of a tablet; durable when this returns; repeatable.
 
         Args:
             uid: of the copy.
@@ -69,31 +69,33 @@ class Backend:
         tablet = json.loads(self._registered(uid))["tablet"]
         entry = {"version": version, "tablet_id": tablet, "num_segments": len(segments), "rowset_id_v2": rowset}
         name = f"{uid}_{version:020}_{rowset}"
-        # Both keys before the first file: what a crash leaves has a name, and goes with the next cut above it. Files
-        # without keys would stay for ever, and a file that is missing is none too many for whoever removes it.
+        # Both keys before the first file: files that a crash leaves have keys, and the next cut removes them.
+        # Files without keys would stay permanently, and removing a missing file is harmless.
         self._meta.put({f"binlog_meta_{name}": json.dumps(entry), f"binlog_data_{name}": "{}"})
         for n, segment in enumerate(segments):
             write(self._folder(uid) / "_binlog" / f"{rowset}_{n}.dat", segment)
-        # The version last: a copy that has it has its binlog, and others may be repaired from here.
+        # The version last: a copy that has a version has its binlog too, and may repair others.
         self._write(uid, version, "".join(segments))
 
     def report(self) -> None:
-        """Say which versions every copy has. A real node does so every minute, and when something has gone wrong."""
+        """Report the versions of every copy. A real node does so every minute, and after errors."""
         uids = [key.removeprefix("tablet_") for key in self._meta.keys("tablet_")]
-        # Read from the disk, where they are durable. Of a version that were only in memory we would say that we have
-        # it: its binlogs would go everywhere, and after a crash there would be nowhere to take it from.
-        told = tuple(ReportedTablet(uid=uid, versions=tuple(self.ranges(uid)), bytes=self._size(uid)) for uid in uids)
+        # Read from disk, where versions are durable. If a version only in memory were reported, its binlogs would be
+        # removed everywhere, and after a crash no copy could provide it.
+        tablets = tuple(
+            ReportedTablet(uid=uid, versions=tuple(self.ranges(uid)), bytes=self._size(uid)) for uid in uids
+        )
         self._sequence += 1
-        report = BackendReport(boot=self._boot, sequence=self._sequence, tablets=told)
+        report = BackendReport(boot=self._boot, sequence=self._sequence, tablets=tablets)
         self._client.report(self.name, report, self._instance)
 
     def ranges(self, uid: str) -> list[tuple[int, int]]:
-        """Return the versions that a copy has, as the disk has them; none: the copy is bad, or not here."""
-        found = (file.stem.split("-") for file in self._folder(uid).glob("*-*.dat"))
-        return sorted((int(first), int(last)) for first, last in found)
+        """Return the versions that a copy has on disk; none: the copy is bad, or on another backend."""
+        stems = (file.stem.split("-") for file in self._folder(uid).glob("*-*.dat"))
+        return sorted((int(first), int(last)) for first, last in stems)
 
     def read(self, uid: str) -> dict[int, str]:
-        """Return version → its rows."""
+        """Return the rows of each version."""
         return {first: self._file(uid, first).read_text() for first, _ in self.ranges(uid)}
 
     def lose(self, uid: str, version: int) -> None:
@@ -101,30 +103,30 @@ class Backend:
         self._file(uid, version).unlink()
 
     def missing(self, uid: str, upto: int) -> list[int]:
-        """Return the versions up to one that a copy lacks."""
+        """Return the versions up to ``upto`` that a copy lacks."""
         return sorted(set(range(upto + 1)) - {first for first, _ in self.ranges(uid)})
 
-    def repair(self, uid: str, source: "Backend", its: str, upto: int) -> list[int]:
-        """Take what a copy lacks, up to a version, from the binlogs of another one, ``its`` on ``source``.
+    def repair(self, uid: str, source: "Backend", source_uid: str, upto: int) -> list[int]:
+        """Repair a copy up to a version from the binlogs of another, ``source_uid`` on ``source``; return the versions.
 
-        Nothing changes hands by this with Sexton: the next report says that it needs no more. Until then every copy
-        keeps those binlogs, so whoever is asked has them. Returns the versions.
+        Sexton is not called: the next report shows that the copy lacks nothing. Until then every copy retains those
+        binlogs, so each of them can provide them.
 
         Raises:
-            MiniDBError: a binlog is gone: only a full copy helps, see ``copy``.
+            MiniDBError: a binlog is removed: only a full copy helps, see ``copy``.
         """
-        lacks = self.missing(uid, upto)
-        for version in lacks:
-            self._write(uid, version, source.binlog(its, version))
-        return lacks
+        missing_versions = self.missing(uid, upto)
+        for version in missing_versions:
+            self._write(uid, version, source.binlog(source_uid, version))
+        return missing_versions
 
-    def copy(self, uid: str, source: "Backend", its: str) -> None:
-        """Take everything that a copy lacks from another one's versions: slow, and right whatever was purged."""
-        for version, rows in source.read(its).items():
+    def copy(self, uid: str, source: "Backend", source_uid: str) -> None:
+        """Copy all versions of another copy: slow, and correct whatever was purged."""
+        for version, rows in source.read(source_uid).items():
             self._write(uid, version, rows)
 
     def binlog(self, uid: str, version: int) -> str:
-        """Return the rows of a version from its binlog; ``MiniDBError`` where it is gone."""
+        """Return the rows of a version from its binlog; raises ``MiniDBError`` if that is removed."""
         keys = self._meta.keys(f"binlog_meta_{uid}_{version:020}_")
         entry = json.loads((self._meta.get(keys[0]) if keys else None) or "null")
         try:
@@ -132,14 +134,14 @@ class Backend:
                 names = [f"{entry['rowset_id_v2']}_{n}.dat" for n in range(entry["num_segments"])]
                 return "".join((self._folder(uid) / "_binlog" / name).read_text() for name in names)
         except FileNotFoundError:
-            pass  # the worker is at it: files go before keys
+            pass  # the worker is removing it: files before keys
         raise MiniDBError(f"backend {self.name} has no binlog of version {version} of {uid}")
 
     def forget(self, uid: str) -> bool:
-        """Remove a copy whose table is dropped; tell whether it is gone.
+        """Remove a copy whose table is dropped; return whether it is removed.
 
-        Not before its binlogs are: of a tablet that is not registered the worker removes nothing, for it cannot know
-        where that was. They would stay for ever.
+        Its binlogs must be removed first: the worker removes nothing of a tablet that is not registered, because it
+        cannot know its folder. They would stay permanently.
         """
         if self._meta.keys(f"binlog_meta_{uid}_"):
             return False
@@ -164,7 +166,7 @@ class Backend:
         return sum(file.stat().st_size for file in self._folder(uid).glob("*-*.dat"))
 
     def _registered(self, uid: str) -> str:
-        found = self._meta.get(f"tablet_{uid}")
-        if found is None:
+        value = self._meta.get(f"tablet_{uid}")
+        if value is None:
             raise MiniDBError(f"backend {self.name} has no copy {uid}")
-        return found
+        return value

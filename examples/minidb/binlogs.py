@@ -1,6 +1,6 @@
-"""The leader of minidb's front ends: it commits, has backends take versions, and tells Sexton of both.
+"""The leader of minidb's front ends: it commits, sends versions to backends, and sends records to Sexton.
 
-What to look at is the order in which things happen; each comment says what would be lost in another one.
+The order of steps is what matters; each comment says what another order would lose.
 """
 
 import json
@@ -25,7 +25,7 @@ def now() -> int:
 
 
 class Leader:
-    """The front end that commits, for one database; its edits are in one file, and it is what they say."""
+    """The front end that commits, for one database; its whole state follows from its file of edits."""
 
     def __init__(
         self,
@@ -36,95 +36,92 @@ class Leader:
         instance: str | None = None,
         clock: Callable[[], int] = now,
     ) -> None:
-        """Read what was committed; nothing is sent until ``recover``.
+        """Read the committed edits; nothing is sent until ``recover``.
 
         Args:
             db: the name of the database.
             client: with a token of scope ``operate``.
             backends: by name.
-            directory: in which the edits are kept.
-            instance: as which Sexton knows the database.
-            clock: the time by which records expire, in ms: that of the database Sexton is in, more or less.
+            directory: contains the edits.
+            instance: the name of the database in Sexton.
+            clock: the time by which records expire, in ms: close to that of Sexton's database.
         """
         self.db, self._edits = db, Edits(directory)
         self.tables, self.committed = self._edits.tables, self._edits.committed
         self._client, self._backends, self._instance, self._clock = client, backends, instance, clock
         self._followers: list[Follower] = []
-        self._waiting = list(self.committed)  # a real one remembers what was taken; here all of it is sent again
+        self._waiting = list(self.committed)  # a real leader remembers what was sent; this one sends all again
 
     def keep(self, ttl_seconds: int) -> None:
-        """Say for how long records are of use: before the first commit. What comes before that nobody keeps."""
+        """Set how long records are retained. Call it before the first commit: earlier records are not stored."""
         config = LogConfig(ttl_seconds=ttl_seconds, from_seq=self._edits.last)
         self._client.keep_log(self.db, config, instance=self._instance)
 
     def create_table(self, name: str, tablets: int = 2, backends: Collection[str] = ()) -> None:
-        """Create a table of one partition, with a copy of each tablet on each of some backends; by default on all."""
-        its = {f"{name}.p": [f"{name}.{n}" for n in range(tablets)]}
-        self._commit(CREATE, [name], {"tablets": its, "backends": sorted(backends or self._backends)})
+        """Create a table of one partition, with a copy of each tablet on each of these backends; by default all."""
+        partitions = {f"{name}.p": [f"{name}.{n}" for n in range(tablets)]}
+        self._commit(CREATE, [name], {"tablets": partitions, "backends": sorted(backends or self._backends)})
         self._place(name)
         self.send()
 
     def upsert(self, *tables: str, rows: str = "", but: Collection[str] = ()) -> int:
-        """Commit rows: each partition of the tables has a new version, which all backends take ``but`` some.
-
-        Returns its commit_seq.
-        """
+        """Commit rows as a new version of each partition, sent to all backends except ``but``; return its seq."""
         records = {name: {"partitionRecords": self.tables[name].next_versions()} for name in tables}
-        # First of all, durably: a version that backends had and the edits had not would be made once more, with other
-        # rows, by the commit after a crash.
+        # First, durably: if backends had a version that the edits lacked, the next commit after a crash would create
+        # the same version with other rows.
         record = self._commit(UPSERT, tables, {"tableRecords": records, "rows": rows})
-        # Then on the backends, and only then to Sexton: who reads the record there finds its version on some copy. Who
-        # has not got it yet needs it by its own report, so its binlogs stay, however soon the record expires.
+        # Then the backends, and Sexton last: a reader of the record finds its version on some copy. A copy that lacks
+        # the version needs it by its own report, so its binlogs stay, however soon the record expires.
         self._publish(record, but)
         self.send()
         return record.commit_seq
 
     def drop_table(self, name: str) -> None:
-        """Drop a table for good."""
-        # After a crash between the two it is dropped here, and ``recover`` says so. The other way round its binlogs
-        # would be gone while its readers still had the table.
+        """Drop a table permanently."""
+        # After a crash between the two steps the table is dropped here, and ``recover`` tells Sexton. In the other
+        # order its binlogs would be removed while readers still had the table.
         self._commit(DROP, [name], {})
         self.send()
         self._drop(name)
 
     def send(self) -> None:
-        """Send records that Sexton has not got: in their order, from here alone. One that is known is no harm."""
+        """Send the records that Sexton lacks, in their order. Sending a known record again is harmless."""
         self._client.add_records(self.db, self._waiting, self._instance)
         self._waiting = []
 
     def recover(self) -> None:
-        """Do after a crash what may have been left undone: all of it can be done twice."""
-        for name, its in self.tables.items():
-            if its.dropped:
+        """Repeat after a crash the steps that it may have interrupted; each may be repeated."""
+        for name, table in self.tables.items():
+            if table.dropped:
                 self._drop(name)
             else:
                 self._place(name)
         last = next((r for r in reversed(self.committed) if r.type == UPSERT), None)
-        if last is not None:  # those before it were answered
+        if last is not None:  # earlier commits were complete
             self._publish(last, ())
         self.send()
 
     def lead(self, follower: Follower) -> None:
-        """Have a follower from now on: it is told of every copy before Sexton is."""
-        for its in self.tables.values():
-            for copy in its.copies() if not its.dropped else ():
+        """Add a follower: from now on it learns of every copy before Sexton does."""
+        for table in self.tables.values():
+            for copy in table.copies() if not table.dropped else ():
                 follower.place(*copy)
         self._followers.append(follower)
 
     def forget(self) -> int:
-        """Remove copies of dropped tables whose binlogs are gone; return how many are left. Time and again."""
-        gone = [copy for its in self.tables.values() if its.dropped for copy in its.copies()]
-        return sum(not self._backends[backend].forget(uid(tablet, backend)) for tablet, backend in gone)
+        """Remove copies of dropped tables after their binlogs; return how many are left. Call it repeatedly."""
+        dropped_copies = [copy for table in self.tables.values() if table.dropped for copy in table.copies()]
+        return sum(not self._backends[backend].forget(uid(tablet, backend)) for tablet, backend in dropped_copies)
 
     def logs(self) -> dict[str, list[int]]:
-        """Return table (empty: the database) → the records in its log, as readers find them."""
-        standing = [name for name, its in self.tables.items() if not its.dropped]
-        return {name: seqs for name in ["", *standing] if (seqs := self._read(name or None))}
+        """Return the records in the log of each table (empty name: of the database)."""
+        existing = [name for name, table in self.tables.items() if not table.dropped]
+        return {name: seqs for name in ["", *existing] if (seqs := self._read(name or None))}
 
     def unwell(self) -> dict[tuple[str, str], tuple[bool, int]]:
-        """Return (tablet, backend) → (bad, a version that it lacks for good or -1), of copies to be repaired."""
-        found = self._client.unwell(1_000, self._instance)
-        return {(r.tablet, r.backend): (r.bad, r.failed) for r in found if r.bad or r.failed >= 0}
+        """Return (tablet, backend) → (bad, a version that it lacks permanently or -1) for copies that need repair."""
+        replicas = self._client.unwell(1_000, self._instance)
+        return {(r.tablet, r.backend): (r.bad, r.failed) for r in replicas if r.bad or r.failed >= 0}
 
     def _commit(self, kind: str, tables: Collection[str], data: Mapping[str, object]) -> NewRecord:
         record = self._edits.commit(kind, self._clock(), tables, data)
@@ -132,35 +129,35 @@ class Leader:
         return record
 
     def _place(self, name: str) -> None:
-        its = self.tables[name]
-        # Followers first: of a copy that they do not know the journal's words are passed over.
+        table = self.tables[name]
+        # Followers first: they skip journal entries about copies that they do not know.
         for follower in self._followers:
-            for copy in its.copies():
+            for copy in table.copies():
                 follower.place(*copy)
-        tablets = tuple(
+        placed_tablets = tuple(
             PlacedTablet(
                 tablet=tablet,
                 partition=part,
-                copies=tuple(PlacedCopy(backend=b, uid=uid(tablet, b)) for b in its.backends),
+                copies=tuple(PlacedCopy(backend=b, uid=uid(tablet, b)) for b in table.backends),
             )
-            for part, some in its.tablets.items()
-            for tablet in some
+            for part, tablets in table.tablets.items()
+            for tablet in tablets
         )
-        # Then Sexton, and then the backends: from now on a copy that has not reported keeps everything for itself. A
-        # copy that Sexton did not know would need nothing, and what it missed would be purged.
-        self._client.place_replicas(self.db, name, Placements(tablets=tablets), self._instance)
-        for tablet, backend in its.copies():
+        # Then Sexton, and the backends last: from now on a copy that has not reported blocks deletion of all versions.
+        # A copy unknown to Sexton would need nothing, and versions that it missed would be purged.
+        self._client.place_replicas(self.db, name, Placements(tablets=placed_tablets), self._instance)
+        for tablet, backend in table.copies():
             self._backends[backend].create(uid(tablet, backend), tablet)
 
     def _publish(self, record: NewRecord, but: Collection[str]) -> None:
         data = json.loads(record.data)
-        for name, told in data["tableRecords"].items():
-            its = self.tables[name]
-            for part in () if its.dropped else told["partitionRecords"]:
-                for tablet in its.tablets[part["partitionId"]]:
+        for name, versions in data["tableRecords"].items():
+            table = self.tables[name]
+            for part in () if table.dropped else versions["partitionRecords"]:
+                for tablet in table.tablets[part["partitionId"]]:
                     segments = [f"{tablet} {data['rows']}\n", f"of commit {record.commit_seq}\n"]
                     rowset = f"{tablet}.{part['version']}"
-                    for backend in set(its.backends) - set(but):
+                    for backend in set(table.backends) - set(but):
                         self._backends[backend].publish(uid(tablet, backend), part["version"], rowset, segments)
 
     def _drop(self, name: str) -> None:
@@ -170,7 +167,7 @@ class Leader:
                 follower.displace(*copy)
 
     def _read(self, table: str | None) -> list[int]:
-        found, after = list[int](), 0
+        seqs, after = list[int](), 0
         while True:
             try:
                 page = self._client.read_records(self.db, table, after, instance=self._instance)
@@ -178,6 +175,6 @@ class Leader:
                 after = e.first - 1
                 continue
             if not page.records:
-                return found
-            found += [r.commit_seq for r in page.records]
-            after = found[-1]
+                return seqs
+            seqs += [r.commit_seq for r in page.records]
+            after = seqs[-1]

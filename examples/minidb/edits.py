@@ -1,4 +1,4 @@
-"""What the leader committed: a line each in one file. What it knows of tables is what these lines say."""
+"""Store the leader's commits, one line each in one file; the state of tables follows from these lines."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from sexton.client import NewRecord
 
 FILE = "edits.jsonl"
 CREATE, UPSERT, DROP = "CREATE_TABLE", "UPSERT", "DROP_TABLE"
-"""Types of records. Of an ``UPSERT`` Sexton reads which versions it made; the others are for whoever reads the log."""
+"""Types of records. Sexton reads the versions of an ``UPSERT``; the other types are for readers of the log."""
 
 
 @dataclass
 class Table:
-    """One table: of each of its partitions the tablets and the last version; and where its copies are."""
+    """One table: the tablets and the last version of each partition, and the backends of its copies."""
 
     tablets: dict[str, list[str]]
     backends: list[str]
@@ -26,10 +26,10 @@ class Table:
 
     def copies(self) -> list[tuple[str, str]]:
         """Return (tablet, backend) of every copy."""
-        return [(tablet, b) for its in self.tablets.values() for tablet in its for b in self.backends]
+        return [(tablet, b) for tablets in self.tablets.values() for tablet in tablets for b in self.backends]
 
     def next_versions(self) -> list[dict[str, Any]]:
-        """Return what an UPSERT of it makes, as a record's data says it."""
+        """Return the versions that an UPSERT creates, in the form of a record's data."""
         return [{"partitionId": part, "version": self.versions.get(part, 0) + 1} for part in self.tablets]
 
 
@@ -40,10 +40,10 @@ class Edits:
         self.tables, self.committed = dict[str, Table](), list[NewRecord]()
         self._file = directory / FILE
         text = self._file.read_text() if self._file.is_file() else ""
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            write(self._file, whole)  # half a line: its commit was never answered
-        for line in whole.splitlines():
+        complete = text[: text.rfind("\n") + 1]
+        if complete != text:
+            write(self._file, complete)  # a partial line: its commit was never acknowledged
+        for line in complete.splitlines():
             self._apply(NewRecord.model_validate_json(line))
 
     @property
@@ -68,6 +68,6 @@ class Edits:
             self.tables[record.tables[0]] = Table(data["tablets"], data["backends"])
         elif record.type == DROP:
             self.tables[record.tables[0]].dropped = True
-        for name, its in data.get("tableRecords", {}).items():
-            self.tables[name].versions |= {p["partitionId"]: p["version"] for p in its["partitionRecords"]}
+        for name, changes in data.get("tableRecords", {}).items():
+            self.tables[name].versions |= {p["partitionId"]: p["version"] for p in changes["partitionRecords"]}
         self.committed.append(record)

@@ -1,7 +1,7 @@
-"""A front end that follows the leader: its own copy of the records, and what of them is gone it hears from the journal.
+"""A front end that follows the leader: it has its own copy of the records, and the journal tells which were deleted.
 
-No follower purges anything. It forgets what the journal says is gone, so all front ends have the same logs, and know
-the same copies to be unwell, whoever of them leads next.
+No follower purges anything. It forgets the records that the journal reports as deleted, so all front ends have the same
+logs and know the same unhealthy copies, whichever of them leads next.
 """
 
 from sexton.client import FollowerState, Sexton, TooOld
@@ -11,31 +11,31 @@ class Follower:
     """One follower of one database."""
 
     def __init__(self, name: str, db: str, client: Sexton, instance: str | None = None) -> None:
-        """It has nothing yet.
+        """Start without records.
 
         Args:
             name: of the follower.
             db: the database's.
             client: with a token of scope ``operate``: it reads records, and the journal in its own name.
-            instance: as which Sexton knows the database.
+            instance: the name of the database in Sexton.
         """
         self.state, self._db, self._client, self._instance = FollowerState(), db, client, instance
         self._following = client.follow(self.state, follower=name, instance=instance)
         self._last = 0
 
     def place(self, tablet: str, backend: str) -> None:
-        """Hear of the leader that a tablet has a copy there."""
+        """Record that a tablet has a copy on a backend, as the leader reports."""
         self.state.place(tablet, backend)
 
     def displace(self, tablet: str, backend: str) -> None:
-        """Hear of the leader that it has none there any more."""
+        """Record that a tablet no longer has a copy on a backend, as the leader reports."""
         self.state.displace(tablet, backend)
 
     def catch_up(self) -> None:
-        """Take what there is: records, and then the journal until its end.
+        """Read new records, and then the journal to its end.
 
-        In this order: what is cut between the two is in the journal. The other way round records would be left that
-        are in no log any more, until the next time.
+        In this order, a cut between the two is in the journal. In the other order the follower would keep deleted
+        records until the next call.
         """
         self._records()
         self._following.catch_up()
@@ -46,14 +46,14 @@ class Follower:
 
     def unwell(self) -> dict[tuple[str, str], tuple[bool, int]]:
         """Return the copies to be repaired; as ``Leader.unwell`` does."""
-        return {key: (its.bad, its.failed) for key, its in self.state.unwell().items()}
+        return {key: (replica.bad, replica.failed) for key, replica in self.state.unwell().items()}
 
     def _records(self) -> None:
         while True:
             try:
                 page = self._client.read_records(self._db, after=self._last, instance=self._instance)
             except TooOld as e:
-                self._last = e.first - 1  # it was away while those went: nobody has them
+                self._last = e.first - 1  # they were deleted while the follower was disconnected
                 continue
             for record in page.records:
                 self.state.record(self._db, record.commit_seq, record.tables)

@@ -1,4 +1,4 @@
-"""The log, as minidb sees it: Kafka, or what stands for it; and how rows are written to it."""
+"""The log that minidb uses, Kafka or a substitute, and how rows are written to it."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,14 +10,14 @@ PAGE = 1_000
 
 
 class Log(Protocol):
-    """What is written to before all else; each topic has one partition."""
+    """A write-ahead log; each topic has one partition."""
 
     def append(self, topic: str, payloads: Sequence[bytes]) -> int:
-        """Append entries, next to each other; return the id of the first. When it returns they are durable."""
+        """Append entries with consecutive ids; return the first id. They are durable when this returns."""
         ...
 
     def read(self, topic: str, at: int, limit: int) -> Sequence[tuple[int, bytes]]:
-        """Return entries from one on, none at the end; it raises where ``at`` was deleted."""
+        """Return entries from an id on, none at the end; raises if ``at`` was deleted."""
         ...
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | Exception]:
@@ -26,11 +26,11 @@ class Log(Protocol):
 
 
 def facts(log: Log, topic: str) -> Facts:
-    """Return where a topic begins and ends; raises what the log has against it."""
-    found = log.facts([topic])[topic]
-    if isinstance(found, Exception):
-        raise found
-    return found
+    """Return where a topic begins and ends; raises the log's fault."""
+    answer = log.facts([topic])[topic]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def end(log: Log, topic: str) -> int:
@@ -39,20 +39,20 @@ def end(log: Log, topic: str) -> int:
 
 
 def entry(region: str, row: str) -> bytes:
-    """Return a row as the log has it."""
+    """Return a row as an entry of the log."""
     return json.dumps([region, row]).encode()
 
 
 def row_of(region: str, value: bytes | None) -> str | None:
-    """Return the row that an entry carries, where it is one of this region."""
+    """Return the row of an entry; None if the entry is of another region."""
     if value is None:
         return None
-    of, row = json.loads(value)
-    return str(row) if of == region else None
+    entry_region, row = json.loads(value)
+    return str(row) if entry_region == region else None
 
 
 class TopicSource:
-    """Reads a topic for a replay: a ``sexton.client.Source``. One over Kafka comes with ``sexton.client.kafka``."""
+    """Read a topic for a replay: a ``sexton.client.TopicSource``. ``sexton.client.kafka`` has one for Kafka."""
 
     def __init__(self, log: Log, topic: str) -> None:
         self._log, self._topic = log, topic
@@ -64,7 +64,7 @@ class TopicSource:
         while start < end:
             page = self._log.read(self._topic, start, min(PAGE, end - start))
             if not page:
-                return  # the replay says what is missing
+                return  # the replay reports what is missing
             yield from (TopicEntry(id_, None, value) for id_, value in page)
             start = page[-1][0] + 1
 

@@ -1,4 +1,4 @@
-"""What of a region survives a crash, but for the log: which files it has, and up to which entry they have its rows."""
+"""Store which files a region has, and up to which entry they hold its rows: with the log, all that survives a crash."""
 
 import json
 import os
@@ -13,35 +13,36 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What of a region survives a crash, but for the log."""
+    """The state of a region that survives a crash, besides the log."""
 
     home: str
-    """The topic that it appends to."""
+    """The topic that the region appends to."""
     flushed: dict[str, int | None]
-    """By topic the last entry whose row is in a file, as are all before; None: there is none."""
+    """For each topic the last entry up to which all rows are in files; None: no row is."""
     left: tuple[str, ...] = ()
-    """Topics that it left and of which it has everything in files."""
+    """Topics that the region left, with all rows in files."""
     files: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, directory: Path) -> "Manifest":
-        """Read that of a region; ``MiniDBError`` where there is none."""
+        """Read the manifest of a region; raises ``MiniDBError`` if there is none."""
         try:
-            told = json.loads((directory / MANIFEST).read_text())
+            stored = json.loads((directory / MANIFEST).read_text())
         except FileNotFoundError as e:
             raise MiniDBError(f"there is no region in {directory}") from e
-        return cls(told["home"], told["flushed"], tuple(told["left"]), tuple(told["files"]))
+        return cls(stored["home"], stored["flushed"], tuple(stored["left"]), tuple(stored["files"]))
 
-    def mapped(self, where: Mapping[str, str]) -> "Manifest":
-        """Return it with the topics of the maps: one that was restored may be older than a move, and not name them all.
+    def mapped(self, topic_states: Mapping[str, str]) -> "Manifest":
+        """Return it with the topics of the maps added: a restored manifest may be older than a move, and lack some.
 
-        ``where``: as ``Maps.of`` returns it. Raises ``MiniDBError`` where that names none to append to.
+        ``topic_states``: as ``Maps.of`` returns it. Raises ``MiniDBError`` if it names no topic to append to.
         """
-        here = [topic for topic, state in where.items() if state == "here"]
-        if not here:
+        home_topics = [topic for topic, state in topic_states.items() if state == "here"]
+        if not home_topics:
             raise MiniDBError("the region is dropped, or in no map")
-        flushed: dict[str, int | None] = dict.fromkeys(where)
-        return replace(self, home=self.home if self.home in here else here[0], flushed=flushed | self.flushed)
+        flushed: dict[str, int | None] = dict.fromkeys(topic_states)
+        home = self.home if self.home in home_topics else home_topics[0]
+        return replace(self, home=home, flushed=flushed | self.flushed)
 
     def without(self, topic: str) -> "Manifest":
         """Return it without a topic that it left."""
@@ -49,12 +50,12 @@ class Manifest:
         return replace(self, flushed=flushed, left=tuple(t for t in self.left if t != topic))
 
     def save(self, directory: Path) -> None:
-        """Take the place of the one before, whole and durable."""
+        """Replace the stored manifest, atomically and durably."""
         write(directory / MANIFEST, json.dumps(asdict(self)))
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file that after a crash is there whole or not at all."""
+    """Write a file atomically: after a crash it is complete or absent."""
     new = file.with_suffix(".new")
     with new.open("w") as f:
         f.write(text)
@@ -65,9 +66,9 @@ def write(file: Path, text: str) -> None:
 
 
 def sync(directory: Path) -> None:
-    """Make names durable: those that files and directories have in it."""
-    opened = os.open(directory, os.O_RDONLY)
+    """Make the names of files in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)

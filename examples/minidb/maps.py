@@ -1,7 +1,7 @@
-"""Which regions share which topic: what minidb's meta service knows, and all of it that it tells Sexton.
+"""Keep which regions share which topic, and send it to Sexton: the part of minidb's meta service that matters here.
 
-There is one such service, whatever the number of nodes: a map says which regions a topic has, *all* of them, so nobody
-may send one who knows only some.
+There is one such service, whatever the number of nodes: a map lists *all* regions of a topic, so a process that knows
+only some of them must not send one.
 """
 
 import json
@@ -17,86 +17,90 @@ from examples.minidb.manifests import write
 from sexton.client import DroppedRegion, MappedRegion, RegionMap, Sexton
 
 Where = tuple[str, int]
-"""``("here", the topic's end before its first append)``, ``("moved", 0)`` or ``("dropped", when that is final)``.
+"""``("here", the topic's end before the region's first append)``, ``("moved", 0)`` or ``("dropped", final_at)``.
 
-The last in seconds since 1970.
+``final_at``: when the drop can no longer be undone, in seconds since 1970.
 """
 
 
 class Maps:
-    """The maps of all topics, in one file. What Sexton did not take is not in it: ask for it again."""
+    """The maps of all topics, in one file. A change that Sexton did not accept is not in it: repeat the change."""
 
     def __init__(self, client: Sexton, log: Log, file: Path) -> None:
-        """Read what is there; nothing is sent.
+        """Read the file; nothing is sent.
 
         Args:
             client: with a token of scope ``operate``.
             log: where the topics are.
-            file: in which they are kept; its directory is there.
+            file: in which the maps are stored; its directory exists.
         """
         self._client, self._log, self._file = client, log, file
         self._changing = threading.Lock()
-        told: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {"generation": 0, "topics": {}}
-        self._generation: int = told["generation"]
-        self._topics: dict[str, dict[str, Where]] = told["topics"]
+        stored: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {"generation": 0, "topics": {}}
+        self._generation: int = stored["generation"]
+        self._topics: dict[str, dict[str, Where]] = stored["topics"]
 
     def of(self, region: str) -> dict[str, str]:
         """Return the topics of a region: ``here``, ``moved`` or ``dropped``."""
         with self._changing:
-            return {topic: its[region][0] for topic, its in self._topics.items() if region in its}
+            return {topic: regions[region][0] for topic, regions in self._topics.items() if region in regions}
 
     def begin(self, region: str, topic: str) -> None:
         """Map a region to a topic. It may append there when this has returned, and not before.
 
-        From this moment on Sexton keeps what is there. Of a region that is in no map it would keep nothing.
+        From this moment on Sexton retains the region's entries. It retains nothing for a region that is in no map.
         """
-        with self._change(topic) as its:
-            its[region] = ("here", end(self._log, topic))
+        with self._change(topic) as regions:
+            regions[region] = ("here", end(self._log, topic))
 
     def leave(self, region: str, topic: str) -> None:
-        """Say that a region appends elsewhere now: its last append here was answered. It keeps what is not flushed."""
-        with self._change(topic) as its:
-            its[region] = ("moved", 0)
+        """Map a region as moved: its last append here was answered. Its unflushed entries are still retained."""
+        with self._change(topic) as regions:
+            regions[region] = ("moved", 0)
 
     def forget(self, region: str, topic: str) -> None:
-        """Name a region no more that Sexton has let go."""
-        with self._change(topic) as its:
-            its.pop(region, None)
+        """Remove a region from the map after Sexton has released it."""
+        with self._change(topic) as regions:
+            regions.pop(region, None)
 
     def drop(self, region: str, undrop_seconds: int) -> None:
-        """Say that a region is dropped, wherever it has entries; for so long it keeps them."""
+        """Map a region as dropped in all its topics; its entries are retained while the drop can be undone."""
         for topic in self.of(region):
-            with self._change(topic) as its:
-                its[region] = ("dropped", int(time.time()) + undrop_seconds)
+            with self._change(topic) as regions:
+                regions[region] = ("dropped", int(time.time()) + undrop_seconds)
 
     def refresh(self) -> None:
-        """Send all maps again: by an old one Sexton purges nothing. A service does so by the hour."""
+        """Send all maps again: Sexton purges nothing by a stale map. A real service does so every hour."""
         for topic in list(self._topics):
             with self._change(topic):
                 pass
 
     @contextmanager
     def _change(self, topic: str) -> Iterator[dict[str, Where]]:
-        """Change the map of a topic, one at a time: the newest has the highest number."""
+        """Change the map of a topic, one change at a time: the newest has the highest generation."""
         with self._changing:
-            its = dict(self._topics.get(topic, {}))
-            yield its
+            regions = dict(self._topics.get(topic, {}))
+            yield regions
             self._generation += 1
-            self._keep()  # before it is sent: a number that was sent never comes again with another map
-            self._client.map_regions(topic, _map(self._generation, its))
-            self._topics[topic] = its
-            self._keep()
+            self._save()  # before sending: a generation that was sent is never used for another map
+            self._client.map_regions(topic, _map(self._generation, regions))
+            self._topics[topic] = regions
+            self._save()
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         write(self._file, json.dumps({"generation": self._generation, "topics": self._topics}))
 
 
-def _map(generation: int, its: dict[str, Where]) -> RegionMap:
-    of = {state: [(name, n) for name, (at, n) in its.items() if at == state] for state in ("here", "moved", "dropped")}
+def _map(generation: int, region_states: dict[str, Where]) -> RegionMap:
+    by_state: dict[str, list[tuple[str, int]]] = {"here": [], "moved": [], "dropped": []}
+    for name, (state, number) in region_states.items():
+        by_state[state].append((name, number))
     now = int(time.time())
     return RegionMap(
         generation=generation,
-        regions=tuple(MappedRegion(region=name, first=first) for name, first in of["here"]),
-        moved=tuple(name for name, _ in of["moved"]),
-        dropped=tuple(DroppedRegion(region=name, undrop_seconds=max(0, until - now)) for name, until in of["dropped"]),
+        regions=tuple(MappedRegion(region=name, first=first) for name, first in by_state["here"]),
+        moved=tuple(name for name, _ in by_state["moved"]),
+        dropped=tuple(
+            DroppedRegion(region=name, undrop_seconds=max(0, final_at - now)) for name, final_at in by_state["dropped"]
+        ),
     )

@@ -1,7 +1,7 @@
-"""The meta store of a storage backend, in one SQLite file: the node writes it, Sexton's worker beside it cleans it.
+"""The meta store of a storage backend, in one SQLite file: the node writes it, and Sexton's backend worker cleans it.
 
-Of it Sexton knows the table, the key ``backend_id``, and the keys ``tablet_…``, ``binlog_meta_…`` and
-``binlog_data_…``. All others are the node's own.
+Sexton knows its table, the key ``backend_id``, and the keys ``tablet_…``, ``binlog_meta_…`` and ``binlog_data_…``. All
+other keys are private to the node.
 """
 
 import sqlite3
@@ -15,28 +15,28 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS entry (key TEXT NOT NULL PRIMARY KEY, value
 
 
 class MetaStore:
-    """That of one backend. Opened anew for each use: a worker in another process has it open too."""
+    """The meta store of one backend. Each use opens it: a worker in another process has it open too."""
 
     def __init__(self, directory: Path, backend: str) -> None:
-        """Make it where it is not there; only the node does: to Sexton a directory without one is not mounted."""
+        """Create it if missing; only the node does: Sexton treats a directory without one as not mounted."""
         self._file = directory / NAME
         with self._writing() as c:
             c.execute("PRAGMA journal_mode = WAL")
             c.execute(SCHEMA)
-            # Whose it is: a worker that was given another backend's directory by mistake removes nothing in it.
+            # The owner of the directory: a worker that is configured with another backend's directory removes nothing.
             c.execute("INSERT OR IGNORE INTO entry VALUES ('backend_id', ?)", (backend,))
 
     def get(self, key: str) -> str | None:
         """Return a value."""
         with self._writing() as c:
-            found = c.execute("SELECT value FROM entry WHERE key = ?", (key,)).fetchone()
-        return None if found is None else str(found[0])
+            row = c.execute("SELECT value FROM entry WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
 
     def keys(self, prefix: str) -> list[str]:
-        """Return the keys that begin so, in their order."""
+        """Return the keys with a prefix, sorted."""
         with self._writing() as c:
-            asked = "SELECT key FROM entry WHERE substr(key, 1, ?) = ? ORDER BY key"
-            return [key for (key,) in c.execute(asked, (len(prefix), prefix))]
+            query = "SELECT key FROM entry WHERE substr(key, 1, ?) = ? ORDER BY key"
+            return [key for (key,) in c.execute(query, (len(prefix), prefix))]
 
     def put(self, entries: Mapping[str, str]) -> None:
         """Write entries: all or none, durably."""
@@ -44,7 +44,7 @@ class MetaStore:
             c.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?)", entries.items())
 
     def remove(self, key: str) -> None:
-        """Remove an entry, if it is there."""
+        """Remove an entry, if it exists."""
         with self._writing() as c:
             c.execute("DELETE FROM entry WHERE key = ?", (key,))
 

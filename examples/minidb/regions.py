@@ -1,7 +1,7 @@
-"""A region on a write-ahead log: a row goes to the log, then to memory, and with many others to a file.
+"""A region on a write-ahead log: a row is written to the log, then to memory, and with many others to a file.
 
-Many regions share a topic of the log; an entry names its region. What a crash takes is what was only in memory, and
-the log still has it: how much of the log that is, the *manifest* says. Sexton is not mentioned here; see ``node``.
+Many regions share a topic of the log; an entry names its region. A crash loses the rows in memory, and the log still
+has them: the *manifest* tells from which entry on. This module does not use Sexton; see ``node``.
 """
 
 import json
@@ -24,9 +24,9 @@ class Closed(MiniDBError):
 
 @dataclass
 class Region:
-    """One that is open. Its files are in a local directory: the log is what there is to look at here.
+    """An open region. Its files are in a local directory, to keep the example about the log.
 
-    A database writes them to its vault, and prepares them before (``database``).
+    A real database prepares its files and writes them to its vault (``database``).
     """
 
     name: str
@@ -36,21 +36,21 @@ class Region:
     manifest: Manifest
     memory: Rows = field(default_factory=dict)
     _frozen: Rows = field(default_factory=dict, init=False)
-    """On their way into a file."""
+    """Rows that a flush is writing to a file."""
     _in_flight: str | None = field(default=None, init=False)
     """The topic of an append that the log has not answered yet."""
     _open: bool = field(default=True, init=False)
     _state: threading.Lock = field(default_factory=threading.Lock, init=False)
     _flushing: threading.Lock = field(default_factory=threading.Lock, init=False)
-    # One append at a time: rows come into memory in the order of their entries. With two under way the later one could
-    # be flushed first, and "flushed up to here" would be wrong of the other.
+    # One append at a time: rows reach memory in the order of their entries. With two appends under way the later one
+    # could be flushed first, and the manifest would name the earlier one as flushed.
     _appending: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def append(self, *rows: str) -> int:
         """Write rows; return the id of the last one's entry. They are acknowledged when this returns.
 
         Raises:
-            Closed: the region was closed meanwhile. Whatever the log raises; the entries may be there or not.
+            Closed: the region was closed meanwhile. Errors of the log are raised too; the entries may exist or not.
         """
         with self._appending:
             with self._state:
@@ -62,61 +62,64 @@ class Region:
                 with self._state:
                     self._in_flight = None
                 raise
-            with self._state:  # in one step, or for a moment the row would be neither in flight nor in memory
+            with self._state:  # in one step: otherwise the row would briefly be neither in flight nor in memory
                 self._in_flight = None
                 self._check()
                 self.memory |= {(topic, first + n): row for n, row in enumerate(rows)}
             return first + len(rows) - 1
 
     def flush(self) -> None:
-        """Bring what is in memory into a file. Raises ``Closed``."""
+        """Write the rows in memory to a file. Raises ``Closed``."""
         with self._flushing:
             with self._state:
                 self._check()
                 self._frozen, self.memory = self._frozen | self.memory, {}  # the last flush may have failed
             if self._frozen:
-                name = f"{uuid.uuid4().hex}.rows"  # never one that was used, not even after a manifest was restored
-                lines = [json.dumps([*at, row]) + "\n" for at, row in self._frozen.items()]
+                name = f"{uuid.uuid4().hex}.rows"  # never used before, not even if a manifest was restored
+                lines = [json.dumps([*key, row]) + "\n" for key, row in self._frozen.items()]
                 write(self.directory / name, "".join(lines))
             with self._state:
                 self._check()
-                old, flushed = self.manifest, dict(self.manifest.flushed)
+                manifest, flushed = self.manifest, dict(self.manifest.flushed)
                 for topic, id_ in self._frozen:
-                    flushed[topic] = max(id_, -1 if (before := flushed[topic]) is None else before)
-                # Where it appends no more, nothing is under way: what is not in memory is in this file, or one before.
-                left = tuple(t for t in flushed if t != old.home and not any(t == of for of, _ in self.memory))
-                files = (*old.files, name) if self._frozen else old.files
-                new = replace(old, flushed=flushed, left=left, files=files)
-                if new != old:
-                    new.save(self.directory)  # the file first: a manifest names nothing that is not there
-                self.manifest, self._frozen = new, {}
+                    last_flushed = flushed[topic]
+                    flushed[topic] = id_ if last_flushed is None else max(id_, last_flushed)
+                # No append is under way to a topic that it left: entries that are not in memory are in a file.
+                in_memory = {entry_topic for entry_topic, _ in self.memory}
+                left_topics = tuple(t for t in flushed if t != manifest.home and t not in in_memory)
+                files = (*manifest.files, name) if self._frozen else manifest.files
+                new_manifest = replace(manifest, flushed=flushed, left=left_topics, files=files)
+                if new_manifest != manifest:
+                    new_manifest.save(self.directory)  # after the file: a manifest names only existing files
+                self.manifest, self._frozen = new_manifest, {}
 
     def move(self, topic: str) -> None:
         """Append to another topic from now on; when this returns the last append to the old one was answered."""
         with self._appending, self._state:  # so no append is under way
             self._check()
-            old = self.manifest
-            flushed = {**old.flushed, topic: old.flushed.get(topic)}
-            new = replace(old, home=topic, flushed=flushed, left=tuple(t for t in old.left if t != topic))
-            new.save(self.directory)  # before the first append there, or a crash would forget where to look for it
-            self.manifest = new
+            manifest = self.manifest
+            flushed = {**manifest.flushed, topic: manifest.flushed.get(topic)}
+            left_topics = tuple(t for t in manifest.left if t != topic)
+            new_manifest = replace(manifest, home=topic, flushed=flushed, left=left_topics)
+            new_manifest.save(self.directory)  # before the first append there: after a crash it would not be replayed
+            self.manifest = new_manifest
 
     def close(self) -> None:
-        """Lose what is in memory; whoever appends meanwhile gets no acknowledgement."""
+        """Lose the rows in memory; an append under way is not acknowledged."""
         with self._state:
             self._open, self.memory, self._frozen = False, {}, {}
 
     def seen(self, topic: str) -> tuple[int | None, bool]:
-        """Return the last entry of a topic that is flushed, and whether anything of it is not in a file yet.
+        """Return the last flushed entry of a topic, and whether the region has unflushed rows of it.
 
-        That is a row in memory, one on its way into a file, or an append under way.
+        Unflushed rows are in memory, being written to a file, or in an append under way.
         """
         with self._state:
-            its = self._in_flight == topic or any(t == topic for t, _ in (*self.memory, *self._frozen))
-            return self.manifest.flushed[topic], its
+            unflushed = self._in_flight == topic or any(t == topic for t, _ in (*self.memory, *self._frozen))
+            return self.manifest.flushed[topic], unflushed
 
     def rows(self) -> Rows:
-        """Return all that it has, in files and in memory."""
+        """Return all rows, in files and in memory."""
         with self._state:
             return self._in_files() | self._frozen | self.memory
 

@@ -1,4 +1,4 @@
-"""Rows about rowsets: found, inserted, and marked as garbage, always in the transaction of the caller."""
+"""Find, insert and mark rowsets, always in the transaction of the caller."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from examples.minidb.schema import file, rowset, table
 
 
 class MiniDBError(Exception):
-    """An operation is refused; nothing of it happened."""
+    """An operation is refused; nothing has changed."""
 
 
 class Size(NamedTuple):
-    """How much there is of something."""
+    """A number of files and bytes."""
 
     files: int
     bytes: int
@@ -22,7 +22,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Written:
-    """A rowset whose files are in object storage and which no metadata mentions yet."""
+    """A rowset whose files are in object storage, and that no metadata names yet."""
 
     id: str
     vault: str
@@ -35,23 +35,23 @@ class Written:
 
 
 def find_table(c: Connection, instance: str, name: str, *, dropped: bool = False, lock: bool = False) -> Row[Any]:
-    """Return a table's row; ``lock`` it where the transaction goes on to change what the table is made of."""
-    found = select(table).where(table.c.instance == instance, table.c.name == name, table.c.dropped == dropped)
-    row = c.execute(found.with_for_update() if lock else found).one_or_none()
+    """Return a table's row; ``lock`` it if the transaction changes the rowsets of the table."""
+    query = select(table).where(table.c.instance == instance, table.c.name == name, table.c.dropped == dropped)
+    row = c.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise MiniDBError(f"there is no {'dropped ' if dropped else ''}table {name}")
     return row
 
 
 def last_version(c: Connection, table_id: str) -> int:
-    """Return the newest version of a table, 0 where it is empty."""
+    """Return the newest version of a table, 0 if it is empty."""
     return c.execute(select(func.max(rowset.c.last_version)).where(rowset.c.table_id == table_id)).scalar() or 0
 
 
 def insert_rowset(c: Connection, table_id: str, written: Written, first: int, last: int) -> None:
     """Make a written rowset part of a table, as the versions from first to last."""
-    own = {"id": written.id, "table_id": table_id, "vault": written.vault, **written.size._asdict()}
-    c.execute(insert(rowset).values(first_version=first, last_version=last, **own))
+    columns = {"id": written.id, "table_id": table_id, "vault": written.vault, **written.size._asdict()}
+    c.execute(insert(rowset).values(first_version=first, last_version=last, **columns))
     files = [
         {"key": key, "rowset_id": written.id, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for key, content in written.files
@@ -62,21 +62,21 @@ def insert_rowset(c: Connection, table_id: str, written: Written, first: int, la
 def mark_rowsets(c: Connection, kind: str, table_id: str, first: int, last: int) -> int:
     """Mark the rowsets of some versions as garbage: one mark each, with all its keys and its bytes. Return how many.
 
-    One statement, so it costs the same for a table of a million files: nothing leaves the database. We name what an
-    owner may name; state and time are Sexton's. Exact keys (at most 1,000 for one mark) spare Sexton a listing, and
-    ``bytes`` is what a plan shows. The parent is the table, so that an operator can hold all of it by its id.
+    One statement, so nothing leaves the database, even for a table of a million files. It sets the columns that an
+    owner may set; Sexton sets state and time. Exact keys (at most 1,000 for one mark) spare Sexton a listing, and a
+    plan shows ``bytes``. The parent is the table, so that an operator can hold all of it by its id.
     ``contract.mark`` does the same from Python, row by row.
 
     Args:
-        c: in the transaction that un-references them: earlier, and readers could lose files; later, and a crash in
-            between would leave files that nobody remembers.
-        kind: ``compacted`` or ``dropped``; it decides how long the files stay.
-        table_id: whose rowsets.
-        first: their first version at least.
-        last: their last version at most.
+        c: the transaction that un-references them: an earlier one could delete files of readers; after a crash before
+            a later one no record would name the files.
+        kind: ``compacted`` or ``dropped``; its retention decides how long the files stay.
+        table_id: the table of the rowsets.
+        first: the lowest first version.
+        last: the highest last version.
     """
-    lite = c.dialect.name == "sqlite"
-    marks, keys = ("sexton_mark", "json_group_array") if lite else ("sexton.mark", "jsonb_agg")
+    on_sqlite = c.dialect.name == "sqlite"
+    marks, keys = ("sexton_mark", "json_group_array") if on_sqlite else ("sexton.mark", "jsonb_agg")
     return c.execute(
         text(f"""
             INSERT INTO {marks} (instance, kind, id, vault, keys, bytes, parent_kind, parent_id, owner_txn)

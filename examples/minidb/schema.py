@@ -1,6 +1,6 @@
-"""minidb's metadata: three tables, and the view in which it shows Sexton what is live.
+"""Define minidb's metadata: three tables, and the view that shows Sexton which files are live.
 
-The tables lie beside Sexton's in one database. A commit over two databases is not atomic, and atomic is the point.
+The tables are in Sexton's database, because a commit must be atomic, and one over two databases is not.
 """
 
 import sqlite3
@@ -50,7 +50,7 @@ rowset = Table(
     Column("bytes", BigInteger, nullable=False),
 )
 
-# Sexton asks for keys and for what lies under a prefix, in byte order: with this primary key both are index look-ups.
+# Sexton looks up keys and prefixes in byte order: with this primary key both are index look-ups.
 _KEY = Text().with_variant(Text(collation="C"), "postgresql")
 file = Table(
     "minidb_file",
@@ -62,8 +62,8 @@ file = Table(
     Index("minidb_file_of_rowset", "rowset_id"),
 )
 
-# What Sexton must never delete. Before each claim it asks this view, so that a mistake of ours (a mark for a file that
-# is still referenced) costs nothing but garbage kept. A dropped table is not live: its marks may be claimed.
+# Files that Sexton must never delete. It queries this view before each claim, so that a wrong mark for a file that is
+# still referenced only delays deletion. A dropped table is not live: its marks may be claimed.
 _LIVE_VIEW = """
 SELECT t.instance, 'rowset' AS kind, r.id, r.vault, f.key
 FROM minidb_file f JOIN minidb_rowset r ON r.id = f.rowset_id JOIN minidb_table t ON t.id = r.table_id
@@ -72,13 +72,13 @@ WHERE NOT t.dropped
 
 
 def open_engine(url: str) -> Engine:
-    """Open the database that Sexton's tables are in (``sexton init`` has made them)."""
+    """Open the database with Sexton's tables (``sexton init`` created them)."""
     engine = create_engine(url)
     if engine.dialect.name == "sqlite":
 
         @event.listens_for(engine, "connect")
         def attach(connection: sqlite3.Connection, _record: Any) -> None:
-            # Python's sqlite3 begins a transaction only at its first write; we begin ours ourselves, see writing().
+            # Python's sqlite3 begins a transaction only at its first write; writing() begins it explicitly instead.
             connection.isolation_level = None
             contract.attach(connection)
             connection.execute("PRAGMA foreign_keys=ON")
@@ -87,7 +87,7 @@ def open_engine(url: str) -> Engine:
 
 
 def create_schema(engine: Engine) -> None:
-    """Create what is missing; safe to repeat."""
+    """Create missing tables and the view; repeatable."""
     metadata.create_all(engine)
     create = "CREATE OR REPLACE VIEW" if engine.dialect.name == "postgresql" else "CREATE VIEW IF NOT EXISTS"
     with writing(engine) as c:
@@ -96,9 +96,9 @@ def create_schema(engine: Engine) -> None:
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A metadata transaction: all of it or, when an exception passes, nothing."""
+    """Open a metadata transaction; an exception rolls it back."""
     with engine.begin() as connection:
         if engine.dialect.name == "sqlite":
-            # The write lock first: what is read in here is then still true at the commit.
+            # Take the write lock first: rows read in this transaction are then unchanged at its commit.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         yield connection

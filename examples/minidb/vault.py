@@ -1,4 +1,4 @@
-"""Files in object storage: written once, read often, never overwritten, and deleted by nobody but Sexton."""
+"""Files in object storage: written once, read often, never overwritten, and deleted only by Sexton."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 THREADS = 16
-"""Requests at once. Small objects cost round trips, not bytes; give the client as many pooled connections."""
+"""Parallel requests. Small objects cost round trips, not bytes; give the client as many pooled connections."""
 
 
 @dataclass(frozen=True)
 class Vault:
-    """A place for files, under the name by which Sexton knows it too. Keys are relative to ``prefix``."""
+    """A place for files, under the name that it has in Sexton. Keys are relative to ``prefix``."""
 
     name: str
     bucket: str
@@ -23,13 +23,13 @@ class Vault:
     client: "S3Client"
 
     def write(self, files: Iterable[tuple[str, bytes]]) -> None:
-        """Put every (key, content); an error of one is raised."""
+        """Put every (key, content); raises the first error."""
         with ThreadPoolExecutor(THREADS) as pool:
             for _ in pool.map(self._put, files):
                 pass
 
     def read(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yield the content of each key, in order; a missing one is an error."""
+        """Yield the content of each key, in order; raises an error if one is missing."""
         with ThreadPoolExecutor(THREADS) as pool:
             yield from pool.map(self._get, keys)
 
@@ -42,6 +42,6 @@ class Vault:
 
 
 def rows(seed: str) -> bytes:
-    """Some table rows as one segment's content, of a size and content that follow from the seed."""
+    """Return table rows as one segment's content; size and content follow from the seed."""
     random = Random(seed)
     return random.randbytes(random.randint(100, 3_000))

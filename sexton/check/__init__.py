@@ -1,1 +1,1 @@
-"""Whether metadata and objects agree, both ways: findings, what confirms them, and what a run may say."""
+"""Compare records and objects in both directions; store, confirm and repair the findings."""

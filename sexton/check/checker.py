@@ -1,7 +1,7 @@
-"""The steps of one run of the check. Each may be repeated; only the last one draws conclusions."""
+"""The steps of one check run. Each may be repeated; only the last one confirms findings or sets them to GONE."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sexton.check.model import (
     CheckOrder,
@@ -10,27 +10,28 @@ from sexton.check.model import (
     ConcludeOrder,
     Discrepancy,
     Evidence,
-    LiveEntry,
+    Finding,
     OpenedCheck,
     Run,
     Type,
 )
-from sexton.check.object_lookup import there
-from sexton.check.policy import judged_until, listed_by, still, tells_too_late
+from sexton.check.object_lookup import existing
+from sexton.check.policy import judged_until, listed_objects, reports_loss_too_late, still_disagrees
 from sexton.check.port import CheckRuns, Compare, Heartbeat, Live, NoLiveSide
 from sexton.kernel.errors import BadInput
+from sexton.marks.live import LiveEntry
 from sexton.owners.port import OwnerSilent
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
-LOOK = 500
-"""Findings looked at a second time at once."""
-UPLOAD_SECONDS = 86_400
-"""An upload that was begun before this and is not finished will hardly ever be."""
+PAGE_FINDINGS = 500
+"""Findings that are stored, or checked a second time, in one page."""
+STALE_UPLOAD_SECONDS = 86_400
+"""An unfinished upload older than this will hardly ever be finished."""
 
 
 class Checker:
-    """What a worker does for a check. Safe for several instances at once."""
+    """Does the steps of checks in a worker. Safe for several instances at once."""
 
     def __init__(
         self,
@@ -47,19 +48,19 @@ class Checker:
         heavy_objects: int = 250_000,
         interval_seconds: int = 43_200,
     ) -> None:
-        """Put it together.
+        """Store the collaborators and settings.
 
         Args:
-            runs: where findings are kept.
+            runs: the store of runs and findings.
             live: the live side.
             vaults: the deployment's vaults.
             registered: returns the vaults of an instance.
-            records: yields an instance's records that do not agree with each other.
-            take_back: takes back the marks of orphans that a whole run did not find again.
+            records: yields the records of an instance that contradict each other.
+            take_back: removes the marks of orphans that a whole run did not find again.
             grace_seconds: younger objects are not judged (``check_grace_seconds``).
-            inverted: whether unknown objects are looked for (``enable_inverted_check``).
-            expected: returns how many live objects an instance has, None where nobody knows quickly.
-            heavy_objects: from so many objects on it is Spark's work (``spark_threshold_objects``).
+            inverted: whether unknown objects are reported too (``enable_inverted_check``).
+            expected: returns how many live objects an instance has, None where that is not known quickly.
+            heavy_objects: from this many objects on, Spark compares (``spark_threshold_objects``).
             interval_seconds: from one check to the next (``check_object_interval_seconds``).
         """
         self._runs, self._live, self._vaults = runs, live, vaults
@@ -68,102 +69,134 @@ class Checker:
         self._expected, self._heavy, self._interval = expected, heavy_objects, interval_seconds
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
-        """Begin a run; a repeated attempt goes on with the same one."""
+        """Begin a run; a repeated attempt continues the same one.
+
+        Args:
+            request: the instance to check.
+            run: the id of the workflow run.
+
+        Raises:
+            BadInput: the instance has no vault.
+        """
         if not self._registered(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
-        last = self._runs.last(request.instance)
-        try:
-            expected = self._expected(request.instance) or 0
-        except OwnerSilent:
-            expected = 0  # the run will say so itself
+        last_run = self._runs.last(request.instance)
+        objects = max(self._expected_objects(request.instance), listed_objects(last_run))
         order = CheckOrder(
             instance=request.instance,
             run=self._runs.begin(request.instance, run, request.by),
             grace_seconds=self._grace,
             inverted=self._inverted,
         )
-        return OpenedCheck(order=order, heavy=max(expected, listed_by(last)) >= self._heavy)
+        return OpenedCheck(order=order, heavy=objects >= self._heavy)
 
     def compare(self, how: Compare, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
-        """Compare objects with records, in the way given."""
+        """Compare objects with records in the given way; return what was seen."""
         try:
             self._live.check(order.instance)
-        except (NoLiveSide, OwnerSilent) as e:  # listing would be for nothing
+        except (NoLiveSide, OwnerSilent) as e:  # a listing would be useless
             return Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
         return how.compare(order, self._registered(order.instance), heartbeat)
 
     def look_again(self, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat) -> Evidence:
-        """Look once more at what is lost or of another size, and at what no listing shows."""
-        notes: list[str] = []
-        too_late = self._too_late(order, notes, heartbeat)
+        """Check LOST and SIZE_MISMATCH findings a second time; find unfinished uploads and contradicting records.
+
+        Returns:
+            The evidence, with the counts and notes of this step.
+        """
+        too_late, notes = self._vaults_reporting_too_late(order, heartbeat)
         try:
-            self._look_at_objects(order.run, heartbeat)
+            self._verify_findings(order.run, heartbeat)
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
-            notes.append(f"not everything was looked at a second time: {e}")
+            notes.append(f"not all findings were checked a second time: {e}")
         counts = dict(evidence.found)
-        for found in (self._uploads(order, notes, heartbeat), self._records(order.instance)):
-            page: list[Discrepancy] = []
-            for one in found:
-                counts[one.type] = counts.get(one.type, 0) + 1
-                page.append(one)
-                if len(page) == LOOK:
-                    heartbeat()
-                    self._runs.saw(order.run, page)
-                    page = []
-            self._runs.saw(order.run, page)
+        for discrepancies in (self._stale_uploads(order, notes, heartbeat), self._records(order.instance)):
+            for page in _pages(discrepancies):
+                for discrepancy in page:
+                    counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
+                heartbeat()
+                self._runs.saw(order.run, page)
         return evidence.model_copy(
             update={"found": counts, "notes": (*evidence.notes, *notes), "too_late": tuple(too_late)}
         )
 
     def conclude(self, order: ConcludeOrder) -> CheckReport:
-        """End the run."""
+        """End the run and return its report."""
         if self._runs.conclude(order.run, order.evidence).whole:
-            self._take_back(order.run)  # while a GuardBusy is, this step is tried again
+            self._take_back(order.run)  # raises GuardBusy while the guard is taken: this step is then tried again
         return self._runs.report(order.run.id)
 
-    def _look_at_objects(self, run: Run, heartbeat: Heartbeat) -> None:
+    def _expected_objects(self, instance: str) -> int:
+        try:
+            return self._expected(instance) or 0
+        except OwnerSilent:
+            return 0  # the run will report that itself
+
+    def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
+        """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it."""
         after = 0
-        while findings := self._runs.seen_in(run, (Type.LOST, Type.SIZE_MISMATCH), after, LOOK):
+        while findings := self._runs.unresolved(run, (Type.LOST, Type.SIZE_MISMATCH), after, PAGE_FINDINGS):
             after = findings[-1].id
             heartbeat()
-            named: dict[str, list[LiveEntry]] = defaultdict(list)
-            for known in self._live.named(run.instance, sorted({f.record for f in findings})):
-                named[known.record].append(known)
-            keys: dict[str, set[str]] = defaultdict(set)
-            for f in findings:
-                keys[f.vault].add(f.key)
-            now = there(self._vaults, run.instance, keys, heartbeat)
-            again = {f.id: still(f, named[f.record], now) for f in findings}
-            self._runs.confirm(run, [i for i, yes in again.items() if yes])
-            self._runs.refute(run, [i for i, yes in again.items() if not yes])
+            entries = self._entries_by_record(run.instance, findings)
+            objects = existing(self._vaults, run.instance, _keys_by_vault(findings), heartbeat)
+            disagrees = {f.id: still_disagrees(f, entries[f.record], objects) for f in findings}
+            self._runs.confirm(run, [finding_id for finding_id, is_true in disagrees.items() if is_true])
+            self._runs.refute(run, [finding_id for finding_id, is_true in disagrees.items() if not is_true])
 
-    def _too_late(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> list[str]:
-        """Return the vaults in which a loss may be told when its versions are gone already."""
-        found = []
+    def _entries_by_record(self, instance: str, findings: Sequence[Finding]) -> dict[str, list[LiveEntry]]:
+        entries: dict[str, list[LiveEntry]] = defaultdict(list)
+        for entry in self._live.entries_of(instance, sorted({finding.record for finding in findings})):
+            entries[entry.record].append(entry)
+        return entries
+
+    def _vaults_reporting_too_late(self, order: CheckOrder, heartbeat: Heartbeat) -> tuple[list[str], list[str]]:
+        """Return the vaults in which a loss may be reported after its versions are deleted, and notes about it."""
+        too_late: list[str] = []
+        notes: list[str] = []
         for spec in self._registered(order.instance):
             heartbeat()
             try:
                 days = self._vaults.get(order.instance, spec.name).versions_days()
             except (VaultFault, UnknownVault) as e:
-                notes.append(f"nobody can say how long versions stay: {e}")
+                notes.append(f"it is unknown how long object versions are kept: {e}")
                 continue
-            if days is not None and tells_too_late(self._interval, days):
-                found.append(spec.name)
+            if days is not None and reports_loss_too_late(self._interval, days):
+                too_late.append(spec.name)
                 hours = self._interval / 3600
                 notes.append(
                     f"vault {spec.name} keeps versions for {days} days: with a check every {hours:g} h a loss may be "
-                    "told too late to undo it; keep them longer, or lower check_object_interval_seconds"
+                    "reported too late to undo it; keep versions longer, or lower check_object_interval_seconds"
                 )
-        return found
+        return too_late, notes
 
-    def _uploads(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> Iterator[Discrepancy]:
-        """Yield the uploads that were never finished."""
-        before = judged_until(order.run.cutoff, UPLOAD_SECONDS)
+    def _stale_uploads(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> Iterator[Discrepancy]:
+        """Yield the uploads that were begun long ago and never finished; add a note for each vault at fault."""
+        begun_before = judged_until(order.run.cutoff, STALE_UPLOAD_SECONDS)
         for spec in self._registered(order.instance):
             heartbeat()
             try:
-                for listed in self._vaults.get(order.instance, spec.name).uploads(before):
-                    said = f"begun {listed.written}, upload {listed.etag}"
-                    yield Discrepancy(type=Type.UPLOAD, vault=spec.name, key=listed.key, detail=said)
+                for upload in self._vaults.get(order.instance, spec.name).uploads(begun_before):
+                    detail = f"begun {upload.written}, upload {upload.etag}"
+                    yield Discrepancy(type=Type.UPLOAD, vault=spec.name, key=upload.key, detail=detail)
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"unfinished uploads were not listed: {e}")
+
+
+def _pages(discrepancies: Iterable[Discrepancy]) -> Iterator[list[Discrepancy]]:
+    """Yield the discrepancies in pages of at most ``PAGE_FINDINGS``."""
+    page: list[Discrepancy] = []
+    for discrepancy in discrepancies:
+        page.append(discrepancy)
+        if len(page) == PAGE_FINDINGS:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def _keys_by_vault(findings: Sequence[Finding]) -> dict[str, set[str]]:
+    keys: dict[str, set[str]] = defaultdict(set)
+    for finding in findings:
+        keys[finding.vault].add(finding.key)
+    return keys

@@ -1,6 +1,6 @@
-"""Compare objects with records in this process: for what a process can list in minutes, and where no Spark is.
+"""Compare objects with records in this process: for instances that one process can list in minutes, or without Spark.
 
-Both sides go into a scratch database on disk, so memory does not grow with their number.
+Objects and entries are stored in a scratch database on disk, so memory does not grow with their number.
 """
 
 import sqlite3
@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from sexton.check.model import CheckOrder, Discrepancy, Evidence, Listing, Type
@@ -20,10 +21,10 @@ from sexton.storage.identity import canonical
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Throttled, UnknownVault, VaultFault, Vaults
 
-TELL = 1_000
-"""Findings told at once."""
-TRIES = 6
-"""Listings of a vault that a busy store cuts short, until it is given up: waits of 1, 2, 4 … s lie between."""
+PAGE_FINDINGS = 1_000
+"""Findings that are stored in one page."""
+MAX_ATTEMPTS = 6
+"""Attempts to list a vault whose busy store cuts listings short, with waits of 1, 2, 4 … s between them."""
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
@@ -37,17 +38,17 @@ CREATE TABLE known (
 ) WITHOUT ROWID;
 CREATE TABLE cover (vault TEXT, name TEXT, PRIMARY KEY (vault, name)) WITHOUT ROWID;
 """
-_KNOW = """
+_ADD_ENTRY = """
 INSERT INTO known VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     record = CASE WHEN excluded.live > live THEN excluded.record ELSE record END,
     live = max(live, excluded.live), bytes = coalesce(bytes, excluded.bytes)
 """
-_FORWARD = """
+_DISAGREEING_ENTRIES = """
 SELECT k.vault, k.key, k.bytes, o.bytes, coalesce(o.etag, ''), k.record
 FROM known k LEFT JOIN object o USING (vault, name)
 WHERE k.live AND k.vault = ? AND (o.key IS NULL OR (o.key = k.key AND o.bytes <> k.bytes))
 """
-_INVERTED = """
+_UNKNOWN_OBJECTS = """
 SELECT o.vault, o.name, o.key, o.bytes, o.etag FROM object o
 WHERE NOT o.young AND NOT EXISTS (SELECT 1 FROM known k WHERE k.vault = o.vault AND k.name = o.name)
 """
@@ -60,83 +61,90 @@ class Direct:
         self._vaults, self._live, self._runs = vaults, live, runs
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
-        """List every vault, then read the live side, and tell what does not agree."""
-        with _scratch() as db:
+        """List every vault, then read the live side, and store each disagreement as a finding."""
+        with _scratch_database() as db:
             until = judged_until(order.run.cutoff, order.grace_seconds)
             listings = tuple(self._list(db, spec, until, heartbeat) for spec in vaults)
-            seen = Evidence(cutoff=order.run.cutoff, listings=listings, listed_at=self._runs.now())
+            evidence = Evidence(cutoff=order.run.cutoff, listings=listings, listed_at=self._runs.now())
             try:
-                seen = self._read(db, order, seen, heartbeat)
+                evidence = self._read_live_side(db, order, evidence, heartbeat)
             except (OwnerSilent, NoLiveSide) as e:
-                return seen.model_copy(update={"errors": (str(e),)})
-            found = self._tell(order, self._findings(db, order, listings), heartbeat)
-            return seen.model_copy(update={"found": found})
+                return evidence.model_copy(update={"errors": (str(e),)})
+            counts = self._store(order, self._findings(db, order, listings), heartbeat)
+            return evidence.model_copy(update={"found": counts})
 
     def _list(self, db: sqlite3.Connection, spec: VaultSpec, until: str, heartbeat: Heartbeat) -> Listing:
-        """List one vault; it is proved before and after: what an unmounted disk shows is no listing."""
-        name, tried = spec.name, 0
+        """List one vault, again where the store was busy; a fault of the vault is an error of the listing."""
+        attempts = 0
         while True:
-            objects = young = 0
-            db.execute("DELETE FROM object WHERE vault = ?", (name,))
+            counts = _ListedCounts()
             try:
-                for shard in (vault := self._vaults.get(spec.instance, name)).shards(1):
-                    for page in vault.list_shard(shard):
-                        heartbeat()
-                        judged = [old_enough(o.written, until) for o in page]
-                        rows = zip(page, judged, strict=True)
-                        db.executemany(
-                            "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?)",
-                            ((name, canonical(o.key), o.key, o.bytes, o.etag, not old) for o, old in rows),
-                        )
-                        objects += sum(judged)
-                        young += len(page) - sum(judged)
-                self._vaults.confirm(spec.instance, name)
+                self._list_once(db, spec, until, counts, heartbeat)
             except (VaultFault, UnknownVault) as e:
-                tried += 1
-                if isinstance(e, Throttled) and tried < TRIES:
-                    _wait(e.retry_after or 2.0 ** (tried - 1), heartbeat)
+                attempts += 1
+                if isinstance(e, Throttled) and attempts < MAX_ATTEMPTS:
+                    _wait(e.retry_after or 2.0 ** (attempts - 1), heartbeat)
                     continue
-                return Listing(vault=name, parts=1, ended=0, objects=objects, young=young, errors=(str(e)[:500],))
-            return Listing(vault=name, parts=1, ended=1, objects=objects, young=young)
+                return counts.listing(spec.name, ended=0, errors=(str(e)[:500],))
+            return counts.listing(spec.name, ended=1)
 
-    def _read(self, db: sqlite3.Connection, order: CheckOrder, seen: Evidence, heartbeat: Heartbeat) -> Evidence:
-        """Read the live side; return the evidence with what was seen of it."""
-        prefixes = Counter[str]()
+    def _list_once(
+        self, db: sqlite3.Connection, spec: VaultSpec, until: str, counts: "_ListedCounts", heartbeat: Heartbeat
+    ) -> None:
+        """Store what one vault lists. The vault is verified before and after: an unmounted disk shows no listing."""
+        db.execute("DELETE FROM object WHERE vault = ?", (spec.name,))
+        vault = self._vaults.get(spec.instance, spec.name)
+        for shard in vault.shards(1):
+            for page in vault.list_shard(shard):
+                heartbeat()
+                is_old = [old_enough(listed.written, until) for listed in page]
+                db.executemany(
+                    "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?)",
+                    (
+                        (spec.name, canonical(listed.key), listed.key, listed.bytes, listed.etag, not old)
+                        for listed, old in zip(page, is_old, strict=True)
+                    ),
+                )
+                counts.objects += sum(is_old)
+                counts.young += len(page) - sum(is_old)
+        self._vaults.confirm(spec.instance, spec.name)
+
+    def _read_live_side(
+        self, db: sqlite3.Connection, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat
+    ) -> Evidence:
+        """Store the live side; return the evidence with its counts."""
+        live_prefixes = Counter[str]()
         with self._live.moment(order.instance) as moment:
             for part in moment.parts:
                 for page in self._live.read(order.instance, moment.name, part):
                     heartbeat()
-                    exact = (k for k in page if not k.prefix)
-                    db.executemany(_KNOW, ((k.vault, k.name, k.key, k.live, k.bytes, k.record) for k in exact))
-                    covers = [k for k in page if k.prefix]
-                    db.executemany("INSERT OR IGNORE INTO cover VALUES (?, ?)", ((k.vault, k.name) for k in covers))
-                    for vault, live in Counter(k.vault for k in covers if k.live).items():
-                        prefixes[vault] += live
-        files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
-        return live_read(seen, moment.at, files, prefixes)
+                    exact = [entry for entry in page if not entry.prefix]
+                    prefixes = [entry for entry in page if entry.prefix]
+                    db.executemany(_ADD_ENTRY, ((e.vault, e.name, e.key, e.live, e.bytes, e.record) for e in exact))
+                    db.executemany("INSERT OR IGNORE INTO cover VALUES (?, ?)", ((e.vault, e.name) for e in prefixes))
+                    live_prefixes.update(entry.vault for entry in prefixes if entry.live)
+        live_files = dict(db.execute("SELECT vault, count(DISTINCT name) FROM known WHERE live GROUP BY vault"))
+        return live_read(evidence, moment.at, live_files, live_prefixes)
 
     def _findings(
         self, db: sqlite3.Connection, order: CheckOrder, listings: Sequence[Listing]
     ) -> Iterator[Discrepancy]:
-        for its in listings:
-            if its.whole:  # of a listing that was cut short everything behind the cut would look lost
-                for vault, key, expected, size, etag, record in db.execute(_FORWARD, (its.vault,)):
-                    type_ = Type.LOST if size is None else Type.SIZE_MISMATCH
-                    yield Discrepancy(
-                        type=type_, vault=vault, key=key, expected=expected, size=size, etag=etag, record=record
-                    )
+        for listing in listings:
+            if listing.whole:  # after the end of a listing that was cut short, every object would look lost
+                yield from _record_findings(db, listing.vault)
         if order.inverted:
             kinds = Kinds(self._live.pattern(order.instance))
-            for vault, name, key, size, etag in db.execute(_INVERTED):
-                if not _covered(db, vault, name):
+            for vault, name, key, size, etag in db.execute(_UNKNOWN_OBJECTS):
+                if not _is_covered(db, vault, name):
                     yield kinds.unknown(vault, key, size, etag)
 
-    def _tell(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
+    def _store(self, order: CheckOrder, findings: Iterator[Discrepancy], heartbeat: Heartbeat) -> dict[str, int]:
+        """Store the findings in pages; return type → how many."""
         counts, page = Counter[str](), list[Discrepancy]()
-        for found in findings:
-            counts[found.type] += 1
-            page.append(found)
-            if len(page) == TELL:
+        for finding in findings:
+            counts[finding.type] += 1
+            page.append(finding)
+            if len(page) == PAGE_FINDINGS:
                 heartbeat()
                 self._runs.saw(order.run, page)
                 page = []
@@ -144,22 +152,47 @@ class Direct:
         return dict(counts)
 
 
-def _covered(db: sqlite3.Connection, vault: str, name: str) -> bool:
-    """Tell whether a known prefix covers the name."""
+@dataclass
+class _ListedCounts:
+    """Counts of one listing so far."""
+
+    objects: int = 0
+    young: int = 0
+
+    def listing(self, vault: str, *, ended: int, errors: tuple[str, ...] = ()) -> Listing:
+        return Listing(vault=vault, parts=1, ended=ended, objects=self.objects, young=self.young, errors=errors)
+
+
+def _record_findings(db: sqlite3.Connection, vault: str) -> Iterator[Discrepancy]:
+    """Yield the live entries of a vault without an object, or with one of another size."""
+    for entry_vault, key, expected, size, etag, record in db.execute(_DISAGREEING_ENTRIES, (vault,)):
+        yield Discrepancy(
+            type=Type.LOST if size is None else Type.SIZE_MISMATCH,
+            vault=entry_vault,
+            key=key,
+            expected=expected,
+            size=size,
+            etag=etag,
+            record=record,
+        )
+
+
+def _is_covered(db: sqlite3.Connection, vault: str, name: str) -> bool:
+    """Return whether a prefix that the live side names covers the object."""
     prefixes = covering_prefixes(name)
-    some = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({', '.join('?' * len(prefixes))}) LIMIT 1"
-    return db.execute(some, (vault, *prefixes)).fetchone() is not None
+    query = f"SELECT 1 FROM cover WHERE vault = ? AND name IN ({', '.join('?' * len(prefixes))}) LIMIT 1"
+    return db.execute(query, (vault, *prefixes)).fetchone() is not None
 
 
 def _wait(seconds: float, heartbeat: Heartbeat) -> None:
     until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
+    while (remaining := until - time.monotonic()) > 0:
         heartbeat()
-        time.sleep(min(left, 0.5))
+        time.sleep(min(remaining, 0.5))
 
 
 @contextmanager
-def _scratch() -> Iterator[sqlite3.Connection]:
+def _scratch_database() -> Iterator[sqlite3.Connection]:
     with (
         tempfile.TemporaryDirectory(prefix="sexton-check-") as folder,
         closing(sqlite3.connect(Path(folder) / "check.db", isolation_level=None, check_same_thread=False)) as db,

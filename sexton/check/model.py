@@ -1,4 +1,4 @@
-"""What a check finds, and what it must be able to show before anybody may act on it."""
+"""Values of the check: findings, the evidence of a run, and the orders and reports of its steps."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -6,39 +6,39 @@ from typing import NamedTuple
 from pydantic import Field
 
 from sexton.kernel.message import Message
-from sexton.storage.identity import canonical
+from sexton.marks.live import Part
 
 
 class Type(StrEnum):
-    """What does not agree."""
+    """How objects and records disagree."""
 
     LOST = "LOST"
-    """A record names an object that is not there."""
+    """A record names an object that does not exist."""
     SIZE_MISMATCH = "SIZE_MISMATCH"
-    """The object there has another size than its record says."""
+    """The object has another size than its record gives."""
     ORPHAN = "ORPHAN"
-    """No record, mark or stored file names an object whose key says which record should."""
+    """No record, mark or stored file names the object, although its key has the form of the owner's keys."""
     UNKNOWN_KIND = "UNKNOWN_KIND"
-    """No record names an object, and its key is none the owner makes: never a candidate."""
+    """No record names the object, and the owner makes no keys of this form: never a candidate for deletion."""
     UPLOAD = "UPLOAD"
-    """A multipart upload that was begun long ago and never finished: it costs room and is seen in no listing."""
+    """A multipart upload that was begun long ago and never finished: it takes space, and no listing shows it."""
     RECORD = "RECORD"
-    """Records that do not agree with each other; ``key`` names the record, ``detail`` says how."""
+    """A record that contradicts another one; ``key`` names the record, ``detail`` describes the contradiction."""
 
 
 class FindingState(StrEnum):
-    """Where a finding stands."""
+    """The states of a finding."""
 
     OPEN = "OPEN"
     ACCEPTED = "ACCEPTED"
-    """Somebody said that it is as it should be; it is not shown as trouble again."""
+    """An operator said that this is correct; it is not reported again."""
     REPAIRED = "REPAIRED"
     GONE = "GONE"
-    """A whole run did not find it any more."""
+    """A later whole run did not find it again."""
 
 
 class Discrepancy(Message):
-    """One disagreement, as one run saw it. Sizes are bytes; None: not known, or nothing there."""
+    """One disagreement, as one run saw it. Sizes are in bytes; None: unknown, or no object."""
 
     type: Type
     vault: str
@@ -47,57 +47,28 @@ class Discrepancy(Message):
     size: int | None = None
     etag: str = ""
     record: str = ""
-    """The record that names the object, or the one that its key says should."""
+    """The record that names the object, or the record that should name it according to its key."""
     detail: str = ""
 
 
 class Finding(Discrepancy):
-    """A disagreement over the runs that saw it. Instants are ms since 1970."""
+    """A disagreement, with its history over all runs that saw it. Instants are ms since 1970."""
 
     id: int
     instance: str
     state: FindingState = FindingState.OPEN
     first_seen: int
     proven_at: int | None = None
-    """The cutoff of the first whole run of an unbroken row of whole runs that saw it."""
+    """The cutoff of the first of the consecutive whole runs that saw it."""
     proven_in: int | None = None
     """The last whole run that saw it."""
     confirmed_at: int | None = None
     said_by: str = ""
-    """Who accepted it, and why."""
-
-
-class LiveEntry(NamedTuple):
-    """What the live side says of one place: an object, or with ``prefix`` everything under it.
-
-    ``live``: it must be there; else it only may (garbage that waits, or is being written). ``bytes``: its size, None
-    where the owner does not say. ``record``: ``KIND/ID`` of what names it.
-    """
-
-    vault: str
-    key: str
-    prefix: bool
-    live: bool
-    bytes: int | None = None
-    record: str = ""
-
-    @property
-    def name(self) -> str:
-        """Return the form in which it is compared."""
-        return canonical(self.key)
-
-
-class Part(NamedTuple):
-    """A part of the live side to be read by itself: rows of one source, by a range of their ids."""
-
-    source: str = ""
-    """Empty: all of it."""
-    after: str = ""
-    until: str = ""
+    """Who accepted it, and for what reason."""
 
 
 class Moment(NamedTuple):
-    """The moment at which the live side is read: its name for those who read parts of it, and when it was (ms)."""
+    """The snapshot in which the live side is read: its name, by which others read parts of it, and its instant (ms)."""
 
     name: str
     at: int
@@ -105,61 +76,64 @@ class Moment(NamedTuple):
 
 
 class Listing(Message):
-    """What came of listing one vault."""
+    """The result of listing one vault."""
 
     vault: str
     parts: int
+    """Parts into which the listing was split."""
     ended: int
+    """Parts that were listed to their end."""
     objects: int = 0
+    """Objects listed, young ones left out."""
     young: int = 0
-    """Objects younger than the grace: passed over."""
+    """Objects younger than the grace period: skipped."""
     live: int = 0
-    """Live files, and live prefixes, that records name in it."""
+    """Live files and live prefixes that records name in this vault."""
     errors: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
-        """Tell whether all of it was listed."""
+        """Return whether the whole vault was listed."""
         return self.ended == self.parts and not self.errors
 
 
 class Evidence(Message):
-    """What a run saw, from which alone it is judged. Instants are ms since 1970."""
+    """What a run saw. The run is judged from this alone. Instants are ms since 1970."""
 
     cutoff: int
-    """When it began: what is younger is none of its business."""
+    """When the run began: it does not judge younger objects."""
     listings: tuple[Listing, ...]
     listed_at: int | None = None
     """When the last listing ended."""
     live_from: int | None = None
-    """When reading the live side began, by the database's clock."""
+    """When the run began to read the live side, by the database's clock."""
     live: int | None = None
-    """Live files that the live side names; None: it was not read to its end."""
+    """Live files that the live side names; None: the live side was not read to its end."""
     prefixes: int = 0
-    """Live prefixes among them: nobody can say whether all that is under one is there."""
+    """Live prefixes that it names: the check cannot tell whether all objects under one exist."""
     found: dict[str, int] = Field(default_factory=dict)
-    """Type → how many findings."""
+    """Finding type → number of findings."""
     too_late: tuple[str, ...] = ()
-    """Vaults whose store removes versions before a check may tell of what was lost."""
+    """Vaults whose store removes object versions before a check may report a loss."""
     notes: tuple[str, ...] = ()
-    """What a reader should know of how it was done."""
+    """Remarks on how the run was done."""
     errors: tuple[str, ...] = ()
 
     @property
     def objects(self) -> int:
         """Return how many objects were listed, young ones left out."""
-        return sum(its.objects for its in self.listings)
+        return sum(listing.objects for listing in self.listings)
 
 
 class CheckRequest(Message):
-    """What a check is asked for; ``by``: who asks."""
+    """Which instance to check; ``by``: who requested the check."""
 
     instance: str
     by: str = ""
 
 
 class CheckOrder(Message):
-    """One run's comparison of objects with records. ``inverted``: whether unknown objects are looked for too."""
+    """The comparison of objects with records in one run. ``inverted``: whether to report unknown objects too."""
 
     instance: str
     run: "Run"
@@ -168,19 +142,20 @@ class CheckOrder(Message):
 
 
 class PreviousRun(Message):
-    """What the last whole run of the instance saw, by vault: objects, and live names."""
+    """What the last whole run of the instance saw: vault → objects, and vault → live files and prefixes."""
 
     objects: dict[str, int]
     live: dict[str, int]
 
 
 class RunState(StrEnum):
-    """How far a run is, and what it may say."""
+    """The states of a run."""
 
     RUNNING = "RUNNING"
     WHOLE = "WHOLE"
+    """It is whole: nothing was missing from its evidence."""
     PARTIAL = "PARTIAL"
-    """It did not see everything: it confirms nothing, and calls nothing gone."""
+    """The run did not see everything: it confirms no finding, and sets none to GONE."""
 
 
 class Run(Message):
@@ -198,7 +173,7 @@ class Run(Message):
 
 
 class OpenedCheck(Message):
-    """A run that has begun: what is to be done, and whether it is so much that Spark should do it."""
+    """A run that has begun: its order, and whether the instance is so large that Spark should compare it."""
 
     order: CheckOrder
     heavy: bool = False
@@ -206,14 +181,14 @@ class OpenedCheck(Message):
 
 
 class LookOrder(Message):
-    """A second look, after a comparison that saw this."""
+    """The second check of findings, after a comparison that saw this evidence."""
 
     order: CheckOrder
     evidence: Evidence
 
 
 class ConcludeOrder(Message):
-    """The end of a run, with what it saw."""
+    """The conclusion of a run from its evidence."""
 
     instance: str
     run: Run
@@ -221,24 +196,25 @@ class ConcludeOrder(Message):
 
 
 class CheckReport(Message):
-    """What one run of a check came to."""
+    """The result of one run."""
 
     run: Run
     found: dict[str, int] = Field(default_factory=dict)
-    """Type → findings of it that are open now."""
+    """Finding type → findings that are open now."""
     confirmed: dict[str, int] = Field(default_factory=dict)
-    """Type → how many of these are confirmed."""
+    """Finding type → how many of these are confirmed."""
 
     @property
     def whole(self) -> bool:
-        """Tell whether nothing was lacking."""
+        """Return whether the run is whole."""
         return self.run.state is RunState.WHOLE
 
 
 class Compared(Message):
-    """A peer's memory against the records. ``unknown``: the peer has it alone; ``missing``: the records alone.
+    """A comparison of a peer's memory with the records.
 
-    Of each the first 100 are named, in order.
+    ``unknown``: ids that only the peer has; ``missing``: ids that only the records have. The first 100 ids of each are
+    named, in order.
     """
 
     kind: str
@@ -249,7 +225,7 @@ class Compared(Message):
 
 
 class CheckSettings(Message):
-    """What checks run with. Seconds and objects."""
+    """The settings of checks, in seconds and objects."""
 
     enabled: bool = True
     inverted: bool = True
@@ -259,7 +235,11 @@ class CheckSettings(Message):
 
 
 class Repaired(Message):
-    """What a repair did, in objects. ``kept``: a last look said otherwise, or there was nothing to show."""
+    """What a repair did, in objects.
+
+    ``shown``: lost objects that were restored from a version. ``kept``: objects that the last check before the repair
+    no longer confirmed, or that have no version to restore.
+    """
 
     found: int = 0
     marked: int = 0
@@ -267,17 +247,16 @@ class Repaired(Message):
     kept: int = 0
 
     def plus(self, other: "Repaired") -> "Repaired":
-        """Return both together."""
-        names = type(self).model_fields
-        return Repaired(**{n: getattr(self, n) + getattr(other, n) for n in names})
+        """Return the sum of both."""
+        return Repaired(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
 
 
 class RunVerdict(Message):
-    """Whether a run may confirm anything, and if not, why."""
+    """Whether a run is whole, and if not, what it lacks: one sentence for each input."""
 
     lacks: tuple[str, ...] = Field(default=())
 
     @property
     def whole(self) -> bool:
-        """Tell whether nothing is lacking: only then is anything confirmed, repaired or called gone."""
+        """Return whether nothing is missing: only then are findings confirmed, repaired or set to GONE."""
         return not self.lacks

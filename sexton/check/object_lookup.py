@@ -1,4 +1,4 @@
-"""A look at single objects: whether each is there this moment."""
+"""Look up single objects in their vaults."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -8,26 +8,32 @@ from sexton.storage.policy import check_key
 from sexton.storage.port import Vaults
 
 
-def there(
+def existing(
     vaults: Vaults, instance: str, keys: Mapping[str, Iterable[str]], heartbeat: Callable[[], None] = lambda: None
 ) -> dict[tuple[str, str], Listed]:
-    """Return what is there, by vault and key; vaults are proved before and after.
+    """Return the objects that exist now, by vault and key. Each vault's identity is verified before and after.
 
-    A key that no store takes as it is written (``//``, ``..``) is not asked for, and so not there.
+    A key that no store accepts as it is written (``//``, ``..``) is not looked up, and counts as not existing.
+
+    Args:
+        vaults: the deployment's vaults.
+        instance: whose vaults they are.
+        keys: vault → keys to look up.
+        heartbeat: called before each vault.
 
     Raises:
-        VaultFault: a vault is not provably ours, or does not answer.
+        VaultFault: a vault cannot be proved to be ours, or does not answer.
     """
-    found: dict[tuple[str, str], Listed] = {}
-    for vault, wanted in keys.items():
+    objects: dict[tuple[str, str], Listed] = {}
+    for vault, vault_keys in keys.items():
         heartbeat()
-        for listed in vaults.get(instance, vault).stat(sorted(filter(_acceptable, wanted))):
-            found[vault, listed.key] = listed
+        for listed in vaults.get(instance, vault).stat(sorted(filter(_is_acceptable, vault_keys))):
+            objects[vault, listed.key] = listed
         vaults.confirm(instance, vault)
-    return found
+    return objects
 
 
-def _acceptable(key: str) -> bool:
+def _is_acceptable(key: str) -> bool:
     try:
         check_key(key)
     except BadInput:

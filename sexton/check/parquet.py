@@ -1,4 +1,4 @@
-"""Findings as a Parquet file: what a person takes away and asks with tools of their own."""
+"""Write findings to a Parquet file, for analysis with other tools."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from sexton.check.model import Finding
 from sexton.kernel.errors import BadInput
 
-PAGE = 10_000
+PAGE_ROWS = 10_000
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -24,27 +24,28 @@ SCHEMA = pa.schema(
 
 
 def write(file: Path, after: int, read: Callable[[int, int], Sequence[Finding]]) -> int:
-    """Write findings to a file, which is there when it is whole; return how many.
+    """Write findings to a file and return how many. The file appears under its name only once it is complete.
 
     Args:
-        file: where; what was there is replaced.
-        after: only those with higher numbers.
-        read: returns the next findings after a number, at most so many.
+        file: the file; an existing one is replaced.
+        after: only findings with higher ids are written.
+        read: returns the next findings after an id, at most as many as its second argument says.
 
     Raises:
         BadInput: the file cannot be written.
     """
-    fresh, number = file.with_name(f".{file.name}.{os.getpid()}"), 0
+    temporary, count = file.with_name(f".{file.name}.{os.getpid()}"), 0
     try:
-        # Opened here: the writer takes some names for those of other file systems.
-        with fresh.open("wb") as out, pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer:
-            while found := read(after, PAGE):
-                after, number = found[-1].id, number + len(found)
-                rows = [f.model_dump(include=set(SCHEMA.names)) for f in found]
+        # Opened here: the writer would interpret some names as URLs of other file systems.
+        with temporary.open("wb") as out, pq.ParquetWriter(out, SCHEMA, compression="zstd") as writer:
+            while findings := read(after, PAGE_ROWS):
+                after = findings[-1].id
+                count += len(findings)
+                rows = [finding.model_dump(include=set(SCHEMA.names)) for finding in findings]
                 writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
-        fresh.replace(file)
+        temporary.replace(file)
     except OSError as e:
         raise BadInput(f"{file} cannot be written: {e.strerror or e}") from e
     finally:
-        fresh.unlink(missing_ok=True)
-    return number
+        temporary.unlink(missing_ok=True)
+    return count

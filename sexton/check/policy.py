@@ -1,7 +1,7 @@
-"""When what a check found may be believed. Pure: instants are arguments, ms since 1970.
+"""Decide when the findings of a check may be believed. Pure: instants are arguments, ms since 1970.
 
-A listing that came out short makes live objects look lost, a live side that came out short makes them look like
-orphans: what a run could not see to its end proves nothing (JuiceFS #6479, Neon #12921).
+A listing that is cut short makes live objects look lost, and a live side that is cut short makes them look like
+orphans. So a run that could not see everything proves nothing (JuiceFS #6479, Neon #12921).
 """
 
 import datetime as dt
@@ -13,148 +13,198 @@ from sexton.check.model import (
     Evidence,
     Finding,
     FindingState,
-    LiveEntry,
+    Listing,
     PreviousRun,
     Run,
     RunVerdict,
     Type,
 )
+from sexton.marks.live import LiveEntry
 from sexton.storage.identity import canonical
 from sexton.storage.model import RESERVED_PREFIX, Listed
 
 GRACE_FLOOR_SECONDS = 3_600
 """No object younger than this is ever judged: longer than the longest write."""
 APART_MS = 86_400_000
-"""An orphan is confirmed by being seen in two whole runs that lie so far apart."""
+"""Two whole runs confirm an orphan when they are at least this far apart."""
 FRESH_MS = 2 * 86_400_000
-"""A run older than this says nothing about today."""
-SHRINK = 0.5
-"""A run that sees less than this part of what the last whole run saw is not believed."""
-MOST_ORPHANS = 0.01
-"""Share of the objects that a repair may mark at most: more is a fault of the check, or of the metadata."""
+"""No decision is based on a run older than this."""
+SHRINK_RATIO = 0.5
+"""A run that sees less than this share of what the last whole run saw is not believed."""
+MAX_ORPHAN_SHARE = 0.01
+"""Largest share of the objects that a repair may mark: more indicates a fault of the check or of the metadata."""
+REACTION_DAYS = 3
+"""Days that an operator should have between the report of a loss and the deletion of the versions that undo it."""
 
 
 def judge(evidence: Evidence, before: PreviousRun | None) -> RunVerdict:
-    """Return whether a run is whole: each reason why it is not is one sentence."""
-    lacks = list(evidence.errors)
+    """Return whether a run is whole, with one sentence for each reason why it is not.
+
+    Args:
+        evidence: what the run saw.
+        before: what the last whole run saw; None: compare with no earlier run.
+    """
     if not evidence.listings and evidence.errors:
-        return RunVerdict(lacks=tuple(lacks))  # it did not come far enough to lack anything else
-    if not evidence.listings:
-        lacks.append("no vault was listed")
-    for its in evidence.listings:
-        lacks += [f"vault {its.vault}: {error}" for error in its.errors]
-        if its.ended < its.parts:
-            lacks.append(f"vault {its.vault}: {its.parts - its.ended} of {its.parts} parts of its listing did not end")
-    if evidence.listed_at is None:
-        lacks.append("the listing did not end")
-    if evidence.live is None:
-        lacks.append("the live side was not read to its end")
-    elif evidence.live + evidence.prefixes == 0:
-        lacks.append("no live file was seen: an empty live side would make every object an orphan")
-    else:
-        for its in evidence.listings:
-            if its.objects and not its.live:
-                lacks.append(f"vault {its.vault}: {its.objects:,} objects, and no record names a live one in it")
-    if evidence.live_from is not None and evidence.listed_at is not None and evidence.live_from < evidence.listed_at:
-        lacks.append("the live side was read before the listing ended: what was written between looks like an orphan")
-    if before is not None:
-        for its in evidence.listings:
-            lacks += _shrunk(its.vault, "objects", its.objects, before.objects.get(its.vault, 0))
-            if evidence.live is not None:
-                lacks += _shrunk(its.vault, "live files", its.live, before.live.get(its.vault, 0))
+        return RunVerdict(lacks=evidence.errors)  # it ended too early for the other checks to mean anything
+    lacks = [
+        *evidence.errors,
+        *_listing_gaps(evidence),
+        *_live_side_gaps(evidence),
+        *(_shrinkage(evidence, before) if before is not None else ()),
+    ]
     return RunVerdict(lacks=tuple(lacks))
 
 
-def _shrunk(vault: str, what: str, now: int, before: int) -> list[str]:
-    if now >= before * SHRINK:
+def _listing_gaps(evidence: Evidence) -> list[str]:
+    """Return the reasons why the listings are incomplete."""
+    gaps = [] if evidence.listings else ["no vault was listed"]
+    for listing in evidence.listings:
+        gaps += [f"vault {listing.vault}: {error}" for error in listing.errors]
+        missing = listing.parts - listing.ended
+        if missing > 0:
+            gaps.append(f"vault {listing.vault}: {missing} of {listing.parts} parts of its listing did not end")
+    if evidence.listed_at is None:
+        gaps.append("the listing did not end")
+    return gaps
+
+
+def _live_side_gaps(evidence: Evidence) -> list[str]:
+    """Return the reasons why the live side is incomplete, or was read too early."""
+    gaps = []
+    if evidence.live is None:
+        gaps.append("the live side was not read to its end")
+    elif evidence.live + evidence.prefixes == 0:
+        gaps.append("no live file was seen: an empty live side would make every object an orphan")
+    else:
+        gaps += [
+            f"vault {listing.vault}: {listing.objects:,} objects, and no record names a live one in it"
+            for listing in evidence.listings
+            if listing.objects and not listing.live
+        ]
+    live_from, listed_at = evidence.live_from, evidence.listed_at
+    if live_from is not None and listed_at is not None and live_from < listed_at:
+        gaps.append(
+            "the live side was read before the listing ended: an object written in between looks like an orphan"
+        )
+    return gaps
+
+
+def _shrinkage(evidence: Evidence, before: PreviousRun) -> list[str]:
+    """Return for which vaults the run saw far less than the last whole run."""
+    gaps = []
+    for listing in evidence.listings:
+        gaps += _shrunk(listing.vault, "objects", listing.objects, before.objects.get(listing.vault, 0))
+        if evidence.live is not None:
+            gaps += _shrunk(listing.vault, "live files", listing.live, before.live.get(listing.vault, 0))
+    return gaps
+
+
+def _shrunk(vault: str, noun: str, now: int, before: int) -> list[str]:
+    if now >= before * SHRINK_RATIO:
         return []
-    told = f"{now:,} {what} are far below the {before:,} of the last whole run"
-    return [f"vault {vault}: {told}; if rightly so: sexton check rebase"]
+    return [
+        f"vault {vault}: {now:,} {noun} are far below the {before:,} of the last whole run; "
+        "if correct: sexton check rebase"
+    ]
 
 
 def live_read(seen: Evidence, at: int, files: Mapping[str, int], prefixes: Mapping[str, int]) -> Evidence:
-    """Return the evidence with what the live side names: vault → live files, and live prefixes; ``at``: when (ms)."""
-    ours = {its.vault for its in seen.listings}
+    """Return the evidence, completed with the counts of the live side.
+
+    Args:
+        seen: the evidence so far.
+        at: when the live side was read, ms since 1970.
+        files: vault → live files.
+        prefixes: vault → live prefixes.
+    """
     listings = tuple(
-        its.model_copy(update={"live": files.get(its.vault, 0) + prefixes.get(its.vault, 0)}) for its in seen.listings
+        listing.model_copy(update={"live": files.get(listing.vault, 0) + prefixes.get(listing.vault, 0)})
+        for listing in seen.listings
     )
-    strange = ", ".join(sorted((files.keys() | prefixes.keys()) - ours))[:200]
-    notes = (f"live rows name vaults that the instance has not: {strange}",) if strange else ()
-    told = {"live_from": at, "live": sum(files.values()), "prefixes": sum(prefixes.values())}
-    return seen.model_copy(update={**told, "listings": listings, "notes": notes})
-
-
-ACT_DAYS = 3
-"""Days that a person should have, from hearing of a loss, until its versions are gone."""
+    listed_vaults = {listing.vault for listing in seen.listings}
+    foreign_vaults = ", ".join(sorted((files.keys() | prefixes.keys()) - listed_vaults))[:200]
+    notes = (f"live rows name vaults that the instance does not have: {foreign_vaults}",) if foreign_vaults else ()
+    totals = {"live_from": at, "live": sum(files.values()), "prefixes": sum(prefixes.values())}
+    return seen.model_copy(update={**totals, "listings": listings, "notes": notes})
 
 
 def judged_until(cutoff: int, grace_seconds: int) -> str:
-    """Return up to when an object was written that is judged, as ``Listed.written``: its record should be there."""
+    """Return the latest ``Listed.written`` of an object that is judged: by then its record must exist.
+
+    Args:
+        cutoff: when the run began, ms since 1970.
+        grace_seconds: younger objects are not judged; at least ``GRACE_FLOOR_SECONDS`` apply.
+    """
     until = cutoff // 1000 - max(grace_seconds, GRACE_FLOOR_SECONDS)
     return dt.datetime.fromtimestamp(until, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def old_enough(written: str, until: str) -> bool:
-    """Tell whether an object is judged; one of which nobody tells when it was written is not."""
+    """Return whether an object is old enough to be judged; one without a known write time is not."""
     return "" < written <= until
 
 
 class Kinds:
-    """What an object that nobody knows is, by its key."""
+    """Classifies objects that no record names, by their keys."""
 
     def __init__(self, pattern: str) -> None:
         """``pattern``: see ``check.port.Live.pattern``."""
         self._pattern = re.compile(pattern) if pattern else None
 
     def unknown(self, vault: str, key: str, size: int, etag: str) -> Discrepancy:
-        """Return the finding: only what is made like the owner's own files is an orphan."""
-        its = self._pattern.fullmatch(key) if self._pattern else None
-        if its is None or "\0" in key:
+        """Return the finding for an object: it is an orphan only if its key has the form of the owner's files."""
+        match = self._pattern.fullmatch(key) if self._pattern else None
+        if match is None or "\0" in key:
             return Discrepancy(type=Type.UNKNOWN_KIND, vault=vault, key=key, size=size, etag=etag)
-        record = its.groupdict().get("record") or ""
+        record = match.groupdict().get("record") or ""
         return Discrepancy(type=Type.ORPHAN, vault=vault, key=key, size=size, etag=etag, record=record)
 
 
-def still(finding: Finding, known: Iterable[LiveEntry], there: Mapping[tuple[str, str], Listed]) -> bool:
-    """Tell whether a second look at the record and the object finds what the first did.
+def still_disagrees(finding: Finding, entries: Iterable[LiveEntry], objects: Mapping[tuple[str, str], Listed]) -> bool:
+    """Return whether a record and its object still disagree as the finding says.
 
     Args:
-        finding: something LOST, or of another size.
-        known: what its record says now.
-        there: the objects there now, by vault and key.
+        finding: a LOST or SIZE_MISMATCH finding.
+        entries: the entries that its record names now.
+        objects: the objects that exist now, by vault and key.
     """
-    wanted = canonical(finding.key)
-    named = [k for k in known if k.live and not k.prefix and k.vault == finding.vault and k.name == wanted]
-    found = there.get((finding.vault, finding.key))
-    if found is None or not named:
-        return bool(named)
-    return all(k.bytes is not None and k.bytes != found.bytes for k in named)
+    name = canonical(finding.key)
+    live_entries = [e for e in entries if e.live and not e.prefix and e.vault == finding.vault and e.name == name]
+    stored = objects.get((finding.vault, finding.key))
+    if stored is None or not live_entries:
+        return bool(live_entries)
+    return all(entry.bytes is not None and entry.bytes != stored.bytes for entry in live_entries)
 
 
-def listed_by(last: Run | None) -> int:
-    """Return how many objects a run listed, young ones too."""
-    listings = last.evidence.listings if last is not None and last.evidence is not None else ()
-    return sum(its.objects + its.young for its in listings)
+def listed_objects(run: Run | None) -> int:
+    """Return how many objects a run listed, young ones included."""
+    listings: tuple[Listing, ...] = run.evidence.listings if run is not None and run.evidence is not None else ()
+    return sum(listing.objects + listing.young for listing in listings)
 
 
 def repairable(finding: Finding) -> bool:
-    """Tell whether a repair may take it up: confirmed, still open, and of a kind that says what should be."""
-    ours = finding.key.startswith(RESERVED_PREFIX)
-    known = finding.type in (Type.ORPHAN, Type.LOST)
-    return known and finding.state is FindingState.OPEN and finding.confirmed_at is not None and not ours
+    """Return whether a repair may act on a finding: it is confirmed, open, and its type says what would be right."""
+    is_reserved = finding.key.startswith(RESERVED_PREFIX)
+    has_remedy = finding.type in (Type.ORPHAN, Type.LOST)
+    return has_remedy and finding.state is FindingState.OPEN and finding.confirmed_at is not None and not is_reserved
 
 
 def too_many(vault: str, orphans: int, objects: int) -> str:
-    """Return why so many orphans are not marked; empty where they may be."""
-    if orphans <= objects * MOST_ORPHANS:
+    """Return why this number of orphans of a vault is not marked; empty: it may be marked."""
+    if orphans <= objects * MAX_ORPHAN_SHARE:
         return ""
     share = f"{100 * orphans / objects:.1f} %" if objects else "all"
     return (
         f"{orphans:,} orphans are {share} of the {objects:,} objects of vault {vault}; "
-        f"a repair takes at most {100 * MOST_ORPHANS:g} %"
+        f"a repair marks at most {100 * MAX_ORPHAN_SHARE:g} %"
     )
 
 
-def tells_too_late(interval_seconds: int, versions_days: int) -> bool:
-    """Tell whether a loss may be told when what would undo it is gone, or leaves less than ``ACT_DAYS`` to do so."""
-    return interval_seconds > (versions_days - ACT_DAYS) * 86_400
+def reports_loss_too_late(interval_seconds: int, versions_days: int) -> bool:
+    """Return whether a loss may be reported with less than ``REACTION_DAYS`` left to undo it, or none.
+
+    Args:
+        interval_seconds: from one check to the next.
+        versions_days: days for which the store keeps the versions of deleted objects.
+    """
+    return interval_seconds > (versions_days - REACTION_DAYS) * 86_400

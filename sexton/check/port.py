@@ -1,4 +1,4 @@
-"""What a check needs: the live side, a way to compare it with what vaults list, and where findings are kept."""
+"""The ports of a check: the live side, a way to compare it with vault listings, and the store of findings."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -10,14 +10,13 @@ from sexton.check.model import (
     Discrepancy,
     Evidence,
     Finding,
-    LiveEntry,
     Moment,
-    Part,
     Run,
     RunVerdict,
     Type,
 )
 from sexton.kernel.errors import SextonError
+from sexton.marks.live import LiveEntry, Part
 from sexton.storage.model import VaultSpec
 
 Heartbeat = Callable[[], None]
@@ -25,34 +24,34 @@ Heartbeat = Callable[[], None]
 
 
 class NoLiveSide(SextonError):
-    """Nobody says what is live: nothing can be called lost, and nothing an orphan."""
+    """No source says which objects are live, so none can be called lost or an orphan."""
 
 
 class UnknownCheck(SextonError):
-    """There is no check of that number."""
+    """No check run has this id."""
 
 
 class Live(Protocol):
-    """The live side: what should be there, and what may. Everything may raise ``OwnerSilent``."""
+    """The live side: the objects that must exist, and those that may. Every method may raise ``OwnerSilent``."""
 
     def moment(self, instance: str) -> AbstractContextManager[Moment]:
-        """Fix the moment at which it is read, for as long as the context lasts; ``NoLiveSide``."""
+        """Open a snapshot in which the live side is read, for as long as the context lasts; ``NoLiveSide``."""
         ...
 
     def check(self, instance: str) -> None:
-        """Raise ``NoLiveSide`` where nobody says what is live: listing would be for nothing."""
+        """Raise ``NoLiveSide`` where no source says which objects are live: a listing would be useless."""
         ...
 
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
-        """Yield pages of what one part names."""
+        """Yield the entries of one part, in pages."""
         ...
 
-    def named(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
-        """Return what these records (``KIND/ID``) name now."""
+    def entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
+        """Return the entries that these records (``KIND/ID``) name now."""
         ...
 
     def pattern(self, instance: str) -> str:
-        """Return the regular expression that every key of the owner's files matches; empty: nobody knows.
+        """Return the regular expression that every key of the owner's files matches; empty: unknown.
 
         Its group ``record``, where it has one, is the id of the record that should name the file.
         """
@@ -63,57 +62,57 @@ class Compare(Protocol):
     """One way to compare objects with records: in this process, or on Spark."""
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
-        """List the vaults, then read the live side, and tell what does not agree; may be repeated."""
+        """List the vaults, then read the live side, and store each disagreement as a finding; may be repeated."""
         ...
 
 
 class CheckRuns(Protocol):
-    """Runs and their findings."""
+    """The store of runs and their findings."""
 
     def now(self) -> int:
-        """Return the database's clock, ms since 1970."""
+        """Return the time of the database's clock, ms since 1970."""
         ...
 
     def begin(self, instance: str, run: str, by: str = "") -> Run:
-        """Begin a run under the name of its workflow run; repeating it returns the same run."""
+        """Begin a run under the id of its workflow run; a repeated call returns the same run."""
         ...
 
     def progress(self, run: Run) -> Any:
-        """Return what ``went_on`` stored last; None: nothing yet."""
+        """Return what ``went_on`` stored last; None: nothing is stored."""
         ...
 
     def running(self, names: Collection[str]) -> frozenset[str]:
-        """Return which of these names of workflow runs are of checks that have not ended."""
+        """Return which of these workflow runs belong to checks that have not ended."""
         ...
 
     def went_on(self, run: Run, progress: Any) -> None:
-        """Store what of the run is done, so that another attempt need not do it again; small JSON."""
+        """Store the progress of a run as small JSON, so that another attempt need not repeat finished work."""
         ...
 
-    def saw(self, run: Run, found: Sequence[Discrepancy]) -> None:
-        """Note what a run sees; the same again changes nothing."""
+    def saw(self, run: Run, discrepancies: Sequence[Discrepancy]) -> None:
+        """Store disagreements that a run found; storing the same ones again changes nothing."""
         ...
 
-    def seen_in(self, run: Run, types: Collection[Type], after: int = 0, limit: int = 1_000) -> Sequence[Finding]:
-        """Return what the run saw of these types, in the order of their numbers, from one on."""
+    def unresolved(self, run: Run, types: Collection[Type], after: int = 0, limit: int = 1_000) -> Sequence[Finding]:
+        """Return findings of these types that the run saw, unless GONE or REPAIRED, with ids above ``after``."""
         ...
 
     def confirm(self, run: Run, findings: Collection[int]) -> int:
-        """Confirm what a second look found as the first did; return how many."""
+        """Confirm findings for which the second check found the same; return how many."""
         ...
 
     def refute(self, run: Run, findings: Collection[int]) -> int:
-        """Call gone what a second look did not find; return how many."""
+        """Set findings to GONE that the second check did not find; return how many."""
         ...
 
     def conclude(self, run: Run, evidence: Evidence) -> RunVerdict:
-        """End a run and draw the conclusions that its evidence allows."""
+        """End a run, and change its findings as far as its evidence allows."""
         ...
 
     def report(self, run: int) -> CheckReport:
-        """Return a run and what stands open after it."""
+        """Return a run, with the counts of the findings that are open."""
         ...
 
     def last(self, instance: str) -> Run | None:
-        """Return the newest run that has ended."""
+        """Return the newest run that has ended; None: there is none."""
         ...

@@ -1,8 +1,9 @@
-"""The API for programs: ``Sexton`` and ``AsyncSexton``, for meta services, nodes of regions, and jobs that copy.
+"""The client for programs: ``Sexton`` and ``AsyncSexton``, for meta services, nodes of regions, and sync jobs.
 
-``with client.protect(...)`` keeps what is copied, renews it in the background, and stops the caller when that fails;
-``with client.replay(...)`` does so for what a region reads of its topic; ``client.follow`` applies the journal of
-binlogs and replicas to a ``FollowerState``. The values that calls take are here too.
+``with client.protect(...)`` protects objects while they are copied, renews the protection in the background, and stops
+the caller when a renewal fails. ``with client.replay(...)`` does the same for the entries that a region reads of its
+topic. ``client.follow`` applies the journal of binlogs and replicas to a ``FollowerState``. The values that the methods
+take are exported here too.
 """
 
 from sexton.client.asynchronous import AsyncSexton
@@ -10,21 +11,11 @@ from sexton.client.errors import JournalAhead, ProtectionLost, ReplayLost, Reque
 from sexton.client.following import Following
 from sexton.client.replaying import TopicEntry, TopicSource
 from sexton.client.sync import Sexton
-from sexton.protection.filter import Filter
-from sexton.protection.model import Item
-from sexton.protocol.binlog_bodies import (
-    BackendReport,
-    LogConfig,
-    NewRecord,
-    PlacedCopy,
-    PlacedTablet,
-    Placements,
-    ReportedTablet,
-)
-from sexton.protocol.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
-from sexton.replication.binlog.model import CutDone
-from sexton.replication.journal.replaying import FollowerState
-from sexton.wal.model import Facts
+from sexton.protocol.binlogs import LogConfig, NewRecord
+from sexton.protocol.journal import FollowerState
+from sexton.protocol.protections import Filter, Item
+from sexton.protocol.replicas import BackendReport, CutDone, PlacedCopy, PlacedTablet, Placements, ReportedTablet
+from sexton.protocol.topics import DroppedRegion, Facts, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 
 __all__ = [
     "AsyncSexton",

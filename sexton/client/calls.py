@@ -1,163 +1,134 @@
-"""What can be asked, as values: the synchronous and the asynchronous client send the same."""
+"""The requests about status, plans, protections and topics, as values. ``sexton.client.methods`` makes them methods."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from collections.abc import Iterable, Iterator
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from sexton.client.errors import Unreachable, refusal
-from sexton.insight.views import Overview
+from sexton.client.api_call import CHUNK_BYTES, ApiCall, url_path, url_query
 from sexton.kernel.errors import BadInput
-from sexton.protection.model import CHUNK_ITEMS, Protection, Sealed
-from sexton.protocol import bodies
-from sexton.wal.model import HeartbeatReceipt, Pin, Topic
-
-T = TypeVar("T")
-CHUNK_BYTES = 8 << 20
-"""A chunk is smaller where its names are long, so that the API takes its body."""
-
-
-@dataclass(frozen=True)
-class ApiCall(Generic[T]):
-    """One request. ``repeatable``: sending it twice does what sending it once does."""
-
-    method: str
-    path: str
-    answer: Any
-    body: BaseModel | None = None
-    query: dict[str, str] = field(default_factory=dict)
-    repeatable: bool = True
-
-    def content(self) -> bytes | None:
-        """Return the body in JSON."""
-        return None if self.body is None else self.body.model_dump_json(exclude_none=True).encode()
-
-    def read(self, status: int, content: bytes) -> T:
-        """Return what was answered.
-
-        Raises:
-            ProtectionError, Refused: as the problem document says.
-            Unreachable: somebody else answered: a proxy, another server.
-        """
-        try:
-            if status >= 400:
-                raise refusal(bodies.ProblemDocument.model_validate_json(content))
-            answered: T = None if self.answer is None else _adapter(self.answer).validate_json(content)  # type: ignore[assignment]
-            return answered
-        except ValidationError as e:
-            raise Unreachable(f"{self.method} {self.path} was answered with {status} and nothing of Sexton's") from e
+from sexton.protocol.access import Credentials, IssuedToken
+from sexton.protocol.plans import PlanDetails, StartedRound
+from sexton.protocol.protections import (
+    CHUNK_ITEMS,
+    Finish,
+    Items,
+    OnMissing,
+    Protection,
+    Registration,
+    Release,
+    Renewal,
+    Seal,
+    Sealed,
+    Watermark,
+)
+from sexton.protocol.status import Overview, Stop, StopResult, StoriesBody
+from sexton.protocol.topics import Heartbeat, HeartbeatReceipt, Pin, RegionMap, Replay, StartedPurge, Topic
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def token(user: str, password: str, scope: str | None = None, ttl_seconds: int | None = None) -> ApiCall[IssuedToken]:
+    """Exchange a password for a token. A repeated request issues a second token.
 
-
-def _of(instance: str, *rest: object) -> str:
-    return "/".join(["/v1/instances", quote(instance, safe=""), *(quote(str(r), safe="") for r in rest)])
-
-
-def token(user: str, password: str, scope: str | None = None, ttl_seconds: int | None = None) -> ApiCall[bodies.Issued]:
-    """A password for a token. Sent twice it gives two. ``BadInput`` of what the API would not read."""
+    Raises:
+        BadInput: the API does not accept such values; the message does not repeat them.
+    """
     try:
-        body = bodies.Credentials(user=user, password=password, scope=scope, ttl_seconds=ttl_seconds)
-    except ValidationError as e:  # its own text repeats what it was given
-        wrong = "; ".join(f"{'.'.join(map(str, w['loc']))}: {w['msg']}" for w in e.errors(include_input=False))
+        body = Credentials(user=user, password=password, scope=scope, ttl_seconds=ttl_seconds)
+    except ValidationError as e:  # its own text would repeat the values
+        problems = e.errors(include_input=False)
+        wrong = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
         raise BadInput(f"no such login: {wrong}") from None
-    return ApiCall("POST", "/v1/token", bodies.Issued, body)
+    return ApiCall("POST", "/v1/token", IssuedToken, body)
 
 
 def status() -> ApiCall[Overview]:
-    """Every instance on one page."""
+    """Return the state of every instance: what runs, what waits, what is due and what blocks deletion."""
     return ApiCall("GET", "/v1/status", Overview)
 
 
-def why(key: str, instance: str | None = None) -> ApiCall[bodies.StoriesBody]:
-    """The story of a key or an id."""
-    query = {"key": key} | ({} if instance is None else {"instance": instance})
-    return ApiCall("GET", "/v1/why", bodies.StoriesBody, query=query)
+def why(key: str, instance: str | None = None) -> ApiCall[StoriesBody]:
+    """Explain an object's key or a mark's id: whether it is deleted, and what blocks its deletion."""
+    return ApiCall("GET", "/v1/why", StoriesBody, query=url_query(key=key, instance=instance))
 
 
-def stop(reason: str, instance: str | None = None) -> ApiCall[bodies.StopResult]:
-    """Stop deletion of one instance, or of all."""
-    path = "/v1/stop" if instance is None else _of(instance, "stop")
-    return ApiCall("POST", path, bodies.StopResult, bodies.Stop(reason=reason))
+def stop(reason: str, instance: str | None = None) -> ApiCall[StopResult]:
+    """Stop deletion in an instance, or in all of them, within 5 s."""
+    path = "/v1/stop" if instance is None else url_path("instances", instance, "stop")
+    return ApiCall("POST", path, StopResult, Stop(reason=reason))
 
 
-def start(instance: str | None = None) -> ApiCall[bodies.StopResult]:
-    """Take a stop back."""
-    return ApiCall("POST", "/v1/start" if instance is None else _of(instance, "start"), bodies.StopResult)
+def start(instance: str | None = None) -> ApiCall[StopResult]:
+    """Revoke the stop of an instance, or the stop of all instances."""
+    path = "/v1/start" if instance is None else url_path("instances", instance, "start")
+    return ApiCall("POST", path, StopResult)
 
 
-def plan(instance: str) -> ApiCall[bodies.Shown]:
-    """Store and return what a round would delete now."""
-    return ApiCall("POST", _of(instance, "plans"), bodies.Shown, repeatable=False)
+def plan(instance: str) -> ApiCall[PlanDetails]:
+    """Store and return the plan of what a round would delete now."""
+    return ApiCall("POST", url_path("instances", instance, "plans"), PlanDetails, repeatable=False)
 
 
-def show_plan(number: int) -> ApiCall[bodies.Shown]:
-    """A plan and what became of it."""
-    return ApiCall("GET", f"/v1/plans/{number}", bodies.Shown)
-
-
-def apply(number: int) -> ApiCall[bodies.Applying]:
-    """Start the round that deletes exactly what a plan says."""
-    return ApiCall("POST", f"/v1/plans/{number}/apply", bodies.Applying, repeatable=False)
+def apply(plan: int) -> ApiCall[StartedRound]:
+    """Start the round that deletes exactly what a plan lists. Do not wait for its end."""
+    return ApiCall("POST", url_path("plans", plan, "apply"), StartedRound, repeatable=False)
 
 
 def watermark(instance: str, value: int) -> ApiCall[None]:
-    """Say how far the owner has come."""
-    return ApiCall("PUT", _of(instance, "watermark"), None, bodies.Watermark(value=value))
+    """Report how far the owner has come. The next round ends the finished protections below this value."""
+    return ApiCall("PUT", url_path("instances", instance, "watermark"), None, Watermark(value=value))
 
 
 def protections(instance: str) -> ApiCall[list[Protection]]:
-    """What is registered, the oldest first."""
-    return ApiCall("GET", _of(instance, "protections"), list[Protection])
+    """Return the registered protections, the oldest first."""
+    return ApiCall("GET", url_path("instances", instance, "protections"), list[Protection])
 
 
-def protection(instance: str, job: str) -> ApiCall[Protection]:
-    """A job's protection."""
-    return ApiCall("GET", _of(instance, "protections", job), Protection)
+def register_at_once(instance: str, body: Registration) -> ApiCall[Protection]:
+    """Register all items of a job in one request; or, with a digest, open a registration in chunks."""
+    return ApiCall("POST", url_path("instances", instance, "protections"), Protection, body)
 
 
-def register(instance: str, body: bodies.Registration) -> ApiCall[Protection]:
-    """Register what a job copies, or with a digest open a registration in chunks."""
-    return ApiCall("POST", _of(instance, "protections"), Protection, body)
+def register_chunk(instance: str, job: str, number: int, items: Items) -> ApiCall[Sealed]:
+    """Register one chunk of items. ``number``: from 0."""
+    return ApiCall("PUT", url_path("instances", instance, "protections", job, "chunks", number), Sealed, items)
 
 
-def chunk(instance: str, job: str, number: int, items: bodies.Items) -> ApiCall[Sealed]:
-    """Register one chunk."""
-    return ApiCall("PUT", _of(instance, "protections", job, "chunks", number), Sealed, items)
+def seal(instance: str, job: str, on_missing: OnMissing, chunks: int | None = None) -> ApiCall[Protection]:
+    """End a registration in chunks. ``chunks``: how many were sent."""
+    body = Seal(on_missing=on_missing, chunks=chunks)
+    return ApiCall("POST", url_path("instances", instance, "protections", job, "seal"), Protection, body)
 
 
-def seal(instance: str, job: str, on_missing: bodies.OnMissing, count: int | None = None) -> ApiCall[Protection]:
-    """Make chunks a protection; ``count``: of chunks."""
-    body = bodies.Seal(on_missing=on_missing, chunks=count)
-    return ApiCall("POST", _of(instance, "protections", job, "seal"), Protection, body)
+def renew(instance: str, job: str, ttl_seconds: int | None = None) -> ApiCall[Protection]:
+    """Let a protection end ``ttl_seconds`` from now; None: the server's default."""
+    body = Renewal(ttl_seconds=ttl_seconds, id=None, at_least=False)
+    return ApiCall("PATCH", url_path("instances", instance, "protections", job), Protection, body)
 
 
-def renew(
-    instance: str, job: str, ttl_seconds: int | None, of: int | None = None, *, at_least: bool = False
-) -> ApiCall[Protection]:
-    """Move its end forward; ``of``: that very one; ``at_least``: one that keeps for longer is as good."""
-    body = bodies.Renewal(ttl_seconds=ttl_seconds, id=of, at_least=at_least)
-    return ApiCall("PATCH", _of(instance, "protections", job), Protection, body)
+def renew_registration(instance: str, job: str, registration_id: int, ttl_seconds: int) -> ApiCall[Protection]:
+    """Let this very protection of the job end no earlier than ``ttl_seconds`` from now."""
+    body = Renewal(ttl_seconds=ttl_seconds, id=registration_id, at_least=True)
+    return ApiCall("PATCH", url_path("instances", instance, "protections", job), Protection, body)
 
 
-def finish(instance: str, job: str, of: int | None = None) -> ApiCall[Protection]:
-    """Say that a job is done; ``of``: with that very one."""
-    return ApiCall("POST", _of(instance, "protections", job, "finish"), Protection, bodies.Finish(id=of))
+def finish(instance: str, job: str) -> ApiCall[Protection]:
+    """Report that a job is done. Its protection ends when the owner's watermark has passed it."""
+    return ApiCall("POST", url_path("instances", instance, "protections", job, "finish"), Protection, Finish(id=None))
+
+
+def finish_registration(instance: str, job: str, registration_id: int) -> ApiCall[Protection]:
+    """Report that the job of this very protection is done."""
+    body = Finish(id=registration_id)
+    return ApiCall("POST", url_path("instances", instance, "protections", job, "finish"), Protection, body)
 
 
 def release(instance: str, job: str, reason: str) -> ApiCall[Protection]:
     """End a protection at once."""
-    return ApiCall("POST", _of(instance, "protections", job, "release"), Protection, bodies.Release(reason=reason))
+    body = Release(reason=reason)
+    return ApiCall("POST", url_path("instances", instance, "protections", job, "release"), Protection, body)
 
 
-def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[bodies.Items]:
-    """Yield what a registration names in pieces that the API takes, whatever their number."""
+def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[Items]:
+    """Yield the names of a registration in chunks that the API accepts; at least one chunk."""
     waiting: dict[str, list[str]] = {"objects": [], "prefixes": []}
     count = size = 0
     for kind, names in (("objects", objects), ("prefixes", prefixes)):
@@ -166,48 +137,44 @@ def chunks(objects: Iterable[str], prefixes: Iterable[str]) -> Iterator[bodies.I
                 yield _items(waiting)
                 waiting, count, size = {"objects": [], "prefixes": []}, 0, 0
             waiting[kind].append(name)
-            count, size = count + 1, size + len(name.encode()) + 3
+            count, size = count + 1, size + len(name.encode()) + len('"",')
     yield _items(waiting)
 
 
-def _items(names: dict[str, Sequence[str]] | dict[str, list[str]]) -> bodies.Items:
-    return bodies.Items(objects=tuple(names["objects"]), prefixes=tuple(names["prefixes"]))
+def _items(names: dict[str, list[str]]) -> Items:
+    return Items(objects=tuple(names["objects"]), prefixes=tuple(names["prefixes"]))
 
 
 def topic(name: str) -> ApiCall[Topic]:
-    """A topic as Sexton knows it."""
-    return ApiCall("GET", _topic(name), Topic)
+    """Return a topic with its regions."""
+    return ApiCall("GET", url_path("topics", name), Topic)
 
 
-def regions(name: str, map_: bodies.RegionMap) -> ApiCall[Topic]:
-    """The owner's map of a topic."""
-    return ApiCall("PUT", _topic(name, "regions"), Topic, map_)
+def map_regions(topic: str, map_: RegionMap) -> ApiCall[Topic]:
+    """Report all regions of a topic. Send it before the first append of each region."""
+    return ApiCall("PUT", url_path("topics", topic, "regions"), Topic, map_)
 
 
-def heartbeat(node: str, beat: bodies.Heartbeat) -> ApiCall[HeartbeatReceipt]:
-    """What a node says of its regions."""
-    return ApiCall("POST", f"/v1/nodes/{quote(node, safe='')}/heartbeat", HeartbeatReceipt, beat)
+def heartbeat(node: str, beat: Heartbeat) -> ApiCall[HeartbeatReceipt]:
+    """Report how far the regions of a node have flushed."""
+    return ApiCall("POST", url_path("nodes", node, "heartbeat"), HeartbeatReceipt, beat)
 
 
-def purge(name: str) -> ApiCall[bodies.Purging]:
-    """Start the purge of a topic."""
-    return ApiCall("POST", _topic(name, "purge"), bodies.Purging, repeatable=False)
+def purge(topic: str) -> ApiCall[StartedPurge]:
+    """Start the purge of a topic. Do not wait for its end."""
+    return ApiCall("POST", url_path("topics", topic, "purge"), StartedPurge, repeatable=False)
 
 
-def open_replay(name: str, replay: bodies.Replay) -> ApiCall[Pin]:
-    """Pin what a region must read. Sent twice it pins twice; the pin that nobody knows of ends by itself."""
-    return ApiCall("POST", _topic(name, "replays"), Pin, replay)
+def open_replay(topic: str, replay: Replay) -> ApiCall[Pin]:
+    """Pin the entries that a region must read. A repeated request pins twice; the unused pin expires by itself."""
+    return ApiCall("POST", url_path("topics", topic, "replays"), Pin, replay)
 
 
-def renew_replay(name: str, id_: str) -> ApiCall[Pin]:
-    """Keep what is pinned for as long again."""
-    return ApiCall("PATCH", _topic(name, "replays", id_), Pin)
+def renew_replay(topic: str, pin_id: str) -> ApiCall[Pin]:
+    """Extend a pin by its own length."""
+    return ApiCall("PATCH", url_path("topics", topic, "replays", pin_id), Pin)
 
 
-def release_replay(name: str, id_: str) -> ApiCall[None]:
-    """End a replay."""
-    return ApiCall("DELETE", _topic(name, "replays", id_), None)
-
-
-def _topic(name: str, *rest: str) -> str:
-    return "/".join(["/v1/topics", quote(name, safe=""), *(quote(r, safe="") for r in rest)])
+def release_replay(topic: str, pin_id: str) -> ApiCall[None]:
+    """End a replay and delete its pin."""
+    return ApiCall("DELETE", url_path("topics", topic, "replays", pin_id), None)

@@ -1,38 +1,30 @@
-"""What a client raises. Refusals of protections are ``sexton.protection.errors``, as at the command line."""
+"""The errors of a client. Refusals of protections and replays have the classes of ``sexton.protocol``."""
 
 from collections.abc import Callable
 
 from sexton.kernel.errors import SextonError, code_of
-from sexton.protection import errors as protections
-from sexton.protocol.bodies import ProblemDocument
-from sexton.wal import port as wal
+from sexton.protocol.problems import ProblemDocument
+from sexton.protocol.protections import Exists, GcIsRunning, Invalid, MaxCount, ProtectionNotFound, SoftDeleted
+from sexton.protocol.topics import OldEpoch, OldMap, PinEnded, ReplayRefused
 
 _NUMBERED: dict[str, Callable[[str], SextonError]] = {
-    kind.name: kind
-    for kind in (
-        protections.GcIsRunning,
-        protections.ProtectionNotFound,
-        protections.Exists,
-        protections.MaxCount,
-        protections.SoftDeleted,
-        protections.Invalid,
-    )
+    kind.name: kind for kind in (GcIsRunning, ProtectionNotFound, Exists, MaxCount, SoftDeleted, Invalid)
 }
-"""Of protections. What else is ``NOT_FOUND`` has no number."""
-_TYPED: dict[str, Callable[[str], SextonError]] = {
-    code_of(kind("")): kind for kind in (wal.OldMap, wal.OldEpoch, wal.ReplayRefused, wal.PinEnded)
+"""Refusals of protections, by code. They have numbers; a ``NOT_FOUND`` without a number is not theirs."""
+_UNNUMBERED: dict[str, Callable[[str], SextonError]] = {
+    code_of(kind("")): kind for kind in (OldMap, OldEpoch, ReplayRefused, PinEnded)
 }
 TOO_OLD, JOURNAL_AHEAD = "TOO_OLD", "JOURNAL_AHEAD"
 
 
 class Unreachable(SextonError):
-    """The API did not answer in time, or with what it never answers."""
+    """The API did not answer in time, or a server that is not Sexton answered."""
 
     passes = True
 
 
 class RequestRefused(SextonError):
-    """The API refused; ``code`` and ``status`` are those of the problem document."""
+    """The API refused the request; ``code`` and ``status`` are those of the problem document."""
 
     def __init__(self, detail: str, code: str, status: int) -> None:
         super().__init__(detail)
@@ -40,7 +32,7 @@ class RequestRefused(SextonError):
 
 
 class TooOld(RequestRefused):
-    """Records, or entries of the journal, behind the one that was named are gone; ``first`` is the first there is."""
+    """Records or journal entries behind the requested one are deleted; ``first`` is the first that exists."""
 
     def __init__(self, detail: str, code: str, status: int, first: int) -> None:
         super().__init__(detail, code, status)
@@ -48,20 +40,20 @@ class TooOld(RequestRefused):
 
 
 class JournalAhead(RequestRefused):
-    """The journal never had the entry that was named: it was restored from a backup, or is another one's."""
+    """The journal never had the requested entry: it was restored from a backup, or is another journal."""
 
 
 class ReplayLost(SextonError):
-    """A replay may have holes: what it reads could not be kept, is not there, or is another topic's. Open it again."""
+    """A replay may have holes: its pin was lost, an entry is missing, or the topic is another one. Open it again."""
 
 
 class ProtectionLost(SextonError):
-    """What was copied may be gone: the protection could not be renewed in time. Copy again, under another run."""
+    """Copied objects may be deleted: the protection could not be renewed in time. Copy again in another run."""
 
 
 def refusal(problem: ProblemDocument) -> SextonError:
-    """Return the error that a problem document tells of."""
-    typed = (_TYPED if problem.number is None else _NUMBERED).get(problem.code)
+    """Return the error that a problem document describes."""
+    typed = (_UNNUMBERED if problem.number is None else _NUMBERED).get(problem.code)
     if typed is not None:
         return typed(problem.detail)
     if problem.code == TOO_OLD and problem.first is not None:

@@ -1,48 +1,43 @@
-"""Keep a follower's state up with the journal: entry by entry, and anew where entries are gone."""
+"""Apply the journal to a follower's state, entry by entry; begin again with a snapshot if entries are deleted."""
 
-from typing import TYPE_CHECKING
-
+from sexton.client import binlog_calls
 from sexton.client.errors import JournalAhead, TooOld
-from sexton.replication.journal.replaying import FollowerState
-
-if TYPE_CHECKING:
-    from sexton.client.binlogs import BinlogMethods
+from sexton.client.sender import SyncSender
+from sexton.protocol.journal import FollowerState
 
 
 class Following:
-    """What ``client.follow`` returns: call ``step`` again and again. One thread at a time.
+    """The result of ``client.follow``: call ``step`` repeatedly, from one thread at a time.
 
-    A replica that its owner keeps, with ``applied`` in it, goes on from there; applying an entry twice does no harm.
+    A stored state continues after its ``applied``. Applying an entry twice does no harm.
     """
 
-    def __init__(
-        self, client: "BinlogMethods", replica: FollowerState, follower: str, instance: str | None = None
-    ) -> None:
+    def __init__(self, client: SyncSender, replica: FollowerState, follower: str, instance: str | None = None) -> None:
         self._client, self._follower, self._instance = client, follower, instance
         self.replica = replica
-        self.anew = 0
-        """How often it began anew: because entries were gone, or the journal is another one than was followed."""
+        self.restarts = 0
+        """How often a snapshot replaced the state: entries were deleted, or the journal is another one."""
 
     def step(self, wait: float = 0) -> bool:
-        """Apply the next entries, a hundred at most; tell whether there was anything to do.
+        """Apply the next entries, at most 100; return whether there were any, or a snapshot was applied.
 
         Args:
-            wait: for how many seconds, up to 30, where there is nothing yet.
+            wait: how many seconds, up to 30, the API waits for an entry if there is none yet.
 
         Raises:
-            Refused, Unreachable: as of ``client.journal``; nothing was applied, and the next step asks again.
+            RequestRefused, Unreachable: as ``client.journal``. No entry was applied; the next step requests them again.
         """
         try:
-            page = self._client.journal(self.replica.applied, wait, self._follower, self._instance)
+            page = self._client.send(binlog_calls.journal(self.replica.applied, wait, self._follower, self._instance))
         except (TooOld, JournalAhead):
-            self.replica.begin(self._client.snapshot(self._follower, self._instance))
-            self.anew += 1
+            self.replica.begin(self._client.send(binlog_calls.snapshot(self._follower, self._instance)))
+            self.restarts += 1
             return True
         for entry in page.entries:
             self.replica.apply(entry)
         return bool(page.entries)
 
     def catch_up(self) -> None:
-        """Step until there is nothing more."""
+        """Step until there are no more entries."""
         while self.step():
             pass

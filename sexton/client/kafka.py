@@ -1,71 +1,79 @@
-"""What a region reads of its topic in Kafka. A reader here never begins anywhere but where it was told."""
+"""Read a region's topic from Kafka. A reader never begins at another offset than the requested one."""
 
 import time
 from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from sexton.client.errors import ReplayLost
 from sexton.client.replaying import TopicEntry
+from sexton.protocol.topics import Facts, LogFault
 from sexton.wal.kafka import PARTITION, QUIET, KafkaLog, made
-from sexton.wal.model import Facts
-from sexton.wal.port import LogFault
 
 SILENCE_SECONDS = 60.0
-"""Without an entry for so long, a topic that has not ended is not read any more."""
+"""The longest time without an entry, before the end is reached, after which the replay is lost."""
 POLL_SECONDS = 1.0
-BATCH = 500
-CLOSED: Mapping[str, str | bool] = {
+POLL_MESSAGES = 500
+FIXED_SETTINGS: Mapping[str, str | bool] = {
     "group.id": "sexton-replay",
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
     "enable.partition.eof": False,
 }
-"""What no setting of the caller changes: what is out of range is an error, never another beginning."""
+"""The caller cannot change these: an offset out of range is an error, and never moves the reader elsewhere."""
 
 
 class KafkaSource:
-    """Implements ``client.replaying.Source``."""
+    """Implements ``TopicSource``."""
 
     def __init__(self, topic: str, settings: Mapping[str, str]) -> None:
-        """``settings``: librdkafka's names, ``bootstrap.servers`` among them."""
+        """Create the consumer. ``settings``: by librdkafka's names, with ``bootstrap.servers``."""
         self._topic = topic
         self._log = KafkaLog(settings)
-        self._consumer = made(Consumer, {**QUIET, "client.id": "sexton-replay", **settings, **CLOSED})
+        self._consumer = made(Consumer, {**QUIET, "client.id": "sexton-replay", **settings, **FIXED_SETTINGS})
 
     def facts(self) -> Facts:
-        found = self._log.facts([self._topic])[self._topic]
-        if isinstance(found, LogFault):
-            raise ReplayLost(str(found)) from found
-        return found
+        facts = self._log.facts([self._topic])[self._topic]
+        if isinstance(facts, LogFault):
+            raise ReplayLost(str(facts)) from facts
+        return facts
 
     def read(self, start: int, end: int) -> Iterator[TopicEntry]:
         if start >= end:
             return
         self._consumer.assign([TopicPartition(self._topic, PARTITION, start)])
-        heard = time.monotonic()
+        last_progress = time.monotonic()
         while True:
-            try:
-                some = self._consumer.consume(BATCH, POLL_SECONDS)
-            except KafkaException as e:
-                raise ReplayLost(f"topic {self._topic}: {e.args[0].str()}") from e
-            entries = 0
-            for message in some:
-                if (error := message.error()) is not None:
-                    if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-                        continue
-                    raise ReplayLost(f"topic {self._topic}: {error.name()}: {error.str()}")
-                at = int(message.offset() or 0)
-                if at >= end:
+            progressed = False
+            for message in self._poll():
+                entry = self._entry(message)
+                if entry is None:
+                    continue
+                if entry.id >= end:
                     return
-                entries += 1
-                yield TopicEntry(at, message.key(), message.value())
-                if at == end - 1:
+                progressed = True
+                yield entry
+                if entry.id == end - 1:
                     return
-            if entries:  # whoever applies them may take its time
-                heard = time.monotonic()
-            if time.monotonic() - heard > SILENCE_SECONDS:
-                raise ReplayLost(f"topic {self._topic}: nothing came for {SILENCE_SECONDS:.0f} s")
+            if progressed:  # the time that the caller needs to apply the entries is no silence of Kafka
+                last_progress = time.monotonic()
+            if time.monotonic() - last_progress > SILENCE_SECONDS:
+                raise ReplayLost(f"topic {self._topic}: no entry arrived for {SILENCE_SECONDS:.0f} s")
+
+    def _poll(self) -> list[Message]:
+        try:
+            return self._consumer.consume(POLL_MESSAGES, POLL_SECONDS)
+        except KafkaException as e:
+            raise ReplayLost(f"topic {self._topic}: {e.args[0].str()}") from e
+
+    def _entry(self, message: Message) -> TopicEntry | None:
+        """Return the message's entry; None if it reports an error that the consumer retries by itself."""
+        error = message.error()
+        if error is None:
+            return TopicEntry(int(message.offset() or 0), message.key(), message.value())
+        if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+            return None
+        raise ReplayLost(f"topic {self._topic}: {error.name()}: {error.str()}")
 
     def close(self) -> None:
         self._consumer.close()

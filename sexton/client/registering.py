@@ -1,20 +1,17 @@
-"""What a registration sends, one request after the other, for both clients: a generator of calls."""
+"""Register a protection in one request or in chunks; both clients send the same requests."""
 
 import hashlib
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Any, Required, TypedDict
+from typing import Required, TypedDict
 
 from sexton.client import calls
-from sexton.client.calls import ApiCall, chunks
-from sexton.protection.errors import Invalid
-from sexton.protection.filter import Filter
-from sexton.protection.model import Protection
-from sexton.protocol.bodies import OnMissing, Registration
+from sexton.client.api_call import Steps
+from sexton.protocol.protections import Filter, Invalid, Items, OnMissing, Protection, Registration
 
 
-class What(TypedDict, total=False):
-    """Whose, and what, is to be kept: the arguments of ``RegistrationRequest``, which says what they mean."""
+class RegistrationOptions(TypedDict, total=False):
+    """The keyword arguments of ``RegistrationRequest``, which documents them."""
 
     owner: Required[str]
     objects: Collection[str]
@@ -27,7 +24,7 @@ class What(TypedDict, total=False):
 
 
 class RegistrationRequest:
-    """What a job wants to be kept; of its objects no copy is made."""
+    """The objects that a job wants to protect. The object names are not copied."""
 
     def __init__(
         self,
@@ -43,22 +40,22 @@ class RegistrationRequest:
         description: str = "",
         on_missing: OnMissing = "fail",
     ) -> None:
-        """Nothing is sent yet.
+        """Check the arguments. No request is sent yet.
 
         Args:
-            instance: whose objects.
-            job: the job's name, another one for each run; a token of scope ``sync:JOB`` is for ``JOB`` and ``JOB:RUN``.
-            owner: who is asked about it.
-            objects: ``VAULT/KEY`` or URLs; read twice where there are many, so no generator.
-            prefixes: everything that begins so.
-            filter: instead of both, for very many objects; what it matches by chance is kept too.
-            ttl_seconds: until it ends unless it is renewed; None: the server's setting.
-            valid_ts: the owner's watermark to wait for once it is finished.
-            description: what it is for.
-            on_missing: ``fail``, or ``report``: what is being deleted or not there is named, the rest kept.
+            instance: owns the objects.
+            job: the job's name, different for each run; a token of scope ``sync:JOB`` may use ``JOB`` and ``JOB:RUN``.
+            owner: the person or team to ask about the job.
+            objects: ``VAULT/KEY`` or URLs; long lists are read twice, so a generator is refused.
+            prefixes: every object whose name begins with one of them.
+            filter: instead of both, for very many objects; objects that it matches by chance are protected too.
+            ttl_seconds: after which the protection ends unless it is renewed; None: the server's setting.
+            valid_ts: the owner's watermark to wait for after the job has finished.
+            description: the job's purpose.
+            on_missing: ``fail``, or ``report``: name objects that are missing or being deleted, and protect the others.
 
         Raises:
-            Invalid: nothing is named, or a filter and names.
+            Invalid: there are neither names nor a filter, or both.
         """
         if isinstance(objects, str) or isinstance(prefixes, str):
             raise Invalid("objects and prefixes are lists of names, not one name")
@@ -77,34 +74,41 @@ class RegistrationRequest:
             on_missing=on_missing,
         )
 
-    def calls(self) -> Generator[ApiCall[Any], Any, Protection]:
-        """Yield each request, take its answer, and return the protection."""
+    def steps(self) -> Steps[Protection]:
+        """Yield the requests of the registration, and return the protection."""
         if self._filter is not None:
-            filter_ = self._filter.encode()
-            whole: Protection = yield calls.register(self.instance, self._with(filter=filter_))
-            return whole
+            return (yield from self._send_at_once(filter=self._filter.encode()))
         first, *more = islice(self._chunks(), 2)
-        if not more:
-            names = {"objects": first.objects, "prefixes": first.prefixes}
-            small: Protection = yield calls.register(self.instance, self._with(**names))
-            return small
-        yield calls.register(self.instance, self._with(digest=self._digest()))
-        number = 0
-        for number, items in enumerate(self._chunks(), 1):
-            yield calls.chunk(self.instance, self.job, number - 1, items)
-        sealed: Protection = yield calls.seal(self.instance, self.job, self._on_missing, number)
-        return sealed
+        if more:
+            return (yield from self._send_chunks())
+        return (yield from self._send_at_once(objects=first.objects, prefixes=first.prefixes))
 
-    def _chunks(self) -> Any:
-        return chunks(self._objects, self._prefixes)
+    def _send_at_once(self, **content: object) -> Steps[Protection]:
+        protection: Protection = yield calls.register_at_once(self.instance, self._body.model_copy(update=content))
+        return protection
 
-    def _with(self, **more: object) -> Registration:
-        return self._body.model_copy(update=more)
+    def _send_chunks(self) -> Steps[Protection]:
+        opening = self._body.model_copy(update={"digest": self._digest()})
+        yield calls.register_at_once(self.instance, opening)
+        count = 0
+        for number, items in enumerate(self._chunks()):
+            yield calls.register_chunk(self.instance, self.job, number, items)
+            count = number + 1
+        protection: Protection = yield calls.seal(self.instance, self.job, self._on_missing, count)
+        return protection
+
+    def _chunks(self) -> Iterator[Items]:
+        return calls.chunks(self._objects, self._prefixes)
 
     def _digest(self) -> str:
-        """Return a sum of all names in their order, so that the same registration is known again."""
-        whole = hashlib.sha256()
+        """Return a digest of all names in their order, so that the API recognises a repeated registration."""
+        digest = hashlib.sha256()
         for kind, names in (("o", self._objects), ("p", self._prefixes)):
             for name in names:
-                whole.update(f"{kind}{name}\n".encode())
-        return whole.hexdigest()
+                digest.update(f"{kind}{name}\n".encode())
+        return digest.hexdigest()
+
+
+def register(request: RegistrationRequest) -> Steps[Protection]:
+    """Register and seal the objects of a job, in as many requests as needed, and return the protection."""
+    return request.steps()

@@ -1,6 +1,6 @@
-"""When a protection is renewed, and when it must be taken for lost; for both clients.
+"""When a protection or a pin is renewed, and when it counts as lost; for both clients.
 
-Pure: instants are seconds of a clock that never goes back, each from before the request was sent that was answered.
+Pure: instants are seconds of a monotonic clock. The instant of a renewal is taken before its request is sent.
 """
 
 from dataclasses import dataclass, field
@@ -9,49 +9,49 @@ from sexton.kernel.errors import SextonError
 
 DEFAULT_TTL_SECONDS = 1_200
 RENEWALS = 3
-"""A protection is renewed so many times within its own length."""
+"""How many renewals a protection gets within its own length."""
 MARGIN = 0.1
-"""The last part of its length is not relied on: clocks differ, and the caller needs time to stop."""
+"""The last part of the length, not relied on: clocks differ, and the caller needs time to stop."""
 RETRY_SECONDS = 1.0
 AGAIN_SECONDS = 1.0
-"""A caller that goes on although it was stopped is stopped again so often."""
+"""How often a caller that continues after the loss is interrupted again."""
 PHASES = 4
-"""Phases of a request that may each take its whole timeout: for a connection, to connect, to send, to read."""
+"""Phases of a request that may each take its whole timeout: wait for a connection, connect, send, read."""
 SHORTEST_SECONDS = 0.2
 
 
 @dataclass
 class Renewals:
-    """One protection that is being renewed."""
+    """One protection or pin that is being renewed."""
 
     ttl_seconds: float
     renewed_at: float
-    _failed: str = field(default="", init=False)
+    _failure: str = field(default="", init=False)
 
     def wait(self, now: float) -> float:
-        """Return for how long to wait until the next renewal: after a failure for less, and never beyond its end."""
-        due = self.renewed_at + self.ttl_seconds / RENEWALS
-        pause = min(RETRY_SECONDS, self.ttl_seconds / 20) if self._failed else due - now
+        """Return the seconds until the next renewal: fewer after a failure, and never beyond the end."""
+        due_at = self.renewed_at + self.ttl_seconds / RENEWALS
+        pause = min(RETRY_SECONDS, self.ttl_seconds / 20) if self._failure else due_at - now
         return max(0.0, min(pause, self.left(now)))
 
     def timeout(self, now: float) -> float:
-        """Return the timeout of each phase of a renewal."""
+        """Return the timeout in seconds of each phase of a renewal."""
         return max(SHORTEST_SECONDS, self.left(now) / PHASES)
 
     def left(self, now: float) -> float:
-        """Return for how long it can be relied on."""
+        """Return for how many seconds the protection can be relied on."""
         return max(0.0, self.renewed_at + self.ttl_seconds * (1 - MARGIN) - now)
 
-    def lost(self, now: float) -> str:
-        """Return why nobody may rely on it any more; empty as long as one may."""
+    def reason_lost(self, now: float) -> str:
+        """Return why the protection can no longer be relied on; empty while it can."""
         if self.left(now) > 0:
             return ""
-        return f"it could not be renewed in time: {self._failed or 'nothing was answered'}"
+        return f"it could not be renewed in time: {self._failure or 'no server answered'}"
 
-    def told(self, began: float, error: SextonError | None) -> str:
-        """Take what came of a renewal that began then; return why it is lost, if it is."""
+    def record(self, began: float, error: SextonError | None) -> str:
+        """Record the result of a renewal that began at ``began``; return why the protection is lost, or empty."""
         if error is None:
-            self.renewed_at, self._failed = began, ""
+            self.renewed_at, self._failure = began, ""
             return ""
-        self._failed = str(error)
+        self._failure = str(error)
         return "" if error.passes or type(error) is SextonError else str(error)

@@ -1,7 +1,7 @@
-"""A block in which a region reads what it needs of its topic: pinned, renewed in the background, and failing closed.
+"""A block in which a region reads the entries that it needs of its topic: pinned, and renewed in the background.
 
-Whoever reads gets every entry from the pinned start to the topic's end as it was when the block was entered, in order,
-or an error; never a part that looks like the whole.
+The reader gets every entry from the pinned start to the topic's end as of entering the block, in order, or an error;
+never an incomplete sequence without an error.
 """
 
 import logging
@@ -9,17 +9,14 @@ import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from sexton.client import calls
 from sexton.client.errors import ReplayLost
 from sexton.client.renewing import Renewals
+from sexton.client.sender import SyncSender
 from sexton.kernel.errors import SextonError
-from sexton.protocol.bodies import Replay
-from sexton.wal.model import Facts, Pin
-
-if TYPE_CHECKING:
-    from sexton.client.sync import Sexton
+from sexton.protocol.topics import Facts, Pin, Replay
 
 log = logging.getLogger(__name__)
 
@@ -33,75 +30,75 @@ class TopicEntry(NamedTuple):
 
 
 class TopicSource(Protocol):
-    """Reads a topic: Kafka (``sexton.client.kafka.KafkaSource``), or what stands for it."""
+    """Reads a topic: of Kafka (``sexton.client.kafka.KafkaSource``), or of a substitute."""
 
     def facts(self) -> Facts:
-        """Return which topic it is, and where it begins and ends now."""
+        """Return the topic's id and partitions, and where it begins and ends now."""
         ...
 
     def read(self, start: int, end: int) -> Iterator[TopicEntry]:
-        """Yield the entries from ``start`` on and below ``end``. Raises ``ReplayLost`` where it cannot."""
+        """Yield the entries from ``start`` to below ``end``. Raise ``ReplayLost`` if that is impossible."""
         ...
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         ...
 
 
 class Replaying:
-    """What ``client.replay`` returns: enter it, iterate over it, and open the region when the block has ended well."""
+    """The result of ``client.replay``: enter it, iterate over it, and open the region after the block ended well."""
 
-    def __init__(self, client: "Sexton", topic: str, source: TopicSource, wanted: Replay) -> None:
-        self._client, self._topic, self._source, self._wanted = client, topic, source, wanted
+    def __init__(self, client: SyncSender, topic: str, source: TopicSource, request: Replay) -> None:
+        self._client, self._topic, self._source, self._request = client, topic, source, request
         self._over = threading.Event()
         self._lost: ReplayLost | None = None
         self._renewals = Renewals(1, float("-inf"))
         self._read_to: int | None = None
-        self._id = ""
+        self._topic_id = ""
         self.pin: Pin
-        """What is kept; ``pin.start`` is the first entry that is read."""
+        """Protects the entries from deletion; ``pin.start`` is the first entry that is read."""
         self.end: int
-        """The topic's end when the block was entered: the region has no entry there or behind."""
+        """The topic's end when the block was entered: the region has no entry at or behind it."""
 
     def check(self) -> None:
-        """Raise ``ReplayLost`` if what is still to be read may be gone."""
+        """Raise ``ReplayLost`` if entries that are still to be read may be deleted."""
         if self._lost is not None:
             raise self._lost
-        if why := self._renewals.lost(time.monotonic()):
-            raise self._error(why)
+        if reason := self._renewals.reason_lost(time.monotonic()):
+            raise self._error(reason)
 
     def __enter__(self) -> "Replaying":
         began = time.monotonic()
         try:
-            self.pin = self._client.send(calls.open_replay(self._topic, self._wanted))
+            self.pin = self._client.send(calls.open_replay(self._topic, self._request))
         except BaseException:
             self._source.close()
             raise
         self._renewals = Renewals(self.pin.lasts_ms / 1000, began)
         try:
-            self.end = self._bounds()
+            self.end = self._verified_end()
         except BaseException:
             self._source.close()
             self._release()
             raise
-        threading.Thread(target=self._renew, name=f"replays {self._wanted.region}", daemon=True).start()
+        threading.Thread(target=self._renew, name=f"replays {self._request.region}", daemon=True).start()
         return self
 
     def __iter__(self) -> Iterator[TopicEntry]:
-        """Yield every entry, other regions' too. Raises ``ReplayLost`` as soon as one is missing."""
-        due = self.pin.start
+        """Yield every entry, other regions' too. Raise ``ReplayLost`` as soon as one is missing."""
+        next_id = self.pin.start
         for entry in self._source.read(self.pin.start, self.end):
             self.check()
-            if entry.id != due:
-                raise self._error(f"entry {due} is missing: {entry.id} came instead")
-            due += 1
+            if entry.id != next_id:
+                raise self._error(f"entry {next_id} is missing: {entry.id} came instead")
+            next_id += 1
             yield entry
         self.check()
-        if due != self.end:
-            raise self._error(f"it ended before entry {due}, and {self.end - 1} was there")
-        if self._bounds() < self.end:  # the id too: what was read may be another topic's
+        if next_id != self.end:
+            raise self._error(f"it ended before entry {next_id}, and {self.end - 1} was there")
+        if self._verified_end() < self.end:  # it compares the id too: the entries may be another topic's
             raise self._error(f"entry {self.end - 1} was there, and is no more")
-        self._read_to = due
+        self._read_to = next_id
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -115,20 +112,20 @@ class Replaying:
                 raise self._error("the block ended before all of it was read")
         self._release()
 
-    def _bounds(self) -> int:
-        """Return the end, of a topic that is the one that was pinned and has what was pinned."""
+    def _verified_end(self) -> int:
+        """Return the topic's end, after a check that it is the pinned topic and still has the pinned entries."""
         facts, pin = self._source.facts(), self.pin
-        known = self._id or pin.kafka_id
-        if known and facts.id != known:
-            raise self._error(f"topic {self._topic} is another one than was known: {facts.id}, not {known}")
-        self._id = facts.id
+        expected_id = self._topic_id or pin.kafka_id
+        if expected_id and facts.id != expected_id:
+            raise self._error(f"topic {self._topic} was replaced: its id is {facts.id}, not {expected_id}")
+        self._topic_id = facts.id
         if facts.partitions != 1:
             raise self._error(f"topic {self._topic} has {facts.partitions} partitions")
         if facts.start > pin.start:
             raise self._error(f"entries {pin.start}..{facts.start - 1} of topic {self._topic} are gone")
-        if facts.end < max(pin.start, pin.log_end):
-            lacks = max(pin.start, pin.log_end) - 1
-            raise self._error(f"topic {self._topic} ends at {facts.end}, and entry {lacks} was there")
+        expected_end = max(pin.start, pin.log_end)
+        if facts.end < expected_end:
+            raise self._error(f"topic {self._topic} ends at {facts.end}, and entry {expected_end - 1} was there")
         return facts.end
 
     def _renew(self) -> None:
@@ -140,19 +137,19 @@ class Replaying:
                 renewals.ttl_seconds = pin.lasts_ms / 1000
             except SextonError as e:
                 error = e
-                log.warning("the replay of region %s was not renewed: %s", self._wanted.region, e)
+                log.warning("the replay of region %s was not renewed: %s", self._request.region, e)
             except Exception as e:
                 error = SextonError(f"{type(e).__name__}: {e}")
-                log.exception("the replay of region %s was not renewed", self._wanted.region)
-            if why := renewals.told(began, error) or renewals.lost(time.monotonic()):
-                self._lost = self._error(why)
+                log.exception("the replay of region %s was not renewed", self._request.region)
+            if reason := renewals.record(began, error) or renewals.reason_lost(time.monotonic()):
+                self._lost = self._error(reason)
 
     def _release(self) -> None:
-        """Let go of the pin; where nobody answers it ends by itself."""
+        """Delete the pin. If the API does not answer, the pin expires by itself."""
         try:
             self._client.send(calls.release_replay(self._topic, self.pin.id), 0)
         except SextonError as e:
-            log.warning("the replay of region %s was not released, and ends by itself: %s", self._wanted.region, e)
+            log.warning("the replay of region %s was not released; its pin expires: %s", self._request.region, e)
 
-    def _error(self, why: str) -> ReplayLost:
-        return ReplayLost(f"the replay of region {self._wanted.region} is lost: {why}; open it again")
+    def _error(self, reason: str) -> ReplayLost:
+        return ReplayLost(f"the replay of region {self._request.region} is lost: {reason}; open it again")

@@ -1,1 +1,1 @@
-"""One database, PostgreSQL or SQLite: engine, guard, tables, migrations."""
+"""One database, PostgreSQL or SQLite; a deciding transaction promises the same on both."""

@@ -1,4 +1,4 @@
-"""What the contract refuses, and how a driver's error becomes one of these classes.
+"""Errors that the owner's contract raises, and the translation of a driver's error into one of them.
 
 The codes SX001 to SX006 are SQLSTATEs on PostgreSQL and the first word of the message on SQLite.
 """
@@ -13,19 +13,19 @@ from sexton.kernel.errors import BadInput, SextonError
 
 
 class ContractError(SextonError):
-    """The contract refuses; the owner's transaction must roll back."""
+    """The contract refuses a statement; the owner's transaction must roll back."""
 
 
 class Collected(ContractError):
-    """SX001: what was to be committed is claimed or gone. Its files are being deleted."""
+    """SX001: the mark to be committed is claimed or gone. Its files are being deleted."""
 
 
 class NotFirst(ContractError):
-    """SX002: ``undrop`` decides, so it must come before anything its transaction writes."""
+    """SX002: ``undrop`` decides, so it must come before every write of its transaction."""
 
 
 class Refused(ContractError):
-    """SX003: what was to come back is claimed, gone or not marked, or its ancestor is marked."""
+    """SX003: the mark to be undropped is claimed, gone or not marked, or its ancestor is marked."""
 
 
 class InstanceNotRegistered(ContractError):
@@ -35,7 +35,7 @@ class InstanceNotRegistered(ContractError):
 
 
 class AlreadyMarked(ContractError):
-    """This id is marked already, or named twice."""
+    """This id is already marked, or named twice."""
 
 
 class Busy(ContractError):
@@ -56,36 +56,48 @@ _CODES: dict[str, type[ContractError]] = {
 
 
 class typed:
-    """Turn a driver's error with one of our codes into its class; the rest passes as it is."""
+    """Translate a driver's error with one of our codes into its class; other errors pass unchanged."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> Literal[False]:
-        driver = error.orig if isinstance(error, DBAPIError) else error
-        if driver is not None and error is not None:
-            text = str(driver).splitlines()[0] if str(driver) else ""
-            code = getattr(driver, "sqlstate", None) or text[:5]
-            if code == "SX006":
-                raise BadInput(text) from error
-            if code in _CODES:
-                raise _CODES[code](text) from error
-            if isinstance(driver, sqlite3.OperationalError) and re.search("locked|busy", text):
-                raise Busy(f"{text}; roll back and try again") from error
-            if code == "23505" or text.startswith("UNIQUE constraint failed: sexton_mark"):
-                raise AlreadyMarked(f"already marked, or named twice: {text}") from error
-            broken = re.search(r"CHECK constraint failed: (\w+)|violates check constraint \"(\w+)\"", text)
-            if broken:
-                rule = (broken[1] or broken[2]).replace("_", " ")
-                raise BadInput(f"refused: {rule}") from error
+        driver_error = error.orig if isinstance(error, DBAPIError) else error
+        if driver_error is not None:
+            typed_error = _translate(driver_error)
+            if typed_error is not None:
+                raise typed_error from error
         return False
 
 
+def _translate(driver_error: BaseException) -> SextonError | None:
+    """Return the error of the contract that a driver's error stands for, None where it stands for none."""
+    text = str(driver_error).splitlines()[0] if str(driver_error) else ""
+    code = getattr(driver_error, "sqlstate", None) or text[:5]
+    if code == "SX006":
+        return BadInput(text)
+    if code in _CODES:
+        return _CODES[code](text)
+    if isinstance(driver_error, sqlite3.OperationalError) and re.search("locked|busy", text):
+        return Busy(f"{text}; roll back and try again")
+    if code == "23505" or text.startswith("UNIQUE constraint failed: sexton_mark"):
+        return AlreadyMarked(f"already marked, or named twice: {text}")
+    constraint = re.search(r"CHECK constraint failed: (\w+)|violates check constraint \"(\w+)\"", text)
+    if constraint is not None:
+        rule = (constraint[1] or constraint[2]).replace("_", " ")
+        return BadInput(f"refused: {rule}")
+    return None
+
+
 def check_text(*texts: str) -> None:
-    """Refuse what a database cannot hold as text, or would cut short."""
+    """Refuse text that a database cannot store, or would cut short.
+
+    Raises:
+        BadInput: a value is not a string, or has a NUL or a lone surrogate.
+    """
     for value in texts:
         if not isinstance(value, str) or "\0" in value or (not value.isprintable() and _unencodable(value)):
-            raise BadInput(f"{value!r} is not text that a database can hold: no NUL, no lone surrogate")
+            raise BadInput(f"{value!r} cannot be stored as text; remove NUL characters and lone surrogates")
 
 
 def _unencodable(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""One database, PostgreSQL or SQLite, opened so that a deciding transaction means the same on both.
+"""One database, PostgreSQL or SQLite, opened so that a deciding transaction promises the same on both.
 
 PostgreSQL: READ COMMITTED (each statement sees what was committed before it began) and synchronous commits (a claim
 that a fail-over could roll back would let an undrop of deleted files succeed). SQLite: WAL, synchronous=FULL, and
@@ -30,19 +30,19 @@ from sexton.kernel.errors import BadInput
 SQLITE_BUSY_SECONDS = 10
 LOCK_NOT_AVAILABLE = "55P03"
 LOCK_SECONDS = 5
-"""How long a statement of ours waits for an owner's lock; a round must not hang on a transaction left open."""
+"""How long a statement waits for an owner's lock; a round must not hang on a transaction that was left open."""
 AWAY = (DBAPIError, NoConnection)
-"""A database that does not answer, refuses, or has every connection of ours in use."""
+"""Errors of a database that does not answer or refuses, or of a pool whose connections are all in use."""
 NOT_HELD = (DataError,)
-"""Of these: it was given what it cannot hold."""
+"""Of these: a value that the database cannot store."""
 BROKEN = (ProgrammingError, IntegrityError)
-"""Of these: the schema or the statement is not what it should be; trying again does not help."""
+"""Of these: a wrong schema or statement; a retry does not help."""
 _BEGIN = "sexton_begin"
 _SNAPSHOT = re.compile(r"[0-9A-Fa-f-]{1,64}")
 
 
 class Database:
-    """An engine, its tables and its clock. Build one per process with ``open``; safe to share between threads."""
+    """An engine, its tables and its clock. Open one per process with ``open``; safe to share between threads."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -51,7 +51,11 @@ class Database:
 
     @classmethod
     def open(cls, url: str, connections: int | None = None) -> "Database":
-        """Open the database at a SQLAlchemy URL, over at most so many connections; None: up to 30.
+        """Open the database at a SQLAlchemy URL.
+
+        Args:
+            url: of SQLite or PostgreSQL.
+            connections: how many may be open at once; None: up to 30.
 
         Raises:
             BadInput: the URL is neither SQLite nor PostgreSQL.
@@ -60,13 +64,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that writes nothing."""
+        """Open a transaction that writes nothing."""
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that may write; committed at the end, rolled back when an exception passes."""
+        """Open a transaction that may write; it commits at the end, and rolls back when an exception passes."""
         with self.engine.connect() as connection:
             connection = connection.execution_options(**{_BEGIN: "IMMEDIATE"})
             with connection.begin():
@@ -74,12 +78,13 @@ class Database:
 
     @contextmanager
     def snapshot(self, name: str = "") -> Iterator[Connection]:
-        """A transaction that sees one moment and writes nothing.
+        """Open a transaction that reads one snapshot and writes nothing.
 
         Args:
-            name: of another's moment, as ``share`` returned it, while that transaction is open; empty: now.
+            name: of another transaction's snapshot, as ``share`` returned it, while that transaction is open; empty:
+                a snapshot of this moment.
         """
-        if self.dialect == "sqlite":  # there every transaction is one; nobody can share it
+        if self.dialect == "sqlite":  # every transaction of SQLite reads one snapshot, which no other can share
             with self.read() as connection:
                 yield connection
             return
@@ -88,25 +93,25 @@ class Database:
             with connection.begin():
                 if name:
                     if not _SNAPSHOT.fullmatch(name):
-                        raise ValueError(f"{name!r} is no name of a snapshot")
+                        raise ValueError(f"{name!r} is not the name of a snapshot")
                     connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
                 yield connection
 
     def share(self, connection: Connection) -> str:
-        """Return the name under which others may see the moment of this snapshot; empty where nobody can (SQLite)."""
+        """Return the name under which other transactions may read this snapshot; empty on SQLite, where none can."""
         if self.dialect == "sqlite":
             return ""
-        # It is open, and silent, for as long as others read.
+        # This transaction stays open and idle for as long as others read.
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
         return str(connection.exec_driver_sql("SELECT pg_export_snapshot()").scalar_one())
 
     def now(self, connection: Connection) -> int:
         """Return the database's clock plus the test offset, in milliseconds since 1970: ``sexton_now()``."""
-        # Every transaction asks, so what is asked is made once.
+        # Every transaction reads the clock, so both statements are built once.
         if self.dialect == "postgresql":
             now: int = connection.execute(_POSTGRESQL_NOW).scalar_one()  # type: ignore[assignment]
         else:
-            now = connection.exec_driver_sql(_SQLITE_ASKS_NOW).scalar_one()
+            now = connection.exec_driver_sql(_SQLITE_SELECT_NOW).scalar_one()
         return now
 
     def close(self) -> None:
@@ -115,14 +120,14 @@ class Database:
 
 
 def is_locked(error: OperationalError) -> bool:
-    """Tell whether a statement failed because somebody else's transaction took too long, so that it may be repeated."""
+    """Tell whether a statement failed because another transaction held its lock too long, so that a retry may help."""
     return getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE or "database is locked" in str(error.orig)
 
 
 _SQLITE_CLOCK = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS integer)"
 SQLITE_NOW = f"(SELECT {_SQLITE_CLOCK} + offset_seconds * 1000 FROM sexton_clock)"
 """``sexton_now()`` on SQLite, where a function cannot read a table: an expression to paste into SQL."""
-_SQLITE_ASKS_NOW = f"SELECT {SQLITE_NOW}"
+_SQLITE_SELECT_NOW = f"SELECT {SQLITE_NOW}"
 _POSTGRESQL_NOW = select(func.sexton.now(type_=Instant()))
 
 
@@ -131,8 +136,8 @@ _OPTIONS = f"-c synchronous_commit=on -c application_name=sexton -c lock_timeout
 
 def first_line(error: Exception) -> str:
     """Return a driver's message without its SQL and parameters."""
-    told = str(getattr(error, "orig", error)).strip()
-    return told.splitlines()[0] if told else type(error).__name__
+    message = str(getattr(error, "orig", error)).strip()
+    return message.splitlines()[0] if message else type(error).__name__
 
 
 def _engine(url: str, connections: int | None) -> Engine:
@@ -152,11 +157,11 @@ def _engine(url: str, connections: int | None) -> Engine:
         )
     if backend == "sqlite":
         return _sqlite(parsed)
-    raise BadInput(f"database_url names {backend}; Sexton keeps its tables in SQLite or PostgreSQL")
+    raise BadInput(f"database_url is for {backend}; use SQLite or PostgreSQL")
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to WAL unless it is; the switch does not wait for other connections by itself."""
+    """Switch the file to WAL mode; retry while other connections block it, because SQLite does not wait for them."""
     until = time.monotonic() + SQLITE_BUSY_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
@@ -169,12 +174,12 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 def _sqlite(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
-        raise BadInput("an in-memory SQLite database forgets its marks; name a file: sqlite:///FILE")
+        raise BadInput("an in-memory SQLite database loses its marks; use a file: sqlite:///FILE")
     engine = create_engine(url, connect_args={"timeout": SQLITE_BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
     def configure(dbapi_connection: Any, _record: Any) -> None:
-        # pysqlite's own transactions begin only at the first write, so a check before it would see no transaction.
+        # Transactions that pysqlite opens begin only at the first write: a check before it would run outside of them.
         dbapi_connection.isolation_level = None
         for pragma in ("synchronous=FULL", "foreign_keys=ON"):
             dbapi_connection.execute(f"PRAGMA {pragma}")

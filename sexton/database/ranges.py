@@ -1,4 +1,4 @@
-"""Reading very many rows: in ranges of their ids that may be read side by side, each as a stream."""
+"""Cut very many rows into ranges of their ids, which can be read side by side, each as a stream."""
 
 from typing import Any
 
@@ -9,15 +9,16 @@ READ_ROWS = 2_000
 
 
 def within(column: ColumnElement[str], after: str, until: str) -> ColumnElement[bool]:
-    """Return the condition that a text is beyond ``after`` and up to ``until``, where these are not empty."""
-    above = [column > after] if after else []
-    return and_(true(), *above, *([column <= until] if until else []))
+    """Return the condition that a text is beyond ``after`` and up to ``until``; an empty bound does not limit it."""
+    lower = [column > after] if after else []
+    upper = [column <= until] if until else []
+    return and_(true(), *lower, *upper)
 
 
 def ranges(c: Connection, ids: Select[Any], rows: int) -> list[tuple[str, str]]:
-    """Return ranges (after, up to) of about so many ids each, which together hold every id there will ever be."""
-    one = ids.selected_columns[0].label("id")
-    numbered = ids.with_only_columns(one, func.row_number().over(order_by=one).label("n")).subquery()
+    """Return ranges (after, up to) of about ``rows`` ids each, which together hold every id, also those added later."""
+    column = ids.selected_columns[0].label("id")
+    numbered = ids.with_only_columns(column, func.row_number().over(order_by=column).label("n")).subquery()
     ends = list(c.execute(select(numbered.c.id).where(numbered.c.n % rows == 0).order_by(numbered.c.id)).scalars())
     points = ["", *dict.fromkeys(ends)]
     return list(zip(points, [*points[1:], ""], strict=True))

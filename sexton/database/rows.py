@@ -1,7 +1,7 @@
-"""Hand a list of values to one statement, on both databases: one parameter instead of thousands.
+"""Pass a list of values to one statement, on both databases: one parameter instead of thousands.
 
-To pick rows by a list use ``in_list``, which both databases turn into index look-ups. Joining a table with ``as_rows``
-leaves the order to the planner, which knows nothing of a batch made a second ago: keep it to plain inserts.
+To select rows by a list use ``in_list``, which both databases turn into index look-ups. A join with ``as_rows`` leaves
+the order to the planner, which has no statistics of a batch made a second ago: use it for plain inserts only.
 """
 
 import json
@@ -15,19 +15,19 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sexton.database.engine import Database
 
 NAME = "given"
-"""What such rows are called in a statement."""
+"""Alias of the rows of ``as_rows`` in a statement."""
 
 
 def in_list(db: Database, column: Column[Any], values: Iterable[Any]) -> ColumnElement[bool]:
     """Return the condition that the column is one of the values."""
     if db.dialect == "postgresql":
         return column == any_(literal(list(values), ARRAY(column.type)))
-    each = func.json_each(literal(json.dumps(list(values)), Text())).table_valued("value")
-    return column.in_(select(each.c.value))
+    elements = func.json_each(literal(json.dumps(list(values)), Text())).table_valued("value")
+    return column.in_(select(elements.c.value))
 
 
 def upsert(db: Database, table: Table) -> Any:
-    """Return an INSERT that can say what becomes of a row that is there already."""
+    """Return an INSERT of the database's dialect: it has ``on_conflict_do_update`` and ``on_conflict_do_nothing``."""
     return (postgresql.insert if db.dialect == "postgresql" else sqlite.insert)(table)
 
 
@@ -35,17 +35,17 @@ def as_rows(db: Database, data: Iterable[Mapping[str, Any]], /, **columns: Any) 
     """Return a table-like clause with one row per mapping.
 
     Args:
-        db: whose dialect is meant.
+        db: the database whose dialect is used.
         data: mappings with the keys named in ``columns``; a missing key is NULL.
         columns: column name to SQLAlchemy type.
     """
     text = json.dumps(list(data), ensure_ascii=True)
     if db.dialect == "postgresql":
-        given = func.jsonb_to_recordset(literal(text, Text()).cast(JSONB))
-        return given.table_valued(*[Column(c, t) for c, t in columns.items()], name=NAME).render_derived(
+        records = func.jsonb_to_recordset(literal(text, Text()).cast(JSONB))
+        return records.table_valued(*[Column(c, t) for c, t in columns.items()], name=NAME).render_derived(
             name=NAME, with_types=True
         )
-    each = func.json_each(literal(text, Text())).table_valued("value", name=f"{NAME}_json")
-    picked = [func.json_extract(each.c.value, f"$.{c}", type_=t).label(c) for c, t in columns.items()]
-    # Read the JSON once: SQLite would otherwise parse it again for every row it is joined with (seen: 8 s a page).
-    return select(*picked).select_from(each).cte(NAME).prefix_with("MATERIALIZED", dialect="sqlite")
+    elements = func.json_each(literal(text, Text())).table_valued("value", name=f"{NAME}_json")
+    fields = [func.json_extract(elements.c.value, f"$.{c}", type_=t).label(c) for c, t in columns.items()]
+    # Read the JSON once: SQLite would otherwise parse it again for every joined row (measured: 8 s a page).
+    return select(*fields).select_from(elements).cte(NAME).prefix_with("MATERIALIZED", dialect="sqlite")

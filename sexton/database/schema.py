@@ -1,4 +1,4 @@
-"""Make or check Sexton's schema: Alembic migrations, the deployment id in the clock row, and the owner's grants."""
+"""Create or check Sexton's schema: Alembic migrations, the deployment id in the clock row, and the owner's grants."""
 
 import io
 import logging
@@ -19,7 +19,7 @@ from sexton.kernel.errors import BadInput, SextonError
 
 VERSION_TABLE = {"postgresql": ("alembic_version", "sexton"), "sqlite": ("sexton_alembic_version", None)}
 OWNER_COLUMNS = "instance, kind, id, parent_kind, parent_id, vault, prefix, keys, bytes, owner_txn"
-"""What an owner may name when it marks; state and times are the database's."""
+"""Columns that an owner may set when it marks; the database sets state and times."""
 
 
 class SchemaError(SextonError):
@@ -39,14 +39,14 @@ def init(database_url: str, deployment: str) -> None:
         command.upgrade(_config(database), "head")
         with database.write() as c:
             clock = database.t.clock.fullname
-            # Another init at the same moment is waited for; whoever was first names the deployment.
+            # This waits for another init at the same moment; the first one names the deployment.
             c.execute(
                 text(f"INSERT INTO {clock} (one, deployment) VALUES (true, :d) ON CONFLICT DO NOTHING"),
                 {"d": deployment},
             )
-            found = c.execute(text(f"SELECT deployment FROM {clock}")).scalar_one()
-            if found != deployment:
-                raise _foreign(found, deployment)
+            stored_deployment = c.execute(text(f"SELECT deployment FROM {clock}")).scalar_one()
+            if stored_deployment != deployment:
+                raise _foreign(stored_deployment, deployment)
     except OperationalError as e:
         raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
     except DBAPIError as e:
@@ -56,7 +56,7 @@ def init(database_url: str, deployment: str) -> None:
 
 
 def belongs_to(database_url: str) -> str:
-    """Return the deployment whose schema is in this database, empty where there is none."""
+    """Return the deployment whose schema is in this database, empty where the database has no schema."""
     database = Database.open(database_url)
     try:
         if database.dialect == "sqlite" and not Path(str(database.engine.url.database)).exists():
@@ -76,24 +76,27 @@ def belongs_to(database_url: str) -> str:
 def check(database: Database, deployment: str) -> None:
     """Raise ``SchemaError`` unless the schema is at this version and belongs to this deployment."""
     file = str(database.engine.url.database)
-    if database.dialect == "sqlite" and not Path(file).is_file():  # connecting would make an empty one
-        raise SchemaError(f"there is no file {file}; was it moved? To make a new one run: sexton init")
+    if database.dialect == "sqlite" and not Path(file).is_file():  # connecting would create an empty file
+        raise SchemaError(
+            f"the database file {file} does not exist; move it back, or to create a new one run: sexton init"
+        )
     try:
         with database.read() as c:
-            found, head = _version(database, c), _head(database)
-            if found != head:
-                raise SchemaError(f"the schema is at {found or 'nothing'}, this Sexton needs {head}; run: sexton init")
+            version, head = _version(database, c), _head(database)
+            if version != head:
+                current = f"at version {version}" if version else "missing"
+                raise SchemaError(f"the schema is {current}, this Sexton needs {head}; run: sexton init")
             owner = c.execute(text(f"SELECT deployment FROM {database.t.clock.fullname}")).scalar_one_or_none()
     except OperationalError as e:
         raise SchemaError(f"cannot reach the database: {first_line(e)}") from e
     if owner is None:
-        raise SchemaError("the schema names no deployment yet; run: sexton init")
+        raise SchemaError("the schema has no deployment id yet; run: sexton init")
     if owner != deployment:
         raise _foreign(owner, deployment)
 
 
 def status(database_url: str, deployment: str) -> str:
-    """Return one line about the schema for ``sexton doctor``; raises ``SchemaError`` when it is not usable."""
+    """Return one line about the schema for ``sexton doctor``; raise ``SchemaError`` when it is not usable."""
     database = Database.open(database_url)
     try:
         check(database, deployment)
@@ -108,7 +111,7 @@ def status(database_url: str, deployment: str) -> str:
 def sql(dialect: str, deployment: str = "") -> str:
     """Return the whole schema as SQL, for teams with their own migrations: ``sexton init --print-sql``.
 
-    With a deployment id also the row that names it; without, ``sexton init`` writes that row later.
+    With a deployment id, the SQL also writes the row with this id; without one, ``sexton init`` writes it later.
     """
     buffer = io.StringIO()
     config = Config(output_buffer=buffer)
@@ -121,9 +124,9 @@ def sql(dialect: str, deployment: str = "") -> str:
 
 
 def grants(role: str) -> str:
-    """Return the SQL that lets one PostgreSQL role be an owner, and no more than that."""
+    """Return the SQL that gives one PostgreSQL role the rights of an owner, and no others."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}", role):
-        raise BadInput(f"{role!r} is not a role name")
+        raise BadInput(f"{role!r} is not a role name; use letters, digits, '_', '$' and '-', at most 63")
     return "\n".join(
         (
             f'GRANT USAGE ON SCHEMA sexton TO "{role}";',
@@ -138,11 +141,11 @@ def grants(role: str) -> str:
 
 
 def grant(database_url: str, role: str) -> None:
-    """Let a PostgreSQL role be an owner."""
+    """Give a PostgreSQL role the rights of an owner."""
     database = Database.open(database_url)
     try:
         if database.dialect != "postgresql":
-            raise BadInput("only PostgreSQL has roles; on SQLite whoever can write the file is the owner")
+            raise BadInput("SQLite has no roles: every user who can write the file is an owner; use file permissions")
         with database.write() as c:
             for statement in grants(role).splitlines():
                 c.exec_driver_sql(statement)
@@ -163,10 +166,10 @@ def move_clock(database: Database, seconds: int) -> None:
         raise BadInput("the clock moves only in a deployment whose id begins with demo- or test-") from e
 
 
-def _foreign(found: str | None, ours: str) -> SchemaError:
+def _foreign(stored: str | None, configured: str) -> SchemaError:
     return SchemaError(
-        f"the database belongs to deployment {found}, we are {ours}; a copied database must not delete its original's "
-        "files: set SEXTON_DEPLOYMENT right, or start from an empty schema"
+        f"the database belongs to deployment {stored}, this process to {configured}; a copied database must not delete "
+        "the files of its original: correct SEXTON_DEPLOYMENT, or start from an empty schema"
     )
 
 
@@ -182,7 +185,7 @@ def _head(database: Database) -> str | None:
 
 
 def _version(database: Database, connection: Any) -> str | None:
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces itself at each look
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs each time
     table, schema = VERSION_TABLE[database.dialect]
     context = MigrationContext.configure(connection, opts={"version_table": table, "version_table_schema": schema})
     return context.get_current_revision()

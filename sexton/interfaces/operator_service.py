@@ -1,4 +1,4 @@
-"""What operators and jobs ask of one deployment, put together from its settings: for the commands and for the API.
+"""Serve the commands, the API and the console: everything operators and jobs request of one deployment.
 
 The engine that a worker runs is put together in ``sexton.runtime.engine``.
 """
@@ -16,6 +16,7 @@ from sexton.insight.status import overview
 from sexton.insight.views import Overview, Story
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
+from sexton.marks.model import DueMark, Expansion
 from sexton.marks.policy import Unplaced, places
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.store import ControlStore
@@ -37,12 +38,12 @@ from sexton.runtime.engine import owners
 from sexton.storage.vaults import ProvenVaults
 from sexton.wal.wal import WalService
 
-LATELY = 5
-"""Rounds from which the rate of deleting is taken."""
+RATE_SAMPLE_ROUNDS = 5
+"""The last rounds from which the rate of deletion is estimated."""
 
 
-class Planned(NamedTuple):
-    """A plan, and what whoever looks at it should know beside."""
+class PlanPreview(NamedTuple):
+    """A stored plan, with what an operator should know before applying it."""
 
     plan: Plan
     cost: Estimate
@@ -52,7 +53,7 @@ class Planned(NamedTuple):
 
 
 class OperatorService:
-    """One database, with the settings of this process."""
+    """The services of one deployment, built on first use from a database and the settings of this process."""
 
     def __init__(self, settings: Settings, db: Database) -> None:
         self.settings, self.db = settings, db
@@ -60,12 +61,12 @@ class OperatorService:
 
     @cached_property
     def controls(self) -> ControlStore:
-        """The controls, with those of the settings."""
+        """Stops, lists and windows, including those of the settings."""
         return ControlStore(self.db, self.settings.controls())
 
     @cached_property
-    def turns(self) -> RoundSchedule:
-        """Whose turn is when."""
+    def round_schedule(self) -> RoundSchedule:
+        """When each instance is due for a round."""
         recycle = self.settings.recycle
         return RoundSchedule(self.db, self.controls, recycle.recycle_interval_seconds, recycle.recycle_concurrency)
 
@@ -76,22 +77,28 @@ class OperatorService:
 
     @cached_property
     def vaults(self) -> ProvenVaults:
-        """The vaults, each proved before use."""
+        """The vaults; the identity of each is proved before use."""
         deployment, endpoint = self.settings.require_deployment(), self.settings.s3.endpoint_url
         return ProvenVaults(self.registry.vault, deployment, endpoint, knows_round=self.registry.knows_round)
 
     @cached_property
     def registrar(self) -> Registrar:
-        """Who registers them, and looks whether all of it is there."""
+        """Registers protections, and checks that the protected objects exist."""
         return Registrar(self.protections, self.vaults)
 
     @cached_property
     def audit(self) -> AuditReader:
-        """Who reads the audit, in all its places."""
+        """Reads the audit from every place where it is stored."""
         deployment, endpoint = self.settings.require_deployment(), self.settings.s3.endpoint_url
         vaults = ProvenVaults(self.registry.vault, deployment, endpoint)
-        kept_in = {"deployment": deployment, "endpoint_url": endpoint, "audit_url": self.settings.audit.audit_url}
-        return AuditReader(self.db, Places(vaults, self.registry.vaults, **kept_in))
+        locations = Places(
+            vaults,
+            self.registry.vaults,
+            deployment=deployment,
+            endpoint_url=endpoint,
+            audit_url=self.settings.audit.audit_url,
+        )
+        return AuditReader(self.db, locations)
 
     @cached_property
     def wal(self) -> WalService:
@@ -103,47 +110,55 @@ class OperatorService:
         """Binlogs, replicas, and the journal that followers replay."""
         return BinlogService(self.db, self.settings.binlog_terms(), self.settings.replica_terms(), self.controls)
 
-    def topics(self) -> WalFigures:
-        """Return the topics that are purged, in numbers."""
+    def wal_figures(self) -> WalFigures:
+        """Return the figures of all topics that are purged."""
         with self.db.read() as c:
             return figures(self.db, c, self.db.now(c))
 
     def status(self) -> Overview:
-        """Return every instance: what runs, waits, is due, is kept."""
+        """Return the state of every instance: what is running, waiting, due and kept."""
         slots = self.settings.recycle.recycle_concurrency
-        return overview(self.db, self.settings.policy(), self.controls, self.turns, slots)
+        return overview(self.db, self.settings.policy(), self.controls, self.round_schedule, slots)
 
-    def stories(self, what: str, instance: str | None = None) -> list[Story]:
-        """Return what is known of a key or an id."""
-        context = WhyContext(self.settings.policy(), self.controls, self.turns, owners(self.db), self.audit)
-        return story(self.db, what, instance, context)
+    def stories(self, name: str, instance: str | None = None) -> list[Story]:
+        """Return what is known about an object's key or a mark's id."""
+        context = WhyContext(self.settings.policy(), self.controls, self.round_schedule, owners(self.db), self.audit)
+        return story(self.db, name, instance, context)
 
-    def plan(self, instance: str, by: str) -> Planned:
-        """Store and return what a round would delete now, with everything that is due in it; ``UnknownInstance``."""
-        observes, owner, plans = self.registry.instance(instance).mode == "observe", owners(self.db), PlanStore(self.db)
-        policy = self.settings.policy()
+    def plan(self, instance: str, by: str) -> PlanPreview:
+        """Store and return a plan of everything that is due now. Raise ``UnknownInstance``."""
+        observes = self.registry.instance(instance).mode == "observe"
+        owner, plans, policy = owners(self.db), PlanStore(self.db), self.settings.policy()
         with self.db.read() as c:
             halt = self.controls.halt(c, instance)
-        if not observes and halt is None:  # as the round that applies it would, so that all of it is in the plan
+        if not observes and halt is None:
+            # The round that applies the plan does this too, so the plan contains what the owner marks here.
             owner.due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
-        made = plans.plan_for_operator(instance, policy, by, lambda: owner.live_objects(instance))
-        return Planned(made, self.cost(made), observes, HoldStore(self.db).active(instance), halt)
+        plan = plans.plan_for_operator(instance, policy, by, lambda: owner.live_objects(instance))
+        return PlanPreview(plan, self.cost(plan), observes, HoldStore(self.db).active(instance), halt)
 
-    def due_items(self, instance: str, marks: int) -> Iterator[Item]:
-        """Yield what some marks of each kind stand for that are due now: keys, and prefixes of files."""
+    def due_items(self, instance: str, marks_per_kind: int) -> Iterator[Item]:
+        """Yield keys and prefixes that some due marks of each kind would delete; marks of live objects are left out."""
         owner, batches = owners(self.db), BatchStore(self.db)
         policy = self.settings.policy()
         for kind, cutoff in PlanStore(self.db).retentions.cutoffs(instance, policy).items():
-            due = batches.select_due(instance, kind, cutoff, Cursor(), marks)
-            told = owner.expand(instance, due, lambda: None) if due else {}
+            due = batches.select_due(instance, kind, cutoff, Cursor(), marks_per_kind)
+            expansions = owner.expand(instance, due, lambda: None) if due else {}
             live = owner.live(instance, due, lambda: None) if due else ()
-            for mark in (m for m in due if m.ref not in live):
-                with suppress(Unplaced):
-                    for place in places(mark, told.get(mark.ref)):
-                        yield from (Item(place.vault, key) for key in place.keys or ())
-                        if place.prefix is not None:
-                            yield Item(place.vault, place.prefix, prefix=True)
+            for mark in due:
+                if mark.ref not in live:
+                    yield from _items(mark, expansions.get(mark.ref))
 
     def cost(self, plan: Plan) -> Estimate:
-        """Return what a plan costs, by the prices of the settings and the rate of the instance's last rounds."""
-        return estimate(plan, self.settings.prices, rate(Reports(self.db).find_round(plan.instance, LATELY)))
+        """Estimate the cost of a plan from the configured prices and the rate of the instance's last rounds."""
+        reports = Reports(self.db).find_round(plan.instance, RATE_SAMPLE_ROUNDS)
+        return estimate(plan, self.settings.prices, rate(reports))
+
+
+def _items(mark: DueMark, expansion: Expansion | None) -> Iterator[Item]:
+    """Yield the keys and prefixes of a mark; none if one of its places names no vault."""
+    with suppress(Unplaced):
+        for place in places(mark, expansion):
+            yield from (Item(place.vault, key) for key in place.keys or ())
+            if place.prefix is not None:
+                yield Item(place.vault, place.prefix, prefix=True)

@@ -1,1 +1,1 @@
-"""What every layer may use: the base error, the base value, crash points."""
+"""The base of every layer: the root error, the root value, and crash points for tests."""

@@ -1,4 +1,4 @@
-"""Named points where a test may pause, crash or look: between a lock, its checks and its write, and after each commit.
+"""Named points where a test may pause, crash or inspect: between a lock, its checks and its write, and after commits.
 
 Nothing is installed in production; ``reached`` is then one comparison.
 """
@@ -30,7 +30,7 @@ OF_ROUNDS = frozenset(
         "hold.written",
     }
 )
-"""Those of rounds and owners."""
+"""Points in rounds and in owners."""
 OF_REGISTERING = frozenset({"protection.added", "protection.parted", "protection.sealed"})
 OF_WAL = frozenset({"wal.floor", "wal.deleted", "wal.seen"})
 OF_BINLOGS = frozenset(
@@ -53,16 +53,16 @@ _hook: Callable[[str], None] | None = None
 
 
 def reached(name: str) -> None:
-    """Say that the code has come to this point."""
+    """Call the installed hook, if any: the code has reached this point."""
     if _hook is not None:
         if name not in NAMES:
-            raise KeyError(f"{name} is not in crashpoints.NAMES")
+            raise KeyError(f"{name} is not in crash_points.NAMES")
         _hook(name)
 
 
 @contextmanager
 def installed(hook: Callable[[str], None]) -> Iterator[None]:
-    """Call ``hook(name)`` at each point, in whatever thread reaches it, until the block ends."""
+    """Call ``hook(name)`` at each point, in the thread that reaches it, until the block ends."""
     global _hook
     _hook = hook
     try:

@@ -1,31 +1,34 @@
-"""The root of every error Sexton raises on purpose.
+"""The root of every error that Sexton raises on purpose.
 
-Each says in one sentence what happened and what to do; the CLI prints that sentence and no traceback.
+An error's message is one sentence: what happened, and what to do. The CLI prints it without a traceback.
 """
 
 import re
 
 
 def code_of(error: BaseException) -> str:
-    """Return an error's name for programs: ``NOT_FOUND``, ``PLAN_REFUSED``, or ``FAILED`` of what is none of ours."""
+    """Return an error's code for programs, such as ``NOT_FOUND``; ``FAILED`` for an error that is not Sexton's.
+
+    The code is the attribute ``name`` of the error, else its class name in capitals.
+    """
     if not isinstance(error, SextonError):
         return "FAILED"
-    named = getattr(error, "name", None)
-    return named if isinstance(named, str) else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()
+    code = getattr(error, "name", None)
+    return code if isinstance(code, str) else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()
 
 
 class SextonError(Exception):
-    """Something Sexton refuses or cannot do; ``str()`` is the sentence for the operator."""
+    """Sexton refuses or cannot do something; ``str()`` is the sentence for the operator."""
 
     passes = False
-    """Whether the cause goes away by itself, so that trying again later may help."""
+    """Whether the cause is temporary, so that a later attempt may succeed."""
 
 
 class BadInput(SextonError):
-    """A name, key, prefix or number from outside is not acceptable."""
+    """A name, key, prefix or number in the input is not acceptable."""
 
 
 class GuardBusy(SextonError):
-    """An owner's transaction that undrops has been open for seconds; nothing can be decided about its instance."""
+    """An owner's undrop transaction has held the guard of the instance for seconds; decisions about it must wait."""
 
     passes = True

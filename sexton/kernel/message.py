@@ -1,9 +1,9 @@
-"""The root of every value that travels between processes or into stored JSON."""
+"""The root of every value that is sent between processes or stored as JSON."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Message(BaseModel):
-    """A frozen value that ignores what it does not know: old histories are read again on replay."""
+    """A frozen value that ignores unknown fields, because a replay reads old Temporal histories again."""
 
     model_config = ConfigDict(frozen=True)

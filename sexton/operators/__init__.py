@@ -1,1 +1,1 @@
-"""What operators decide: controls, holds, registered instances and vaults, access; and the log of calls."""
+"""Decisions of operators: controls, holds, registered instances and vaults, and access; and the log of calls."""

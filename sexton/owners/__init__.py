@@ -1,1 +1,1 @@
-"""Owners: adapters to the databases and lakes whose garbage Sexton deletes."""
+"""Adapters to the databases and lakes whose garbage Sexton deletes."""

@@ -1,4 +1,4 @@
-"""Whom to ask about an instance: its own owner."""
+"""Route each call to the owner of its instance, and keep orphans that no recent check confirmed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -6,11 +6,11 @@ from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.owners.port import Heartbeat, Owner
 
 NO_CHECK = "its next check"
-"""What an orphan's mark waits for: a check that saw everything and found it again, of the last two days."""
+"""What an orphan's mark waits for: a whole check of the last two days that found the orphan again."""
 
 
 class Owners:
-    """Implements ``owner.port.Owner`` by asking the owner that an instance was registered with."""
+    """Implements ``owners.port.Owner`` with the owner that each instance was registered with."""
 
     def __init__(
         self,
@@ -18,52 +18,59 @@ class Owners:
         owners: Mapping[str, Owner],
         unproven: Callable[[str, Collection[str]], Collection[str]] = lambda _, ids: ids,
     ) -> None:
-        """``name_of`` returns the name of an instance's owner, which never changes.
+        """Store the owners.
 
-        ``unproven``: of the orphans' marks with these ids, those that no check has found again lately.
+        Args:
+            name_of: returns the name of an instance's owner, which never changes.
+            owners: name → owner.
+            unproven: returns which of an instance's orphan marks (ids) no recent whole check has found again.
         """
         self._unproven = unproven
         self._name_of = name_of
         self._owners = owners
-        self._known: dict[str, Owner] = {}
+        self._owner_by_instance: dict[str, Owner] = {}
 
     def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Heartbeat) -> None:
-        self._of(instance).due(instance, cutoffs, heartbeat)
+        self._owner(instance).due(instance, cutoffs, heartbeat)
 
     def grows(self, instance: str) -> Mapping[str, Collection[str]]:
-        return self._of(instance).grows(instance)
+        return self._owner(instance).grows(instance)
 
     def time_out(self, instance: str, heartbeat: Heartbeat) -> None:
-        self._of(instance).time_out(instance, heartbeat)
+        self._owner(instance).time_out(instance, heartbeat)
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
-        found = self._of(instance).expand(instance, marks, heartbeat)
-        if not (ours := [m for m in marks if m.etags]):
-            return found
-        waiting = self._unproven(instance, [m.id for m in ours])
-        return {**found, **{m.ref: Expansion(waits=NO_CHECK) for m in ours if m.id in waiting}}
+        expansions = self._owner(instance).expand(instance, marks, heartbeat)
+        unproven = self._unproven_orphans(instance, marks)
+        return {**expansions, **dict.fromkeys(unproven, Expansion(waits=NO_CHECK))}
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Heartbeat
     ) -> Mapping[Ref, tuple[Fenced, str]]:
-        return self._of(instance).fence(instance, batch, marks, heartbeat)
+        return self._owner(instance).fence(instance, batch, marks, heartbeat)
 
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
-        self._of(instance).forget(instance, batch, refs)
+        self._owner(instance).forget(instance, batch, refs)
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> frozenset[Ref]:
-        found = self._of(instance).live(instance, marks, heartbeat)
-        ours = [m for m in marks if m.etags]
-        waiting = self._unproven(instance, [m.id for m in ours]) if ours else ()
-        return found | {m.ref for m in ours if m.id in waiting}
+        live_refs = self._owner(instance).live(instance, marks, heartbeat)
+        return live_refs | frozenset(self._unproven_orphans(instance, marks))
 
     def live_objects(self, instance: str) -> int | None:
-        return self._of(instance).live_objects(instance)
+        return self._owner(instance).live_objects(instance)
 
     def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
-        return self._of(instance).mended(instance, marks)
+        return self._owner(instance).mended(instance, marks)
 
-    def _of(self, instance: str) -> Owner:
-        if instance not in self._known:
-            self._known[instance] = self._owners[self._name_of(instance)]
-        return self._known[instance]
+    def _unproven_orphans(self, instance: str, marks: Sequence[DueMark]) -> Sequence[Ref]:
+        """Return the orphans among the marks that no recent whole check has found again."""
+        orphans = [mark for mark in marks if mark.etags]
+        if not orphans:
+            return ()
+        unproven_ids = self._unproven(instance, [mark.id for mark in orphans])
+        return [mark.ref for mark in orphans if mark.id in unproven_ids]
+
+    def _owner(self, instance: str) -> Owner:
+        if instance not in self._owner_by_instance:
+            self._owner_by_instance[instance] = self._owners[self._name_of(instance)]
+        return self._owner_by_instance[instance]

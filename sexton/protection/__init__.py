@@ -1,1 +1,1 @@
-"""Keep files while a sync job copies them; no forgotten job blocks deletion permanently."""
+"""Protect files while a sync job copies them; a forgotten protection does not block deletion permanently."""

@@ -1,4 +1,4 @@
-"""Refusals of the protection register, with the codes that sync jobs know from MatrixOne."""
+"""The errors of protections, all under ``ProtectionError``, with the codes that sync jobs know from MatrixOne."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from sexton.kernel.errors import BadInput, SextonError
 
 
 class ProtectionError(SextonError):
-    """A protection was refused; ``code`` and ``name`` are the same over API, client and command line."""
+    """An operation on a protection was refused; ``code`` and ``name`` are the same in API, client and CLI."""
 
     code: ClassVar[int]
     name: ClassVar[str]
@@ -19,30 +19,30 @@ class GcIsRunning(ProtectionError):
 
 
 class ProtectionNotFound(ProtectionError):
-    """No protection of that job."""
+    """The job has no protection."""
 
     code, name = 20643, "NOT_FOUND"
 
 
 class Exists(ProtectionError):
-    """The job has a protection already: of something else, or one that was finished and still keeps."""
+    """The job has another protection already: of other objects, or one that is finished and still blocks deletion."""
 
     code, name = 20644, "EXISTS"
 
 
 class MaxCount(ProtectionError):
-    """As many are active as may be."""
+    """The instance has the maximum number of active protections."""
 
     code, name = 20645, "MAX_COUNT"
 
 
 class SoftDeleted(ProtectionError):
-    """The protection was finished; it cannot be renewed."""
+    """The protection is finished; it cannot be renewed."""
 
     code, name = 20646, "SOFT_DELETED"
 
 
 class Invalid(ProtectionError, BadInput):
-    """What was given is no protection: a filter that cannot be read, a bad key, a time in the past."""
+    """The request is not valid: an unreadable filter, a bad key, a duration out of range."""
 
     code, name = 20647, "INVALID"

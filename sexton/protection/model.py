@@ -1,4 +1,4 @@
-"""A protection, as it is registered, kept and shown. Instants in ms since 1970."""
+"""Values of protections: what a job registers, and what is stored and shown. Instants are ms since 1970."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -8,24 +8,24 @@ from pydantic import Field
 from sexton.kernel.message import Message
 
 CHUNK_ITEMS = 12_500
-"""Objects and prefixes of one chunk; a million objects are eighty of them."""
+"""Objects and prefixes of one chunk; a million objects are eighty chunks."""
 NAMED = 100
-"""What is not kept is told by name up to so many."""
+"""Objects that are named at most, of those that a registration cannot protect."""
 
 
 class ProtectionState(StrEnum):
-    """Where a protection stands. It keeps what it covers in each of them, from the commit of its rows on."""
+    """The states of a protection. In each of them it blocks deletion, from the commit of its rows on."""
 
     OPEN = "OPEN"
-    """Chunks are still registered, or nobody has sealed it."""
+    """The job still registers chunks, or has not sealed it."""
     ACTIVE = "ACTIVE"
-    """Sealed: all it covers that was not named is there, and stays."""
+    """Sealed: every object that it covers exists and stays, except those that the seal named."""
     SOFT = "SOFT"
-    """Finished by its job; keeps until the owner's watermark has passed ``valid_ts``."""
+    """Finished by its job; it blocks deletion until the owner's watermark has passed ``valid_ts``."""
 
 
 class Item(NamedTuple):
-    """What is covered: one object of a vault, or with ``prefix`` every key that begins with this one, in bytes."""
+    """One object of a vault, or with ``prefix`` every object whose key begins with ``key``, in bytes."""
 
     vault: str
     key: str
@@ -33,35 +33,36 @@ class Item(NamedTuple):
 
 
 class ProtectionSettings(Message):
-    """The settings of protections, in seconds."""
+    """The settings of protections; durations in seconds."""
 
     ttl_seconds: int = 1_200
-    """For how long one is asked for that names no time."""
+    """Duration of a protection whose registration gives none."""
     max_seconds: int = 86_400
-    """The longest a registration or renewal reaches from now."""
+    """Longest duration of a registration or renewal, from now."""
     max_soft_hold_seconds: int = 86_400
+    """Longest time for which a finished protection waits for the watermark."""
     max_count: int = 100
-    """Active ones of an instance."""
+    """Most active protections of an instance."""
     strict_gate: bool = False
     """Refuse registrations while a round runs, as MatrixOne does."""
 
 
 class Sealed(Message):
-    """What came of a registration: how much is kept, and what is not (a few of each by name)."""
+    """The result of a registration: how much it protects, and what it cannot protect (a few objects by name)."""
 
     objects: int = 0
     verified: bool = True
-    """Every object was looked for; of a filter, which names none, only what is claimed can be told."""
+    """Every object was looked up. A filter names no objects, so only those being deleted can be found."""
     claimed: int = 0
     """Objects that are being deleted."""
     missing: int = 0
-    """Objects that are not there: gone, or never there."""
+    """Objects that do not exist: deleted, or never written."""
     named: tuple[str, ...] = Field(default=(), max_length=NAMED)
     """``VAULT/KEY: claimed`` or ``VAULT/KEY: not there``."""
 
 
 class Protection(Message):
-    """One protection. ``valid_ts`` is a watermark value of the owner, not a time."""
+    """One protection. ``valid_ts`` is a watermark value of the owner, not an instant."""
 
     id: int = 0
     instance: str
@@ -74,20 +75,20 @@ class Protection(Message):
     expires_at: int = 0
     finished_at: int | None = None
     digest: str = ""
-    """Of what was registered, so that the same again is known."""
+    """Of everything that the job registers, by which a repeated registration is recognized."""
     sealed: Sealed | None = None
 
 
 class ProtectionEnd(StrEnum):
-    """Why a protection no longer keeps anything."""
+    """Why a protection ended."""
 
     OVERDUE = "OVERDUE"
-    """Its job neither renewed nor finished it: a warning."""
+    """Its job neither renewed nor finished it in time: a warning."""
     PASSED = "PASSED"
-    """The owner's watermark is above its ``valid_ts``: as it should be."""
+    """The owner's watermark is above its ``valid_ts``: the normal end."""
     NO_WATERMARK = "NO_WATERMARK"
     """Finished, and the owner never reported a watermark to wait for: an alert."""
     TOO_LONG = "TOO_LONG"
     """Finished, and the watermark did not pass in ``max_soft_hold_seconds``: an alert."""
     RELEASED = "RELEASED"
-    """By its owner or an administrator, at once."""
+    """Its owner or an administrator released it."""

@@ -1,12 +1,21 @@
-"""How long a protection keeps, what it covers, and what the names in it mean. Pure: ``now`` is an argument."""
+"""Decide how long a protection lasts, what it covers, and whether it may be sealed. Pure: ``now`` is an argument."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput
 from sexton.protection.errors import Invalid, SoftDeleted
-from sexton.protection.model import Item, Protection, ProtectionEnd, ProtectionSettings, ProtectionState
+from sexton.protection.model import (
+    NAMED,
+    Item,
+    Protection,
+    ProtectionEnd,
+    ProtectionSettings,
+    ProtectionState,
+    Sealed,
+)
 from sexton.storage.identity import Nowhere, resolve
 from sexton.storage.model import VaultSpec
 from sexton.storage.policy import check_key, check_listing
@@ -15,59 +24,82 @@ NAME_CHARACTERS = 200
 
 
 def check_names(job: str, owner: str) -> None:
-    """Refuse a protection that names no job or nobody to ask, or a job that would be no part of a URL: ``Invalid``."""
-    if not 0 < len(job) <= NAME_CHARACTERS or not 0 < len(owner) <= NAME_CHARACTERS:
-        raise Invalid(
-            f"a protection names its job and its owner, in 1 to {NAME_CHARACTERS} characters each: somebody must "
-            "be asked about it"
-        )
-    if not owner.isprintable():
-        raise Invalid("the owner of a protection is named by what is printable: it is in logs and lists")
-    if "/" in job or job in (".", "..") or not job.isprintable():
-        raise Invalid(f"{job!r} cannot name a job: no '/', nothing that is not printable, neither '.' nor '..'")
-
-
-def expiry(now: int, seconds: int | None, terms: ProtectionSettings) -> int:
-    """Return when a protection ends that is asked for now (ms).
+    """Check the names of a protection.
 
     Raises:
-        Invalid: the time is not positive, or longer than protections may be asked for.
+        Invalid: a name is empty, too long or not printable, or the job cannot be part of a URL.
     """
-    wanted = terms.ttl_seconds if seconds is None else seconds
-    if not 0 < wanted <= terms.max_seconds:
+    if not 0 < len(job) <= NAME_CHARACTERS or not 0 < len(owner) <= NAME_CHARACTERS:
         raise Invalid(
-            f"a protection is asked for 1 to {terms.max_seconds} seconds (max_protection_seconds) at a time, "
-            f"not for {wanted}; renew it while the job runs"
+            f"a protection must name its job and its owner (whom to ask about it), in 1 to {NAME_CHARACTERS} "
+            "characters each"
         )
-    return now + wanted * 1_000
+    if not owner.isprintable():
+        raise Invalid("the owner of a protection must consist of printable characters: it is shown in logs and lists")
+    if "/" in job or job in (".", "..") or not job.isprintable():
+        raise Invalid(f"{job!r} cannot name a job: use printable characters without '/', and neither '.' nor '..'")
+
+
+def expiry(now: int, seconds: int | None, settings: ProtectionSettings) -> int:
+    """Return when a protection that is registered or renewed now expires (ms since 1970).
+
+    Args:
+        now: ms since 1970.
+        seconds: its duration; None: the setting's.
+        settings: the settings of protections.
+
+    Raises:
+        Invalid: the duration is not positive, or longer than the settings allow.
+    """
+    duration = settings.ttl_seconds if seconds is None else seconds
+    if not 0 < duration <= settings.max_seconds:
+        raise Invalid(
+            f"a protection lasts 1 to {settings.max_seconds} seconds (max_protection_seconds), not {duration}; "
+            "renew it while the job runs"
+        )
+    return now + duration * 1_000
 
 
 def renewed(
-    protection: Protection, now: int, seconds: int | None, terms: ProtectionSettings, *, at_least: bool = False
+    protection: Protection, now: int, seconds: int | None, settings: ProtectionSettings, *, at_least: bool = False
 ) -> int:
-    """Return when a protection ends that is renewed now: never earlier than before.
+    """Return when a protection that is renewed now expires (ms since 1970): never earlier than before.
 
-    ``at_least``: one that ends later than is asked for goes on as it is.
+    Args:
+        protection: the protection.
+        now: ms since 1970.
+        seconds: duration from now; None: the setting's.
+        settings: the settings of protections.
+        at_least: a protection that expires later than requested stays as it is.
 
     Raises:
         SoftDeleted: its job has finished it.
-        Invalid: it would end earlier, or too late.
+        Invalid: it would expire earlier than before, or the duration is out of range.
     """
     if protection.state is ProtectionState.SOFT:
         raise SoftDeleted(f"the protection of job {protection.job} is finished; register another job")
-    until = expiry(now, seconds, terms)
+    until = expiry(now, seconds, settings)
     if at_least:
         return max(until, protection.expires_at)
     if until < protection.expires_at:
         raise Invalid(
-            f"the protection of job {protection.job} would end {(protection.expires_at - until) / 1_000:.0f} s "
-            "earlier; to end it, finish or release it"
+            f"the renewed protection of job {protection.job} would end "
+            f"{(protection.expires_at - until) / 1_000:.0f} s earlier; to end it, finish or release it"
         )
     return until
 
 
-def ended(protection: Protection, now: int, watermark: int | None, terms: ProtectionSettings) -> ProtectionEnd | None:
-    """Return why a protection ends with the round that begins now, or None: it keeps what it covers."""
+def ended(
+    protection: Protection, now: int, watermark: int | None, settings: ProtectionSettings
+) -> ProtectionEnd | None:
+    """Return why a protection ends with the round that begins now; None: it continues to block deletion.
+
+    Args:
+        protection: the protection.
+        now: ms since 1970.
+        watermark: the owner's, None where it never reported one.
+        settings: the settings of protections.
+    """
     if protection.state is not ProtectionState.SOFT:
         return ProtectionEnd.OVERDUE if now > protection.expires_at else None
     if watermark is None or protection.valid_ts is None:
@@ -75,7 +107,38 @@ def ended(protection: Protection, now: int, watermark: int | None, terms: Protec
     if watermark > protection.valid_ts:
         return ProtectionEnd.PASSED
     finished = protection.finished_at if protection.finished_at is not None else protection.registered_at
-    return ProtectionEnd.TOO_LONG if now - finished > terms.max_soft_hold_seconds * 1_000 else None
+    return ProtectionEnd.TOO_LONG if now - finished > settings.max_soft_hold_seconds * 1_000 else None
+
+
+def sealing(job: str, results: Mapping[int, Sealed | None], count: int | None, *, is_filter: bool) -> Sealed:
+    """Return the sum of the results of all chunks, with which the registration of a job may be sealed.
+
+    Args:
+        job: the job.
+        results: number of a chunk → its result; None: its objects are still being looked up.
+        count: how many chunks there must be; None: as many as there are.
+        is_filter: whether the job registered a filter: then its objects cannot be looked up.
+
+    Raises:
+        Invalid: a chunk is missing, extra or not finished, or the registration would protect nothing.
+    """
+    numbers = range(len(results) if count is None else count)
+    unfinished = [number for number in numbers if results.get(number) is None]
+    if unfinished or (count is not None and len(results) != count):
+        first = unfinished[0] if unfinished else count
+        raise Invalid(
+            f"chunk {first} of job {job} is not registered correctly; send each chunk once, from 0 to the last"
+        )
+    chunks = [result for result in results.values() if result is not None]
+    if not chunks and not is_filter:
+        raise Invalid(f"the protection of job {job} has no chunk, so it would protect nothing; register a chunk first")
+    return Sealed(
+        objects=sum(chunk.objects for chunk in chunks),
+        verified=not is_filter,
+        claimed=sum(chunk.claimed for chunk in chunks),
+        missing=sum(chunk.missing for chunk in chunks),
+        named=tuple(islice((name for chunk in chunks for name in chunk.named), NAMED)),
+    )
 
 
 class Cover(NamedTuple):
@@ -85,16 +148,19 @@ class Cover(NamedTuple):
     prefixes: tuple[tuple[str, bytes], ...]
 
     def covers(self, vault: str, key: str) -> bool:
-        """Tell whether the object is one of them, or some prefix is one of its key, in bytes."""
+        """Return whether the object is one of them, or its key begins with one of the prefixes, in bytes."""
         if (vault, key) in self.objects:
             return True
-        wanted = key.encode()
-        at = bisect_right(self.prefixes, (vault, wanted)) - 1
-        return at >= 0 and self.prefixes[at][0] == vault and wanted.startswith(self.prefixes[at][1])
+        key_bytes = key.encode()
+        index = bisect_right(self.prefixes, (vault, key_bytes)) - 1
+        if index < 0:
+            return False
+        prefix_vault, prefix = self.prefixes[index]
+        return prefix_vault == vault and key_bytes.startswith(prefix)
 
 
 def cover(items: Iterable[Item]) -> Cover:
-    """Return the items as something that can be asked: a prefix that a shorter one covers is left out."""
+    """Return the items in a form that is quick to query: a prefix that a shorter one covers is left out."""
     objects: set[tuple[str, str]] = set()
     prefixes: list[tuple[str, bytes]] = []
     for vault, key, prefix in sorted(items, key=lambda item: (item.vault, item.key.encode())):
@@ -106,12 +172,12 @@ def cover(items: Iterable[Item]) -> Cover:
 
 
 def canonical(name: str, vaults: Mapping[str, VaultSpec], *, prefix: bool = False) -> Item:
-    """Return what a job's name for an object (or prefix) means: ``VAULT/KEY``, or a URL of the vault's store.
+    """Return the object (or prefix) that a job names as ``VAULT/KEY``, or by a URL of the vault's store.
 
-    A leading ``/`` of the key is dropped; whether the object is there is found out when the protection is sealed.
+    A leading ``/`` of the key is dropped. Whether the object exists is looked up later, by the registrar.
 
     Raises:
-        Invalid: it lies in no vault of the instance, or is no key.
+        Invalid: the name lies in no vault of the instance, or is no valid key.
     """
     try:
         vault, key = resolve(name, vaults)

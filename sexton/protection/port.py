@@ -1,4 +1,4 @@
-"""The register of protections as the registrar and the rounds see it."""
+"""The port to the register of protections, as the registrar and the rounds use it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -8,59 +8,61 @@ from sexton.protection.model import Item, Protection, ProtectionEnd, Sealed
 
 
 class Register(Protocol):
-    """Protections, kept; refusals are ``protection.errors``."""
+    """The store of protections. Refusals are ``protection.errors``.
 
-    def open(self, wanted: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
-        """Open a registration, or return the same one that is there."""
+    ``registration_id`` is the id of the registration that is meant, as a job may have had another one before.
+    """
+
+    def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
+        """Open a registration, or return the one that the job opened before, if it is the same."""
         ...
 
     def find(self, instance: str, job: str) -> Protection:
-        """Return a job's protection."""
+        """Return the protection of a job."""
         ...
 
     def add(
-        self, instance: str, job: str, number: int, items: Sequence[Item], *, of: int | None = None
+        self, instance: str, job: str, number: int, items: Sequence[Item], *, registration_id: int | None = None
     ) -> Sealed | None:
-        """Store the rows of one chunk; return what was told of it before, if anything.
-
-        ``of``, here and below: the id of the registration that is meant, as a job may have had one before.
-        """
+        """Store the rows of one chunk; return the result of the chunk if it is stored already."""
         ...
 
-    def part(self, instance: str) -> None:
-        """From now on every claim sees the rows that are committed."""
+    def wait_for_claims(self, instance: str) -> None:
+        """Wait until every claim that could not see the committed rows is committed itself."""
         ...
 
-    def claimed(
-        self, instance: str, job: str, items: Sequence[Item], *, of: int | None = None
+    def find_claimed(
+        self, instance: str, job: str, items: Sequence[Item], *, registration_id: int | None = None
     ) -> Sequence[tuple[str, str]]:
-        """Return (vault, key) of what is being deleted of the objects, and below the prefixes."""
+        """Return (vault, key) of the objects, and of those under the prefixes, that are being deleted."""
         ...
 
     def claimed_files(self, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
-        """Yield (vault, key) of all that is being deleted."""
+        """Yield (vault, key) of all objects that are being deleted, in pages."""
         ...
 
-    def tell(self, instance: str, job: str, number: int, told: Sealed, *, of: int | None = None) -> Sealed:
-        """Store what came of a chunk."""
+    def store_result(
+        self, instance: str, job: str, number: int, result: Sealed, *, registration_id: int | None = None
+    ) -> Sealed:
+        """Store the result of a chunk; return the one that was stored first."""
         ...
 
-    def told(self, instance: str, job: str, *, of: int | None = None) -> Mapping[int, Sealed | None]:
-        """Return what was told of each chunk, by number."""
+    def results(self, instance: str, job: str, *, registration_id: int | None = None) -> Mapping[int, Sealed | None]:
+        """Return number of a chunk → its result; None: its objects are still being looked up."""
         ...
 
-    def seal(self, instance: str, job: str, sealed: Sealed, *, of: int | None = None) -> Protection:
-        """Make it an active protection."""
+    def seal(self, instance: str, job: str, sealed: Sealed, *, registration_id: int | None = None) -> Protection:
+        """Make the registration an active protection."""
         ...
 
     def give_up(self, registration: Protection, why: str) -> bool:
-        """End a registration that nobody has sealed meanwhile."""
+        """End a registration unless it is sealed; return whether it was ended."""
         ...
 
     def release(self, instance: str, job: str, why: str = "") -> Protection:
-        """End it at once."""
+        """End a protection at once."""
         ...
 
     def end_due(self, instance: str) -> Mapping[str, ProtectionEnd]:
-        """End what is overdue, or finished and past."""
+        """End the protections that are overdue, or finished and passed by the watermark; return job → reason."""
         ...

@@ -1,65 +1,72 @@
-"""Register what a job copies: open, chunks, seal. What is being deleted, or is not there, is named.
+"""Register the objects that a job copies: open, add chunks, seal. Objects that cannot be protected are named.
 
-Each step can be repeated: the same registration, chunk or seal again says what it said first.
+Each step can be repeated: a repeated registration, chunk or seal returns its first result.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import NAMED, Item, Protection, ProtectionState, Sealed
+from sexton.protection.policy import sealing
 from sexton.protection.port import Register
 from sexton.storage.port import Vault, Vaults
 
 LISTED_TOGETHER = 20
-"""So many objects of one folder are looked for by listing it; fewer are asked for one by one."""
-PAGES_MORE = 4
-"""A folder is listed for at most so many times the pages that what is looked for would fill."""
-PAGE = 1_000
+"""From this many objects of one folder on, the folder is listed; fewer are looked up one by one."""
+MAX_PAGE_FACTOR = 4
+"""A folder is listed for at most this many times the pages that the objects to find would fill."""
+PAGE_KEYS = 1_000
+"""Keys of one page of a listing."""
 FAIL, REPORT = "fail", "report"
+"""Values of ``on_missing``."""
 
 
 class Registrar:
-    """Registrations for jobs, with the vaults to look for what they name."""
+    """Registers protections, and looks up their objects in the vaults."""
 
     def __init__(self, register: Register, vaults: Vaults) -> None:
         self._register, self._vaults = register, vaults
 
-    def whole(
+    def register_at_once(
         self,
-        wanted: Protection,
+        registration: Protection,
         items: Sequence[Item],
         seconds: int | None = None,
         filter_: Filter | None = None,
         on_missing: str = FAIL,
     ) -> Protection:
-        """Register a set that fits one chunk, or a filter, and seal it. Raises as the three steps do."""
-        self._register.open(wanted, seconds, filter_)
+        """Register items that fit one chunk, or a filter, and seal the protection. Raises as the three steps do."""
+        self._register.open(registration, seconds, filter_)
         if items:
-            self.add(wanted.instance, wanted.job, 0, items)
-        return self.seal(wanted.instance, wanted.job, on_missing=on_missing, filter_=filter_)
+            self.add(registration.instance, registration.job, 0, items)
+        return self.seal(registration.instance, registration.job, on_missing=on_missing, filter_=filter_)
 
     def add(self, instance: str, job: str, number: int, items: Sequence[Item]) -> Sealed:
-        """Register one chunk: kept from its commit on; then say what of it is being deleted or is not there.
+        """Register one chunk, and return which of its objects are being deleted or do not exist.
+
+        From the commit of the chunk on, its objects are no longer claimed.
 
         Raises:
-            NotFound, Invalid: see ``Register.add``.
-            VaultFault, UnknownVault: a vault cannot be asked; the rows keep what they cover, repeat the chunk.
+            ProtectionNotFound, Invalid: see ``Register.add``.
+            VaultFault, UnknownVault: a vault does not answer. The stored rows block deletion; repeat the chunk.
         """
-        items, its = list(dict.fromkeys(items)), self._register.find(instance, job)
+        items = list(dict.fromkeys(items))
+        registration = self._register.find(instance, job)
         if not items:
-            raise Invalid(f"chunk {number} of job {job} names nothing: it would protect nothing")
-        if (told := self._register.add(instance, job, number, items, of=its.id)) is not None:
-            return told
-        self._register.part(instance)
-        claimed = self._register.claimed(instance, job, items, of=its.id)
-        deleted = set(claimed)
-        missing = [i for i in self._missing(instance, items) if (i.vault, i.key) not in deleted]
-        named = [f"{vault}/{key}: claimed" for vault, key in claimed]
-        named += [f"{i.vault}/{i.key}: {'nothing below it' if i.prefix else 'not there'}" for i in missing]
-        sum_ = Sealed(objects=len(items), claimed=len(claimed), missing=len(missing), named=tuple(named[:NAMED]))
-        return self._register.tell(instance, job, number, sum_, of=its.id)
+            raise Invalid(f"chunk {number} of job {job} names nothing, so it would protect nothing")
+        first_result = self._register.add(instance, job, number, items, registration_id=registration.id)
+        if first_result is not None:
+            return first_result
+        self._register.wait_for_claims(instance)
+        claimed = self._register.find_claimed(instance, job, items, registration_id=registration.id)
+        claimed_names = set(claimed)
+        missing = [item for item in self._missing(instance, items) if (item.vault, item.key) not in claimed_names]
+        names = [f"{vault}/{key}: claimed" for vault, key in claimed]
+        names += [f"{item.vault}/{item.key}: {'nothing below it' if item.prefix else 'not there'}" for item in missing]
+        result = Sealed(objects=len(items), claimed=len(claimed), missing=len(missing), named=tuple(names[:NAMED]))
+        return self._register.store_result(instance, job, number, result, registration_id=registration.id)
 
     def seal(
         self,
@@ -70,87 +77,89 @@ class Registrar:
         filter_: Filter | None = None,
         count: int | None = None,
     ) -> Protection:
-        """Make the registration a protection.
+        """Make the registration an active protection.
 
         Args:
             instance: of the registration.
             job: of the registration.
-            on_missing: ``fail``: what is being deleted or not there ends the registration; ``report``: it is named.
-            filter_: what was registered, where that is a filter: nobody can look for what it names.
+            on_missing: ``fail``: objects that are being deleted or do not exist end the registration; ``report``: they
+                are named in its result.
+            filter_: the filter that was registered, if any: the objects in it cannot be looked up.
             count: how many chunks there must be; None: as many as there are.
 
         Raises:
-            NotFound: no such registration.
-            Invalid: something is missing; or a chunk is, or is still looked for.
+            ProtectionNotFound: there is no such registration.
+            Invalid: a chunk is missing or not finished; or objects are missing, and ``on_missing`` is ``fail``.
         """
-        there = self._register.find(instance, job)
-        if there.state is not ProtectionState.OPEN:  # said once, and what was reported then ends nothing now
-            return there
-        told = self._register.told(instance, job, of=there.id)
-        lacking = [n for n in range(len(told) if count is None else count) if told.get(n) is None]
-        if lacking or (count is not None and len(told) != count):
-            first = lacking[0] if lacking else count
-            raise Invalid(
-                f"chunk {first} of job {job} is not registered as it should be; send each, from 0 to the last"
-            )
-        chunks = [t for t in told.values() if t is not None]
-        if not chunks and filter_ is None:
-            raise Invalid(f"the protection of job {job} has no chunk: it would protect nothing")
-        sealed = Sealed(
-            objects=sum(t.objects for t in chunks),
-            verified=filter_ is None,
-            claimed=sum(t.claimed for t in chunks),
-            missing=sum(t.missing for t in chunks),
-            named=tuple(islice((name for t in chunks for name in t.named), NAMED)),
-        )
-        self._register.part(instance)
+        registration = self._register.find(instance, job)
+        if registration.state is not ProtectionState.OPEN:  # repeated: objects missing then end nothing now
+            return registration
+        results = self._register.results(instance, job, registration_id=registration.id)
+        sealed = sealing(job, results, count, is_filter=filter_ is not None)
+        self._register.wait_for_claims(instance)
         if filter_ is not None:
-            hits = self._hits(instance, filter_)
-            sealed = sealed.model_copy(update={"claimed": len(hits), "named": tuple(hits[:NAMED])})
+            claimed = self._claimed_names(instance, filter_)
+            sealed = sealed.model_copy(update={"claimed": len(claimed), "named": tuple(claimed[:NAMED])})
         if on_missing == FAIL and sealed.verified and sealed.claimed + sealed.missing:
-            if not self._register.give_up(there, "not all of it is there"):
-                return self._register.find(instance, job)  # somebody has sealed it meanwhile, or began anew
-            raise Invalid(
-                f"{sealed.claimed} objects of job {job} are being deleted and {sealed.missing} are not there: "
-                f"{'; '.join(sealed.named[:10])}"
-            )
-        return self._register.seal(instance, job, sealed, of=there.id)
+            return self._refuse(registration, sealed)
+        return self._register.seal(instance, job, sealed, registration_id=registration.id)
 
-    def _hits(self, instance: str, filter_: Filter) -> list[str]:
-        """Return what is being deleted and may be one of the filter's: its job looks whether it is."""
+    def _refuse(self, registration: Protection, sealed: Sealed) -> Protection:
+        """End the registration and raise ``Invalid``; return the job's protection if another caller was faster."""
+        if not self._register.give_up(registration, "not all of its objects exist"):
+            # It was sealed meanwhile, or the job began another registration.
+            return self._register.find(registration.instance, registration.job)
+        raise Invalid(
+            f"{sealed.claimed} objects of job {registration.job} are being deleted and {sealed.missing} do not exist: "
+            f"{'; '.join(sealed.named[:10])}"
+        )
+
+    def _claimed_names(self, instance: str, filter_: Filter) -> list[str]:
+        """Return which objects are being deleted and may be in the filter: the job must check whether they are."""
         files = (file for page in self._register.claimed_files(instance) for file in page)
         return [f"{vault}/{key}: claimed" for vault, key in files if filter_.covers(vault, key)]
 
     def _missing(self, instance: str, items: Sequence[Item]) -> Iterator[Item]:
-        """Yield the objects that are not in their vaults, and prefixes below which nothing is."""
-        of: dict[str, list[Item]] = {}
+        """Yield the objects that do not exist, and the prefixes under which no object exists."""
+        items_by_vault: dict[str, list[Item]] = defaultdict(list)
         for item in items:
-            of.setdefault(item.vault, []).append(item)
-        for name, wanted in of.items():
-            vault = self._vaults.get(instance, name)
-            there = _there(vault, [item.key for item in wanted if not item.prefix])
-            yield from (item for item in wanted if not item.prefix and item.key not in there)
-            yield from (item for item in wanted if item.prefix and not any(vault.list(item.key)))
-            self._vaults.get(instance, name)  # a disk unmounted meanwhile shows nothing at all
+            items_by_vault[item.vault].append(item)
+        for vault_name, vault_items in items_by_vault.items():
+            vault = self._vaults.get(instance, vault_name)
+            existing = _existing_keys(vault, [item.key for item in vault_items if not item.prefix])
+            yield from (item for item in vault_items if not item.prefix and item.key not in existing)
+            yield from (item for item in vault_items if item.prefix and not any(vault.list(item.key)))
+            self._vaults.get(instance, vault_name)  # verified again: a disk unmounted meanwhile shows no object
 
 
-def _there(vault: Vault, keys: Sequence[str]) -> set[str]:
-    folders: dict[str, set[str]] = {}
+def _existing_keys(vault: Vault, keys: Sequence[str]) -> set[str]:
+    """Return the keys that exist, by listing folders with many of them and looking up the others."""
+    keys_by_folder: dict[str, set[str]] = defaultdict(set)
     for key in keys:
-        folders.setdefault(key.rpartition("/")[0], set()).add(key)
-    there: set[str] = set()
-    alone: list[str] = []
-    for folder, its in folders.items():
-        if not folder or len(its) < LISTED_TOGETHER:
-            alone += its
+        keys_by_folder[key.rpartition("/")[0]].add(key)
+    existing: set[str] = set()
+    single_keys: list[str] = []
+    for folder, folder_keys in keys_by_folder.items():
+        if not folder or len(folder_keys) < LISTED_TOGETHER:
+            single_keys += folder_keys
             continue
-        looked = PAGES_MORE * (len(its) // PAGE + 1)
-        found: set[str] = set()
-        for page in vault.list(f"{folder}/"):
-            found.update(o.key for o in page if o.key in its)
-            looked -= 1
-            if not looked or len(found) == len(its):
-                break
-        there |= found
-        alone += its - found if not looked else ()
-    return there | {o.key for o in vault.stat(sorted(alone))} if alone else there
+        listed, is_cut_short = _listed_keys(vault, folder, folder_keys)
+        existing |= listed
+        if is_cut_short:
+            single_keys += folder_keys - listed
+    if single_keys:
+        existing |= {listed_object.key for listed_object in vault.stat(sorted(single_keys))}
+    return existing
+
+
+def _listed_keys(vault: Vault, folder: str, keys: set[str]) -> tuple[set[str], bool]:
+    """Return which keys a listing of their folder shows, and whether it was cut short: other keys may exist then."""
+    max_pages = MAX_PAGE_FACTOR * (len(keys) // PAGE_KEYS + 1)
+    listed: set[str] = set()
+    for page_number, page in enumerate(vault.list(f"{folder}/"), start=1):
+        listed.update(entry.key for entry in page if entry.key in keys)
+        if len(listed) == len(keys):
+            return listed, False
+        if page_number == max_pages:
+            return listed, True
+    return listed, False

@@ -1,1 +1,1 @@
-"""The wire values of the HTTP API: what the client sends and what the server answers."""
+"""The wire values of the HTTP API, one module a subject: what the client sends and what the server answers."""

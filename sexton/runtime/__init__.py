@@ -1,1 +1,1 @@
-"""Compose the engine and run it: Temporal, Spark, the embedded stack. The only layer that builds stores."""
+"""Compose the engine, and run it on Temporal, on Spark and as the embedded stack. Only this layer builds an engine."""

@@ -1,4 +1,4 @@
-"""A checker put together over one database."""
+"""Build a checker over one database."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,30 +16,39 @@ from sexton.storage.port import Vaults
 
 def checker(
     db: Database,
-    runs: CheckStore,
-    live: LiveSide,
+    check_runs: CheckStore,
+    live_side: LiveSide,
     vaults: Vaults,
-    terms: CheckSettings,
-    expected: Callable[[str], int | None] = lambda _: None,
+    settings: CheckSettings,
+    live_objects: Callable[[str], int | None] = lambda _: None,
 ) -> Checker:
-    """Return a checker; ``expected`` says how many live objects an instance has, where it knows."""
+    """Return a checker.
+
+    Args:
+        db: the instance's records, findings and registry.
+        check_runs: the stored checks and their findings.
+        live_side: the live objects, read from the owners' records.
+        vaults: the vaults to list.
+        settings: of checks.
+        live_objects: returns an instance's number of live objects; None where it is unknown.
+    """
     registry = Registry(db)
 
-    def records(instance: str) -> Iterator[Discrepancy]:
+    def record_problems(instance: str) -> Iterator[Discrepancy]:
         if registry.owner(instance) == "catalog":
             with db.snapshot() as c:
                 yield from catalog_integrity.records(CatalogTransaction(db, c, instance))
 
     return Checker(
-        runs,
-        live,
+        check_runs,
+        live_side,
         vaults,
         registry.vaults,
-        records,
+        record_problems,
         Orphans(db).take_back,
-        grace_seconds=terms.grace_seconds,
-        inverted=terms.inverted,
-        expected=expected,
-        heavy_objects=terms.heavy_objects,
-        interval_seconds=terms.interval_seconds,
+        grace_seconds=settings.grace_seconds,
+        inverted=settings.inverted,
+        expected=live_objects,
+        heavy_objects=settings.heavy_objects,
+        interval_seconds=settings.interval_seconds,
     )

@@ -1,7 +1,4 @@
-"""The engine put together over one database: stores, vaults, owners, pace and audit, as every worker runs them.
-
-Whoever needs one of them alone builds it alone; here is how all of them belong together.
-"""
+"""The composition root: build the stores, vaults, owners, pace and audit of one database, as every worker runs them."""
 
 from collections.abc import Sequence
 
@@ -41,36 +38,49 @@ from sexton.wal.wal import WalService
 
 
 class Engine:
-    """What a worker's activities and its metrics use."""
+    """Everything that a worker's activities and its metrics use, built over one database."""
 
-    def __init__(self, db: Database, terms: EngineSettings) -> None:
-        self.db, registry, lookup = db, Registry(db), Registry(db).vault
-        self.controls = ControlStore(db, terms.controls)
-        self.turns = RoundSchedule(db, self.controls, terms.interval_seconds, terms.rounds_at_once)
-        self.protections = ProtectionStore(db, terms.protection)
-        self.leases = LeaseStore(db, at_once=terms.rounds_at_once)
-        self.stores = pipeline_stores(db, self.controls, keepers(db))
-        vaults = ProvenVaults(lookup, terms.deployment, terms.endpoint_url, knows_round=registry.knows_round)
-        pacer = SharedPacer(PaceStore(db), lookup, terms.endpoint_url)
-        self.deleter = ThreadDeleter(self.stores, vaults, terms.requests_at_once, pacer, most_keys=terms.keys_a_request)
-        self._owner = owner = owners(db)
-        kept_in = {"deployment": terms.deployment, "endpoint_url": terms.endpoint_url, "audit_url": terms.audit_url}
-        self.audit = ParquetAudit(Places(vaults, registry.vaults, **kept_in), terms.audit_retention_days)
-        self._listings = terms.listings_at_once
-        self.vaults, self.runs, self.live = vaults, CheckStore(db), LiveSide(db)
-        self.checker = checker(db, self.runs, self.live, vaults, terms.check, owner.live_objects)
-        self.check_turns = CheckSchedule(db, terms.check.interval_seconds, enabled=terms.check.enabled)
-        self.direct = Direct(vaults, self.live, self.runs)
-        self.wal = WalService(db, terms.wal)
-        self.binlogs = BinlogService(db, terms.binlog, terms.replica, self.controls)
-        self.rounds = RoundStore(
-            db, self.leases, self.controls, terms.interval_seconds, owner.live_objects, self.protections
+    def __init__(self, db: Database, settings: EngineSettings) -> None:
+        registry, owner = Registry(db), owners(db)
+        vaults = ProvenVaults(
+            registry.vault, settings.deployment, settings.endpoint_url, knows_round=registry.knows_round
         )
+        self.db, self.vaults, self._owner = db, vaults, owner
+        self.controls = ControlStore(db, settings.controls)
+        self.schedule = RoundSchedule(db, self.controls, settings.interval_seconds, settings.rounds_at_once)
+        self.protections = ProtectionStore(db, settings.protection)
+        self.leases = LeaseStore(db, at_once=settings.rounds_at_once)
+        self.stores = pipeline_stores(db, self.controls, keepers(db))
+        self.rounds = RoundStore(
+            db, self.leases, self.controls, settings.interval_seconds, owner.live_objects, self.protections
+        )
+        self.deleter = ThreadDeleter(
+            self.stores,
+            vaults,
+            settings.requests_at_once,
+            SharedPacer(PaceStore(db), registry.vault, settings.endpoint_url),
+            most_keys=settings.keys_a_request,
+        )
+        audit_location = Places(
+            vaults,
+            registry.vaults,
+            deployment=settings.deployment,
+            endpoint_url=settings.endpoint_url,
+            audit_url=settings.audit_url,
+        )
+        self.audit = ParquetAudit(audit_location, settings.audit_retention_days)
+        self._listings_at_once = settings.listings_at_once
+        self.check_runs, self.live_side = CheckStore(db), LiveSide(db)
+        self.checker = checker(db, self.check_runs, self.live_side, vaults, settings.check, owner.live_objects)
+        self.check_schedule = CheckSchedule(db, settings.check.interval_seconds, enabled=settings.check.enabled)
+        self.in_process_compare = Direct(vaults, self.live_side, self.check_runs)
+        self.wal = WalService(db, settings.wal)
+        self.binlogs = BinlogService(db, settings.binlog, settings.replica, self.controls)
 
     def recycler(self, deleter: Deleter, **sizes: int) -> Recycler:
         """Return the recycler that deletes files with ``deleter``; ``sizes``: see ``Recycler``."""
         parts = Parts(self.stores, self.leases, self.controls, self.vaults, self._owner, self.audit)
-        return Recycler(parts, deleter, self._listings, **sizes)
+        return Recycler(parts, deleter, self._listings_at_once, **sizes)
 
 
 def keepers(db: Database) -> Sequence[Keeper]:
@@ -79,6 +89,6 @@ def keepers(db: Database) -> Sequence[Keeper]:
 
 
 def owners(db: Database) -> Owners:
-    """Return whom to ask about each instance."""
-    known: dict[str, Owner] = {"sql": SqlOwner(db), "catalog": CatalogOwner(db)}
-    return Owners(Registry(db).owner, known, Orphans(db).waiting)
+    """Return the owner adapters, by which each instance's owner is queried."""
+    adapters: dict[str, Owner] = {"sql": SqlOwner(db), "catalog": CatalogOwner(db)}
+    return Owners(Registry(db).owner, adapters, Orphans(db).waiting)

@@ -1,1 +1,1 @@
-"""Vaults: a bucket with a prefix, or a directory; every vault is proved before it is used."""
+"""Open vaults (a bucket with a prefix, or a directory), and prove each one before it is used."""

@@ -1,4 +1,4 @@
-"""What passes between the engine and a vault: specs, markers, listed objects, and one outcome per key."""
+"""Values that pass between the engine and a vault: specs, markers, listed objects, and one outcome per key."""
 
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -16,42 +16,42 @@ class _Value(BaseModel):
 
 
 class Probe(_Value):
-    """What a store was seen to do when it was tried. None: it could not be tried (no permission, or not versioned)."""
+    """How a store behaved when it was tried. None: not tried (no permission, or the bucket is not versioned)."""
 
     at: int = 0
-    """When, ms since 1970."""
+    """When it was tried, in ms since 1970."""
     versioning: Literal["", "Enabled", "Suspended", "not told"] = ""
     per_key_errors: bool | None = None
-    """A refused key of a multi-delete is an error in a reply that says what became of the others."""
+    """A refused key of a multi-delete is one error in a reply that covers the other keys too."""
     quiet: bool | None = None
     """A quiet multi-delete names only what failed."""
     tells_absent: bool | None = None
-    """A multi-delete says of a missing key that it is missing."""
+    """A multi-delete reports a missing key as missing."""
     etag_single: bool | None = None
-    """``If-Match`` on a single delete keeps an object with another ETag, and lets the one that is meant go."""
+    """A single delete with ``If-Match`` keeps an object with another ETag, and deletes the one that was meant."""
     etag_multi: bool | None = None
-    """The same of an ETag for each key of a multi-delete."""
+    """The same for an ETag of each key of a multi-delete."""
     versions: bool | None = None
-    """Versions and delete markers are listed, and go by version id."""
+    """Versions and delete markers are listed, and can be deleted by version id."""
     versions_paging: bool | None = None
-    """A listing of versions in small pages shows all that one page shows, in byte order of keys."""
+    """A listing of versions in small pages shows everything that one page shows, in byte order of keys."""
     order: Literal["byte", "path", "other"] | None = None
-    """Of a listing; ``path``: a folder's keys come before ``FOLDER-x``, as from a store that keeps a tree."""
+    """Order of keys in a listing; ``path``: a folder's keys come before ``FOLDER-x``, as in a store that has a tree."""
     paging: bool | None = None
-    """A listing in small pages shows all that one page shows."""
+    """A listing in small pages shows everything that one page shows."""
     start_after: bool | None = None
     encoding_type: bool | None = None
-    """Keys that XML cannot hold are listed as they are."""
+    """Keys with characters that XML cannot express are listed correctly."""
     wrong_credentials_refused: bool | None = None
     left: int = 0
-    """Versions of the probe's own files that the store kept (object lock, no permission)."""
+    """Versions of the probe's own files that the store did not delete (object lock, no permission)."""
 
 
 class VaultSpec(_Value):
-    """Where a vault is, as stored in its row. Secrets are never part of it.
+    """Where a vault is, as stored in its row. It never holds secrets.
 
     ``location`` is the bucket for ``s3`` and the absolute root directory for ``local``. ``prefix`` is empty or ends
-    with ``/``. ``endpoint`` is empty when the settings' ``s3.endpoint_url`` (or AWS itself) is meant.
+    with ``/``. ``endpoint`` is empty for the settings' ``s3.endpoint_url`` (or AWS itself).
     """
 
     instance: str
@@ -65,15 +65,17 @@ class VaultSpec(_Value):
     uuid: str = ""
     deployment: str = ""
     versions: Literal["keep", "purge"] = "keep"
-    """In a versioned bucket: a delete leaves a marker (undeletable, no byte freed), or removes every version."""
+    """In a versioned bucket a delete adds a marker (it can be undone, no byte is freed), or removes all versions."""
     conditional: bool = False
-    """A delete names the ETag it means; an object that was rewritten since is kept."""
+    """A delete names the ETag that it means; an object that was rewritten since then is not deleted."""
     probe: Probe | None = None
 
 
 class Marker(_Value):
-    """The content of ``_sexton/vault.json``: who this vault is, which deployment may delete in it, and the last round
-    that did. A database that does not know that round is an older copy: restored from a backup, or cloned."""
+    """The content of ``_sexton/vault.json``: the vault's identity, its deployment, and its last round.
+
+    A database that does not know that round is an older copy: restored from a backup, or cloned.
+    """
 
     vault_uuid: str
     deployment: str
@@ -90,42 +92,42 @@ class Listed(NamedTuple):
     bytes: int
     etag: str = ""
     written: str = ""
-    """When, by the store's clock: ``YYYY-MM-DDTHH:MM:SS`` in UTC, so that texts compare; empty where it is not told."""
+    """By the store's clock: ``YYYY-MM-DDTHH:MM:SS`` in UTC, so that texts compare; empty: unknown."""
 
 
 class Shard(NamedTuple):
-    """A part of a vault to be listed by itself; all parts of one cut together hold each object once."""
+    """A part of a vault that is listed by itself; the parts of one cut together hold each object once."""
 
     prefix: str = ""
     """A folder's path that ends with ``/``, or empty for the whole vault."""
     loose: bool = False
-    """Only what lies directly in the folder, not what lies in folders below it."""
+    """Only objects directly in the folder, not in folders below it."""
     after: str = ""
     until: str = ""
-    """Only keys beyond ``after`` and up to ``until``, in byte order, where these are named."""
+    """Only keys beyond ``after`` and up to ``until``, in byte order; an empty bound does not limit."""
 
 
 class KeyOutcome(StrEnum):
-    """What became of one key of a delete page."""
+    """The result of deleting one key of a page."""
 
     DELETED = "deleted"
     ABSENT = "absent"
-    """It was not there; only ever said while the vault is proved to be ours."""
+    """The object did not exist; reported only while the vault's identity is proved."""
     HIDDEN = "hidden"
-    """A delete marker hides it (versioned bucket); no byte was freed."""
+    """A delete marker hides the object (versioned bucket); no byte was freed."""
     THROTTLED = "throttled"
-    """The store asks for patience (SlowDown, InternalError, 503): try again in this round."""
+    """The store throttles (SlowDown, InternalError, 503): the key is tried again in this round."""
     FAILED = "failed"
-    """Refused for this key (AccessDenied, ...): its record stays. By an object lock: the reason says ``LOCKED``."""
+    """Refused for this key (AccessDenied, ...): its record stays. For an object lock the reason has ``LOCKED``."""
     CHANGED = "changed"
-    """A conditional delete found another object under this key than the one that was resolved; it was not deleted."""
+    """A conditional delete found another object than the one that was resolved; it was not deleted."""
 
 
 class KeyResult(NamedTuple):
     """The outcome for one key. ``bytes`` is set only where the vault measured it itself (local, purged versions).
 
-    ``retry_after``: seconds the store asked to wait, with THROTTLED. ``alone``: it failed at this key, which does not
-    say that it is busy.
+    ``retry_after``: seconds that the store asked to wait, with THROTTLED. ``alone``: the store failed at this key only,
+    which does not mean that it is busy.
     """
 
     key: str
@@ -137,16 +139,16 @@ class KeyResult(NamedTuple):
 
 
 class Undeleted(_Value):
-    """What became of one page of an undelete, in keys but for ``markers`` and ``bytes``."""
+    """The result of one page of an undelete; every number counts keys except ``markers`` and ``bytes``."""
 
     looked_at: int = 0
     shown: int = 0
-    """Keys that are visible again, or would be."""
+    """Keys that are visible again, or would be (dry run)."""
     markers: int = 0
     bytes: int = 0
     """Of the versions that are visible again."""
     nothing_left: int = 0
-    """Keys of which only delete markers are left: no version could be shown."""
+    """Keys with only delete markers: no version is left to show."""
     failed: int = 0
     reason: str = ""
     """Of the first failure."""

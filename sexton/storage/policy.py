@@ -1,6 +1,6 @@
-"""Which keys and prefixes may reach a vault, and when two vaults are the same place.
+"""Decide which keys and prefixes may reach a vault, and whether two vaults overlap.
 
-Pure: no clock, no I/O. What is doubtful is refused here, before a request exists that could delete it.
+Pure: no clock, no I/O. Doubtful keys are refused here, before there is a request that could delete them.
 """
 
 import ipaddress
@@ -12,22 +12,22 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, RESERVED_PREFIX, Probe, VaultSpec
 
 ID_CHARACTERS = frozenset(string.ascii_letters + string.digits + ".-")
-"""What ids are made of; every other character separates. The schema's CHECK says the same."""
+"""Characters of ids; every other character is a separator. A CHECK in the schema has the same rule."""
 _RESERVED = RESERVED_PREFIX.rstrip("/")
 DRAFT = ".draft-"
-"""What a local file of Sexton's own is called until it is complete."""
+"""Prefix of the name of Sexton's own local file until it is complete."""
 _MARKER = MARKER_KEY.removeprefix(RESERVED_PREFIX)
 _AWS_HOST = re.compile(r"s3[a-z0-9.-]*\.amazonaws\.com")
 
 
 def check_key(key: str) -> None:
-    """Refuse a key that could mean another object than it says.
+    """Refuse a key that could mean another object than its text.
 
-    Empty, ``.`` and ``..`` segments are refused because stores disagree on them: SeaweedFS takes ``a//b`` for ``a/b``,
-    a file system takes ``a/./b`` for it. One trailing ``/`` is a key of its own (a folder placeholder in S3).
+    Empty, ``.`` and ``..`` segments are refused because stores disagree on them: SeaweedFS treats ``a//b`` as ``a/b``,
+    a file system treats ``a/./b`` as ``a/b``. One trailing ``/`` is a key of its own (a folder placeholder in S3).
 
     Raises:
-        BadInput: the key is empty, absolute, ambiguous, holds NUL, is not UTF-8 or lies in a ``_sexton/`` folder.
+        BadInput: the key is empty, absolute, ambiguous, has a NUL, is not UTF-8 or is in a ``_sexton/`` folder.
     """
     _check_path(key, "key", key.removesuffix("/").split("/"))
 
@@ -35,34 +35,34 @@ def check_key(key: str) -> None:
 def check_listing(prefix: str) -> None:
     """Refuse a prefix that cannot be listed: the root, an ambiguous one, or one that would show ``_sexton/``.
 
-    It need not end with a separator, so a listing can be cut into shards; what is *deleted* takes ``check_prefix``.
+    It need not end with a separator, so a listing can be cut into shards; a *delete* needs ``check_prefix``.
 
     Raises:
-        BadInput: see above.
+        BadInput: the prefix is such a one.
     """
     _check_path(prefix, "prefix", prefix.removesuffix("/").split("/"))
     if RESERVED_PREFIX.startswith(prefix):
-        raise BadInput(f"prefix {prefix!r} would take in Sexton's own {RESERVED_PREFIX}; name a longer prefix")
+        raise BadInput(f"prefix {prefix!r} would include Sexton's own {RESERVED_PREFIX}; use a longer prefix")
 
 
 def check_prefix(prefix: str) -> None:
-    """Refuse a prefix that may not be deleted under: all of ``check_listing``, and one that stops inside an id.
+    """Refuse a prefix under which nothing may be deleted: as ``check_listing``, and also one that ends inside an id.
 
     Ids are made of letters, digits, ``.`` and ``-``; after one of these the next character may belong to the same id.
 
     Raises:
-        BadInput: see above.
+        BadInput: the prefix is such a one.
     """
     check_listing(prefix)
     if prefix[-1] in ID_CHARACTERS or not prefix[-1].isascii():
-        raise BadInput(f"prefix {prefix!r} must end with a separator such as '/' or '_': it would also mean {prefix}2")
+        raise BadInput(f"prefix {prefix!r} also matches {prefix}2; end it with a separator such as '/' or '_'")
 
 
 def check_root(prefix: str) -> None:
     """Refuse a vault's own prefix unless it is empty (the whole bucket or directory) or a folder's path.
 
     Raises:
-        BadInput: it does not end with ``/``, or ``check_listing`` refuses it.
+        BadInput: the prefix does not end with ``/``, or ``check_listing`` refuses it.
     """
     if prefix:
         check_listing(prefix)
@@ -74,18 +74,18 @@ def check_own(name: str) -> None:
     """Refuse a name below ``_sexton/`` that is the marker's (or of a draft of it), a folder's or ambiguous.
 
     Raises:
-        BadInput: see above.
+        BadInput: the name is such a one.
     """
     _check_path(name, "name", name.split("/"))
     if not is_own(name):
-        raise BadInput(f"{RESERVED_PREFIX}{name} is the vault's marker, or too like it; choose another name")
+        raise BadInput(f"{RESERVED_PREFIX}{name} is the vault's marker, or could be taken for it; use another name")
 
 
 def check_own_prefix(prefix: str) -> None:
-    """Refuse what cannot be the beginning of names below ``_sexton/``: nothing, or an ambiguous path.
+    """Refuse a prefix of names below ``_sexton/`` that is empty or ambiguous.
 
     Raises:
-        BadInput: see above.
+        BadInput: the prefix is such a one.
     """
     _check_path(prefix, "prefix", prefix.removesuffix("/").split("/"))
 
@@ -96,29 +96,29 @@ def is_own(name: str) -> bool:
 
 
 def lacks(spec: VaultSpec, probe: Probe) -> str:
-    """Return why a vault's options cannot be kept on a store that was probed; empty where they can."""
+    """Return why a probed store does not support a vault's options, and what to do; empty where it supports them."""
     if spec.conditional and spec.versions == "purge":
         return (
-            "conditional deletes compare the ETag of the current version alone, and purging removes older ones, which "
-            "nobody compared: choose --conditional or --versions purge"
+            "conditional deletes compare only the ETag of the current version, but purging also removes older ones: "
+            "choose --conditional or --versions purge"
         )
     if spec.conditional and not (probe.etag_single or probe.etag_multi):
         return (
-            "this store does not honour If-Match on deletes: an object that was rewritten meanwhile would be deleted; "
-            "leave --conditional out, or use another store"
+            "this store does not honour If-Match on deletes: it would delete an object that was rewritten meanwhile; "
+            "omit --conditional, or use another store"
         )
     if spec.versions == "purge" and probe.versions is False:
-        return "this store does not list versions, or keeps them when they are deleted: leave --versions purge out"
+        return "this store does not list versions, or does not delete them by version id; omit --versions purge"
     return ""
 
 
 def inside_other_vault(key: str) -> bool:
-    """Tell whether a key relative to our vault lies in the ``_sexton/`` folder of a vault further down."""
+    """Tell whether a key relative to a vault is in the ``_sexton/`` folder of another vault inside it."""
     return f"/{RESERVED_PREFIX}" in key
 
 
 def is_other_marker(key: str) -> bool:
-    """Tell whether a key relative to our vault is the marker of a vault further down (ours is not)."""
+    """Tell whether a key relative to a vault is the marker of another vault inside it."""
     return key.endswith(f"/{MARKER_KEY}")
 
 
@@ -128,7 +128,7 @@ def overlaps(a: VaultSpec, b: VaultSpec, endpoint_url: str) -> bool:
     Args:
         a: one vault; a ``local`` one with its canonical absolute path (symbolic links resolved by the caller).
         b: the other one.
-        endpoint_url: the endpoint meant where a vault names none; empty for AWS.
+        endpoint_url: the endpoint of a vault that names none; empty for AWS.
     """
     if a.kind != b.kind:
         return False
@@ -140,13 +140,13 @@ def overlaps(a: VaultSpec, b: VaultSpec, endpoint_url: str) -> bool:
 
 
 def canonical_endpoint(url: str) -> str:
-    """Return one spelling per store: host, port unless it is the scheme's own, path; empty for AWS.
+    """Return one spelling per store: host, port unless it is the scheme's default, path; empty for AWS.
 
-    The scheme is dropped: the same host is taken for the same store over http and https, because refusing two vaults
-    that are apart is cheaper than accepting two that are one.
+    The scheme is dropped: a host counts as the same store over http and https, because refusing two separate vaults
+    costs less than accepting two that are the same.
 
     Raises:
-        BadInput: the port is no number.
+        BadInput: the port is not a number.
     """
     if not url:
         return ""
@@ -154,28 +154,35 @@ def canonical_endpoint(url: str) -> str:
     try:
         number, host = parts.port, (parts.hostname or "").rstrip(".")
     except ValueError as error:
-        raise BadInput(f"endpoint {url!r} has no valid port") from error
+        raise BadInput(f"the port of endpoint {url!r} is not valid; use a number up to 65535") from error
     if _AWS_HOST.fullmatch(host):
         return ""
-    port = "" if number in (None, {"http": 80, "https": 443}.get(parts.scheme)) else f":{number}"
-    return f"{'127.0.0.1' if _is_loopback(host) else host}{port}{parts.path.rstrip('/')}"
+    if _is_loopback(host):
+        host = "127.0.0.1"
+    default_port = {"http": 80, "https": 443}.get(parts.scheme)
+    port = "" if number in (None, default_port) else f":{number}"
+    return f"{host}{port}{parts.path.rstrip('/')}"
 
 
-def _check_path(path: str, what: str, segments: list[str]) -> None:
+def _check_path(path: str, noun: str, segments: list[str]) -> None:
     if not path:
-        raise BadInput(f"an empty {what} would mean the whole vault; name what is meant")
+        raise BadInput(f"an empty {noun} would match the whole vault; give a {noun}")
     if path.startswith("/"):
-        raise BadInput(f"{what} {path!r} must be relative to its vault; remove the leading '/'")
+        raise BadInput(f"{noun} {path!r} must be relative to its vault; remove the leading '/'")
     if "\0" in path:
-        raise BadInput(f"{what} {path!r} holds a NUL character; no store can hold such an object")
+        raise BadInput(f"{noun} {path!r} has a NUL character, which no store accepts; correct it")
     if not {"", ".", ".."}.isdisjoint(segments):
-        raise BadInput(f"{what} {path!r} has an empty, '.' or '..' segment: stores take it for another object")
+        raise BadInput(
+            f"{noun} {path!r} has an empty, '.' or '..' segment, which stores resolve differently; remove it"
+        )
     if _RESERVED in segments:
-        raise BadInput(f"{what} {path!r} is in a {RESERVED_PREFIX} folder, which belongs to Sexton itself")
+        raise BadInput(
+            f"{noun} {path!r} is in a {RESERVED_PREFIX} folder, which is reserved for Sexton; use another one"
+        )
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise BadInput(f"{what} {path!r} is not valid Unicode text; no store can be asked for it") from error
+        raise BadInput(f"{noun} {path!r} is not valid Unicode text, which no store accepts; correct it") from error
 
 
 def _nested(a: str, b: str) -> bool:

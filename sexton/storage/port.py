@@ -1,4 +1,4 @@
-"""The port of a vault, as the engine sees it, and the one error that keeps everything in it."""
+"""The port of a vault, and the error that blocks every deletion in it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -8,11 +8,11 @@ from sexton.storage.model import KeyResult, Listed, Marker, Probe, Shard, Undele
 
 UNREACHABLE = "UNREACHABLE"
 NOT_LISTED = "NOT_LISTED"
-"""Not a fault of the vault: an operator's whitelist leaves it out for now."""
+"""Not a fault of the vault: an operator's list of allowed vaults leaves it out."""
 
 
 class VaultFault(SextonError):
-    """A vault is not provably ours, or not reachable. Nothing in it may be claimed, deleted or called absent.
+    """A vault's identity is not proved, or it is not reachable. Nothing in it may be claimed, deleted or called absent.
 
     ``reason`` is one of UNREACHABLE, NO_BUCKET, NO_MARKER, FOREIGN_MARKER, BEHIND, DENIED, BAD_REPLY, NOT_LISTED.
     """
@@ -25,9 +25,9 @@ class VaultFault(SextonError):
 
 
 class Throttled(VaultFault):
-    """The store asks for patience (SlowDown, 503); nothing is known to be wrong. ``delete`` says it per key instead.
+    """The store throttles (SlowDown, 503); nothing is wrong. ``Vault.delete`` reports it per key instead.
 
-    ``retry_after``: seconds it asked for, where it named any.
+    ``retry_after``: seconds that the store asked to wait, None where it named none.
     """
 
     def __init__(self, vault: str, detail: str, retry_after: float | None = None) -> None:
@@ -45,7 +45,7 @@ class Vault(Protocol):
     spec: VaultSpec
 
     def read_marker(self) -> Marker | None:
-        """Return the marker, or None where the place exists and has none."""
+        """Return the marker, None where the bucket or directory exists and has no marker."""
         ...
 
     def write_marker(self, marker: Marker) -> None:
@@ -53,14 +53,14 @@ class Vault(Protocol):
         ...
 
     def replace_marker(self, marker: Marker) -> None:
-        """Write the marker over the one that is there; only for a vault that was proved a moment ago."""
+        """Overwrite the marker; only for a vault that was proved a moment ago."""
         ...
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
         """Yield pages of at most 1,000 objects under a non-empty prefix, no key twice; complete, or ``VaultFault``.
 
-        Keys come in byte order, but in path order from a store that keeps a tree (SeaweedFS lists ``a/x`` before
-        ``a-x``): whoever merges two listings checks the order it sees.
+        Keys come in byte order, but in path order from a store that has a tree (SeaweedFS lists ``a/x`` before
+        ``a-x``): a caller that merges two listings checks their order.
 
         Raises:
             BadInput: the prefix is empty, ambiguous or Sexton's own.
@@ -68,22 +68,22 @@ class Vault(Protocol):
         ...
 
     def shards(self, count: int) -> Sequence[Shard]:
-        """Return about so many parts that together are the whole vault, cut along its folders; a few requests each.
+        """Return about ``count`` parts that together are the whole vault, cut along its folders; a few requests each.
 
-        What is written after it was cut may lie in no part: whoever needs it all looks at what it misses once more.
+        An object that is written later may be in no part: a caller that needs all objects looks up the missing ones.
         """
         ...
 
     def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
-        """Yield pages of the objects of one part, without Sexton's own; complete, or ``VaultFault``.
+        """Yield pages of the objects of one part, without Sexton's own files; complete, or ``VaultFault``.
 
         Raises:
-            ValueError: it is a range of keys, and this store was not seen to list in byte order from any key on.
+            ValueError: the part is a range of keys, and no probe showed that this store lists such ranges.
         """
         ...
 
     def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
-        """Return those of the keys that exist, as a listing would show them; asked of conditional vaults.
+        """Return the objects of those keys that exist, as a listing shows them; used for conditional vaults.
 
         Raises:
             BadInput: a key is not acceptable.
@@ -91,49 +91,51 @@ class Vault(Protocol):
         ...
 
     def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
-        """Delete at most 1,000 keys; one result for each key, in the order given.
+        """Delete at most 1,000 keys; return one result per key, in the order of the keys.
 
-        ``etags``: one for each key, of the object that is meant; a conditional vault deletes no other, and none
-        whose ETag is not known.
+        Args:
+            keys: relative to the vault.
+            etags: of the object that is meant, one per key. A conditional vault deletes no other object, and none
+                whose ETag is unknown.
 
         Raises:
             BadInput: a key is not acceptable; nothing was deleted.
-            ValueError: more than 1,000 keys, or not one ETag for each.
+            ValueError: more than 1,000 keys, or not one ETag per key.
         """
         ...
 
     def abort_uploads(self, prefix: str) -> int:
         """Abort unfinished multipart uploads under a prefix that was deleted; return how many were aborted.
 
-        0 as well where the store has no such uploads, or does not let these credentials see or abort them: what is
-        left then costs room, nothing more.
+        Return 0 also where the store has no such uploads, or does not let these credentials list or abort them: such
+        uploads only cost space.
         """
         ...
 
     def uploads(self, before: str) -> Sequence[Listed]:
-        """Return the unfinished multipart uploads of the vault begun up to then (as ``Listed.written``).
+        """Return the unfinished multipart uploads of the vault that began up to ``before`` (as ``Listed.written``).
 
-        ``etag`` is the upload's id. None where the store has no such uploads, or does not show them.
+        ``etag`` is the upload's id. The result is empty where the store has no such uploads, or does not list them.
         """
         ...
 
     def versions_days(self) -> int | None:
         """Return after how many days the store itself removes versions that are no longer the newest.
 
-        None: never, or the vault has no versions, or the store does not tell.
+        None: never, or the vault has no versions, or the store does not report its rules.
         """
         ...
 
     def write_own(self, name: str, data: bytes) -> None:
-        """Write a file of Sexton's own, ``_sexton/NAME``, durably; readers see all of it or none.
+        """Write Sexton's own file ``_sexton/NAME`` durably; readers see all of it or none.
 
         Raises:
-            BadInput: the name is not acceptable, or the marker's. So do the other three.
+            BadInput: the name is not acceptable, or the marker's. The other three methods raise it too.
         """
         ...
 
     def read_own(self, name: str) -> bytes | None:
-        """Return a file of Sexton's own, None where there is none."""
+        """Return Sexton's own file, None where it does not exist."""
         ...
 
     def list_own(self, prefix: str) -> Iterator[Sequence[Listed]]:
@@ -141,15 +143,15 @@ class Vault(Protocol):
         ...
 
     def remove_own(self, names: Sequence[str]) -> None:
-        """Remove files of Sexton's own; never the marker. What is not there is removed."""
+        """Remove Sexton's own files, never the marker; a missing file counts as removed."""
         ...
 
     def probe(self) -> Probe:
-        """Try under ``_sexton/probe/`` what this store really does, and clean up; the vault may be without a marker."""
+        """Try under ``_sexton/probe/`` how this store behaves, and clean up; the vault need not have a marker."""
         ...
 
     def undelete(self, prefix: str = "", keys: Sequence[str] = (), *, dry_run: bool = False) -> Iterator[Undeleted]:
-        """Remove the delete markers above the newest version of each key named, or under a prefix; yield per page.
+        """Remove the delete markers above the newest version of some keys, or of all under a prefix; yield per page.
 
         Raises:
             BadInput: this vault keeps no versions, or the prefix is not acceptable.
@@ -157,11 +159,11 @@ class Vault(Protocol):
         ...
 
     def ancestor_markers(self) -> Sequence[Marker]:
-        """Return the markers of vaults that contain this one, outermost first; asked before a vault is added."""
+        """Return the markers of vaults that contain this one, outermost first; called before a vault is added."""
         ...
 
     def descendant_marker(self) -> Marker | None:
-        """Return the marker of a vault inside this one, if the first 10,000 objects show any."""
+        """Return the marker of a vault inside this one, None where the first 10,000 objects show none."""
         ...
 
 
@@ -169,7 +171,7 @@ class Vaults(Protocol):
     """All vaults of the deployment, opened on demand and proved before use."""
 
     def get(self, instance: str, name: str) -> Vault:
-        """Return the vault, its marker, row and our deployment compared no more than 5 s ago.
+        """Return the vault; its marker, its row and our deployment were compared at most 5 s ago.
 
         Raises:
             UnknownVault: no such vault is registered.
@@ -178,9 +180,9 @@ class Vaults(Protocol):
         ...
 
     def announce(self, instance: str, name: str, round_: int, run: str) -> None:
-        """Prove the vault and write the round that begins into its marker; raises as ``get`` does."""
+        """Prove the vault and write the beginning round into its marker; raises as ``get`` does."""
         ...
 
     def confirm(self, instance: str, name: str) -> None:
-        """Prove the vault this moment, whatever was proved before; raises as ``get`` does."""
+        """Prove the vault now, whatever was proved before; raises as ``get`` does."""
         ...

@@ -1,6 +1,6 @@
-"""How the listing of a vault is cut into parts that can be listed side by side. Pure.
+"""Cut the listing of a vault into parts that can be listed side by side. Pure.
 
-Along folders, which every store keeps together in its order; or by keys, where a store lists in byte order.
+Parts follow folders, whose keys are neighbours in every store's order, or keys, where a store lists in byte order.
 """
 
 from collections import deque
@@ -11,32 +11,32 @@ from sexton.storage.model import RESERVED_PREFIX, Probe, Shard
 
 
 def in_bytes(probe: Probe | None) -> bool:
-    """Tell whether a store was seen to list in byte order and from any key on: its listing can be cut anywhere."""
+    """Tell whether a probe showed that a store lists in byte order from any key on, so any key can cut a listing."""
     return probe is not None and probe.order == "byte" and probe.start_after is True
 
 
 def cut(shard: Shard, points: Iterable[str]) -> list[Shard]:
-    """Cut a part in ranges of keys, at those of the points that lie within it; for stores that are ``in_bytes``."""
+    """Cut a part into ranges of keys, at the points that are within it; for stores that are ``in_bytes``."""
     low, high = shard.after, shard.until
-    within = sorted(p for p in set(points) if p.startswith(shard.prefix) and p > low and (not high or p < high))
-    return [shard._replace(after=a, until=b) for a, b in pairwise([low, *within, high])]
+    inner = sorted(p for p in set(points) if p.startswith(shard.prefix) and p > low and (not high or p < high))
+    return [shard._replace(after=after, until=until) for after, until in pairwise([low, *inner, high])]
 
 
 def spread(folders: Callable[[str], Sequence[str] | None], count: int) -> list[Shard]:
-    """Cut a vault along its folders, from the top, into about so many parts.
+    """Cut a vault along its folders, from the top, into about ``count`` parts.
 
     Args:
-        folders: asked for the folders directly in one, as paths that end with ``/``; None where it has too many, or
-            too much beside them, to be looked through.
-        count: parts that are wanted; there are fewer where folders are few or flat, more where one has many.
+        folders: returns the folders directly in one, as paths that end with ``/``; None where it has too many
+            folders, or too many other keys, to list them.
+        count: the number of parts; there are fewer where folders are few or flat, more where one has many.
     """
     parts: list[Shard] = []
-    whole = deque([""])
+    uncut = deque([""])
     for _ in range(2 * count):  # a chain of folders gives no parts, however long it is
-        if not whole or len(parts) + len(whole) >= count:
+        if not uncut or len(parts) + len(uncut) >= count:
             break
-        at = whole.popleft()
-        inner = folders(at)
-        parts.append(Shard(at, loose=bool(inner)))
-        whole.extend(name for name in inner or () if name != RESERVED_PREFIX)
-    return sorted([*parts, *map(Shard, whole)])
+        folder = uncut.popleft()
+        inner = folders(folder)
+        parts.append(Shard(folder, loose=bool(inner)))
+        uncut.extend(path for path in inner or () if path != RESERVED_PREFIX)
+    return sorted([*parts, *map(Shard, uncut)])

@@ -1,18 +1,18 @@
-"""What a purge of a topic would do now and because of whom no more, as people are told it. Nothing is deleted."""
+"""Explain what a purge of a topic would delete now, and which regions and replays block the rest. Deletes nothing."""
 
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
 from sexton.wal import policy
 from sexton.wal.model import Mode, Pin, PurgeVerdict, Region, Topic
 from sexton.wal.port import UnknownTopic
-from sexton.wal.sql.rows import known, pins
+from sexton.wal.sql.rows import read_pins, read_topic
 from sexton.wal.wal import WalService
 
-MOST_LINES = 1_000
+MAX_LINES = 1_000
 
 
 class RegionLag(Message):
-    """A region: how far it lags, in entries of the topic and in bytes on average. ``holds``: whether it counts."""
+    """How far a region lags, in entries of the topic and in estimated bytes. ``holds``: it still needs entries."""
 
     region: Region
     holds: bool
@@ -21,9 +21,9 @@ class RegionLag(Message):
 
 
 class TopicExplanation(Message):
-    """A topic and everybody who has to do with it; of the regions those that need the oldest entries.
+    """A topic, its verdict, its replays, and up to 1,000 of its regions, those that need the oldest entries first.
 
-    ``frees``, ``bytes``: what a purge would let go. ``behind``: how many regions it would ask to flush before.
+    ``frees`` and ``bytes``: what a purge would delete. ``behind``: how many regions it would ask to flush first.
     """
 
     topic: Topic
@@ -38,32 +38,33 @@ class TopicExplanation(Message):
 
 
 def explain(db: Database, wal: WalService, name: str) -> TopicExplanation:
-    """Ask the log, decide as a purge would, and say why; no floor is raised. Raises ``UnknownTopic``."""
+    """Read the log, decide as a purge would, and return why; no floor is raised. Raises ``UnknownTopic``."""
     verdict = wal.purger.look([name]).get(name)
     if verdict is None:
         raise UnknownTopic(name)
     with db.read() as c:
-        now, topic = db.now(c), known(db, c, name)
-        pinned = pins(db, c, [name])[name]
-    every = wal.store.regions(name)
+        now, topic = db.now(c), read_topic(db, c, name)
+        pins = read_pins(db, c, [name])[name]
+    regions = wal.store.regions(name)
     frees = 0
     if verdict.keep_from is not None and topic.mode is Mode.DELETE:
         frees = max(0, max(verdict.keep_from, topic.floor or 0) - policy.SLACK - (topic.log_start or 0))
     return TopicExplanation(
         topic=topic,
         verdict=verdict,
-        lines=tuple(_line(topic, its, now) for its in every[:MOST_LINES]),
-        regions=len(every),
-        pins=tuple(pinned),
+        lines=tuple(_region_lag(topic, region, now) for region in regions[:MAX_LINES]),
+        regions=len(regions),
+        pins=tuple(pins),
         frees=frees,
         bytes=int(frees * topic.entry_bytes),
-        behind=0 if verdict.blocked else len(wal.floors.behind([name])),
+        behind=0 if verdict.blocked else len(wal.floors.regions_to_flush([name])),
         now=now,
     )
 
 
-def _line(topic: Topic, its: Region, now: int) -> RegionLag:
-    known_ = its.keep_from is not None and topic.log_end is not None
-    entries = max(0, (topic.log_end or 0) - (its.keep_from or 0)) if known_ else None
+def _region_lag(topic: Topic, region: Region, now: int) -> RegionLag:
+    entries: int | None = None
+    if region.keep_from is not None and topic.log_end is not None:
+        entries = max(0, topic.log_end - region.keep_from)
     size = None if entries is None or not topic.entry_bytes else int(entries * topic.entry_bytes)
-    return RegionLag(region=its, holds=policy.holds(its, now), entries=entries, bytes=size)
+    return RegionLag(region=region, holds=policy.holds(region, now), entries=entries, bytes=size)

@@ -1,93 +1,115 @@
-"""Ask the regions that hold topics back to flush, and wait until they have (GreptimeDB RFC, "communication").
+"""Ask the regions that block purges to flush, and wait until they have (GreptimeDB RFC, "communication").
 
-Nobody waits for a node that does not answer: what it holds stays, and everything else goes on.
+A node that does not answer delays no other: the entries that its regions need stay, and every other purge proceeds.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from sexton.wal.model import Candidate, Flushed
+from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.port import Floors, FlushClient, NodeSilent
 
-MOST_REGIONS = 10_000
-"""Asked in one go; the others come in the next round, who frees most first."""
-A_REQUEST = 1_000
-AT_ONCE = 16
-"""Nodes that are asked side by side: one that does not answer keeps no other waiting."""
+MAX_REGIONS = 10_000
+"""Regions asked at a time; the next round asks the others. Those whose flushes free most come first."""
+REGIONS_PER_REQUEST = 1_000
+PARALLEL_NODES = 16
 POLL_SECONDS = 1.0
-NAMED = 10
+MAX_NAMED = 10
+
+RegionKey = tuple[str, str]
+"""Topic and region."""
 
 
 class Flusher:
-    """Asks, and waits."""
+    """Asks regions to flush, and waits for them."""
 
     def __init__(
         self, floors: Floors, client: FlushClient, timeout_seconds: float, look: Callable[[Sequence[str]], object]
     ) -> None:
-        """Nothing is asked yet.
+        """Take what flushing needs.
 
         Args:
-            floors: knows who holds what.
+            floors: knows which regions should flush.
             client: reaches nodes.
-            timeout_seconds: how long is waited for all of them together.
-            look: has the log asked for its ends, so that reports above what we know count.
+            timeout_seconds: the limit for all regions together.
+            look: reads the ends of topics, so that reports above the known ends count.
         """
         self._floors, self._client, self._timeout, self._look = floors, client, timeout_seconds, look
 
     def flush(self, names: Sequence[str], heartbeat: Callable[[], None]) -> Flushed:
-        """Ask those that hold these topics, each once, and return when they have flushed, or the time is over."""
-        until = time.monotonic() + self._timeout
-        wanted = {(its.topic, its.region): its for its in self._floors.behind(names)[:MOST_REGIONS]}
-        asked: set[tuple[str, str]] = set()
-        silent: dict[str, str] = {}
-        by_node: dict[tuple[str, str], list[Candidate]] = {}
-        for its in wanted.values():
-            by_node.setdefault((its.node, its.url), []).append(its)
-        pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="flush")
-        try:
-            asking = {pool.submit(self._ask, *to, its, until): (to[0], its) for to, its in by_node.items()}
-            for done in as_completed(asking):
-                heartbeat()
-                (node, some), (took, why) = asking[done], done.result()
-                asked |= {(one.topic, one.region) for one in some[:took]}
-                if why:
-                    silent[node] = why
-        finally:  # whoever is told to stop waits for those that are asked, and for no others
-            pool.shutdown(cancel_futures=True)
-        left = self._wait(names, {key: wanted[key].keep_from for key in asked}, until, heartbeat)
-        late = sorted(f"{topic}/{region}" for topic, region in left)
+        """Ask the regions that block these topics, each once; return when they have flushed or the time is over."""
+        deadline = time.monotonic() + self._timeout
+        candidates = self._floors.regions_to_flush(names)[:MAX_REGIONS]
+        asked, silent = self._ask_nodes(candidates, deadline, heartbeat)
+        needs_before = {_key(region): region.keep_from for region in asked}
+        late = self._wait(names, needs_before, deadline, heartbeat)
+        late_names = sorted(f"{topic}/{region}" for topic, region in late)
         return Flushed(
-            asked=len(asked),
-            flushed=len(asked) - len(left),
-            late=tuple(late[:NAMED]),
-            silent=dict(sorted(silent.items())[:NAMED]),
+            asked=len(needs_before),
+            flushed=len(needs_before) - len(late),
+            late=tuple(late_names[:MAX_NAMED]),
+            silent=dict(sorted(silent.items())[:MAX_NAMED]),
         )
 
-    def _ask(self, node: str, url: str, regions: Sequence[Candidate], until: float) -> tuple[int, str]:
+    def _ask_nodes(
+        self, candidates: Sequence[FlushCandidate], deadline: float, heartbeat: Callable[[], None]
+    ) -> tuple[list[FlushCandidate], dict[str, str]]:
+        """Ask nodes in parallel; return the regions whose nodes took the request, and why other nodes did not."""
+        by_node: dict[tuple[str, str], list[FlushCandidate]] = {}
+        for region in candidates:
+            by_node.setdefault((region.node, region.url), []).append(region)
+        asked: list[FlushCandidate] = []
+        silent: dict[str, str] = {}
+        pool = ThreadPoolExecutor(PARALLEL_NODES, thread_name_prefix="flush")
+        try:
+            requests = {
+                pool.submit(self._ask_node, node, url, regions, deadline): (node, regions)
+                for (node, url), regions in by_node.items()
+            }
+            for request in as_completed(requests):
+                heartbeat()
+                node, regions = requests[request]
+                taken, reason = request.result()
+                asked += regions[:taken]
+                if reason:
+                    silent[node] = reason
+        finally:  # when interrupted, wait for the requests under way, and send no others
+            pool.shutdown(cancel_futures=True)
+        return asked, silent
+
+    def _ask_node(self, node: str, url: str, regions: Sequence[FlushCandidate], deadline: float) -> tuple[int, str]:
         """Ask one node; return how many of its regions it was asked for, and why not for the others."""
-        for start in range(0, len(regions), A_REQUEST):
+        for start in range(0, len(regions), REGIONS_PER_REQUEST):
             try:
                 if not url:
-                    raise NodeSilent(f"node {node or '(none)'} never said where it takes requests")
-                if time.monotonic() >= until:
+                    raise NodeSilent(f"node {node or '(none)'} never reported where it takes requests")
+                if time.monotonic() >= deadline:
                     raise NodeSilent(f"no time was left to ask {url}")
-                self._client.flush(url, regions[start : start + A_REQUEST])
+                self._client.flush(url, regions[start : start + REGIONS_PER_REQUEST])
             except NodeSilent as e:
                 return start, str(e)
         return len(regions), ""
 
     def _wait(
-        self, names: Sequence[str], from_: dict[tuple[str, str], int], until: float, heartbeat: Callable[[], None]
-    ) -> set[tuple[str, str]]:
-        """Return who has not flushed when the time is over: whose ``keep_from`` is what it was."""
-        left = set(from_)
-        while left:
+        self,
+        names: Sequence[str],
+        needs_before: Mapping[RegionKey, int],
+        deadline: float,
+        heartbeat: Callable[[], None],
+    ) -> set[RegionKey]:
+        """Return the regions that have not flushed when the time is over: their ``keep_from`` has not risen."""
+        late = set(needs_before)
+        while late:
             self._look(names)
-            still = {(its.topic, its.region): its.keep_from for its in self._floors.behind(names)}
-            left = {key for key in left if key in still and still[key] <= from_[key]}
-            if not left or time.monotonic() >= until:
+            needs = {_key(region): region.keep_from for region in self._floors.regions_to_flush(names)}
+            late = {key for key in late if key in needs and needs[key] <= needs_before[key]}
+            if not late or time.monotonic() >= deadline:
                 break
             heartbeat()
-            time.sleep(min(POLL_SECONDS, max(0.0, until - time.monotonic())))
-        return left
+            time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        return late
+
+
+def _key(region: FlushCandidate) -> RegionKey:
+    return region.topic, region.region

@@ -1,6 +1,6 @@
-"""A log that is Apache Kafka's, through librdkafka's admin client.
+"""Read and purge topics of Apache Kafka, through librdkafka's admin client.
 
-Errors of one partition are values there and are not retried: whoever purges asks anew what is there, and tries again.
+An error of one partition is returned as a value and not retried: the next purge reads the topic again, and tries again.
 """
 
 import logging
@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 PARTITION = 0
 REQUEST_SECONDS, OPERATION_SECONDS = 20.0, 10.0
-PASSING = frozenset(
+TRANSIENT_ERRORS = frozenset(
     {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also what a broker says that has not heard of a new topic yet
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also the answer of a broker that does not know a new topic yet
         KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet how far the others have followed
+        KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet how far its followers are
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
@@ -34,167 +34,211 @@ PASSING = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
     }
 )
-"""Errors that pass by themselves; a DeleteRecords that ended with one may have taken effect."""
-CACHING = {"metadata.max.age.ms": "1000"}
-"""Else who led a topic is believed for 15 minutes, and of a leader that died nothing is heard all that time."""
-WANTED = {
+"""Errors that end without intervention; a DeleteRecords that failed with one may have taken effect."""
+METADATA_SETTINGS = {"metadata.max.age.ms": "1000"}
+"""The default keeps a topic's leader for 15 minutes, and the death of that leader goes unnoticed all that time."""
+REQUIRED_CONFIG = {
     "cleanup.policy": ("delete", "compaction and DeleteRecords exclude each other"),
     "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
 }
+"""Settings of a topic: the value that each must have, and why."""
 QUIET = {"log_level": "2"}
-"""librdkafka tells of each connection that fails, past Python's logging, twenty times a second; faults say it once."""
-AWAY = "; do the brokers of [wal.kafka] answer?"
+"""librdkafka logs each failed connection to stderr, twenty times a second; a fault reports it once."""
+BROKER_HINT = "; do the brokers of [wal.kafka] answer?"
 HINTS = {
     "POLICY_VIOLATION": "; is its cleanup.policy compact? set it to delete, or run: sexton wal disable {topic}",
-    **dict.fromkeys(("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"), AWAY),
+    **dict.fromkeys(("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"), BROKER_HINT),
 }
-WEIGHED, WEIGH_SECONDS = 20, 3.0
-"""So many of a topic's newest entries are read for their size, and for so long those of a page of topics."""
-WEIGHS = {"enable.auto.commit": "false", "auto.offset.reset": "latest"}
-SANE_SEGMENTS = range(1 << 20, 1 << 31)
-"""Bytes of a segment: only whole ones, and never the active one, are freed on disk."""
+SAMPLE_ENTRIES, SAMPLE_SECONDS = 20, 3.0
+"""The newest entries of a topic that are read for their sizes, and the time limit for a page of topics."""
+SAMPLE_READER_SETTINGS = {"enable.auto.commit": "false", "auto.offset.reset": "latest"}
+SANE_SEGMENT_BYTES = range(1 << 20, 1 << 31)
+"""Only whole segments are freed on disk, and never the active one."""
 
 
 class KafkaLog:
-    """Implements ``wal.port.Log``."""
+    """Implements ``wal.port.TopicLog``."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """``settings``: librdkafka's names, ``bootstrap.servers`` among them. Connects when it is first asked."""
-        self._settings: dict[str, str | int | float | bool] = {**QUIET, **CACHING, "client.id": "sexton", **settings}
+        """``settings``: librdkafka's names, ``bootstrap.servers`` among them. The first request connects."""
+        self._settings: dict[str, str | int | float | bool] = {
+            **QUIET,
+            **METADATA_SETTINGS,
+            "client.id": "sexton",
+            **settings,
+        }
         self._admin = made(AdminClient, self._settings)
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
-        ids = self._ids(topics)
-        there = {name: its for name, its in ids.items() if not isinstance(its, LogFault)}
-        at = {name: TopicPartition(name, PARTITION) for name in there}
-        # The start first: a purge or retention between the two only makes it older, never newer than the end.
-        starts, ends = self._offsets(at, OffsetSpec.earliest()), self._offsets(at, OffsetSpec.latest())
-        again = self._ids(there)
-        found: dict[str, Facts | LogFault] = {}
-        for name, its in ids.items():
-            answers = [its, again.get(name, its), starts.get(name, 0), ends.get(name, 0)]
-            fault = next((answer for answer in answers if isinstance(answer, LogFault)), None)
-            if fault is None and answers[0] != answers[1]:
-                fault = LogFault(name, "UNKNOWN_TOPIC_ID", "it was made anew while it was asked", passes=True)
-            if fault is None:
-                (id_, partitions), _, start, end = answers
-                led = {"start": start.offset, "end": end.offset, "leader": end.leader_epoch}
-                found[name] = Facts(id=id_, partitions=partitions, **led)
-            else:
-                found[name] = fault
-        if any(isinstance(its, LogFault) and its.reason == "_TIMED_OUT" for its in found.values()):
-            self._look_around()
-        return found
+        identities = self._identities(topics)
+        existing = {name: identity for name, identity in identities.items() if not isinstance(identity, LogFault)}
+        partitions = {name: TopicPartition(name, PARTITION) for name in existing}
+        # Read the start first: a deletion between the two requests makes the start too old, never newer than the end.
+        starts = self._offsets(partitions, OffsetSpec.earliest())
+        ends = self._offsets(partitions, OffsetSpec.latest())
+        identities_after = self._identities(existing)
+        answers: dict[str, Facts | LogFault] = {}
+        for name, identity in identities.items():
+            identity_after = identities_after.get(name, identity)
+            answers[name] = _facts(name, (identity, identity_after), starts.get(name, 0), ends.get(name, 0))
+        if any(isinstance(answer, LogFault) and answer.reason == "_TIMED_OUT" for answer in answers.values()):
+            self._refresh_brokers()
+        return answers
 
-    def _look_around(self) -> None:
-        """See which brokers there are now: else one that died goes on to be asked, as nothing else looks."""
+    def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
+        for topic, offset in offsets.items():
+            if offset <= 0:  # Kafka reads -1 as the end, and would delete every record
+                raise ValueError(f"topic {topic}: offset {offset} is not above 0")
+        if not offsets:
+            return {}
+        partitions = [TopicPartition(topic, PARTITION, offset) for topic, offset in offsets.items()]
+        futures = self._request(self._admin.delete_records, partitions, offsets, operation_timeout=OPERATION_SECONDS)
+        answers: dict[str, int | LogFault] = {}
+        for name, future in futures.items():
+            result = _result(name, future)
+            answers[name] = result if isinstance(result, LogFault) else int(result.low_watermark)
+        return answers
+
+    def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
+        # This admin client cannot read sizes on disk. A consumer that joins no group commits nothing.
+        reader = made(Consumer, {**self._settings, "group.id": "sexton-weighs", **SAMPLE_READER_SETTINGS})
+        sizes: dict[str, list[int]] = {}
+        try:
+            newest = [(name, max(facts.start, facts.end - SAMPLE_ENTRIES)) for name, facts in topics.items()]
+            reader.assign([TopicPartition(name, PARTITION, offset) for name, offset in newest])
+            for entry in reader.consume(SAMPLE_ENTRIES * len(topics), SAMPLE_SECONDS) if topics else ():
+                if entry.error() is None:
+                    size = len(entry.key() or b"") + len(entry.value() or b"")
+                    sizes.setdefault(str(entry.topic()), []).append(size)
+        except KafkaException as e:
+            log.warning("cannot estimate the sizes of entries: %s", e)
+        finally:
+            reader.close()
+        return {name: sum(of_topic) / len(of_topic) for name, of_topic in sizes.items()}
+
+    def check(self, topic: str) -> Sequence[str]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        config = _result(topic, self._admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource])
+        descriptions = self._request(self._admin.describe_topics, TopicCollection([topic]), [topic])
+        description = _result(topic, descriptions[topic])
+        for answer in (config, description):
+            if isinstance(answer, LogFault):
+                return [str(answer)]
+        values = {name: entry.value for name, entry in config.items()}
+        return [*_wrong_settings(values), *_partition_problems(description, values), *_retention_problems(values)]
+
+    def _refresh_brokers(self) -> None:
+        """Read which brokers exist: nothing else does, and requests would go on to a broker that died."""
         with suppress(KafkaException):
             self._admin.list_topics(timeout=REQUEST_SECONDS)
 
-    def _ids(self, topics: Iterable[str]) -> Mapping[str, tuple[str, int] | LogFault]:
+    def _identities(self, topics: Iterable[str]) -> Mapping[str, tuple[str, int] | LogFault]:
         """Return the id and the number of partitions of each topic."""
         names = list(topics)
         if not names:
             return {}
-        told: dict[str, tuple[str, int] | LogFault] = {}
-        for name, future in self._asked(self._admin.describe_topics, TopicCollection(names), names).items():
-            its = _result(name, future)
-            told[name] = its if isinstance(its, LogFault) else (str(its.topic_id), len(its.partitions))
-        return told
+        identities: dict[str, tuple[str, int] | LogFault] = {}
+        for name, future in self._request(self._admin.describe_topics, TopicCollection(names), names).items():
+            result = _result(name, future)
+            fault = isinstance(result, LogFault)
+            identities[name] = result if fault else (str(result.topic_id), len(result.partitions))
+        return identities
 
-    def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
-        for topic, offset in offsets.items():
-            if offset <= 0:  # -1 is "the end" to Kafka, and would wipe the topic
-                raise ValueError(f"topic {topic}: offset {offset} is not above 0")
-        if not offsets:
-            return {}
-        parts = [TopicPartition(topic, PARTITION, offset) for topic, offset in offsets.items()]
-        futures = self._asked(self._admin.delete_records, parts, offsets, operation_timeout=OPERATION_SECONDS)
-        told: dict[str, int | LogFault] = {}
-        for name, future in futures.items():
-            its = _result(name, future)
-            told[name] = its if isinstance(its, LogFault) else int(its.low_watermark)
-        return told
-
-    def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
-        # Kafka's admin client here does not tell sizes on disk; a reader that joins no group commits nothing.
-        reader = made(Consumer, {**self._settings, "group.id": "sexton-weighs", **WEIGHS})
-        found: dict[str, list[int]] = {}
-        try:
-            reader.assign([TopicPartition(n, PARTITION, max(f.start, f.end - WEIGHED)) for n, f in topics.items()])
-            for entry in reader.consume(WEIGHED * len(topics), WEIGH_SECONDS) if topics else ():
-                if entry.error() is None:
-                    found.setdefault(str(entry.topic()), []).append(len(entry.key() or b"") + len(entry.value() or b""))
-        except KafkaException as e:
-            log.warning("the sizes of entries are not known: %s", e)
-        finally:
-            reader.close()
-        return {name: sum(sizes) / len(sizes) for name, sizes in found.items()}
-
-    def check(self, topic: str) -> Sequence[str]:
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        its = _result(topic, self._admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource])
-        there = _result(topic, self._asked(self._admin.describe_topics, TopicCollection([topic]), [topic])[topic])
-        for answer in (its, there):
-            if isinstance(answer, LogFault):
-                return [str(answer)]
-        said = [f"{k} is {its[k].value}, not {v}: {why}" for k, (v, why) in WANTED.items() if its[k].value != v]
-        if len(there.partitions) != 1:
-            said.append(f"it has {len(there.partitions)} partitions; an entry id means something in one alone")
-        copies = len(there.partitions[0].replicas)
-        if copies > 1 and int(its["min.insync.replicas"].value) < 2:
-            said.append(f"min.insync.replicas is 1 of {copies}: what one broker acknowledged with acks=all may be lost")
-        kept = [f"{k} is {its[k].value}" for k in ("retention.ms", "retention.bytes") if its[k].value != "-1"]
-        if kept:
-            said.append(
-                f"{' and '.join(kept)}: Kafka deletes what a region may still need; set -1, or purge it --logical"
-            )
-        size = int(its["segment.bytes"].value)
-        if size not in SANE_SEGMENTS:
-            said.append(f"segment.bytes is {size:,}: only whole segments are freed")
-        return said
-
-    def _offsets(self, at: Mapping[str, TopicPartition], spec: OffsetSpec) -> Mapping[str, Any]:
+    def _offsets(self, partitions: Mapping[str, TopicPartition], spec: OffsetSpec) -> Mapping[str, Any]:
         """Return offsets with the epochs of their leaders, or faults."""
-        if not at:
+        if not partitions:
             return {}
-        futures = self._asked(self._admin.list_offsets, dict.fromkeys(at.values(), spec), at)
-        told: dict[str, Any] = {}
+        futures = self._request(self._admin.list_offsets, dict.fromkeys(partitions.values(), spec), partitions)
+        answers: dict[str, Any] = {}
         for name, future in futures.items():
-            its = _result(name, future)
-            # -1001 and no error: its leader was not reached.
-            if not isinstance(its, LogFault) and its.offset < 0:
-                its = LogFault(name, "_TIMED_OUT", "its leader does not answer", passes=True)
-            told[name] = its
-        return told
+            result = _result(name, future)
+            # -1001 without an error: the leader was not reached.
+            if not isinstance(result, LogFault) and result.offset < 0:
+                result = LogFault(name, "_TIMED_OUT", "its leader does not answer", passes=True)
+            answers[name] = result
+        return answers
 
-    def _asked(self, call: Any, what: Any, topics: Any, **more: Any) -> dict[str, "Future[Any] | Exception"]:
-        """Return a future for each topic; where the call itself fails that is its answer for all of them."""
+    def _request(
+        self, call: Any, argument: Any, topics: Iterable[str], **options: Any
+    ) -> dict[str, "Future[Any] | Exception"]:
+        """Return a future for each topic; if the call itself fails, its error is the answer for all of them."""
         try:
-            futures = call(what, request_timeout=REQUEST_SECONDS, **more)
+            futures = call(argument, request_timeout=REQUEST_SECONDS, **options)
         except (KafkaException, ValueError) as e:
             return dict.fromkeys(topics, e)
         return {key if isinstance(key, str) else key.topic: future for key, future in futures.items()}
 
 
-def _result(topic: str, asked: "Future[Any] | Exception") -> Any:
-    """Return what a future brings, or the fault that it ended with."""
-    try:
-        if isinstance(asked, Exception):
-            raise asked
-        return asked.result()
-    except KafkaException as e:
-        error = e.args[0]
-        hint = HINTS.get(error.name(), "").format(topic=topic)
-        return LogFault(topic, error.name(), error.str() + hint, passes=error.code() in PASSING or error.retriable())
-    except ValueError as e:  # a name that is no topic's
-        return LogFault(topic, "INVALID_TOPIC", str(e), passes=False)
-
-
 def made(kind: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> T:
-    """Return a client of librdkafka; raises ``BadInput`` where it refuses a setting, without what was set."""
+    """Return a client of librdkafka; raises ``BadInput`` if it refuses a setting, without that setting's value."""
     try:
         return kind(dict(settings))
     except KafkaException as e:
-        told = re.sub(r'value "[^"]*"', "value", e.args[0].str())
-        raise BadInput(f"[wal.kafka] is refused: {told}") from None
+        reason = re.sub(r'value "[^"]*"', "value", e.args[0].str())
+        raise BadInput(f"[wal.kafka] is refused by librdkafka: {reason}") from None
+
+
+def _facts(name: str, identities: tuple[Any, Any], start: Any, end: Any) -> Facts | LogFault:
+    """Return what the requests about a topic say together, or the first fault; ``identities``: before and after."""
+    identity, identity_after = identities
+    for answer in (identity, identity_after, start, end):
+        if isinstance(answer, LogFault):
+            return answer
+    if identity != identity_after:
+        detail = "it was deleted and created again during the request"
+        return LogFault(name, "UNKNOWN_TOPIC_ID", detail, passes=True)
+    topic_id, partitions = identity
+    return Facts(id=topic_id, partitions=partitions, start=start.offset, end=end.offset, leader=end.leader_epoch)
+
+
+def _wrong_settings(config: Mapping[str, str]) -> list[str]:
+    """Return the settings of a topic that do not have their required value."""
+    return [
+        f"{name} is {config[name]}, not {required}: {reason}"
+        for name, (required, reason) in REQUIRED_CONFIG.items()
+        if config[name] != required
+    ]
+
+
+def _partition_problems(description: Any, config: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with a topic's partitions and replicas."""
+    problems = []
+    if len(description.partitions) != 1:
+        count = len(description.partitions)
+        problems.append(f"it has {count} partitions; entry ids are unique only within one partition")
+    replicas = len(description.partitions[0].replicas)
+    if replicas > 1 and int(config["min.insync.replicas"]) < 2:
+        problems.append(
+            f"min.insync.replicas is 1 of {replicas}: an entry that one broker acknowledged with acks=all may be lost"
+        )
+    return problems
+
+
+def _retention_problems(config: Mapping[str, str]) -> list[str]:
+    """Return how a topic's retention and segments endanger its entries, or keep deleted ones on disk."""
+    problems = []
+    retention = [f"{name} is {config[name]}" for name in ("retention.ms", "retention.bytes") if config[name] != "-1"]
+    if retention:
+        problems.append(
+            f"{' and '.join(retention)}: Kafka deletes entries that a region may still need; set -1, or purge it "
+            "--logical"
+        )
+    segment_bytes = int(config["segment.bytes"])
+    if segment_bytes not in SANE_SEGMENT_BYTES:
+        problems.append(f"segment.bytes is {segment_bytes:,}: only whole segments are freed")
+    return problems
+
+
+def _result(topic: str, future: "Future[Any] | Exception") -> Any:
+    """Return the result of a future, or the fault with which it ended."""
+    try:
+        if isinstance(future, Exception):
+            raise future
+        return future.result()
+    except KafkaException as e:
+        error = e.args[0]
+        hint = HINTS.get(error.name(), "").format(topic=topic)
+        transient = error.code() in TRANSIENT_ERRORS or error.retriable()
+        return LogFault(topic, error.name(), error.str() + hint, passes=transient)
+    except ValueError as e:  # an invalid topic name
+        return LogFault(topic, "INVALID_TOPIC", str(e), passes=False)

@@ -1,16 +1,19 @@
-"""What workflows and their activities say to each other about purges: bounds and numbers, never lists of regions."""
+"""Define what purge workflows and their activities exchange: bounds and numbers, never lists of regions."""
 
 from enum import StrEnum
 
 from sexton.kernel.message import Message
 from sexton.wal.model import Flushed, Purged
 
+MAX_REASONS = 5
+"""Reasons that a report of topics quotes; its numbers count all of them."""
+
 
 class PurgeOutcome(StrEnum):
     """How the purge of one topic ended."""
 
     PURGED = "PURGED"
-    """Its floor rose, or what lies below it went."""
+    """The floor rose, or the log deleted entries below it."""
     NOTHING = "NOTHING"
     """There was nothing to purge."""
     BLOCKED = "BLOCKED"
@@ -27,11 +30,11 @@ class PurgeRequest(Message):
 
 
 class PurgePreview(Message):
-    """What a purge of one topic would come to now. ``behind``: regions that should flush before."""
+    """What a purge of one topic would do now. ``behind``: regions that should flush first."""
 
     behind: int = 0
     flushes: bool = True
-    """Whether nodes are asked at all, by the settings."""
+    """Whether the settings allow asking nodes to flush."""
 
 
 class PurgeReport(Message):
@@ -45,7 +48,7 @@ class PurgeReport(Message):
 
 
 class PurgeProgress(Message):
-    """What a purge of one topic does now."""
+    """What a purge of one topic is doing."""
 
     topic: str
     doing: str
@@ -57,7 +60,7 @@ class PurgeProgress(Message):
 
 
 class TopicPage(Message):
-    """A hundred topics that are due, by their first and last name. ``began``: ms since 1970."""
+    """A hundred topics that are due, given by the first and last name. ``began``: ms since 1970."""
 
     first: str
     last: str
@@ -65,7 +68,7 @@ class TopicPage(Message):
 
 
 class TopicPages(Message):
-    """What a round has to do. ``more``: there is more than one run takes."""
+    """The topics that a round purges. ``more``: further topics are due than one run takes."""
 
     pages: tuple[TopicPage, ...] = ()
     topics: int = 0
@@ -74,7 +77,7 @@ class TopicPages(Message):
 
 
 class TopicPageReport(Message):
-    """What came of topics, in numbers; who is meant is in the database (``sexton wal list``)."""
+    """The result of purging topics, in numbers; the database names the topics (``sexton wal list``)."""
 
     topics: int = 0
     raised: int = 0
@@ -86,16 +89,19 @@ class TopicPageReport(Message):
     asked: int = 0
     flushed: int = 0
     said: tuple[str, ...] = ()
-    """Some of what was refused, in words."""
+    """The first few faults, as sentences."""
 
     def __add__(self, other: "TopicPageReport") -> "TopicPageReport":
-        """Return both together."""
+        """Return the sum of two reports."""
         numbers = {n: getattr(self, n) + getattr(other, n) for n in TopicPageReport.model_fields if n != "said"}
-        return TopicPageReport(**numbers, said=(self.said + other.said)[:MOST_SAID])
+        return TopicPageReport(**numbers, said=(self.said + other.said)[:MAX_REASONS])
 
 
 class PurgeRoundRequest(Message):
-    """Purge what is due; of a run that goes on for another: what that did, and up to which topic it came."""
+    """Purge the topics that are due.
+
+    When a run continues another, ``done`` is the earlier run's report and ``after`` the last topic that it purged.
+    """
 
     deployment: str
     after: str = ""
@@ -103,15 +109,12 @@ class PurgeRoundRequest(Message):
 
 
 class PurgeRoundProgress(Message):
-    """What a round does now."""
+    """What a round is doing."""
 
     doing: str
     pages: int = 0
     done: int = 0
     report: TopicPageReport = TopicPageReport()
-
-
-MOST_SAID = 5
 
 
 def outcome(purged: Purged) -> PurgeOutcome:

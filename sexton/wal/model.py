@@ -1,7 +1,6 @@
-"""Topics, the regions that share them, and what decides how far a topic may be purged. Instants in ms since 1970."""
+"""Define topics, the regions that share them, and the verdict on a purge. Instants are ms since 1970."""
 
 from enum import StrEnum
-from typing import Annotated
 
 from pydantic import Field
 
@@ -9,42 +8,42 @@ from sexton.kernel.message import Message
 
 DAY = 86_400
 MOST = 2**63 - 2
-"""The largest id: the one behind it can still be held."""
+"""The largest entry id: its successor must still fit into 64 bits."""
 
 
 class Mode(StrEnum):
-    """What a purge does beside raising the floor."""
+    """What a purge does after it has raised the floor."""
 
     DELETE = "delete"
-    """Kafka is told to delete the records below it."""
+    """It makes Kafka delete the records below the floor."""
     LOGICAL = "logical"
-    """Nothing more: Kafka's own retention deletes."""
+    """It deletes nothing: Kafka's own retention deletes."""
 
 
 class KeepFromSource(StrEnum):
-    """From where a region's ``keep_from`` is known."""
+    """Where a region's ``keep_from`` comes from."""
 
     MAP = "map"
-    """The owner's map: where the region was when it was mapped."""
+    """The owner's map: the topic's end when the region was mapped."""
     FLUSHED = "flushed"
     IDLE = "idle"
-    """The region had nothing in memory: the topic's last entry, as it was read before that was verified."""
+    """The region had nothing in memory: the topic's last entry, read before the node verified that."""
     OPENED = "opened"
-    """The region was opened from a manifest that knows less than was reported before."""
+    """The region was opened from a manifest that knows less than an earlier report."""
     RESET = "reset"
-    """An operator said so."""
+    """An operator set it."""
 
 
 class RegionState(StrEnum):
-    """What a region is to a topic."""
+    """The relation of a region to a topic."""
 
     MAPPED = "MAPPED"
     MOVED = "MOVED"
-    """It appends elsewhere now, and holds until its entries here are flushed."""
+    """The region appends to another topic now; it blocks deletion until its entries in this topic are flushed."""
     DROPPED = "DROPPED"
-    """It holds until its drop can no longer be undone."""
+    """The region blocks deletion until its drop can no longer be undone."""
     GONE = "GONE"
-    """It holds nothing more; kept for the day on which it comes back, perhaps with an old manifest."""
+    """The region needs no entry; its row is kept in case it returns, perhaps with an old manifest."""
 
 
 class Why(StrEnum):
@@ -58,72 +57,72 @@ class Why(StrEnum):
     STOPPED = "stopped"
     """An operator has stopped everything (``sexton stop --all``)."""
     FAULT = "log fault"
-    """The log refuses, or does not answer."""
+    """The log refuses a request, or does not answer."""
 
 
 class Facts(Message):
-    """What Kafka says of a topic; ``start``: the first entry there is, ``end``: the id that the next one gets."""
+    """Kafka's answer about a topic; ``start``: its first entry, ``end``: the id of the entry appended next."""
 
     id: str
     partitions: int = 1
     start: int = 0
     end: int = 0
     leader: int | None = None
-    """Which leader told the end, counted from the first; None: the log has none."""
+    """The epoch of the leader that reported the end; None: the log has no leaders."""
 
 
 class Topic(Message):
-    """A topic as we know it."""
+    """A topic, as the database knows it."""
 
     name: str
     kafka_id: str = ""
-    """Empty: never seen."""
+    """Empty: no purge has seen the topic yet."""
     enabled: bool = False
     mode: Mode = Mode.DELETE
     floor: int | None = None
-    """Persisted, and only raised: nothing at or above it was ever deleted by us."""
+    """Persisted, and only raised: Sexton has deleted no entry at or above it."""
     log_start: int | None = None
-    """As observed; Kafka's own retention moves it too."""
+    """As last observed; Kafka's own retention moves it too."""
     log_end: int | None = None
     quarantined: str = ""
     generation: int | None = None
-    """Of the owner's map; None: there is no map."""
+    """The generation of the owner's map; None: there is no map."""
     map_digest: str = ""
     mapped_at: int | None = None
     emptied_at: int | None = None
-    """Since when no region is mapped."""
+    """When the last region of the topic became GONE; None: a region is mapped, or none ever was."""
     entry_bytes: float = 0.0
-    """Of an entry, on average; 0: not known."""
+    """Average bytes of an entry; 0: not known."""
     weighed_at: int | None = None
-    """When that was looked at."""
+    """When ``entry_bytes`` was last estimated."""
     looked_at: int | None = None
-    """When a purge last decided about it and nothing passing came in between; None: its turn is at once."""
+    """When a purge last decided about the topic without a transient fault; None: the topic is due at once."""
     ok_at: int | None = None
-    """When it was last enabled, or looked at for a purge without a fault of the log."""
+    """When the topic was last enabled, or purged without a fault of the log."""
     fault: str = ""
-    """What the log refused when it was purged last."""
+    """What the log refused at the last purge."""
     freed: int = 0
-    """Entries, ever."""
+    """Entries that purges have deleted so far."""
     blocked: dict[Why, int] = Field(default_factory=dict)
-    """Why it was not purged when it was looked at last, each with since when."""
+    """Why the last purge did not delete, each reason with the instant since which it holds."""
 
 
 class Region(Message):
-    """A region in a topic: one row for each topic in which it may have entries."""
+    """A region in a topic: one row for each topic in which the region may have entries."""
 
     topic: str
     region: str
     epoch: int = 0
     first: int = 0
-    """The topic's end when it was mapped here, before its first append: it never needs anything below."""
+    """The topic's end when the region was mapped to it, before its first append: the region needs no entry below."""
     keep_from: int | None = None
-    """The first entry that it needs; None: nobody has said yet."""
+    """The first entry that the region needs; None: not reported yet."""
     flushed: tuple[int, ...] = ()
-    """How much its manifest knew when it reported: of each stream the last flushed entry + 1."""
+    """What the manifest named when the node reported: for each stream its last flushed entry + 1."""
     marks: int = 0
-    """Their sum: a leader's manifest only grows, so of its reports the one with the highest sum is the newest."""
+    """The sum of ``flushed``. A leader's manifest only grows, so its newest report is the one with the highest sum."""
     waits: int | None = None
-    """A ``keep_from`` that was reported above the topic's end as we know it: it counts when we see an end as high."""
+    """A reported ``keep_from`` above the topic's known end: it counts once a purge sees an end that high."""
     waits_marks: int | None = None
     waits_flushed: tuple[int, ...] | None = None
     source: KeepFromSource = KeepFromSource.MAP
@@ -131,50 +130,32 @@ class Region(Message):
     reported_at: int | None = None
     node: str = ""
     releases_at: int | None = None
-    """Of a dropped one: when its drop can no longer be undone."""
+    """DROPPED: when the drop can no longer be undone."""
     until: int | None = None
-    """Of one that moved: the topic's end as first seen after it moved; it needs nothing from there on."""
-
-
-class Stream(Message):
-    """How far one stream of entries of a region is safe; ids are inclusive."""
-
-    flushed: int | None = Field(None, ge=0)
-    idle: int | None = Field(None, ge=0)
-
-
-class LeaderReport(Message):
-    """What the leader of a region says of it, in one topic. A number that cannot be is ignored, not refused: a node's
-    other reports count."""
-
-    topic: str
-    region: str
-    epoch: int = Field(ge=0)
-    streams: tuple[Stream, ...] = Field(min_length=1)
-    leader: bool = True
+    """MOVED: the topic's end as first seen after the move; the region needs no entry at or above it."""
 
 
 class Pin(Message):
-    """A region is being opened: it reads from ``start`` on."""
+    """A region that is being opened: it reads its topic from ``start`` on."""
 
     id: str
     topic: str
     region: str
     start: int
     node: str = ""
-    """Who opened it."""
+    """The node that opens the region."""
     kafka_id: str = ""
-    """Of the topic as it was known then; empty: never seen. Whoever reads looks whether it is still that one."""
+    """The topic's id as known when the pin was made; empty: never seen. The reader verifies that it is unchanged."""
     log_end: int = 0
-    """Its end as it was known then."""
+    """The topic's end as known when the pin was made."""
     opened_at: int = 0
     expires_at: int = 0
     lasts_ms: int = 0
-    """For how long from the answer: clocks differ."""
+    """How long the pin lasts, counted from the answer, because clocks differ."""
 
 
 class WalSettings(Message):
-    """What purges run with."""
+    """Configure WAL purges."""
 
     flush_entries: int = 1_000_000
     flush_bytes: int = 512 * 2**20
@@ -183,20 +164,20 @@ class WalSettings(Message):
     pin_ttl_seconds: int = 300
     pin_max_seconds: int = DAY
     interval_seconds: int = 1_800
-    """From one look at a topic to the next."""
+    """Between two scheduled purges of a topic."""
     purge_entries: int = 10_000_000
     purge_bytes: int = 2**30
-    """A topic of which so much could be purged is looked at before its time."""
+    """A topic from which a purge could delete this much is due before its interval is over."""
     flush_timeout_seconds: int = 600
     flushes: bool = True
     at_once: int = 10
-    """Pages of topics that are purged at a time."""
+    """Pages of topics that are purged in parallel."""
     kafka: dict[str, str] = Field(default_factory=dict)
-    """librdkafka's settings; without any the embedded log is purged."""
+    """librdkafka's settings; without any, the embedded log is purged."""
 
 
 class Missing(Message):
-    """Entries that somebody needs and that are not there any more; both ids inclusive."""
+    """Entries that a region needs and that are deleted already; both ids inclusive."""
 
     region: str
     first: int
@@ -207,31 +188,31 @@ class Missing(Message):
 
 
 class Block(Message):
-    """One reason why a topic is not purged, in words for people."""
+    """One reason why a topic is not purged; ``said``: the same as a sentence."""
 
     why: Why
     said: str
 
 
 class PurgeVerdict(Message):
-    """How far a topic may be purged, or why not. ``losses`` are alarms, and stop no purge: what is gone is gone."""
+    """How far a topic may be purged, or why not. ``losses`` raise alarms and block no purge: they cannot be undone."""
 
     keep_from: int | None = None
-    """The lowest that anybody needs; None where it is not known, or the topic is blocked."""
+    """The lowest entry that a region or replay needs; None: not known, or the topic is blocked."""
     holders: tuple[str, ...] = ()
-    """Who needs it: regions and pins."""
+    """The regions and replays that need it."""
     rose: bool = False
-    """Whether the floor was raised to it just now."""
+    """Whether this purge raised the floor to it."""
     blocked: tuple[Block, ...] = ()
     quarantine: str = ""
     losses: tuple[Missing, ...] = ()
-    """Some of them."""
+    """At most the first 100."""
     lost: int = 0
-    """How many."""
+    """The number of all losses."""
 
 
-class Candidate(Message):
-    """A region that is asked to flush. ``entries``: the topic's, from what it needs to the end."""
+class FlushCandidate(Message):
+    """A region that should flush. ``entries``: entries of the topic from the first one it needs to the end."""
 
     topic: str
     region: str
@@ -240,14 +221,14 @@ class Candidate(Message):
     entries: int
     bytes: int = 0
     url: str = ""
-    """Of the node; empty: it never said."""
+    """Where its node takes requests; empty: the node never reported an address."""
 
 
 class LogStateBeforeRead(Message):
-    """What was known before the log was asked: of what came after, the log's answer says nothing.
+    """What the database knew before a purge read the log: the log's answer proves nothing about later changes.
 
-    ``safe``: by topic the highest of what regions need, the floor and the end: below it was an entry once.
-    ``moved``: by topic the regions that went, and whose last entry is not known yet, as ``generation`` of the map says.
+    ``safe``: for each topic the highest of its regions' needs, its floor and its end; an entry below it has existed.
+    ``moved``: for each topic the moved regions without a known last entry, under the map's ``generation``.
     """
 
     safe: dict[str, int] = Field(default_factory=dict)
@@ -256,7 +237,7 @@ class LogStateBeforeRead(Message):
 
 
 class Purge(Message):
-    """A floor that was raised, and when Kafka was seen to have followed; ``freed``: entries."""
+    """A raised floor, and when Kafka was seen to have deleted up to it; ``freed``: entries."""
 
     topic: str
     kafka_id: str
@@ -269,58 +250,8 @@ class Purge(Message):
     freed: int | None = None
 
 
-class HeartbeatReceipt(Message):
-    """What became of a node's reports: taken; waiting for the end of their topic to be seen as high; ignored."""
-
-    taken: int = 0
-    waiting: int = 0
-    ignored: int = 0
-
-
-class RegionMapping(Message):
-    """A region in an owner's map. ``first``: the topic's end before the region's first append; None: not told.
-
-    It counts when the region is mapped first; of one that comes back after its drop was final nothing is kept.
-    """
-
-    region: str
-    epoch: int = Field(0, ge=0, le=MOST)
-    first: int | None = Field(None, ge=0, le=MOST)
-
-
-class RegionDrop(Message):
-    """A region that was dropped, and for how long from now its drop can still be undone."""
-
-    region: str
-    undrop_seconds: int = Field(0, ge=0, le=3_650 * DAY)
-
-
-class MapOrder(Message):
-    """The regions of a topic, all of them, as the owner knows them.
-
-    ``moved``: those that append elsewhere now, the last append here answered, and may have entries here. One that is
-    named nowhere goes on to hold: it may have been forgotten.
-    """
-
-    topic: str
-    generation: int = Field(ge=0, le=MOST)
-    regions: tuple[RegionMapping, ...] = ()
-    moved: tuple[str, ...] = ()
-    dropped: tuple[RegionDrop, ...] = ()
-
-
-class OpenRegionOrder(Message):
-    """A region is to be opened. ``flushed``: of each stream the last entry that its manifest names, None: no file."""
-
-    topic: str
-    region: str
-    epoch: int = Field(ge=0, le=MOST)
-    flushed: tuple[Annotated[int, Field(ge=0, le=MOST)] | None, ...] = (None,)
-    node: str = ""
-
-
 class Purged(Message):
-    """What came of purging a topic. ``freed``: entries; ``fault``: what the log refused, and whether that passes."""
+    """The result of purging a topic. ``freed``: entries; ``fault``: the log's refusal; ``passes``: it is transient."""
 
     topic: str
     floor: int | None
@@ -332,7 +263,11 @@ class Purged(Message):
 
 
 class Flushed(Message):
-    """What came of asking regions to flush: how many were asked and did; who did not, and which nodes why."""
+    """The result of asking regions to flush.
+
+    ``asked`` and ``flushed`` count regions, ``late`` names regions that did not flush in time, and ``silent`` gives the
+    reason for each node that took no request.
+    """
 
     asked: int = 0
     flushed: int = 0

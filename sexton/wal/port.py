@@ -1,55 +1,69 @@
-"""What purging asks of a log, and what it may refuse."""
+"""Define what purging needs of a log, of nodes and of a store, and the errors of the capability.
+
+Errors, all under ``SextonError``::
+
+    LogFault        a topic's log refuses a request or does not answer
+    NodeSilent      a node takes no request to flush
+    UnknownTopic    no owner or operator has named the topic
+    UnknownRegion   no map names the region in the topic
+    OldMap          a newer map is known
+    OldEpoch        a newer leader of the region is known
+    ReplayRefused   a region must not open
+    PinEnded        a pin was released or has expired
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sexton.kernel.errors import SextonError
 from sexton.operators.controls.model import Halt
-from sexton.wal.model import Candidate, Facts, LogStateBeforeRead, Missing, PurgeVerdict, Topic
+from sexton.wal.model import Facts, FlushCandidate, LogStateBeforeRead, Missing, PurgeVerdict, Topic
 
 
 class LogFault(SextonError):
-    """A topic's log refuses or does not answer; other topics go on. ``reason``: as Kafka names it.
+    """A topic's log refuses a request or does not answer; other topics are not affected. ``reason``: Kafka's name.
 
-    Of a topic that is not there it is ``UNKNOWN_TOPIC_OR_PART``, whatever the log.
+    For a topic that does not exist it is ``UNKNOWN_TOPIC_OR_PART``, in every log.
     """
 
-    def __init__(self, topic: str, reason: str, said: str, *, passes: bool) -> None:
-        super().__init__(f"topic {topic}: {reason}: {said}")
+    def __init__(self, topic: str, reason: str, detail: str, *, passes: bool) -> None:
+        """``passes``: the fault is transient."""
+        super().__init__(f"topic {topic}: {reason}: {detail}")
         self.topic, self.reason, self.passes = topic, reason, passes
 
 
 class TopicLog(Protocol):
-    """A log with one partition a topic: Apache Kafka, or the embedded one. Safe to share between threads.
+    """A log with one partition per topic: Apache Kafka, or the embedded one. Threads may share it.
 
-    What is asked for many topics is answered for each: a fault of one is a value, and never ends the others.
+    A request for many topics returns an answer for each: a fault is a value and never ends the requests for the others.
     """
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
-        """Return what there is of each topic now, read at the leaders of their partitions."""
+        """Return the present state of each topic, read at the leaders of their partitions."""
         ...
 
     def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
-        """Delete all records below an offset, topic by topic; return where each begins then.
+        """Delete all records below an offset, for each topic; return the offset at which each begins afterwards.
 
-        One at or below a topic's start is done already. A fault that ``passes`` may have taken effect: ask ``facts``.
+        An offset at or below a topic's start succeeds without effect. A transient fault may have taken effect: read
+        ``facts``.
 
         Raises:
-            ValueError: an offset is not above 0; nothing was deleted. To Kafka -1 means everything.
+            ValueError: an offset is not above 0; nothing was deleted. Kafka reads -1 as the end of the topic.
         """
         ...
 
     def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
-        """Return the bytes of an entry, on average over some of each topic's newest; what is not known is left out."""
+        """Return the average bytes of an entry, over some of each topic's newest; unknown sizes are left out."""
         ...
 
     def check(self, topic: str) -> Sequence[str]:
-        """Return what of the topic's settings endangers what is written to it; for people."""
+        """Return the settings of a topic that endanger its entries, as sentences for operators."""
         ...
 
 
 class NodeSilent(SextonError):
-    """A node does not take a request to flush."""
+    """A node takes no request to flush."""
 
     passes = True
 
@@ -57,30 +71,30 @@ class NodeSilent(SextonError):
 class FlushClient(Protocol):
     """Asks nodes to flush."""
 
-    def flush(self, url: str, regions: Sequence[Candidate]) -> None:
-        """Ask one node to flush regions of its own; it says that it will. Raises ``NodeSilent``."""
+    def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
+        """Ask one node to flush some of its regions; it answers before it has flushed. Raises ``NodeSilent``."""
         ...
 
 
 class Floors(Protocol):
-    """Where floors are persisted: ``wal.floors.FloorStore``."""
+    """Persists floors. ``wal.sql.floors.FloorStore`` documents each method."""
 
-    def before(self, names: Sequence[str]) -> LogStateBeforeRead: ...
+    def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead: ...
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]: ...
-    def behind(self, names: Sequence[str]) -> Sequence[Candidate]: ...
+    def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]: ...
     def judge(
         self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead
     ) -> Mapping[str, PurgeVerdict]: ...
     def raise_floors(
         self, answers: Mapping[str, Facts | LogFault], before: LogStateBeforeRead
     ) -> Mapping[str, PurgeVerdict]: ...
-    def seen(self, answers: Mapping[str, Facts | LogFault], faults: Mapping[str, LogFault]) -> None: ...
+    def record_log_state(self, answers: Mapping[str, Facts | LogFault], faults: Mapping[str, LogFault]) -> None: ...
     def stopped(self) -> Halt | None: ...
-    def weighed(self, names: Sequence[str], sizes: Mapping[str, float]) -> None: ...
+    def record_entry_sizes(self, names: Sequence[str], sizes: Mapping[str, float]) -> None: ...
 
 
 class UnknownTopic(SextonError):
-    """Nobody has told of a topic of that name."""
+    """No owner or operator has named a topic of that name."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"unknown topic {topic}; see: sexton wal list")
@@ -98,16 +112,16 @@ class OldMap(SextonError):
 
 
 class OldEpoch(SextonError):
-    """Another leader of the region is known, or in this epoch it was opened from a manifest that knew more."""
+    """A newer leader of the region is known, or the manifest names less than was reported in this epoch."""
 
 
 class ReplayRefused(SextonError):
-    """Entries that the region needs are gone, or nobody knows which it needs; it must not open as if nothing were."""
+    """Entries that the region needs are deleted, or its needs are unknown; it must not open as if none were missing."""
 
-    def __init__(self, why: str, missing: Missing | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, detail: str, missing: Missing | None = None) -> None:
+        super().__init__(detail)
         self.missing = missing
 
 
 class PinEnded(SextonError):
-    """The replay's pin was released, or nobody renewed it: what it has read so far may have holes."""
+    """The replay's pin was released or has expired: the entries read so far may have gaps."""

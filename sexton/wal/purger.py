@@ -1,6 +1,6 @@
-"""The steps of a purge: persist how far topics may be purged, tell the log, look what came of it.
+"""Purge topics: persist how far each may be purged, make the log delete, and record the result.
 
-Each may be repeated, by anyone and at any time: no step goes above a persisted floor.
+Each step may be repeated, by any process and at any time: no step deletes at or above a persisted floor.
 """
 
 import time
@@ -12,10 +12,12 @@ from sexton.wal.model import Facts, LogStateBeforeRead, Mode, Purged, PurgeVerdi
 from sexton.wal.port import Floors, LogFault, TopicLog
 
 FRESH_SECONDS = 5.0
-"""A topic that somebody made anew has the same name: its id was seen no longer ago than this before anything goes."""
+"""A topic that was deleted and created again has the same name: its id is at most this old when its log deletes."""
 
 STALE_SECONDS = 1.0
-"""After so long a leader that was away for a while knows that another one leads."""
+"""After this time a leader that was disconnected knows that another one leads."""
+
+Answers = Mapping[str, Facts | LogFault]
 
 
 class Purger:
@@ -25,97 +27,115 @@ class Purger:
         self._log, self._floors, self._clock = log, floors, clock
 
     def look(self, names: Sequence[str]) -> Mapping[str, PurgeVerdict]:
-        """Say how far each topic may be purged; nothing is deleted, and no floor raised."""
-        before = self._floors.before(names)
-        return self._floors.judge(self._ask(names, before), before)
+        """Return how far each topic may be purged; nothing is deleted, and no floor is raised."""
+        before = self._floors.state_before_read(names)
+        return self._floors.judge(self._read_log(names, before), before)
 
     def purge(self, names: Sequence[str]) -> Mapping[str, Purged]:
-        """Raise the floors of topics, delete what lies below, and see what came of it. Unknown topics are left out."""
-        before = self._floors.before(names)
-        asked_at = self._clock()
-        answers = self._ask(names, before)
+        """Raise the floors of topics, delete the entries below, and return the results. Unknown topics are left out."""
+        before = self._floors.state_before_read(names)
+        read_at = self._clock()
+        answers = self._read_log(names, before)
         verdicts = self._floors.raise_floors(answers, before)
         topics = self._floors.topics(names)
-        faults = self._delete(topics, answers, asked_at)
+        faults = self._delete(topics, answers, read_at)
         reached("wal.deleted")
         after = self._log.facts(sorted(topics))
-        # What the log did not answer it may have done: what counts is where the topic begins now.
-        left = {name: its for name, its in faults.items() if not _done(topics[name], after[name])}
-        unasked = {name: its for name, its in answers.items() if isinstance(its, LogFault)}
-        self._floors.seen(after, unasked | left)
+        # The log may have carried out a request that it did not answer: what counts is where the topic begins now.
+        delete_faults = {name: fault for name, fault in faults.items() if not _is_deleted(topics[name], after[name])}
+        read_faults = {name: answer for name, answer in answers.items() if isinstance(answer, LogFault)}
+        self._floors.record_log_state(after, read_faults | delete_faults)
         return {
-            name: _purged(topic, verdicts[name], answers[name], after[name], left.get(name))
+            name: _purged(topic, verdicts[name], (answers[name], after[name]), delete_faults.get(name))
             for name, topic in topics.items()
-            if name in verdicts  # else somebody made it known just now
+            if name in verdicts  # a topic without a verdict became known during this purge
         }
 
     def weigh(self, names: Sequence[str]) -> None:
-        """Have the sizes of entries looked at, of topics where that was long ago: an estimate, once a day."""
-        found = self._log.facts(names)
-        there = {n: its for n, its in found.items() if isinstance(its, Facts) and its.end > its.start}
-        self._floors.weighed(names, self._log.weigh(there))
+        """Estimate the average bytes of an entry of each topic, and store it."""
+        answers = self._log.facts(names)
+        filled = {n: facts for n, facts in answers.items() if isinstance(facts, Facts) and facts.end > facts.start}
+        self._floors.record_entry_sizes(names, self._log.weigh(filled))
 
-    def _ask(self, names: Sequence[str], before: LogStateBeforeRead) -> Mapping[str, Facts | LogFault]:
-        """Ask the log; where an end is below what is safe, ask again whether a newer leader says otherwise.
+    def _read_log(self, names: Sequence[str], before: LogStateBeforeRead) -> Answers:
+        """Read the log; where an end is below the safe one, read again whether a newer leader reports another end.
 
-        A leader that was away answers what it knew before, until it hears that it leads no more. What the same leader
-        said stands, whatever it says later: an end that moved back soon moves on, over other entries.
+        A leader that was disconnected reports its old state until it learns that another one leads. The first answer of
+        a leader counts, even if the same leader reports a higher end later: an end that moved back soon rises again,
+        over other entries.
         """
         answers = dict(self._log.facts(names))
-        led = {n: its.leader for n, its in answers.items() if isinstance(its, Facts) and its.leader is not None}
-        low = [name for name in led if answers[name].end < before.safe.get(name, 0)]  # type: ignore[union-attr]
-        if low:
+        epochs = {
+            name: answer.leader
+            for name, answer in answers.items()
+            if isinstance(answer, Facts) and answer.leader is not None and answer.end < before.safe.get(name, 0)
+        }
+        if epochs:
             time.sleep(STALE_SECONDS)
-            for name, its in self._log.facts(low).items():
-                if isinstance(its, Facts) and its.leader is not None and its.leader > led[name]:
-                    answers[name] = its
+            second_answers = self._log.facts(list(epochs))
+            answers |= {n: a for n, a in second_answers.items() if _leader_epoch(a) > epochs[n]}
         return answers
 
-    def _delete(
-        self, topics: Mapping[str, Topic], answers: Mapping[str, Facts | LogFault], asked_at: float
-    ) -> Mapping[str, LogFault]:
-        """Tell the log, where there is something to delete; return what it refused."""
-        # One that gave no answer would keep the others waiting as long once more.
-        may = [n for n, t in topics.items() if _may(t) and isinstance(answers[n], Facts)]
-        if self._clock() - asked_at > FRESH_SECONDS:
-            asked_at = self._clock()
-            answers = self._log.facts(may)
-            if self._clock() - asked_at > FRESH_SECONDS:
-                return {name: LogFault(name, "SLOW", "it takes long to answer", passes=True) for name in may}
-        # Asked as late as can be: a stop counts within 5 s, and who was disabled or reset meanwhile is left alone.
+    def _delete(self, topics: Mapping[str, Topic], answers: Answers, read_at: float) -> Mapping[str, LogFault]:
+        """Make the log delete the entries below the floors; return its faults."""
+        # A topic whose log gave no answer would delay the others by the same time once more.
+        names = [n for n, topic in topics.items() if _may_delete(topic) and isinstance(answers[n], Facts)]
+        if self._clock() - read_at > FRESH_SECONDS:
+            read_at = self._clock()
+            answers = self._log.facts(names)
+            if self._clock() - read_at > FRESH_SECONDS:
+                return {name: LogFault(name, "SLOW", "it takes too long to answer", passes=True) for name in names}
+        # Read as late as possible: a stop takes effect within 5 s, and topics disabled or reset since are left alone.
         if self._floors.stopped() is not None:
             return {}
-        topics = self._floors.topics(may)
-        offsets: dict[str, int] = {}
-        for name in may:
-            its, topic = answers[name], topics.get(name)
-            if topic is not None and _may(topic) and isinstance(its, Facts) and its.id == topic.kafka_id:
-                offset = policy.delete_before(topic.floor, its)
-                if offset is not None:
-                    offsets[name] = offset
-        told = self._log.delete_before(offsets)
-        return {name: its for name, its in told.items() if isinstance(its, LogFault)}
+        offsets = _offsets_to_delete(names, self._floors.topics(names), answers)
+        starts = self._log.delete_before(offsets)
+        return {name: answer for name, answer in starts.items() if isinstance(answer, LogFault)}
 
 
-def _may(topic: Topic) -> bool:
+def _offsets_to_delete(names: Sequence[str], topics: Mapping[str, Topic], answers: Answers) -> dict[str, int]:
+    """Return the offset below which each topic's log deletes; topics with nothing to delete are left out."""
+    offsets: dict[str, int] = {}
+    for name in names:
+        topic, facts = topics.get(name), answers[name]
+        if topic is None or not _may_delete(topic) or not isinstance(facts, Facts) or facts.id != topic.kafka_id:
+            continue
+        offset = policy.delete_before(topic.floor, facts)
+        if offset is not None:
+            offsets[name] = offset
+    return offsets
+
+
+def _leader_epoch(answer: Facts | LogFault) -> int:
+    """Return the epoch of the leader that answered; -1: none is known."""
+    return answer.leader if isinstance(answer, Facts) and answer.leader is not None else -1
+
+
+def _may_delete(topic: Topic) -> bool:
     return topic.enabled and not topic.quarantined and topic.mode is Mode.DELETE
 
 
-def _done(topic: Topic, after: Facts | LogFault) -> bool:
+def _is_deleted(topic: Topic, after: Facts | LogFault) -> bool:
     return isinstance(after, Facts) and after.start >= (topic.floor or 0) - policy.SLACK
 
 
 def _purged(
-    topic: Topic, verdict: PurgeVerdict, before: Facts | LogFault, after: Facts | LogFault, fault: LogFault | None
+    topic: Topic,
+    verdict: PurgeVerdict,
+    answers: tuple[Facts | LogFault, Facts | LogFault],
+    delete_fault: LogFault | None,
 ) -> Purged:
-    starts = [its.start if isinstance(its, Facts) else None for its in (before, after)]
-    freed = starts[1] - starts[0] if starts[0] is not None and starts[1] is not None else 0
-    fault = fault or (before if isinstance(before, LogFault) else None)
+    """Return the result for one topic; ``answers``: the log's before and after the deletion."""
+    before, after = answers
+    start_before = before.start if isinstance(before, Facts) else None
+    start_after = after.start if isinstance(after, Facts) else None
+    freed = 0 if start_before is None or start_after is None else max(0, start_after - start_before)
+    fault = delete_fault or (before if isinstance(before, LogFault) else None)
     return Purged(
         topic=topic.name,
         floor=topic.floor,
-        log_start=starts[1],
-        freed=max(0, freed),
+        log_start=start_after,
+        freed=freed,
         verdict=verdict,
         fault=str(fault or ""),
         passes=fault is not None and fault.passes,

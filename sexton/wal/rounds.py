@@ -1,11 +1,11 @@
-"""What a scheduled round does with a page of topics: purge, ask those that hold topics back to flush, purge again."""
+"""Purge pages of topics on a schedule: purge, ask the regions that block a purge to flush, purge again."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from sexton.wal.flushing import Flusher
-from sexton.wal.messages import MOST_SAID, PurgePreview, TopicPage, TopicPageReport, TopicPages
+from sexton.wal.messages import MAX_REASONS, PurgePreview, TopicPage, TopicPageReport, TopicPages
 from sexton.wal.model import Flushed, Purged, Why
 from sexton.wal.port import Floors
 from sexton.wal.purger import Purger
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class TopicSchedulePort(Protocol):
-    """Whose turn it is: ``wal.turns.WalTurns``."""
+    """Knows which topics are due: ``wal.sql.schedule.WalSchedule``."""
 
     def pages(self, after: str) -> TopicPages: ...
     def names(self, page: TopicPage) -> Sequence[str]: ...
@@ -23,93 +23,104 @@ class TopicSchedulePort(Protocol):
 
 
 class PurgeRounds:
-    """The work of rounds, and the steps of a purge of one topic."""
+    """The steps of scheduled rounds, and of the purge of one topic."""
 
     def __init__(
-        self, turns: TopicSchedulePort, floors: Floors, purger: Purger, flusher: Flusher | None, at_once: int
+        self, schedule: TopicSchedulePort, floors: Floors, purger: Purger, flusher: Flusher | None, at_once: int
     ) -> None:
-        """``flusher``: None where nobody is asked to flush. ``at_once``: pages at a time."""
-        self._turns, self._floors, self._purger, self._flusher = turns, floors, purger, flusher
+        """``flusher``: None if regions are not asked to flush. ``at_once``: pages purged in parallel."""
+        self._schedule, self._floors, self._purger, self._flusher = schedule, floors, purger, flusher
         self._at_once = at_once
 
     def pages(self, after: str) -> TopicPages:
-        """Return what is due, of the topics whose names come after one."""
-        self._turns.forget()
-        return self._turns.pages(after).model_copy(update={"at_once": self._at_once})
+        """Return the due topics whose names come after one."""
+        self._schedule.forget()
+        return self._schedule.pages(after).model_copy(update={"at_once": self._at_once})
 
     def page(self, page: TopicPage, heartbeat: Callable[[], None]) -> TopicPageReport:
-        """Purge a page of topics. May be repeated: what was done is not done again."""
-        names = self._turns.names(page)
+        """Purge a page of topics. May be repeated: no entry is deleted twice."""
+        names = self._schedule.names(page)
         purged = dict(self._purger.purge(names))
         heartbeat()
-        if new := self._turns.unweighed(page):
-            self._purger.weigh(new)
+        unweighed = self._schedule.unweighed(page)
+        if unweighed:
+            self._purger.weigh(unweighed)
             heartbeat()
-        flushed = Flushed()
-        # Where something blocks it flushes free nothing.
-        free = [name for name in names if name in purged and not purged[name].verdict.blocked]
-        held = sorted({its.topic for its in self._floors.behind(free)}) if self._flusher is not None else []
-        if held and self._flusher is not None:
-            flushed = self._flusher.flush(held, heartbeat)
-            again = self._purger.purge(held) if flushed.flushed else {}
-            purged |= {name: _both(purged[name], its) for name, its in again.items() if name in purged}
-        for its in purged.values():
-            _log(its)
+        flushed = self._flush_and_purge(purged, heartbeat)
+        for result in purged.values():
+            _log(result)
         return _report(purged, flushed)
 
     def look(self, topic: str) -> PurgePreview:
-        """Look at one topic, and whether regions should flush before it is purged."""
+        """Return how many regions should flush before a topic is purged."""
         verdict = self._purger.look([topic]).get(topic)
-        # A log that is silent now may answer when the purge is tried again.
-        blocked = verdict is None or any(b.why is not Why.FAULT for b in verdict.blocked)
-        behind = 0 if blocked else len(self._floors.behind([topic]))
+        # A log that does not answer now may answer when the purge is tried again.
+        blocked = verdict is None or any(block.why is not Why.FAULT for block in verdict.blocked)
+        behind = 0 if blocked else len(self._floors.regions_to_flush([topic]))
         return PurgePreview(behind=behind, flushes=self._flusher is not None)
 
     def flush(self, topic: str, heartbeat: Callable[[], None]) -> Flushed:
-        """Ask the regions that hold one topic back, and wait."""
+        """Ask the regions that block the purge of a topic to flush, and wait for them."""
         return self._flusher.flush([topic], heartbeat) if self._flusher is not None else Flushed()
 
     def purge(self, topic: str) -> Purged | None:
-        """Purge one topic; None where nobody has told of it."""
+        """Purge one topic; None if it is unknown."""
         purged = self._purger.purge([topic]).get(topic)
         if purged is not None:
             _log(purged)
         return purged
 
+    def _flush_and_purge(self, purged: dict[str, Purged], heartbeat: Callable[[], None]) -> Flushed:
+        """Ask lagging regions to flush, purge their topics again, and add the second results to ``purged``."""
+        if self._flusher is None:
+            return Flushed()
+        # Flushing frees nothing in a topic whose purge is blocked.
+        unblocked = [name for name, result in purged.items() if not result.verdict.blocked]
+        lagging = sorted({region.topic for region in self._floors.regions_to_flush(unblocked)})
+        if not lagging:
+            return Flushed()
+        flushed = self._flusher.flush(lagging, heartbeat)
+        if flushed.flushed:
+            for name, result in self._purger.purge(lagging).items():
+                if name in purged:
+                    purged[name] = _combined(purged[name], result)
+        return flushed
 
-def _log(its: Purged) -> None:
-    """Say in the worker's log what somebody should know of."""
-    if its.verdict.quarantine:
-        log.error("topic %s is quarantined: %s", its.topic, its.verdict.quarantine)
-    if its.verdict.lost:
-        log.error("topic %s: LOSS: %d regions need what is gone", its.topic, its.verdict.lost)
-    if its.fault:
-        log.warning("%s", its.fault)
-    for block in its.verdict.blocked if not its.fault else ():
-        log.info("topic %s is blocked: %s", its.topic, block.said)
-    if its.verdict.rose or its.freed:
-        log.info("topic %s is purged below %s; %d entries freed", its.topic, its.floor, its.freed)
+
+def _log(purged: Purged) -> None:
+    """Log the result of a purge for operators."""
+    if purged.verdict.quarantine:
+        log.error("topic %s is quarantined: %s", purged.topic, purged.verdict.quarantine)
+    if purged.verdict.lost:
+        log.error("topic %s: LOSS: %d regions need deleted entries", purged.topic, purged.verdict.lost)
+    if purged.fault:
+        log.warning("%s", purged.fault)
+    for block in purged.verdict.blocked if not purged.fault else ():
+        log.info("topic %s is blocked: %s", purged.topic, block.said)
+    if purged.verdict.rose or purged.freed:
+        log.info("topic %s is purged below %s; %d entries freed", purged.topic, purged.floor, purged.freed)
 
 
-def _both(first: Purged, second: Purged) -> Purged:
-    """Return what came of two purges of one topic, as the second one left it."""
+def _combined(first: Purged, second: Purged) -> Purged:
+    """Return the result of two purges of one topic, in the state after the second."""
     rose = first.verdict.rose or second.verdict.rose
     verdict = second.verdict.model_copy(update={"rose": rose})
     return second.model_copy(update={"freed": first.freed + second.freed, "verdict": verdict})
 
 
 def _report(purged: Mapping[str, Purged], flushed: Flushed) -> TopicPageReport:
-    every = list(purged.values())
-    faults = [its.fault for its in every if its.fault]
+    results = list(purged.values())
+    faults = [result.fault for result in results if result.fault]
+    unreachable_nodes = [f"{node}: {reason}" for node, reason in flushed.silent.items()]
     return TopicPageReport(
-        topics=len(every),
-        raised=sum(its.verdict.rose for its in every),
-        freed=sum(its.freed for its in every),
-        blocked=sum(bool(its.verdict.blocked) and not its.fault for its in every),
-        quarantined=sum(bool(its.verdict.quarantine) for its in every),
-        losses=sum(its.verdict.lost for its in every),
+        topics=len(results),
+        raised=sum(result.verdict.rose for result in results),
+        freed=sum(result.freed for result in results),
+        blocked=sum(bool(result.verdict.blocked) and not result.fault for result in results),
+        quarantined=sum(bool(result.verdict.quarantine) for result in results),
+        losses=sum(result.verdict.lost for result in results),
         faults=len(faults),
         asked=flushed.asked,
         flushed=flushed.flushed,
-        said=tuple([*faults, *(f"{node}: {why}" for node, why in flushed.silent.items())][:MOST_SAID]),
+        said=tuple([*faults, *unreachable_nodes][:MAX_REASONS]),
     )

@@ -1,85 +1,120 @@
-"""What becomes of a topic's row, and of its purge's, when a decision about it was made. Pure: rows as values."""
+"""Decide what a verdict changes in the rows of a topic and of its purge. Pure: rows are dictionaries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sexton.operators.controls.model import Halt
 from sexton.wal import policy
-from sexton.wal.model import Block, Facts, LogStateBeforeRead, Pin, PurgeVerdict, Region, Topic, Why
+from sexton.wal.model import Block, Facts, LogStateBeforeRead, PurgeVerdict, Topic, WalSettings, Why
+from sexton.wal.policy import TopicReaders
 from sexton.wal.port import LogFault
 
-MOST_SAID = 500
-NAMED_HOLDERS = 100
-"""Of the regions and what they needed so many are written down with a purge, the lowest first."""
+MAX_FAULT_CHARS = 500
+MAX_HOLDERS = 100
+"""Regions and replays that a purge's row names with the first entry they need, the lowest first."""
 Answers = Mapping[str, Facts | LogFault]
 
 
-class TopicDecision(NamedTuple):
-    """One topic, as a decision sees it."""
+class TopicState(NamedTuple):
+    """One topic, with all that a verdict about it is decided from; ``answer``: the log's."""
 
     topic: Topic
-    its: Facts | LogFault
-    regions: Sequence[Region]
-    pins: Sequence[Pin]
+    answer: Facts | LogFault
+    readers: TopicReaders
 
 
-def sound(there: Mapping[str, Topic], answers: Answers, before: LogStateBeforeRead) -> dict[str, Facts]:
-    """Return what was said of topics that are those we know: of another, or one that was cut, nothing counts."""
-    found = {}
-    for name, its in answers.items():
-        topic = there.get(name)
-        if topic is None or topic.quarantined or not isinstance(its, Facts):
+def trusted_answers(topics: Mapping[str, Topic], answers: Answers, before: LogStateBeforeRead) -> dict[str, Facts]:
+    """Return the answers that are about the known topics; those about a replaced or cut topic count for nothing."""
+    trusted = {}
+    for name, answer in answers.items():
+        topic = topics.get(name)
+        if topic is None or topic.quarantined or not isinstance(answer, Facts):
             continue
-        if not policy.strange(topic, its, before.safe.get(name, 0)):
-            found[name] = its
-    return found
+        if not policy.reason_to_quarantine(topic, answer, before.safe.get(name, 0)):
+            trusted[name] = answer
+    return trusted
 
 
-def halted(verdict: PurgeVerdict, halt: Halt | None) -> PurgeVerdict:
-    """Return the verdict as a stop of everything leaves it: what was found out stays, nothing may go."""
+def topic_verdict(state: TopicState, halt: Halt | None, now: int, settings: WalSettings, safe: int) -> PurgeVerdict:
+    """Return how far a topic may be purged: not at all if the log does not answer, or an operator stopped everything.
+
+    Args:
+        state: the topic, the log's answer, regions and pins.
+        halt: the operator's stop, if there is one.
+        now: ms since 1970.
+        settings: of WAL purges.
+        safe: the topic's end must not be below it; see ``LogStateBeforeRead``.
+    """
+    if isinstance(state.answer, LogFault):
+        block = Block(why=Why.FAULT, said=str(state.answer))
+        verdict = PurgeVerdict(blocked=(block,), quarantine=state.topic.quarantined)
+    else:
+        verdict = policy.verdict(state.topic, state.answer, state.readers, now, settings, safe)
     if halt is None:
         return verdict
-    blocked = (*verdict.blocked, Block(why=Why.STOPPED, said=str(halt)))
-    return verdict.model_copy(update={"blocked": blocked, "keep_from": None, "holders": ()})
+    blocks = (*verdict.blocked, Block(why=Why.STOPPED, said=str(halt)))
+    return verdict.model_copy(update={"blocked": blocks, "keep_from": None, "holders": ()})
 
 
-def topic_row(state: TopicDecision, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
-    """Return what becomes of a topic's row; ``of`` names it."""
-    topic, its = state.topic, state.its
-    blocked = {str(b.why): topic.blocked.get(b.why, now) for b in verdict.blocked}
-    if isinstance(its, LogFault):  # nobody has looked whether the others are over
+def topic_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
+    """Return the columns of a topic after a verdict; the key ``topic_name`` selects its row."""
+    topic, answer = state.topic, state.answer
+    blocked = {str(block.why): topic.blocked.get(block.why, now) for block in verdict.blocked}
+    if isinstance(answer, LogFault):  # the other reasons were not checked, so they still hold
         blocked = {str(why): since for why, since in topic.blocked.items()} | blocked
-    row: dict[str, Any] = {"of": topic.name, "blocked": blocked, "quarantined": verdict.quarantine}
-    row |= {name: getattr(topic, name) for name in ("kafka_id", "log_start", "log_end", "floor")}
-    if isinstance(its, Facts) and not verdict.quarantine:
-        row |= {"kafka_id": its.id, **ends(topic, its)}
+    row: dict[str, Any] = {"topic_name": topic.name, "blocked": blocked, "quarantined": verdict.quarantine}
+    row |= {column: getattr(topic, column) for column in ("kafka_id", "log_start", "log_end", "floor")}
+    if isinstance(answer, Facts) and not verdict.quarantine:
+        row |= {"kafka_id": answer.id, **log_bounds(topic, answer)}
     return row
 
 
-def turn(its: Facts | LogFault, now: int) -> dict[str, Any]:
-    """Return what a look at a topic leaves of itself: one that found nobody is made again soon."""
-    if isinstance(its, LogFault):
-        return {"fault": str(its)[:MOST_SAID], "looked_at": None if its.passes else now}
+def schedule_columns(answer: Facts | LogFault, now: int) -> dict[str, Any]:
+    """Return what a purge notes for the schedule: after a transient fault the topic is due again at once."""
+    if isinstance(answer, LogFault):
+        return {"fault": str(answer)[:MAX_FAULT_CHARS], "looked_at": None if answer.passes else now}
     return {"fault": "", "looked_at": now}
 
 
-def ends(topic: Topic, its: Facts) -> dict[str, int]:
-    """Return where a topic begins and ends; an answer that is older than what we know takes nothing back."""
-    return {"log_start": max(its.start, topic.log_start or 0), "log_end": max(its.end, topic.log_end or 0)}
+def log_bounds(topic: Topic, facts: Facts) -> dict[str, int]:
+    """Return where a topic begins and ends; an outdated answer moves neither back."""
+    return {"log_start": max(facts.start, topic.log_start or 0), "log_end": max(facts.end, topic.log_end or 0)}
 
 
-def purge_row(state: TopicDecision, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
-    """Return the row of a floor: when, and because of whom no further."""
-    its = state.its
-    assert isinstance(its, Facts)
-    needs = [(r.keep_from, f"region {r.region}") for r in state.regions if r.keep_from is not None]
-    needs += [(p.start, f"replay {p.id} of region {p.region}") for p in state.pins]
+def purge_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, Any]:
+    """Return the row of a raised floor: when it rose, and which regions and replays block the entries above it."""
+    facts = state.answer
+    assert isinstance(facts, Facts)
+    needs = [(r.keep_from, f"region {r.region}") for r in state.readers.regions if r.keep_from is not None]
+    needs += [(pin.start, f"replay {pin.id} of region {pin.region}") for pin in state.readers.pins]
     return {
         "topic": state.topic.name,
-        "kafka_id": its.id,
+        "kafka_id": facts.id,
         "floor": verdict.keep_from,
         "at": now,
-        "log_end": its.end,
-        "log_start": its.start,  # until it is done: what went is counted from there, whoever looked in between
-        "holders": {who: needed for needed, who in sorted(needs)[:NAMED_HOLDERS]},
+        "log_end": facts.end,
+        "log_start": facts.start,  # until the purge is complete: the entries that it frees are counted from this one
+        "holders": {holder: needed_from for needed_from, holder in sorted(needs)[:MAX_HOLDERS]},
     }
+
+
+class TopicDecision(NamedTuple):
+    """A verdict, and the rows that it changes; ``purge_row``: None if the floor does not rise."""
+
+    topic: str
+    verdict: PurgeVerdict
+    topic_row: dict[str, Any]
+    purge_row: dict[str, Any] | None
+
+
+def decide(state: TopicState, verdict: PurgeVerdict, now: int, *, raises: bool) -> TopicDecision:
+    """Return what a verdict changes; ``raises``: whether this run may raise the floor."""
+    topic, row = state.topic, topic_row(state, verdict, now)
+    if not raises:
+        return TopicDecision(topic.name, verdict, row, None)
+    row |= schedule_columns(state.answer, now)
+    if not policy.rises(topic.floor, verdict.keep_from):
+        return TopicDecision(topic.name, verdict, row, None)
+    row["floor"] = verdict.keep_from
+    raised = verdict.model_copy(update={"rose": True})
+    return TopicDecision(topic.name, raised, row, purge_row(state, verdict, now))

@@ -1,4 +1,4 @@
-"""Topics put together over one database and one log: as workers, the API and the commands use them."""
+"""Assemble the stores, the log and the purger for one database, as workers, the API and the commands use them."""
 
 import importlib.util
 import logging
@@ -23,45 +23,45 @@ log = logging.getLogger(__name__)
 
 
 class WalService:
-    """What there is to ask and to do. Nothing connects before it is used."""
+    """The WAL capability over one database. It connects to the log at its first use."""
 
-    def __init__(self, db: Database, terms: WalSettings) -> None:
-        self._db, self._terms = db, terms
+    def __init__(self, db: Database, settings: WalSettings) -> None:
+        self._db, self._settings = db, settings
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db), HeartbeatStore(db)
-        self.replays = ReplayStore(db, terms)
-        self.floors, self.turns = FloorStore(db, terms), WalSchedule(db, terms)
+        self.replays = ReplayStore(db, settings)
+        self.floors, self.turns = FloorStore(db, settings), WalSchedule(db, settings)
 
     @cached_property
     def log(self) -> TopicLog:
-        """The log: Kafka where the settings name one, else the one in our own database.
+        """The log: Kafka if the settings name a broker, else the embedded log.
 
         Raises:
-            SextonError: a part is not installed.
+            SextonError: confluent-kafka is not installed.
         """
-        if not self._terms.kafka:
+        if not self._settings.kafka:
             return EmbeddedLog(self._db)
         if importlib.util.find_spec("confluent_kafka") is None:
             raise SextonError("wal.kafka is set, and confluent-kafka is not installed: pip install 'sexton[kafka]'")
         from sexton.wal.kafka import KafkaLog
 
-        return KafkaLog(self._terms.kafka)
+        return KafkaLog(self._settings.kafka)
 
     @cached_property
     def purger(self) -> Purger:
-        """Who purges."""
+        """The purger of single topics and pages."""
         return Purger(self.log, self.floors)
 
     @cached_property
     def rounds(self) -> PurgeRounds:
-        """The work of workflows."""
-        return PurgeRounds(self.turns, self.floors, self.purger, self._flusher(), self._terms.at_once)
+        """The steps that activities run."""
+        return PurgeRounds(self.turns, self.floors, self.purger, self._flusher(), self._settings.at_once)
 
     def _flusher(self) -> Flusher | None:
-        if not self._terms.flushes:
+        if not self._settings.flushes:
             return None
         if importlib.util.find_spec("httpx") is None:
-            log.warning("nobody is asked to flush: httpx is not installed (pip install 'sexton[kafka]')")
+            log.warning("regions are not asked to flush: httpx is not installed (pip install 'sexton[kafka]')")
             return None
         from sexton.wal.nodes import HttpFlushClient
 
-        return Flusher(self.floors, HttpFlushClient(), self._terms.flush_timeout_seconds, self.purger.look)
+        return Flusher(self.floors, HttpFlushClient(), self._settings.flush_timeout_seconds, self.purger.look)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sexton.interfaces import cli
+from sexton.interfaces.cli import main as cli
 from tests.rig import DEPLOYMENT, Rig
 
 

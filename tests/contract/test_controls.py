@@ -129,7 +129,8 @@ def test_a_round_stopped_in_the_middle_says_how_many_objects_are_gone_and_the_ne
 
     assert (first.state, first.waiting, first.deleted) == (STOPPED, 30, 0)
     assert first.begun == 30 - left > 0
-    assert f"the next round tries them again, {first.begun} objects of them gone already and counted then" in shown
+    already_deleted = f"{first.begun} objects of them are deleted already and were counted"
+    assert f"the next round tries them again, {already_deleted}" in shown
     assert (second.waiting, second.begun, second.deleted) == (0, 0, 31)
     assert listing(root) == {}
 

@@ -130,7 +130,7 @@ def test_two_processes_show_the_same(timed: Timed) -> None:
 
     mine, theirs = scrape(timed), scrape(collector(timed, db=other))
     other.close()
-    ages = re.compile(r"sexton_.*(age|success|stopped)_seconds")  # read some milliseconds apart
+    ages = re.compile(r"sexton_.*(age_seconds|stopped_seconds|seconds_since_success)")  # read some milliseconds apart
     assert {k: v for k, v in mine.samples.items() if not ages.fullmatch(k[0])} == {
         k: v for k, v in theirs.samples.items() if not ages.fullmatch(k[0])
     }
@@ -168,11 +168,11 @@ def test_an_age_begins_anew_with_a_success_and_a_stop_is_timed(rig: Rig) -> None
     rig.later(90_000)
 
     after = scrape(rig)
-    assert before("sexton_without_success_seconds", instance_id="shop") == pytest.approx(7_200, abs=60)
+    assert before("sexton_seconds_since_success", instance_id="shop") == pytest.approx(7_200, abs=60)
     assert before("sexton_last_success_timestamp_seconds", instance_id="shop") is None
-    assert after("sexton_without_success_seconds", instance_id="shop") == pytest.approx(90_000, abs=60)
+    assert after("sexton_seconds_since_success", instance_id="shop") == pytest.approx(90_000, abs=60)
     assert after("sexton_last_success_timestamp_seconds", instance_id="shop") == (report.ended_at or 0) / 1000
-    assert after("sexton_without_success_seconds", instance_id="looker") is None
+    assert after("sexton_seconds_since_success", instance_id="looker") is None
     assert [after("sexton_instance_enabled", instance_id=i) for i in ("shop", "looker")] == [1, 0]
     assert after("sexton_stopped_seconds", instance_id="shop") == pytest.approx(90_000, abs=60)
     assert after("sexton_instance_halted", instance_id="shop", by="stop") == 1
@@ -234,14 +234,14 @@ def test_approvals_and_what_went_unasked_are_shown_with_their_limit(rig: Rig, tm
     expired = scrape(shop)
     shop.db.close()
     assert s("sexton_approvals_waiting", instance_id="shop") == 1
-    assert s("sexton_approval_oldest_seconds", instance_id="shop") == pytest.approx(7_200, abs=60)
-    assert s("sexton_unasked_objects", instance_id="shop") == 10
+    assert s("sexton_oldest_approval_age_seconds", instance_id="shop") == pytest.approx(7_200, abs=60)
+    assert s("sexton_unapproved_objects", instance_id="shop") == 10
     assert s("sexton_max_delete_objects") == 50
     assert s("sexton_last_round_held_marks", instance_id="shop", holder="approval") == 41
     assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="dropped") == pytest.approx(18_001, abs=60)
     assert expired("sexton_approvals_waiting", instance_id="shop") == 0
-    assert expired("sexton_approval_oldest_seconds", instance_id="shop") == 0
-    assert expired("sexton_unasked_objects", instance_id="shop") == 0
+    assert expired("sexton_oldest_approval_age_seconds", instance_id="shop") == 0
+    assert expired("sexton_unapproved_objects", instance_id="shop") == 0
 
 
 def test_each_place_shows_its_pace_and_what_it_refused_over_all_workers(rig: Rig) -> None:

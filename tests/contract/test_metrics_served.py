@@ -100,7 +100,7 @@ def test_while_the_database_refuses_a_scrape_says_so_and_shows_no_old_figures(
     assert during[0]("sexton_round_interval_seconds") is None
     assert (after("sexton_up"), after("sexton_scrape_errors_total")) == (1, 2)
     assert after("sexton_instance_enabled", instance_id="shop") == 1
-    assert len([r for r in caplog.records if r.name.startswith("sexton.metrics")]) == 1
+    assert len([r for r in caplog.records if r.name.startswith("sexton.insight.metrics")]) == 1
 
 
 def test_a_password_of_the_database_is_neither_exported_nor_logged(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -153,7 +153,7 @@ def test_scrapes_close_together_read_once() -> None:
         looks.append(1)
         return NOTHING
 
-    kept, fresh = FigureCollector(read, {}), FigureCollector(read, {}, keep_seconds=0)
+    kept, fresh = FigureCollector(read, {}), FigureCollector(read, {}, cache_seconds=0)
     for _ in range(3):
         scrape(kept)
     once = len(looks)

@@ -48,7 +48,7 @@ def wanted(job: str, *items: Item, filter_: Filter | None = None, **more: object
 
 def protect(rig: Rig, job: str, *keys: str, seconds: int | None = None, **more: object) -> Protection:
     items = [Item("disk", key, key.endswith("/")) for key in keys]
-    return rig.registrar.whole(wanted(job, *items, **more), items, seconds)
+    return rig.registrar.register_at_once(wanted(job, *items, **more), items, seconds)
 
 
 def same(one: Protection, other: Protection) -> bool:
@@ -96,7 +96,7 @@ def test_p03_a_finished_job_is_not_registered_again_nor_renewed_and_may_be_finis
 
 
 def test_p04_a_full_register_is_swept_before_it_refuses(rig: Rig, root: Path) -> None:
-    rig.protections._terms = ProtectionSettings(max_count=2)
+    rig.protections._settings = ProtectionSettings(max_count=2)
     protect(rig, "old", "data/a.dat", seconds=60)
     protect(rig, "live", "data/b.dat")
     with pytest.raises(MaxCount) as refused:
@@ -112,7 +112,7 @@ def test_p04_a_full_register_is_swept_before_it_refuses(rig: Rig, root: Path) ->
 @pytest.mark.parametrize("text", ["", "?", "AAAA", os.urandom(40).hex()])
 def test_p05_what_is_no_filter_makes_no_entry(rig: Rig, root: Path, text: str) -> None:
     with pytest.raises(Invalid) as refused:
-        rig.registrar.whole(wanted("j"), [], filter_=Filter.decode(text))
+        rig.registrar.register_at_once(wanted("j"), [], filter_=Filter.decode(text))
 
     assert refused.value.code == 20647
     assert rig.count("protection") == 0
@@ -219,10 +219,10 @@ def test_p13_what_is_gone_fails_the_registration_or_is_reported(rig: Rig, root: 
     none = rig.count("protection")
 
     items = [Item("disk", "data/a.dat"), Item("disk", "data/c.dat")]
-    made = rig.registrar.whole(wanted("j", *items), items, on_missing=REPORT)
+    made = rig.registrar.register_at_once(wanted("j", *items), items, on_missing=REPORT)
     rig.round()
 
-    assert same(rig.registrar.whole(wanted("j", *items), items), made)  # repeated otherwise, it ends nothing
+    assert same(rig.registrar.register_at_once(wanted("j", *items), items), made)  # repeated otherwise, it ends nothing
     assert none == 0
     assert made.sealed is not None
     assert (made.sealed.missing, made.sealed.named) == (1, ("disk/data/c.dat: not there",))
@@ -260,7 +260,7 @@ def test_p14_rows_may_come_while_a_claim_holds_the_guard(
 
 
 def test_p15_many_protections_of_other_objects_keep_nothing_else(rig: Rig, root: Path) -> None:
-    rig.protections._terms = ProtectionSettings(max_count=2_000)
+    rig.protections._settings = ProtectionSettings(max_count=2_000)
     for n in range(50):
         rig.protections.open(wanted(f"j{n}", Item("disk", f"else/{n}")), None)
         rig.protections.add("shop", f"j{n}", 0, [Item("disk", f"else/{n}"), Item("disk", f"other/{n}/", True)])
@@ -272,7 +272,7 @@ def test_p15_many_protections_of_other_objects_keep_nothing_else(rig: Rig, root:
 
 def test_p16_a_filter_that_cannot_be_read_keeps_what_it_might_cover_and_says_so(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "data/a.dat")], 1)
-    rig.registrar.whole(wanted("j", filter_=filter_), [], filter_=filter_)
+    rig.registrar.register_at_once(wanted("j", filter_=filter_), [], filter_=filter_)
     with rig.db.write() as c:
         c.execute(rig.db.t.protection.update().values(filter=b"broken"))
 
@@ -298,7 +298,7 @@ def test_p17_an_object_of_two_protections_goes_when_both_have_ended(rig: Rig, ro
 
 
 def test_p18_with_the_strict_gate_nothing_is_registered_while_a_round_runs(rig: Rig, root: Path) -> None:
-    rig.protections._terms = ProtectionSettings(strict_gate=True)
+    rig.protections._settings = ProtectionSettings(strict_gate=True)
     lease = rig.leases.acquire("shop", "recycle", "somebody")
     with pytest.raises(GcIsRunning) as refused:
         protect(rig, "j", "data/a.dat")
@@ -321,7 +321,7 @@ def test_p19_one_file_of_a_prefix_stays_and_its_record_until_it_went(rig: Rig, r
 
 def test_p20_one_file_of_a_prefix_that_a_filter_holds_stays(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "dir/y.dat")], 1)
-    rig.registrar.whole(wanted("filter", filter_=filter_), [], filter_=filter_)
+    rig.registrar.register_at_once(wanted("filter", filter_=filter_), [], filter_=filter_)
     rig.round()
     filtered = "dir/y.dat" in left(root), rig.count("mark", id="dir")
     rig.protections.release("shop", "filter")
@@ -404,11 +404,11 @@ def test_a_refusal_that_comes_late_ends_nobody_elses_protection(
         put(root, "data/new.dat")  # the job mended it and registered again
         monkeypatch.undo()
         rig.protections.release("shop", "j")
-        told.append(rig.registrar.whole(wanted("j", *items), items))
+        told.append(rig.registrar.register_at_once(wanted("j", *items), items))
         return give_up(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rig.protections, "give_up", late)
-    rig.registrar.whole(wanted("j", *items), items)
+    rig.registrar.register_at_once(wanted("j", *items), items)
     rig.round()
 
     assert [p.state for p in told] == [ProtectionState.ACTIVE]
@@ -420,7 +420,7 @@ def test_what_came_of_a_chunk_is_told_of_its_own_registration(
 ) -> None:
     first, second = [Item("disk", "dir/x.dat")], [Item("disk", "gone/1.dat"), Item("disk", "gone/2.dat")]
     rig.protections.open(wanted("j", *first), None)
-    claimed = rig.protections.claimed
+    claimed = rig.protections.find_claimed
 
     def slow(*given: object, **more: object) -> object:
         monkeypatch.undo()
@@ -429,7 +429,7 @@ def test_what_came_of_a_chunk_is_told_of_its_own_registration(
         rig.protections.add("shop", "j", 0, second)
         return claimed(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rig.protections, "claimed", slow)
+    monkeypatch.setattr(rig.protections, "find_claimed", slow)
     with pytest.raises(ProtectionNotFound):
         rig.registrar.add("shop", "j", 0, first)
 
@@ -442,7 +442,7 @@ def test_chunks_that_are_not_those_announced_are_not_sealed(rig: Rig, root: Path
     for n in numbers:
         rig.registrar.add("shop", "j", n, [Item("disk", f"data/{'abc'[n]}.dat")])
 
-    with pytest.raises(Invalid, match="not registered as it should be"):
+    with pytest.raises(Invalid, match="not registered correctly"):
         rig.registrar.seal("shop", "j", count=2)
 
 
@@ -460,7 +460,7 @@ def test_many_objects_of_a_folder_are_looked_for_by_listing_it(rig: Rig, tmp_pat
         put(root, f"f/{n:03}.dat")
     items = [Item("many", f"f/{n:03}.dat") for n in range(70)]
 
-    made = rig.registrar.whole(wanted("j", *items), items, on_missing=REPORT)
+    made = rig.registrar.register_at_once(wanted("j", *items), items, on_missing=REPORT)
 
     assert made.sealed is not None
     assert (made.sealed.objects, made.sealed.missing) == (70, 10)

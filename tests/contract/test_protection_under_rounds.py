@@ -90,7 +90,9 @@ def test_p23_a_renewal_that_races_the_reaper_is_renewed_or_not_found(rig: Rig, t
         jobs = [f"{turn}-{n}" for n in range(8)]
         registrar = Registrar(store, rig.vaults)
         for job in jobs:
-            registrar.whole(Protection(instance="shop", job=job, owner="ada", digest=digest(items)), items, 10)
+            registrar.register_at_once(
+                Protection(instance="shop", job=job, owner="ada", digest=digest(items)), items, 10
+            )
         rig.later(11)
         start = threading.Barrier(len(jobs) + 1)
         with ThreadPoolExecutor(len(jobs)) as pool:

@@ -115,7 +115,7 @@ class TestChanged:
         all_ = run(rig, capsys, "quarantine", "retry", "shop", "--all")
 
         assert all_.code == 0
-        assert "1 mark with objects that were written anew stay set aside" in all_.out
+        assert "1 mark with overwritten objects stays quarantined" in all_.out
         assert "sexton quarantine list shop --reason CHANGED" in all_.out
         assert "tries 1 mark again" in all_.out
         assert [q.id for q in store.list()] == ["lost"]
@@ -132,7 +132,7 @@ class TestChanged:
 
         assert (asked.code, between) == (1, {"lost", "r"})
         assert "dropped/lost: another ETag" in asked.out
-        assert "delete what is there now?" in asked.err
+        assert "Delete the current objects?" in asked.err
         assert (told.code, told.err, "tries 1 mark again" in told.out) == (0, "", True)
         assert [q.id for q in store.list()] == ["r"]
 
@@ -148,5 +148,5 @@ class TestChanged:
 
         assert [t.code for t in told] == [0, 0]
         assert "tries 1 mark again" in told[0].out
-        assert told[1].out == "nothing of that is set aside\n"
+        assert told[1].out == "no matching mark is quarantined\n"
         assert [q.id for q in store.list()] == ["lost"]

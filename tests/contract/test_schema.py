@@ -144,7 +144,7 @@ def test_init_again_changes_nothing(db: Database, database_url: str) -> None:
 
 
 def test_inits_at_the_same_moment_make_one_schema(database_url: str) -> None:
-    code = "import sys; from sexton.db import schema; print('up', flush=True); sys.stdin.read(1); "
+    code = "import sys; from sexton.database import schema; print('up', flush=True); sys.stdin.read(1); "
     code += f"schema.init({database_url!r}, {OURS!r})"
     pipe = subprocess.PIPE
     both = [subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe) for _ in "12"]
@@ -173,7 +173,7 @@ def test_inits_at_the_same_moment_make_one_schema(database_url: str) -> None:
 def test_a_database_of_another_deployment_is_refused(db: Database, database_url: str) -> None:
     before = contents(db)
 
-    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema, we are test-other"):
+    with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema, this process to test-other"):
         schema.init(database_url, "test-other")
     with pytest.raises(schema.SchemaError, match="belongs to deployment test-schema"):
         schema.check(db, "test-other")

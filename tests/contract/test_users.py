@@ -19,7 +19,7 @@ from sexton.operators.access.errors import (
     UserExists,
 )
 from sexton.operators.access.login import Logins
-from sexton.operators.access.sql.login_throttle import Throttle
+from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
@@ -153,7 +153,7 @@ def test_whoever_guesses_waits_whether_there_is_such_a_user_or_not(rig: Rig, use
 
 
 def test_nobody_locks_a_user_out_from_elsewhere(rig: Rig, users: UserStore) -> None:
-    throttle = Throttle(rig.db)
+    throttle = LoginThrottle(rig.db)
     for _ in range(19):
         throttle.failed(HERE, "ada")
 
@@ -164,7 +164,7 @@ def test_nobody_locks_a_user_out_from_elsewhere(rig: Rig, users: UserStore) -> N
 
 
 def test_a_source_that_tries_one_name_after_another_waits_too(rig: Rig) -> None:
-    throttle = Throttle(rig.db)
+    throttle = LoginThrottle(rig.db)
     for n in range(20):
         throttle.check(f"2001:db8::{n}", f"user{n}")
         throttle.failed(f"2001:db8::{n}", f"user{n}")
@@ -177,7 +177,7 @@ def test_a_source_that_tries_one_name_after_another_waits_too(rig: Rig) -> None:
 def test_a_success_ends_the_count_of_its_user_and_what_it_added_to_that_of_the_source(
     rig: Rig, users: UserStore
 ) -> None:
-    throttle, logins = Throttle(rig.db), Logins(rig.db)
+    throttle, logins = LoginThrottle(rig.db), Logins(rig.db)
     for _ in range(5):
         for _ in range(4):
             throttle.failed(HERE, "ada")
@@ -192,7 +192,7 @@ def test_a_success_ends_the_count_of_its_user_and_what_it_added_to_that_of_the_s
 
 
 def test_failures_that_are_over_are_forgotten_with_the_next_one(rig: Rig) -> None:
-    throttle = Throttle(rig.db)
+    throttle = LoginThrottle(rig.db)
     for n in range(30):
         throttle.failed(f"198.51.100.{n}", f"user{n}")
     before = rows(rig, "login_failure")
@@ -204,7 +204,7 @@ def test_failures_that_are_over_are_forgotten_with_the_next_one(rig: Rig) -> Non
 
 def test_failures_at_the_same_moment_are_all_counted(rig: Rig) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: Throttle(rig.db).failed(HERE, f"user{n % 3}"), range(24)))
+        list(pool.map(lambda n: LoginThrottle(rig.db).failed(HERE, f"user{n % 3}"), range(24)))
     t = rig.db.t.login_failure
     with rig.db.read() as c:
         found = sorted(c.execute(select(t.c.failures)).scalars())

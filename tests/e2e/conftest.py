@@ -14,7 +14,7 @@ from sexton import contract
 from sexton.contract import NewMark
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.interfaces import cli
+from sexton.interfaces.cli import main as cli
 from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import VaultSpec

@@ -75,7 +75,7 @@ def test_status_tells_a_running_round_from_one_that_was_cut_off(offline: Run, sh
     assert (waits["slots_used"], waits["slots"]) == (0, 16)
     assert (instance["running"], instance["next_round"] <= instance["now"], instance["failures"]) == (None, True, 0)
     assert "1 of 16 slots" in runs.stdout
-    assert "shop: enabled, round 1 runs since" in runs.stdout
+    assert "shop: enabled, round 1 is running since" in runs.stdout
     assert "UTC" in runs.stdout
     assert "0 of 16 slots" in cut_off.stdout
     assert "round 1 lost its lease: no worker has it" in cut_off.stdout

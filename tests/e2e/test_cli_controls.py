@@ -37,11 +37,11 @@ def test_a_start_names_what_still_keeps_the_instance(offline: Run, shop: Databas
 
     assert started.returncode == 0
     assert "shop was not stopped" in started.stdout
-    assert "shop is still kept: everything is stopped" in started.stdout
+    assert "shop is still stopped: everything is stopped" in started.stdout
     assert "sexton start --all" in started.stdout
     assert everything.returncode == 0
     assert "everything is started again" in everything.stdout
-    assert "shop is still kept: shop is on the blacklist" in everything.stdout
+    assert "shop is still stopped: shop is on the blacklist" in everything.stdout
     assert ControlStore(shop).all() == ()
 
 
@@ -90,7 +90,7 @@ def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, sho
         (("stop", "--reason", "x"), 64, "exactly one"),
         (("stop", "shop", "--all", "--reason", "x"), 64, "exactly one"),
         (("stop", "shop"), 64, "--reason"),
-        (("stop", "shop", "--reason", " "), 64, "say why"),
+        (("stop", "shop", "--reason", " "), 64, "--reason is empty"),
         (("stop", "nobody", "--reason", "x"), 1, "unknown instance nobody"),
         (("start",), 64, "exactly one"),
         (("start", "nobody"), 1, "unknown instance nobody"),
@@ -117,7 +117,7 @@ def test_an_instance_can_go_back_to_observing(offline: Run, shop: Database) -> N
     offline("enable", "shop")
 
     said = offline("instance", "observe", "shop")
-    holds = offline("holds", "shop", "--json")
+    holds = offline("blockers", "shop", "--json")
 
     assert said.returncode == 0
     assert "only observes" in said.stdout

@@ -1,4 +1,4 @@
-"""`sexton hold`, `sexton holds` and what `status` and `why` tell of them, where no Temporal answers."""
+"""`sexton hold`, `sexton blockers` and what `status` and `why` tell of them, where no Temporal answers."""
 
 import json
 
@@ -70,8 +70,8 @@ def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Databas
     controls.put(ControlKind.VAULT_WHITELIST, "disk")
     offline("hold", "instance", "two", *REASON)
 
-    everything = offline("holds", "--json")
-    of_two = offline("holds", "two")
+    everything = offline("blockers", "--json")
+    of_two = offline("blockers", "two")
     status = offline("status")
 
     found = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)]
@@ -91,7 +91,7 @@ def test_holds_lists_everything_that_keeps_something(offline: Run, shop: Databas
     assert of_two.returncode == 0
     assert "backing off" not in of_two.stdout
     assert "sexton hold release 1" in of_two.stdout
-    assert "round 1 holds no lease since" in status.stdout
+    assert "round 1 has had no lease since" in status.stdout
     assert "backing off for 20 s: dropped: the disk is full" in status.stdout
     assert "holds: 1" in status.stdout
 
@@ -112,7 +112,7 @@ def test_why_names_stop_observe_and_vault_list_and_when_the_next_round_is(offlin
     ("words", "code", "says"),
     [
         (("hold", "instance", "nobody", *REASON), 1, "unknown instance nobody"),
-        (("hold", "instance", "shop", "--for", "soon", "--reason", "x"), 64, "'soon' is no length of time"),
+        (("hold", "instance", "shop", "--for", "soon", "--reason", "x"), 64, "'soon' is not a duration"),
         (("hold", "instance", "shop", "--for", "0d", "--reason", "x"), 1, "a hold lasts"),
         (("hold", "instance", "shop", "--for", "7d"), 64, "--reason"),
         (("hold", "instance", "shop", "--reason", "x"), 64, "--for"),
@@ -121,7 +121,7 @@ def test_why_names_stop_observe_and_vault_list_and_when_the_next_round_is(offlin
         (("hold", "vault-prefix", "none/x", *REASON), 1, "has no vault none"),
         (("hold", "release", "99"), 1, "there is no hold 99"),
         (("hold", "release", "first"), 64, "'ID'"),
-        (("holds", "nobody"), 1, "unknown instance nobody"),
+        (("blockers", "nobody"), 1, "unknown instance nobody"),
     ],
 )
 def test_a_wrong_hold_is_refused_and_nothing_is_held(
@@ -140,9 +140,9 @@ def test_a_hold_says_how_many_marks_it_keeps_and_warns_when_there_are_none(offli
     none = offline("hold", "table", "no-such-table", "--for", "1d", "--reason", "a typing error")
 
     assert (some.returncode, none.returncode) == (0, 0)
-    assert "it keeps 1 mark now" in some.stdout
+    assert "it covers 1 mark now" in some.stdout
     assert some.stderr == ""
-    assert "it keeps nothing now but what its owner" in none.stderr
+    assert "the hold covers nothing now, except children that only the owner's own records know" in none.stderr
 
 
 def test_a_plan_names_the_holds_and_the_stop_that_its_numbers_do_not_know(offline: Run, shop: Database) -> None:
@@ -153,8 +153,8 @@ def test_a_plan_names_the_holds_and_the_stop_that_its_numbers_do_not_know(offlin
     said = offline("plan", "shop")
 
     assert said.returncode == 2
-    assert "hold 1 keeps dropped t1 and all below it" in said.stdout
-    assert "nothing of it goes now: shop is stopped by" in said.stdout
+    assert "hold 1 blocks dropped t1 and all below it" in said.stdout
+    assert "nothing can be deleted now: shop is stopped by" in said.stdout
 
 
 def test_why_and_status_tell_that_the_last_round_left_the_vault_alone(offline: Run, shop: Database) -> None:
@@ -169,4 +169,4 @@ def test_why_and_status_tell_that_the_last_round_left_the_vault_alone(offline: R
     why, status = offline("why", "t1"), offline("status")
 
     assert "excluded vault disk: NO_MARKER" in why.stdout
-    assert "vaults left alone by it: disk NO_MARKER; it counts as failed" in status.stdout
+    assert "vaults it excluded: disk NO_MARKER; it counts as failed" in status.stdout

@@ -24,7 +24,7 @@ def test_a_cap_is_put_shown_and_cleared(offline: Run, shop: Database) -> None:
     assert [(c["vault"], c["keys_per_second"], c["reason"]) for c in listed["caps"]] == [
         ("disk", 500, "the disk is shared")
     ]
-    assert ["is not capped any more" in cleared[0].stdout, "had no cap" in cleared[1].stdout] == [True, True]
+    assert ["the cap of" in cleared[0].stdout, "had no cap" in cleared[1].stdout] == [True, True]
     assert PaceStore(shop).caps() == []
 
 
@@ -51,7 +51,7 @@ def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Data
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("disk", "0/s"), 1, "is no pace"),
+        (("disk", "0/s"), 1, "is not a pace"),
         (("disk", "fast"), 1, "write keys per second"),
         (("nowhere", "500/s"), 1, "there is no vault nowhere"),
         (("nowhere", "--clear"), 1, "there is no vault nowhere"),

@@ -40,7 +40,7 @@ def test_a_plan_says_what_it_costs_and_what_no_round_would_do_unasked(offline: R
         "about 3 objects: 1 DELETE and 0 LIST requests, ~0.00 USD, less than a minute at 3,500 objects/s"
         in shown.stdout
     )
-    assert "no round does this unasked: dropped: 3 marks with 3 objects are due" in shown.stdout
+    assert "not deleted without approval: dropped: 3 marks with 3 objects are due" in shown.stdout
     assert "max_delete_objects is 2" in shown.stdout
     assert (told["estimate"]["objects"], told["estimate"]["delete_requests"]) == (3, 1)
     assert "max_delete_objects" in told["kinds"][0]["awaits"]
@@ -59,7 +59,7 @@ def test_prices_are_those_of_the_settings(offline: Run, waits: int) -> None:
 def test_a_plan_that_waits_is_in_every_list_with_the_command_that_lets_it_go(offline: Run, waits: int) -> None:
     listed = offline("plan", "--list")
     programs = {p["id"]: p for p in json.loads(offline("plan", "shop", "--list", "--json").stdout)}
-    status, holds = offline("status").stdout, offline("holds", "shop").stdout
+    status, holds = offline("status").stdout, offline("blockers", "shop").stdout
 
     assert listed.returncode == 0
     assert "AWAITING_APPROVAL" in listed.stdout
@@ -67,7 +67,7 @@ def test_a_plan_that_waits_is_in_every_list_with_the_command_that_lets_it_go(off
     assert programs[waits]["planned_by"] == "scheduled"
     for said in (listed.stdout, status, holds):
         assert f"apply {waits}" in said
-    assert "waits for somebody since" in status
+    assert "waits for approval since" in status
     assert f"approval of plan {waits}" in holds
 
 
@@ -128,7 +128,7 @@ def test_a_preview_says_what_another_retention_makes_due_and_that_it_waits(offli
 
     [less] = json.loads(told.stdout)
     assert with_policy.returncode == 2
-    assert "no mark that waits now becomes due by it" in shorter.stdout
+    assert "no waiting mark becomes due, or is no longer due" in shorter.stdout
     assert (less["kind"], less["more"], less["marks"], less["objects"]) == ("dropped", False, 3, 3)
     assert (less["before"], less["after"], less["asks"]) == (10_800, 86_400, False)
 
@@ -146,7 +146,7 @@ def test_a_preview_of_a_shorter_retention_says_that_it_waits_for_somebody(offlin
     assert "3 h → 1 h" in shown.stdout
     assert "1 mark more" in shown.stdout
     assert "2.0 KiB" in shown.stdout
-    assert "shop: what only it makes due waits in the first plan after it" in shown.stdout
+    assert "shop: marks that become due only by this change wait in the first plan after it" in shown.stdout
     assert "SEXTON_RECYCLE__DROPPED_PARTITION_RETENTION_SECONDS=3600" in shown.stdout
 
 
@@ -160,7 +160,7 @@ def test_a_preview_of_a_shorter_retention_says_that_it_waits_for_somebody(offlin
             "retention_seconds = 5 (as given) is below its floor",
         ),
         (("settings", "preview", "recycle.retention_second=5000"), 1, "did you mean 'retention_seconds'"),
-        (("settings", "preview", "retention_seconds=5000"), 1, "is no setting"),
+        (("settings", "preview", "retention_seconds=5000"), 1, "is not a setting"),
         (("settings", "preview", "recycle.retention_seconds=5000", "nobody"), 1, "unknown instance nobody"),
         (("plan", "--list", "nobody"), 1, "unknown instance nobody"),
         (("apply", "4711"), 1, "there is no plan 4711"),

@@ -1,4 +1,4 @@
-"""`sexton protection selftest` and `sexton calls` as an operator types them, with a worker and Temporal."""
+"""`sexton protection selftest` and `sexton log` as an operator types them, with a worker and Temporal."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_the_selftest_shows_that_what_is_protected_stays_and_goes_after_its_rele
     Registry(shop).enable("shop")
 
     ran = online("protection", "selftest", "shop", "--yes", "--json")
-    calls = json.loads(online("calls", "--json").stdout)
+    calls = json.loads(online("log", "--json").stdout)
 
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
@@ -51,9 +51,9 @@ def test_what_the_command_line_does_is_written_down_with_its_end(offline: Run, s
     offline("lists", "add", "blacklist", "shop")
     offline("quarantine", "retry", "shop", "--all")
 
-    shown = offline("calls", "--last", "5")
-    calls = json.loads(offline("calls", "--instance", "shop", "--json").stdout)
-    every = json.loads(offline("calls", "--json").stdout)
+    shown = offline("log", "--last", "5")
+    calls = json.loads(offline("log", "--instance", "shop", "--json").stdout)
+    every = json.loads(offline("log", "--json").stdout)
 
     assert [(c["action"], c["subject"], c["outcome"], c["reason"]) for c in reversed(calls)] == [
         ("stop", "", "ok", "a restore"),
@@ -92,7 +92,7 @@ def test_how_a_call_ended_need_not_be_written_down(offline: Run, shop: Database)
 
     made = offline("token", "create", "--scope", "read")
     refused = offline("hold", "release", "77")
-    calls = json.loads(offline("calls", "--json").stdout)
+    calls = json.loads(offline("log", "--json").stdout)
 
     assert (made.returncode, made.stdout[:4]) == (0, "sxt_")
     assert (refused.returncode, "77" in refused.stderr) == (1, True)

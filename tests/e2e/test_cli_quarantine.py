@@ -38,7 +38,7 @@ def test_what_is_set_aside_is_listed_and_tried_again(offline: Run, aside: Databa
     assert "AccessDenied: no" in people.stdout
     assert json.loads(other.stdout) == []
     assert (retried.returncode, "tries 1 mark again" in retried.stdout) == (0, True)
-    assert (nothing.returncode, "nothing of that is set aside" in nothing.stdout) == (0, True)
+    assert (nothing.returncode, "no matching mark is quarantined" in nothing.stdout) == (0, True)
     assert reasons(aside) == [None]
 
 
@@ -70,9 +70,9 @@ def test_a_discarded_mark_leaves_its_files_and_says_so(offline: Run, aside: Data
         (("retry", "shop", "dropped/t2"), 1, "is not set aside"),
         (("retry", "nobody", "--all"), 1, "unknown instance nobody"),
         (("discard", "shop", "t1", "--reason", "x", "--yes"), 64, "write KIND/ID"),
-        (("discard", "shop", "dropped/t2", "--reason", "x", "--yes"), 1, "is not set aside"),
+        (("discard", "shop", "dropped/t2", "--reason", "x", "--yes"), 1, "is not quarantined"),
         (("discard", "shop", "dropped/t1", "--yes"), 64, "--reason"),
-        (("discard", "shop", "dropped/t1", "--reason", "", "--yes"), 64, "say why"),
+        (("discard", "shop", "dropped/t1", "--reason", "", "--yes"), 64, "--reason is empty"),
     ],
 )
 def test_a_wrong_word_is_refused_and_the_mark_stays_aside(

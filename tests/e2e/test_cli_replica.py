@@ -35,8 +35,8 @@ def test_unwell_copies_are_listed_and_explained(offline: Run, world: World) -> N
     assert "bad" in listed.stdout
     assert "b1" not in listed.stdout
     assert [(r["backend"], r["unwell"]) for r in every] == [("b1", ""), ("b2", "version 3 is missing"), ("b3", "bad")]
-    assert "the copy on b3 decides: bad; nothing may go" in explained.stdout
-    assert "cuts have come to version 5; 3 copies wait until it has told that it is well" in explained.stdout
+    assert "the replica on b3 decides: bad; nothing may be deleted" in explained.stdout
+    assert "cuts have reached version 5; 3 replicas wait until it has reported that it is healthy" in explained.stdout
     assert "sexton replica full-copy t1 b3 --reason" in explained.stdout
     assert (told["need"], told["decides"], [c["need"] for c in told["copies"]]) == (0, "b3", [6, 3, 0])
 
@@ -47,13 +47,14 @@ def test_a_copy_that_counts_no_more_lets_others_go(offline: Run, shop: Database,
     granted = world.cuts("b1")
     offline("replica", "full-copy", "t1", "b2", "--reason", "too")
     offline("replica", "full-copy", "t1", "b1", "--reason", "all of them")
-    nobody, held = offline("replica", "explain", "t1"), json.loads(offline("holds", "--json").stdout)
+    nobody, held = offline("replica", "explain", "t1"), json.loads(offline("blockers", "--json").stdout)
 
     assert (given_up.returncode, granted) == (0, {"t1.b1": 2})
-    assert "the copy on b2 decides: version 3 is missing; binlogs and files below version 3 may go" in explained.stdout
+    decision = "the replica on b2 decides: version 3 is missing; binlogs and files below version 3 may be deleted"
+    assert decision in explained.stdout
     assert "its disk is gone" in listed.stdout
     assert CallStore(shop).last(3)[-1].subject == "t1 on b3"
-    assert "no copy of it counts" in nobody.stdout
+    assert "none of its replicas counts" in nobody.stdout
     assert [(k["held_by"], k["what"]) for k in held if k["held_by"] == "replicas"] == [("replicas", "cuts of 1 tablet")]
 
 
@@ -65,7 +66,7 @@ def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(offl
     world.later(300)
     world.look()
     world.later(400)
-    held = [k for k in json.loads(offline("holds", "--json").stdout) if "replicas" in k["held_by"]]
+    held = [k for k in json.loads(offline("blockers", "--json").stdout) if "replicas" in k["held_by"]]
     status, explained = offline("status"), offline("binlog", "explain", DB)
 
     assert [(k["held_by"], k["count"]) for k in held] == [
@@ -77,7 +78,7 @@ def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(offl
     assert held[2]["why"] == "1 bad, 28 without a fresh report"
     assert "3 backends behind" in status.stdout
     assert explained.stdout.count("see: sexton replica explain") == 5
-    assert "others keep for 29 on b3: 1 bad, 28 without a fresh report" in explained.stdout
+    assert "versions are retained for 29 replicas on b3: 1 bad, 28 without a fresh report" in explained.stdout
 
 
 def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run, world: World) -> None:
@@ -99,8 +100,8 @@ def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run
     ]
     assert "1 missing versions" in shown.stdout
     assert (only.returncode, "no copy of tablet t9 on another backend" in only.stderr) == (1, True)
-    assert (asked.returncode, "1 copy, 1 of them with something to let go" in asked.stdout) == (1, True)
-    assert (done.returncode, "is forgotten, with 1 copy" in done.stdout) == (0, True)
+    assert (asked.returncode, "1 replica, 1 of them with something to delete" in asked.stdout) == (1, True)
+    assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)
     assert (unknown.returncode, "there is no backend b3" in unknown.stderr) == (1, True)
 
 
@@ -116,13 +117,13 @@ def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies
     then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
 
     assert granted == {"t1.b1": 5}
-    assert (first["state"], "1 copy bad, 1 with missing versions" in first["detail"]) == ("WARN", True)
-    assert "did not ask for it lately: b1, b2, b3" in first["detail"]
+    assert (first["state"], "1 replica bad, 1 with missing versions" in first["detail"]) == ("WARN", True)
+    assert "did not pull lately: b1, b2, b3" in first["detail"]
     assert then["state"] == "FAIL"
     for said in (
-        "1 copy did not let go as they should, 1 of them QUARANTINED until somebody has looked, e.g. b1: quarantined",
+        "1 replica failed to delete, 1 of them QUARANTINED until an operator has reviewed them, e.g. b1: quarantined",
         "no fresh report from b2, b3",
-        "1 copy FULL_COPY_ONLY by the hold limit",
+        "1 replica FULL_COPY_ONLY by the hold limit",
     ):
         assert said in then["detail"]
 
@@ -132,7 +133,7 @@ def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies
     [
         (["explain", "none"], "no replica of tablet none", 1),
         (["full-copy", "t1", "b9", "--reason", "x"], "no replica of tablet t1 on backend b9", 1),
-        (["full-copy", "t1", "b1", "--reason", " "], "say why", 64),
+        (["full-copy", "t1", "b1", "--reason", " "], "--reason is empty", 64),
         (["full-copy", "t1", "b1"], "--reason", 64),
         (["decommission", "b9", "--yes"], "there is no backend b9", 1),
     ],

@@ -107,7 +107,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_round(online: Run, shop: Database, 
     still = online("round", "cancel", "shop")
 
     assert code == 130
-    assert "the round goes on without us" in round_.shown
+    assert "the round continues without this command" in round_.shown
     assert "Traceback" not in round_.shown
     assert still.returncode == 0
 
@@ -141,7 +141,7 @@ def test_the_schedule_is_made_once_paused_and_resumed(online: Run, shop: Databas
     assert json.loads(none.stdout) == []
     assert (too_early.returncode, "sexton schedules apply" in too_early.stderr) == (1, True)
     assert ["created" in made[0], "unchanged" in made[1], "updated" in updated.stdout] == [True, True, True]
-    assert "every 25 s a tick" in updated.stdout
+    assert "every 25 s the schedule checks" in updated.stdout
     assert paused.returncode == 0
     assert (found["paused"], found["note"].split(" ")[0], found["every_seconds"]) == (True, "migrating", 25)
     assert (doctor["schedule"]["state"], "migrating" in doctor["schedule"]["detail"]) == ("WARN", True)

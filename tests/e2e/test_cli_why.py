@@ -1,4 +1,4 @@
-"""`sexton why` and `sexton audit` as an operator types them, where no Temporal answers."""
+"""`sexton why` and `sexton deletions` as an operator types them, where no Temporal answers."""
 
 import json
 from pathlib import Path
@@ -73,8 +73,8 @@ def test_a_deep_search_adds_no_second_story_of_what_sql_knows(offline: Run, shop
 
 
 def test_audit_prints_each_object_of_a_round(offline: Run, shop: Database, told: int) -> None:
-    everything = offline("audit", str(told))
-    failed = offline("audit", str(told), "--outcome", "failed", "--json")
+    everything = offline("deletions", str(told))
+    failed = offline("deletions", str(told), "--outcome", "failed", "--json")
 
     assert len(everything.stdout.splitlines()) == 3
     assert "deleted  disk  data/öld 7 bytes  (dropped old, batch 1)" in everything.stdout
@@ -93,8 +93,8 @@ def test_the_audit_is_read_where_the_settings_say_it_is(
         row = AuditRow(shop.now(c), "shop", told, 2, 1, "dropped", "new", "disk", "data/new", 7, "deleted", "")
     ParquetAudit(places, 400).write([row])
 
-    there = offline("audit", str(told), SEXTON_AUDIT__AUDIT_URL=f"file://{url}")
-    unset = offline("audit", str(told))
+    there = offline("deletions", str(told), SEXTON_AUDIT__AUDIT_URL=f"file://{url}")
+    unset = offline("deletions", str(told))
 
     assert "data/new" in there.stdout
     assert len(there.stdout.splitlines()) == 4
@@ -106,7 +106,7 @@ def test_an_audit_that_cannot_be_read_whole_ends_in_an_error(
 ) -> None:
     (tmp_path / "v").rename(tmp_path / "unmounted")
 
-    said = offline("audit", str(told))
+    said = offline("deletions", str(told))
 
     assert (said.returncode, said.stdout) == (1, "")
     assert "vault disk: NO_" in said.stderr
@@ -115,14 +115,14 @@ def test_an_audit_that_cannot_be_read_whole_ends_in_an_error(
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("audit", "99"), 1, "there is no round 99"),
-        (("audit", "first"), 64, "ROUND"),
-        (("audit", "1", "--outcome", "lost"), 64, "'lost' is no outcome"),
+        (("deletions", "99"), 1, "there is no round 99"),
+        (("deletions", "first"), 64, "ROUND"),
+        (("deletions", "1", "--outcome", "lost"), 64, "'lost' is no outcome"),
         (("why", "x", "--instance", "nobody"), 1, "unknown instance nobody"),
         (("why", "x", "--last", "9d"), 64, "--last goes with --deep"),
-        (("why", "a\udcffb"), 64, "'a\\udcffb' is no text"),
-        (("why", "a\0b"), 64, "'a\\x00b' is no text"),
-        (("why", "x", "--deep", "--last", "soon"), 64, "'soon' is no length of time"),
+        (("why", "a\udcffb"), 64, "'a\\udcffb' is not text"),
+        (("why", "a\0b"), 64, "'a\\x00b' is not text"),
+        (("why", "x", "--deep", "--last", "soon"), 64, "'soon' is not a duration"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(

@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 
 import examples.minidb
 from examples.minidb import Corrupt, MiniDB, MiniDBError, Vault, open_engine
-from examples.minidb.sync import copy_table
+from examples.minidb.sync import SyncRun, copy_table
 from sexton import contract
 from sexton.client import Sexton
 from sexton.database import schema
@@ -271,7 +271,7 @@ def test_a_sync_job_copies_a_dropped_table_while_rounds_run(
         Api(rig, s3={"endpoint_url": s3_server.endpoint_url}) as api,
         Sexton(api.url, api.token("sync:copy")) as client,
     ):
-        copied = copy_table(client, minidb, "t", mirror, "1", 1000, in_between)
+        copied = copy_table(client, minidb, "t", mirror, SyncRun("1", 1000), in_between)
     rig.round(INSTANCE)
     kept = in_bucket(vault)
     rig.protections.watermark(INSTANCE, 1001)

@@ -92,7 +92,7 @@ def test_a_dead_worker_is_started_again_and_said_so(running: Stack) -> None:
     running.children["worker"].kill()
 
     while running.children["worker"].exit_code() is not None:
-        watch.look()
+        watch.check()
         time.sleep(0.05)
 
     running.await_worker()
@@ -109,7 +109,7 @@ def test_a_worker_that_dies_again_and_again_ends_it_with_the_reason(tmp_path: Pa
     stack.children["worker"].start(lambda: True, 10)
 
     with pytest.raises(EmbeddedError, match=r"worker ended with exit code 1(.|\n)*no luck"):
-        StackSupervisor(stack, said.append, first_wait_seconds=0.01).stay(look_seconds=0.01)
+        StackSupervisor(stack, said.append, first_wait_seconds=0.01).supervise(interval_seconds=0.01)
 
     assert len([line for line in said if "started again" in line]) == QUICK_DEATHS
     assert said[-2:] == [

@@ -104,7 +104,7 @@ def test_r39_a_store_that_refuses_everything_for_a_while_fails_nothing_and_is_ha
     assert report.vaults == {"cold": "normal"}
     assert 0 < len(refused) <= 20
     if rates:
-        assert min(rates) < policy.FIRST / 4
+        assert min(rates) < policy.FIRST_RATE / 4
         [figures] = PaceStore(rig.db).figures()
         rig.deleter.pacer.ask({figures.place: 1}, time.monotonic() + 3)  # what it learned is told with the next request
         [figures] = PaceStore(rig.db).figures()

@@ -12,7 +12,8 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL
 from sexton.wal import kafka as kafka_log
-from sexton.wal.model import MapOrder, Mode, RegionMapping
+from sexton.wal.model import Mode
+from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
 from tests.contract.wal.logs import Real
@@ -44,8 +45,8 @@ class Deployment:
         self.store, place = WalStore(self.db), Real(kafka.address)
         self.topic = place.topic()
         self.store.enable(self.topic, Mode.DELETE)
-        its = (RegionMapping(region=REGION, first=0),)
-        MapStore(self.db).put(MapOrder(topic=self.topic, generation=1, regions=its))
+        mappings = (RegionMapping(region=REGION, first=0),)
+        MapStore(self.db).put(MapOrder(topic=self.topic, generation=1, regions=mappings))
         self._place, self._lives, self._living = place, 0, set[Forked]()
 
     def node(self) -> Forked:
@@ -74,12 +75,12 @@ class Deployment:
         above = self.floor + by
         self.until(f"the floor is above {above}", lambda: self.floor > above)
 
-    def until(self, what: str, happened: Callable[[], object]) -> None:
-        over = time.monotonic() + SECONDS
-        while not happened():
+    def until(self, event: str, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not condition():
             dead = [f"{p.name}: {p.tail(5)}" for p in self._living if p.exit_code() not in (None, -9)]
             assert not dead, dead
-            assert time.monotonic() < over, f"{what}: not within {SECONDS:.0f} s"
+            assert time.monotonic() < deadline, f"{event}: not within {SECONDS:.0f} s"
             time.sleep(0.02)
 
     def check(self) -> None:
@@ -88,13 +89,13 @@ class Deployment:
             if "purging" in process.name:
                 process.kill()
         acknowledged = self.acknowledged
-        found: dict[int, bytes] = {}
-        while not found:
+        read_entries: dict[int, bytes] = {}
+        while not read_entries:
             start = self.start()
             assert start <= max(0, self.floor - 1)
             with suppress(KafkaException):  # somebody still purges: the topic begins later now
-                found = read(self.kafka.address, self.topic, start, max(acknowledged) + 1)
-        assert not acknowledged - found.keys() - ids(self.home / "flushed")
+                read_entries = read(self.kafka.address, self.topic, start, max(acknowledged) + 1)
+        assert not acknowledged - read_entries.keys() - ids(self.home / "flushed")
         assert not ids(self.home / "lost")
         assert self.store.topic(self.topic).quarantined == ""
 
@@ -118,13 +119,13 @@ def _asks_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def deployment(kafka: kafka_server.Kafka, tmp_path: Path) -> Iterator[Deployment]:
-    its = Deployment(tmp_path, kafka)
-    yield its
-    its.stop()
+    started = Deployment(tmp_path, kafka)
+    yield started
+    started.stop()
 
 
 @pytest.mark.parametrize("times", AGAIN)
-def test_a_broker_killed_during_purges_loses_nothing_and_is_purged_again(
+def test_broker_killed_during_purges_loses_nothing(
     deployment: Deployment, kafka: kafka_server.Kafka, times: int
 ) -> None:
     deployment.node()
@@ -143,7 +144,7 @@ def test_a_broker_killed_during_purges_loses_nothing_and_is_purged_again(
 
 @pytest.mark.parametrize("point", ["", *sorted(OF_WAL)])
 @pytest.mark.parametrize("times", AGAIN)
-def test_who_purges_is_killed_and_the_next_one_finishes(deployment: Deployment, point: str, times: int) -> None:
+def test_next_purge_finishes_after_the_purger_is_killed(deployment: Deployment, point: str, times: int) -> None:
     deployment.node()
     for _ in range(times):
         dying = deployment.purging(point)
@@ -161,7 +162,7 @@ def test_who_purges_is_killed_and_the_next_one_finishes(deployment: Deployment, 
 
 
 @pytest.mark.parametrize("times", [4, pytest.param(40, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
-def test_a_node_killed_during_purges_finds_all_it_had_acknowledged(deployment: Deployment, times: int) -> None:
+def test_killed_node_finds_all_acknowledged_entries(deployment: Deployment, times: int) -> None:
     for n in range(times):
         deployment.purging()
         node = deployment.node()

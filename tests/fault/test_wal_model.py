@@ -1,7 +1,7 @@
-"""Topics under random histories, with a crash between every two steps: nothing acknowledged is lost, and floors rise.
+"""Topics under random histories with crashes between all steps: no acknowledged entry is lost, and floors rise.
 
-Writes, flushes, reports that come late, idle marks, crashes, openings, moves, drops and their undoing, restored
-manifests and purges that die; over the embedded log, in SQLite. A history is its seed: what fails says which.
+A history consists of writes, flushes, late reports, idle marks, crashes, openings, moves, drops and undrops, restored
+manifests, and purges that die, over the embedded log in SQLite. It follows from its seed, which a failure reports.
 """
 
 import random
@@ -21,33 +21,34 @@ Step = tuple[int, str, Callable[[], None]]
 
 
 def steps(world: World, chance: random.Random) -> Iterator[Step]:
-    """Yield what may happen next: how often, what it is called, and how it is done."""
-    for name, its in world.regions.items():
-        if its.dropped_at is not None:
-            if world.clock < its.dropped_at + UNDROP_SECONDS:
-                yield 2, f"undrop {name}", lambda its=its: world.undrop(its)
+    """Yield the steps that may happen next: weight, name, action."""
+    for name, region in world.regions.items():
+        if region.dropped_at is not None:
+            if world.clock < region.dropped_at + UNDROP_SECONDS:
+                yield 2, f"undrop {name}", lambda region=region: world.undrop(region)
             continue
-        yield 1, f"drop {name}", lambda its=its: world.drop(its)
-        yield 1, f"restore the manifest of {name}", lambda its=its: world.restore(its)
-        if its.late:
-            yield 4, f"a report of {name} comes late", lambda its=its: world.hear(its.late.pop(0))
-        if not its.open:
-            if its.pins:
-                yield 8, f"read {name}", lambda its=its: world.read(its)
+        yield 1, f"drop {name}", lambda region=region: world.drop(region)
+        yield 1, f"restore the manifest of {name}", lambda region=region: world.restore(region)
+        if region.late:
+            yield 4, f"a report of {name} comes late", lambda region=region: world.hear(region.late.pop(0))
+        if not region.open:
+            if region.pins:
+                yield 8, f"read {name}", lambda region=region: world.read(region)
             else:
-                yield 8, f"begin to open {name}", lambda its=its: world.begin(its)
+                yield 8, f"begin to open {name}", lambda region=region: world.begin(region)
             continue
-        yield 2, f"crash {name}", lambda its=its: world.crash(its)
-        yield 8, f"append to {name}", lambda its=its: world.append(its)
-        yield 4, f"flush {name}", lambda its=its: world.flush(its)
-        yield 5, f"report of {name}", lambda its=its: world.hear(*world.reports(its))
-        yield 4, f"report of {name}, under way", lambda its=its: its.late.extend(world.reports(its))
-        yield 1, f"{name} lies", lambda its=its: world.lie(its)
-        if its.under_way:
-            yield 8, f"acknowledge {name}", lambda its=its: world.acknowledge(its)
+        yield 2, f"crash {name}", lambda region=region: world.crash(region)
+        yield 8, f"append to {name}", lambda region=region: world.append(region)
+        yield 4, f"flush {name}", lambda region=region: world.flush(region)
+        yield 5, f"report of {name}", lambda region=region: world.hear(*world.reports(region))
+        yield 4, f"report of {name}, under way", lambda region=region: region.late.extend(world.reports(region))
+        yield 1, f"{name} lies", lambda region=region: world.lie(region)
+        if region.under_way:
+            yield 8, f"acknowledge {name}", lambda region=region: world.acknowledge(region)
         else:
             dies = chance.random() < 0.3
-            yield 1, f"move {name}{', half' if dies else ''}", lambda its=its, dies=dies: world.move(its, dies=dies)
+            move = f"move {name}{', half' if dies else ''}"
+            yield 1, move, lambda region=region, dies=dies: world.move(region, dies=dies)
     for topic in TOPICS:
         dies_at = chance.choice(["", "", *sorted(OF_WAL)])
         yield 6, f"purge {topic}, dies at {dies_at}", lambda t=topic, d=dies_at: world.purge(t, d)
@@ -58,28 +59,28 @@ def steps(world: World, chance: random.Random) -> Iterator[Step]:
 
 
 def another(world: World, chance: random.Random) -> None:
-    """Do something else, or a few things, while somebody purges."""
+    """Take a few other steps during a purge."""
     for _ in range(chance.randint(1, 4)):
-        may = [step for step in steps(world, chance) if not step[1].startswith("purge")]
-        _, _, do = chance.choices(may, [weight for weight, _, _ in may])[0]
+        possible = [step for step in steps(world, chance) if not step[1].startswith("purge")]
+        _, _, do = chance.choices(possible, [weight for weight, _, _ in possible])[0]
         do()
 
 
 def play(url: str, seed: int, number: int, log: Entries | None = None) -> None:
-    """Play a history to its end, over the embedded log or another; what fails tells all of it."""
-    chance, told = random.Random(seed), []
+    """Play a history to its end, over the embedded log or another; a failure reports all steps."""
+    chance, history = random.Random(seed), []
     world = World(url, log)
     try:
         for _ in range(number):
-            may = list(steps(world, chance))
-            _, name, do = chance.choices(may, [weight for weight, _, _ in may])[0]
-            told.append(name)
+            possible = list(steps(world, chance))
+            _, name, do = chance.choices(possible, [weight for weight, _, _ in possible])[0]
+            history.append(name)
             do()
             world.check()
-        told.append("all come to rest")
+        history.append("all come to rest")
         world.settle()
     except AssertionError as e:
-        e.add_note(f"seed {seed}: " + "; ".join(told))
+        e.add_note(f"seed {seed}: " + "; ".join(history))
         raise
     finally:
         world.db.close()

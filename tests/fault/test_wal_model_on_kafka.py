@@ -35,24 +35,24 @@ class Topics(KafkaLog):
 
     def append(self, topic: str, payloads: Sequence[bytes]) -> int:
         """Return the id of the first when all have them."""
-        found: list[int] = []
+        offsets: list[int] = []
 
-        def told(error: KafkaError | None, message: object) -> None:
+        def delivered(error: KafkaError | None, message: object) -> None:
             assert error is None, error
-            found.append(message.offset())  # type: ignore[attr-defined]
+            offsets.append(message.offset())  # type: ignore[attr-defined]
 
         for payload in payloads:
-            self._producer.produce(topic, payload, partition=0, on_delivery=told)
+            self._producer.produce(topic, payload, partition=0, on_delivery=delivered)
         assert self._producer.flush(SECONDS) == 0
-        return min(found)
+        return min(offsets)
 
     def read(self, topic: str, at: int, limit: int) -> Sequence[tuple[int, bytes]]:
         """Read it to its end, as anybody would."""
-        its = self.facts([topic])[topic]
-        assert isinstance(its, Facts), its
-        if not its.start <= at <= its.end:
-            raise OutOfRange(topic, at, its.start, its.end)
-        return list(read(self._address, topic, at, its.end).items())
+        facts = self.facts([topic])[topic]
+        assert isinstance(facts, Facts), facts
+        if not facts.start <= at <= facts.end:
+            raise OutOfRange(topic, at, facts.start, facts.end)
+        return list(read(self._address, topic, at, facts.end).items())
 
 
 @pytest.fixture(scope="module")

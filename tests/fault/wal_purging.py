@@ -1,6 +1,6 @@
-"""Who purges, a process: ``python -m tests.fault.wal_purging ADDRESS DATABASE TOPIC [POINT]``, to be killed.
+"""A purging process that a test kills: ``python -m tests.fault.wal_purging ADDRESS DATABASE TOPIC [POINT]``.
 
-With a crash point it kills itself there, when a purge that raised the floor comes by.
+With a crash point it kills itself there, once a purge has raised the floor.
 """
 
 import os
@@ -17,7 +17,7 @@ from sexton.wal.sql.floors import FloorStore
 from sexton.wal.sql.store import WalStore
 
 REQUEST_SECONDS = 5.0
-"""A broker that was killed is asked for so long before another look: a test does not wait for four times 20 s."""
+"""How long a request to a killed broker waits: a test does not wait for four times 20 s."""
 
 
 def main(address: str, database: str, topic: str, point: str = "") -> None:

@@ -1,7 +1,7 @@
-"""A region's node, a process: ``python -m tests.fault.wal_region HOME ADDRESS DATABASE TOPIC``, to be killed.
+"""A region's node that a test kills: ``python -m tests.fault.wal_region HOME ADDRESS DATABASE TOPIC``.
 
-It opens its region, reads what is in no file, and from then on writes, flushes and reports until somebody kills it.
-Outside it, in ``HOME/ledger``, is written down what was acknowledged to whom it serves: on disk before anybody is told.
+It opens its region, reads the entries that no file has, and then writes, flushes and reports until it is killed. The
+file ``HOME/ledger`` lists the acknowledged entries; an id is on disk there before the entry counts as acknowledged.
 """
 
 import os
@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from sexton.database.engine import Database
 from sexton.wal.kafka import KafkaLog
-from sexton.wal.model import Facts, LeaderReport, OpenRegionOrder, Stream, WalSettings
+from sexton.wal.model import Facts, WalSettings
+from sexton.wal.orders import LeaderReport, OpenRegionOrder, Stream
 from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore
@@ -32,31 +33,31 @@ def on_disk(file: Path, text: str) -> None:
 
 
 def ids(file: Path) -> set[int]:
-    """Return the ids that a file holds; of a line that its writer died over there is nothing."""
+    """Return the ids in a file; a line that its writer did not finish does not count."""
     lines = file.read_text().splitlines(keepends=True) if file.is_file() else []
     return {int(line) for line in lines if line.endswith("\n")}
 
 
 def read(address: str, topic: str, at: int, end: int) -> dict[int, bytes]:
-    """Read a topic from one entry to an end, as anybody would; nothing before the first may be missing."""
+    """Read a topic from one entry to an end with a plain consumer; no entry may be missing."""
     settings = {"bootstrap.servers": address, "group.id": "nobody", "enable.auto.commit": False, "log_level": "2"}
     consumer = Consumer({**settings, "auto.offset.reset": "error", "fetch.wait.max.ms": 50})
     consumer.assign([TopicPartition(topic, 0, at)])
-    found: dict[int, bytes] = {}
+    entries: dict[int, bytes] = {}
     until = time.monotonic() + SECONDS
     try:
-        while at + len(found) < end:
-            assert time.monotonic() < until, f"{topic} was not read from {at} to {end}: {len(found)}"
+        while at + len(entries) < end:
+            assert time.monotonic() < until, f"{topic} was not read from {at} to {end}: {len(entries)}"
             message = consumer.poll(0.5)
             if message is None:
                 continue
             if (error := message.error()) is not None:
                 raise KafkaException(error)
-            found[int(message.offset() or 0)] = bytes(message.value() or b"")
+            entries[int(message.offset() or 0)] = bytes(message.value() or b"")
     finally:
         consumer.close()
-    assert list(found) == list(range(at, end))
-    return found
+    assert list(entries) == list(range(at, end))
+    return entries
 
 
 class Node:
@@ -74,7 +75,7 @@ class Node:
         self.producer = Producer({**settings, "log_level": "2"})
 
     def open(self) -> None:
-        """Read from the pin on what is in no file."""
+        """Read the entries from the pin on that no file has."""
         region = next(r for r in WalStore(self.db).regions(self.topic) if r.region == REGION)
         self.epoch = region.epoch + 1
         replays = ReplayStore(self.db, WalSettings())
@@ -82,33 +83,33 @@ class Node:
         pin = replays.open(order)
         on_disk(self.home / "opened", f"{pin.start}\n")
         self.memory = set(read(self.address, self.topic, pin.start, self.end()))
-        # Whoever served them before: all that was acknowledged is in a file, or was just read.
+        # Every entry that an earlier process acknowledged is in a file, or was just read.
         lost = ids(self.home / "ledger") - ids(self.files) - self.memory
         if lost:
             on_disk(self.home / "lost", "".join(f"{id_}\n" for id_ in sorted(lost)))
         replays.release(pin.id)
 
     def end(self) -> int:
-        """Return the topic's end, asked until it is told."""
+        """Return the topic's end; repeat the request until it is answered."""
         until = time.monotonic() + SECONDS
-        while not isinstance(its := self.log.facts([self.topic])[self.topic], Facts):
-            assert time.monotonic() < until, its
-        return its.end
+        while not isinstance(facts := self.log.facts([self.topic])[self.topic], Facts):
+            assert time.monotonic() < until, facts
+        return facts.end
 
     def write(self) -> None:
-        """Append one entry; it is in memory and in the ledger when all have it."""
+        """Append one entry; it is in memory and in the ledger once all replicas have it."""
 
-        def told(error: KafkaError | None, message: object) -> None:
+        def delivered(error: KafkaError | None, message: object) -> None:
             if error is None:
                 id_ = int(message.offset())  # type: ignore[attr-defined]
                 self.memory.add(id_)
                 on_disk(self.home / "ledger", f"{id_}\n")
 
-        self.producer.produce(self.topic, b"entry", partition=0, on_delivery=told)
+        self.producer.produce(self.topic, b"entry", partition=0, on_delivery=delivered)
         self.producer.flush(SECONDS)
 
     def flush(self) -> None:
-        """Put what is in memory on disk, and report it; what dies on the way has reported less than it has."""
+        """Write the entries in memory to disk, then report them: a crash in between reports less than is on disk."""
         on_disk(self.files, "".join(f"{id_}\n" for id_ in sorted(self.memory)))
         self.flushed, self.memory = max(self.memory), set()
         streams = (Stream(flushed=self.flushed),)

@@ -1,6 +1,6 @@
-"""Regions that share topics, as a database has them, and what must hold of them: for random histories.
+"""Regions that share topics, and the invariants that must hold, for random histories.
 
-The truth is what was acknowledged and what is in files; everything else is asked of Sexton and of the log.
+The model knows which entries were acknowledged and which are in files; everything else is read from Sexton and the log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,18 +10,8 @@ from typing import Protocol
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
-from sexton.wal.model import (
-    Facts,
-    LeaderReport,
-    MapOrder,
-    Mode,
-    OpenRegionOrder,
-    Pin,
-    RegionDrop,
-    RegionMapping,
-    Stream,
-    WalSettings,
-)
+from sexton.wal.model import Facts, Mode, Pin, WalSettings
+from sexton.wal.orders import LeaderReport, MapOrder, OpenRegionOrder, RegionDrop, RegionMapping, Stream
 from sexton.wal.port import LogFault, OldEpoch, PinEnded, ReplayRefused, TopicLog, UnknownRegion
 from sexton.wal.purger import Purger
 from sexton.wal.sql.embedded_log import EmbeddedLog, OutOfRange
@@ -37,12 +27,12 @@ TERMS = WalSettings(idle_grace_seconds=10, map_stale_seconds=10**6, pin_ttl_seco
 
 
 class Crash(Exception):
-    """Whoever purges dies here."""
+    """The purging process dies."""
 
 
 @dataclass
 class Region:
-    """One region: what its node has in memory, and what its manifest names."""
+    """One region: the entries in its node's memory, and those that its manifest names."""
 
     name: str
     home: str
@@ -63,7 +53,7 @@ class Region:
 
 
 class Entries(TopicLog, Protocol):
-    """A log with its other side."""
+    """A log, with what nodes do with it."""
 
     def create(self, topic: str) -> None: ...
     def append(self, topic: str, payloads: Sequence[bytes]) -> int: ...
@@ -71,18 +61,18 @@ class Entries(TopicLog, Protocol):
 
 
 class Meanwhile:
-    """The log, and what happens right after it was asked for the first time."""
+    """A log; something happens right after its first answer."""
 
     def __init__(self, log: Entries, do: Callable[[], None] | None) -> None:
         self._log, self._do = log, do
         self.delete_before, self.check = log.delete_before, log.check
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
-        told = self._log.facts(topics)
+        answers = self._log.facts(topics)
         do, self._do = self._do, None
         if do is not None:
             do()
-        return told
+        return answers
 
 
 class World:
@@ -112,31 +102,31 @@ class World:
         return facts.start
 
     def send_map(self, topic: str) -> None:
-        """Send what the owner knows, all of it."""
+        """Send the owner's complete map."""
         self.generation += 1
-        here, moved, dropped = [], [], []
-        for its in self.regions.values():
-            if topic not in its.topics:
+        mapped, moved, dropped = [], [], []
+        for region in self.regions.values():
+            if topic not in region.topics:
                 continue
-            if its.dropped_at is not None:
-                left = max(0, int(its.dropped_at + UNDROP_SECONDS - self.clock))
-                dropped.append(RegionDrop(region=its.name, undrop_seconds=left))
-            elif its.home == topic:
-                here.append(RegionMapping(region=its.name, epoch=its.epoch, first=self.end(topic)))
+            if region.dropped_at is not None:
+                left = max(0, int(region.dropped_at + UNDROP_SECONDS - self.clock))
+                dropped.append(RegionDrop(region=region.name, undrop_seconds=left))
+            elif region.home == topic:
+                mapped.append(RegionMapping(region=region.name, epoch=region.epoch, first=self.end(topic)))
             else:
-                moved.append(its.name)
+                moved.append(region.name)
         self.maps.put(
             MapOrder(
                 topic=topic,
                 generation=self.generation,
-                regions=tuple(here),
+                regions=tuple(mapped),
                 moved=tuple(moved),
                 dropped=tuple(dropped),
             )
         )
 
     def append(self, region: Region) -> None:
-        """The log has it; the node does not know yet."""
+        """Append an entry; the node does not know yet that the log has it."""
         region.under_way.add((region.home, self.log.append(region.home, [region.name.encode()])))
 
     def acknowledge(self, region: Region) -> None:
@@ -156,30 +146,30 @@ class World:
         region.memory = set()
 
     def reports(self, region: Region) -> list[LeaderReport]:
-        """Return what the node would say now, of each topic: its idle mark is the end, read before it looks."""
-        told = []
+        """Return the node's reports for each topic: the idle mark is the end, read before the memory is checked."""
+        reports = []
         for topic in sorted(region.topics):
             end = self.end(topic)
             busy = any(t == topic for t, _ in region.memory | region.under_way)
             idle = end - 1 if not busy and end else None
             stream = Stream(flushed=region.flushed.get(topic), idle=idle)
-            told.append(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
-        return told
+            reports.append(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
+        return reports
 
     def crash(self, region: Region) -> None:
         region.open = False
         region.memory, region.under_way, region.pins = set(), set(), []
 
     def restore(self, region: Region) -> None:
-        """Its manifest comes from a backup: files that were written since are not named any more."""
+        """Restore the manifest from a backup: it no longer names files that were written since."""
         self.crash(region)
         if region.manifests:
             region.files, region.flushed, topics = region.manifests.pop(0)
-            region.topics |= topics  # it names those that it needs
+            region.topics |= topics  # the manifest names the topics that it needs
             region.manifests, region.restored = [], True
 
     def begin(self, region: Region) -> None:
-        """Open a region in all its topics; where one refuses it stays closed."""
+        """Open a region in all its topics; it stays closed if one of them is refused."""
         region.epoch += 1
         region.pins = []
         for topic in sorted(region.topics):
@@ -189,13 +179,13 @@ class World:
             try:
                 region.pins.append(self.replays.open(order))
             except UnknownRegion:
-                # It moved away, and all it had there was flushed, or it would still be held.
+                # It moved away, and all its entries in this topic were flushed: otherwise they would still be retained.
                 assert topic != region.home, f"{region.name} is not mapped to its own topic"
                 if region.restored:
                     region.pins = []
                     return
                 left = {e for e in region.acknowledged - region.files if e[0] == topic}
-                assert not left, f"{region.name} was let go with {sorted(left)}"
+                assert not left, f"{region.name} was released with {sorted(left)}"
                 region.topics.discard(topic)
             except (ReplayRefused, OldEpoch):
                 assert region.restored, f"{region.name} was refused, and its manifest was never restored"
@@ -203,8 +193,8 @@ class World:
                 return
 
     def read(self, region: Region) -> None:
-        """Read what the pins keep; the region is open then."""
-        found: set[tuple[str, int]] = set()
+        """Read the pinned entries, and open the region."""
+        entries_read: set[tuple[str, int]] = set()
         for pin in region.pins:
             try:
                 self.replays.renew(pin.id)
@@ -215,19 +205,19 @@ class World:
                 entries = self.log.read(pin.topic, pin.start, 10**6)
             except OutOfRange as e:
                 raise AssertionError(f"{region.name} may read from {pin.start} of {pin.topic}, and cannot") from e
-            found |= {(pin.topic, id_) for id_, payload in entries if payload.decode() == region.name}
-        lost = region.acknowledged - region.files - found
+            entries_read |= {(pin.topic, id_) for id_, payload in entries if payload.decode() == region.name}
+        lost = region.acknowledged - region.files - entries_read
         assert not lost, f"{region.name} opened without {sorted(lost)}"
-        region.memory = found - region.files
-        region.acknowledged |= region.memory  # what it has read it serves
+        region.memory = entries_read - region.files
+        region.acknowledged |= region.memory  # it serves the entries that it has read
         region.open = True
-        region.restored, region.ever_flushed = False, set(region.files)  # from now on nothing is excused
+        region.restored, region.ever_flushed = False, set(region.files)  # from now on every entry must be found
         for pin in region.pins:
             self.replays.release(pin.id)
         region.pins = []
 
     def move(self, region: Region, *, dies: bool) -> None:
-        """Let it append to the other topic: mapped there before the first append, the old row kept."""
+        """Append to the other topic from now on: map the region to it before the first append, and keep its old row."""
         old = region.home
         region.home = next(t for t in TOPICS if t != old)
         region.topics.add(region.home)
@@ -236,7 +226,7 @@ class World:
             self.send_map(old)
 
     def purge(self, topic: str, dies_at: str = "", meanwhile: Callable[[], None] | None = None) -> None:
-        """Purge, or die on the way; ``meanwhile``: what happens after the log was asked, before it is decided."""
+        """Purge, or die on the way; ``meanwhile`` runs after the log was read and before the decision."""
 
         def hook(point: str) -> None:
             if point == dies_at:
@@ -253,17 +243,17 @@ class World:
         schema.move_clock(self.db, seconds)
 
     def check(self) -> None:
-        """Every acknowledged write is in a file, or a plain reader finds it."""
+        """Verify that every acknowledged entry is in a file, or that a plain reader finds it."""
         starts = {topic: self.start(topic) for topic in TOPICS}
-        for its in self.regions.values():
-            if its.dropped_at is not None:
+        for region in self.regions.values():
+            if region.dropped_at is not None:
                 continue
-            excused = its.ever_flushed if its.restored else set()
-            gone = {(t, id_) for t, id_ in its.acknowledged - its.files - excused if id_ < starts[t]}
-            assert not gone, f"{its.name} lost {sorted(gone)}"
+            excused = region.ever_flushed if region.restored else set()
+            deleted = {(t, id_) for t, id_ in region.acknowledged - region.files - excused if id_ < starts[t]}
+            assert not deleted, f"{region.name} lost {sorted(deleted)}"
 
     def lie(self, region: Region) -> None:
-        """Its node has gone mad."""
+        """Report an impossible number."""
         stream = Stream(flushed=2**62)
         for topic in region.topics:
             self.hear(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
@@ -276,24 +266,24 @@ class World:
         region.dropped_at = self.clock
 
     def undrop(self, region: Region) -> None:
-        """It comes back closed; the maps say so before it is opened."""
+        """Undo a drop: the region is closed, and mapped again before it is opened."""
         region.dropped_at = None
         for topic in sorted(region.topics):
             self.send_map(topic)
 
     def settle(self) -> None:
-        """Bring everything to rest, and see that every floor reaches its minimum and nothing was lost."""
-        for its in self.regions.values():
-            if its.dropped_at is not None:
+        """Bring everything to rest; verify that every floor reaches its minimum and no entry was lost."""
+        for region in self.regions.values():
+            if region.dropped_at is not None:
                 continue
-            if not its.open and not its.pins:
-                self.begin(its)
-            if its.pins:
-                self.read(its)
-            if its.open:
-                self.acknowledge(its)
-                self.flush(its)
-                self.hear(*self.reports(its))
+            if not region.open and not region.pins:
+                self.begin(region)
+            if region.pins:
+                self.read(region)
+            if region.open:
+                self.acknowledge(region)
+                self.flush(region)
+                self.hear(*self.reports(region))
         self.wait(UNDROP_SECONDS + PIN_SECONDS + 1)
         for topic in TOPICS:
             self.send_map(topic)

@@ -24,13 +24,13 @@ class Table:
         self.away = False
         self._seen: dict[tuple[str, str], float] = {}
 
-    def exchange(self, worker: str, told: Sequence[PaceReport]) -> PaceUpdate | None:
+    def exchange(self, worker: str, reports: Sequence[PaceReport]) -> PaceUpdate | None:
         if self.away:
             return None
-        for one in told:
-            self._seen[one.place, worker] = self.now
-            if one.learns:
-                self.shared[one.place] = merged(self.shared.get(one.place), one, int(self.now * 1000))
+        for report in reports:
+            self._seen[report.place, worker] = self.now
+            if report.learns:
+                self.shared[report.place] = merged(self.shared.get(report.place), report, int(self.now * 1000))
         workers = Counter(place for (place, _), at in self._seen.items() if at > self.now - SEEN_SECONDS)
         return PaceUpdate(dict(self.shared), workers, dict(self.caps))
 
@@ -125,7 +125,7 @@ class World:
             self.store.under_way -= 1
             refused = charge if outcome == "refused" else {}
             answer = Answer(sent, took, refused, lost=outcome == "lost")
-            self.pacers[n].told(charge, answer)
+            self.pacers[n].report_result(charge, answer)
             self._work(n)
 
         self._at(sent + took, landed)

@@ -93,5 +93,5 @@ def test_a_name_is_found_wherever_it_is_in_a_file_and_no_other_row_with_it() -> 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1 no more than that PAR1", parquet.encode([row("a")])[:-20]])
 def test_a_damaged_file_is_named(data: bytes) -> None:
-    with pytest.raises(AuditUnreadable, match=r"audit file audit/x\.parquet cannot be read"):
+    with pytest.raises(AuditUnreadable, match=r"file audit/x\.parquet of the log of deletions cannot be read"):
         list(parquet.decode(data, "audit/x.parquet"))

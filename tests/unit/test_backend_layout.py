@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from sexton.replication.agent import layout
 from sexton.replication.agent.layout import Malformed
-from sexton.replication.agent.model import MOST_SEGMENTS, MOST_VERSION, NOTHING
+from sexton.replication.agent.model import MAX_SEGMENTS, MAX_VERSION, NOTHING
 
 ids = st.from_regex(r"[A-Za-z0-9.-]{1,128}", fullmatch=True)
-versions = st.integers(0, MOST_VERSION)
+versions = st.integers(0, MAX_VERSION)
 UID, ROWSET = "6943f1585fe834b5-e542c2b83a21d0b7", "020000000000000135449d7cd7eadfe672aa0f928fa99593"
 
 
@@ -27,13 +27,13 @@ def test_a_key_says_what_it_was_made_of(uid: str, version: int, rowset: str) -> 
     assert layout.parse_key(layout.meta_key(uid, version, rowset)) == (uid, version, rowset)
 
 
-@given(ids, versions, ids, ids, st.integers(NOTHING, MOST_VERSION))
+@given(ids, versions, ids, ids, st.integers(NOTHING, MAX_VERSION))
 def test_a_key_is_in_the_bounds_exactly_of_its_tablet_and_of_versions_from_its_own_on(
     uid: str, version: int, rowset: str, other: str, cut: int
 ) -> None:
-    begin, end = layout.bounds(other, cut)
+    begin, end = layout.key_range(other, cut)
     key = layout.meta_key(uid, version, rowset)
-    first, behind = layout.strays(other)
+    first, behind = layout.stray_key_range(other)
 
     assert (begin <= key < end) == (uid == other and version <= cut)
     assert not first <= key < behind
@@ -66,11 +66,11 @@ def test_what_parses_is_spelled_in_one_way(key: bytes) -> None:
 def test_whatever_is_in_a_value_it_is_an_entry_or_malformed(value: bytes) -> None:
     key = layout.meta_key("a", 1, "r")
     try:
-        found = layout.binlog(key, value, "a", "1")
+        found = layout.parse_entry(key, value, "a", "1")
     except Malformed as e:
         found = layout.BinlogFiles(key, "r", (e.version or 0) - 1)
     assert (found.key, found.rowset) == (key, "r")
-    assert 0 <= found.segments <= MOST_SEGMENTS
+    assert 0 <= found.segments <= MAX_SEGMENTS
 
 
 @given(st.text(max_size=50) | st.lists(st.sampled_from(["..", ".", "", "a", "b-1", "_x", "a b", "~"])).map("/".join))
@@ -79,7 +79,7 @@ def test_whatever_is_in_a_value_it_is_an_entry_or_malformed(value: bytes) -> Non
 @example("/".join("a" * 17))
 def test_a_path_stays_below_the_data_directory(path: str) -> None:
     try:
-        _, folders = layout.tablet(json.dumps({"tablet": 1, "path": path}).encode())
+        _, folders = layout.parse_tablet(json.dumps({"tablet": 1, "path": path}).encode())
     except Malformed:
         return
     its = PurePosixPath("/", *folders)
@@ -91,13 +91,13 @@ def test_a_path_stays_below_the_data_directory(path: str) -> None:
 def test_an_entry_of_another_tablet_is_malformed_whoever_scanned_it() -> None:
     value = b'{"version":1,"tablet_id":"1","num_segments":1}'
 
-    with pytest.raises(Malformed, match="of tablet ab, not a"):
-        layout.binlog(layout.meta_key("ab", 1, "r"), value, "a", "1")
+    with pytest.raises(Malformed, match="to tablet ab, not a"):
+        layout.parse_entry(layout.meta_key("ab", 1, "r"), value, "a", "1")
 
 
 @pytest.mark.parametrize("path", ["data/0/123/456", "t", "a.b/c_d-1"])
 def test_a_path_of_plain_names_is_taken(path: str) -> None:
-    assert layout.tablet(json.dumps({"tablet": 15, "path": path}).encode()) == ("15", path.split("/"))
+    assert layout.parse_tablet(json.dumps({"tablet": 15, "path": path}).encode()) == ("15", path.split("/"))
 
 
 @pytest.mark.parametrize("uid", ["", "a_b", "a/b", "a\n", "é", "x" * 129])
@@ -105,10 +105,10 @@ def test_what_is_no_uid_is_refused(uid: str) -> None:
     with pytest.raises(Malformed):
         layout.tablet_key(uid)
     with pytest.raises(Malformed):
-        layout.bounds(uid, 1)
+        layout.key_range(uid, 1)
 
 
-@pytest.mark.parametrize(("version", "rowset"), [(-1, "r"), (MOST_VERSION + 1, "r"), (1, "a_b"), (1, "")])
+@pytest.mark.parametrize(("version", "rowset"), [(-1, "r"), (MAX_VERSION + 1, "r"), (1, "a_b"), (1, "")])
 def test_no_key_is_made_that_could_not_be_read(version: int, rowset: str) -> None:
     with pytest.raises(Malformed):
         layout.meta_key("a", version, rowset)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sexton.check.model import Evidence, Finding, FindingState, Listing, PreviousRun, Type
-from sexton.check.policy import judge, judged_until, old_enough, repairable, tells_too_late, too_many
+from sexton.check.policy import judge, judged_until, old_enough, repairable, reports_loss_too_late, too_many
 
 WHOLE = Evidence(
     cutoff=1_000,
@@ -63,11 +63,11 @@ def test_k06_k07_what_was_not_seen_to_its_end_confirms_nothing(evidence: Evidenc
     [
         (
             PreviousRun(objects={"hot": 181}, live={}),
-            "vault hot: 90 objects are far below the 181 of the last whole run; if rightly so: sexton check rebase",
+            "vault hot: 90 objects are far below the 181 of the last whole run; if correct: sexton check rebase",
         ),
         (
             PreviousRun(objects={}, live={"cold": 21}),
-            "vault cold: 10 live files are far below the 21 of the last whole run; if rightly so: sexton check rebase",
+            "vault cold: 10 live files are far below the 21 of the last whole run; if correct: sexton check rebase",
         ),
     ],
 )
@@ -132,4 +132,4 @@ def test_k14_a_repair_of_more_than_one_in_a_hundred_objects_is_refused() -> None
     ],
 )
 def test_a_check_tells_in_time_if_a_person_has_three_days_left(interval: int, days: int, late: bool) -> None:
-    assert tells_too_late(interval, days) is late
+    assert reports_loss_too_late(interval, days) is late

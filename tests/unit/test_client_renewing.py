@@ -14,34 +14,34 @@ def test_it_is_renewed_three_times_within_its_length() -> None:
     renewals = Renewals(ttl_seconds=30, renewed_at=100.0)
 
     assert renewals.wait(100.0) == 10.0
-    assert renewals.told(110.0, None) == ""
+    assert renewals.record(110.0, None) == ""
     assert renewals.wait(110.0) == 10.0
-    assert (renewals.lost(136.9), bool(renewals.lost(137.0))) == ("", True)
+    assert (renewals.reason_lost(136.9), bool(renewals.reason_lost(137.0))) == ("", True)
 
 
 def test_after_a_failure_it_is_tried_again_soon_and_given_up_before_its_end() -> None:
     renewals = Renewals(ttl_seconds=100, renewed_at=0.0)
 
-    assert renewals.told(34.0, Unreachable("nobody answers")) == ""
+    assert renewals.record(34.0, Unreachable("nobody answers")) == ""
     assert renewals.wait(34.0) == 1.0
     assert renewals.wait(89.5) == 0.5
-    assert renewals.lost(89.9) == ""
-    assert "nobody answers" in renewals.lost(90.0)
-    assert renewals.told(89.0, None) == ""
-    assert renewals.lost(91.0) == ""
+    assert renewals.reason_lost(89.9) == ""
+    assert "nobody answers" in renewals.reason_lost(90.0)
+    assert renewals.record(89.0, None) == ""
+    assert renewals.reason_lost(91.0) == ""
 
 
 @pytest.mark.parametrize("error", [ProtectionNotFound("gone"), SoftDeleted("finished"), Invalid("too long")])
 def test_what_is_no_protection_any_more_is_lost_at_once(error: Exception) -> None:
-    assert Renewals(100, 0.0).told(1.0, error) == str(error)
+    assert Renewals(100, 0.0).record(1.0, error) == str(error)
 
 
 def test_what_passes_or_nobody_foresaw_is_tried_again_until_the_end() -> None:
     renewals = Renewals(100, 0.0)
 
-    assert renewals.told(50.0, GcIsRunning("a round runs")) == ""
-    assert renewals.told(60.0, SextonError("RuntimeError: the client is closed")) == ""
-    assert "the client is closed" in renewals.lost(90.0)
+    assert renewals.record(50.0, GcIsRunning("a round runs")) == ""
+    assert renewals.record(60.0, SextonError("RuntimeError: the client is closed")) == ""
+    assert "the client is closed" in renewals.reason_lost(90.0)
 
 
 @given(ttl=st.integers(1, 86_400), at=st.floats(0, 1e6), now=st.floats(0, 1.1))
@@ -52,5 +52,5 @@ def test_nobody_waits_or_asks_beyond_the_end(ttl: int, at: float, now: float) ->
 
     assert renewals.wait(then) >= 0
     assert then + renewals.wait(then) <= max(end, then) + 1e-6 * max(1.0, end)
-    assert bool(renewals.lost(then)) == (end - then <= 0)
+    assert bool(renewals.reason_lost(then)) == (end - then <= 0)
     assert renewals.timeout(then) <= max(SHORTEST_SECONDS, (end - then) / PHASES)

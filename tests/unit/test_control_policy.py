@@ -44,7 +44,7 @@ def test_a_halt_says_who_why_since_when_and_what_to_do() -> None:
     found = halt([control(ControlKind.STOP, "shop", since=7)], "shop", 0)
 
     assert found is not None
-    assert str(found) == "shop is stopped by ada: why; to go on: sexton start shop"
+    assert str(found) == "shop is stopped by ada: why; to resume: sexton start shop"
     assert found.since == 7
 
 

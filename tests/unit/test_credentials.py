@@ -53,9 +53,9 @@ def test_the_same_password_counts_from_every_keyboard() -> None:
 
 
 def test_an_unknown_user_takes_as_long_as_a_known_one() -> None:
-    made = argon2.extract_parameters(passwords.hashed("correct horse battery"))
+    made = argon2.extract_parameters(passwords.hash_password("correct horse battery"))
 
-    assert argon2.extract_parameters(passwords.NOBODY) == made
+    assert argon2.extract_parameters(passwords.UNKNOWN_USER_HASH) == made
     assert made.type is argon2.Type.ID
 
 
@@ -63,7 +63,7 @@ def test_without_argon2_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "argon2", None)
 
     with pytest.raises(NoArgon2, match=r"pip install 'sexton\[api\]'"):
-        passwords.hashed("correct horse battery")
+        passwords.hash_password("correct horse battery")
     with pytest.raises(NoArgon2):
         passwords.matches(None, "correct horse battery")
 

@@ -23,7 +23,7 @@ def test_a_rate_doubles_until_it_is_refused_then_returns_to_a_little_below_and_c
     assert below == Rate(600, 1_000)
     assert 960 < near.keys < 962
     assert 1_510 < beyond.keys < 1_520
-    assert policy.grown(Rate(policy.LIMIT), 1.0).keys == policy.LIMIT
+    assert policy.grown(Rate(policy.HIGHEST_RATE), 1.0).keys == policy.HIGHEST_RATE
 
 
 def test_a_refusal_sets_the_rate_below_what_the_store_was_seen_to_take_and_never_below_the_floor() -> None:
@@ -33,31 +33,31 @@ def test_a_refusal_sets_the_rate_below_what_the_store_was_seen_to_take_and_never
 
     assert (measured, blind) == (Rate(3_150, 3_500), Rate(2_400, 4_000))
     assert doubtful == Rate(2_520, 2_800)
-    assert (again, nothing) == (Rate(2_000, 3_900), Rate(policy.FLOOR, 3_900))
+    assert (again, nothing) == (Rate(2_000, 3_900), Rate(policy.LOWEST_RATE, 3_900))
 
 
 def test_requests_that_were_under_way_at_a_refusal_belong_to_it() -> None:
     lane = Lane("p", 0.0)
     for _ in range(3):
-        lane.send(500)
+        lane.record_sent(500)
 
-    lane.refused(0.0, 1.0, 0)
+    lane.record_refusal(0.0, 1.0, 0)
     first = lane.rate
-    lane.refused(0.1, 1.1, 0)
-    lane.lost(0.2, 10.2)
+    lane.record_refusal(0.1, 1.1, 0)
+    lane.record_loss(0.2, 10.2)
     same = lane.rate
-    lane.send(500)
-    lane.refused(11.0, 11.1, 0)
+    lane.record_sent(500)
+    lane.record_refusal(11.0, 11.1, 0)
 
     assert (same, lane.rate.keys < first.keys) == (first, True)
-    assert (lane.tell().throttled, lane.streak) == (4, 2)
+    assert (lane.report().throttled, lane.streak) == (4, 2)
 
 
 def test_waits_double_until_the_longest_and_a_store_that_names_its_own_is_obeyed() -> None:
     lane = Lane("p", 0.0)
-    lane.send(10)
+    lane.record_sent(10)
 
-    lane.refused(0.0, 1.0, 0, retry_after=20.0)
+    lane.record_refusal(0.0, 1.0, 0, retry_after=20.0)
 
     assert [policy.pause(n) for n in (1, 2, 3, 9)] == [0.25, 0.5, 1.0, policy.LAST_PAUSE_SECONDS]
     assert policy.pause(1, workers=3) == 0.75
@@ -91,10 +91,10 @@ def test_what_was_under_way_at_the_last_change_and_what_is_left_of_a_page_teach_
 
     def took(sent: float, now: float, keys: int) -> float:
         for _ in range(64):
-            lane.send(keys)
-        lane.took(sent, now, keys)
+            lane.record_sent(keys)
+        lane.record_success(sent, now, keys)
         for _ in range(63):
-            lane.unsent()
+            lane.record_unsent()
         return lane._window.requests
 
     assert took(0.0, 0.5, first // 3) == policy.FIRST_REQUESTS
@@ -146,7 +146,7 @@ def test_places_of_different_vaults_never_have_one_name() -> None:
 
 @pytest.mark.parametrize("text", ["0/s", "fast", "500", "500/m", "-5/s", "1.5/s", "5e3/s", "10000000/s", "500/s\n"])
 def test_what_is_no_pace_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="is no pace"):
+    with pytest.raises(BadInput, match="is not a pace"):
         policy.keys_per_second(text)
     assert policy.keys_per_second("500/s") == 500
 
@@ -188,9 +188,9 @@ def test_without_a_pacer_only_refusals_wait() -> None:
     free = [pacer.ask({place: 1_000}, 0.0) for _ in range(100)]
 
     for sent in (0.0, 0.05, 0.4):
-        pacer.told({place: 1}, Answer(sent, 0.1, {place: 1}))
+        pacer.report_result({place: 1}, Answer(sent, 0.1, {place: 1}))
     waits = pacer.ask({place: 1}, 0.5)
-    pacer.told({place: 1}, Answer(1.1, 0.1))
+    pacer.report_result({place: 1}, Answer(1.1, 0.1))
 
     assert set(free) == {0.0}
     assert waits == pytest.approx(0.5)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.replicas.version_graph import (
-    HIGHEST,
-    MOST_GAPS,
-    MOST_RANGES,
+    MAX_GAPS,
+    MAX_RANGES,
+    MAX_VERSION,
     Graph,
     Range,
     capture,
@@ -82,39 +82,39 @@ def test_ranges_that_begin_above_zero_lead_nowhere() -> None:
 def test_of_many_gaps_the_first_are_named_and_all_are_counted() -> None:
     found = judged([(n, n) for n in range(0, 2_000, 2)])
 
-    assert (len(found.gaps), found.gap_count) == (MOST_GAPS, 999)
+    assert (len(found.gaps), found.gap_count) == (MAX_GAPS, 999)
     assert (found.gaps[0], found.gaps[-1]) == ((1, 1), (31, 31))
 
 
 def test_a_replica_of_the_most_ranges_is_judged_and_one_of_more_is_refused() -> None:
     # from each version one or two ahead: more paths than can be tried one by one
-    ranges = [(n, n) for n in range(MOST_RANGES // 2)] + [(n, n + 1) for n in range(MOST_RANGES // 2)]
+    ranges = [(n, n) for n in range(MAX_RANGES // 2)] + [(n, n + 1) for n in range(MAX_RANGES // 2)]
 
-    assert judged(ranges).continuous == MOST_RANGES // 2
-    path = capture(ranges, MOST_RANGES // 2)
+    assert judged(ranges).continuous == MAX_RANGES // 2
+    path = capture(ranges, MAX_RANGES // 2)
     assert path is not None
-    assert len(path) == MOST_RANGES // 4 + 1
+    assert len(path) == MAX_RANGES // 4 + 1
     with pytest.raises(BadInput, match="at most 100,000"):
-        judged([*ranges, (0, HIGHEST)])
+        judged([*ranges, (0, MAX_VERSION)])
 
 
 def test_a_range_as_long_as_can_be_costs_no_more_than_another() -> None:
-    assert judged([(0, HIGHEST)]).continuous == HIGHEST
-    assert missing([(0, 0)], HIGHEST) == [(1, HIGHEST)]
+    assert judged([(0, MAX_VERSION)]).continuous == MAX_VERSION
+    assert missing([(0, 0)], MAX_VERSION) == [(1, MAX_VERSION)]
 
 
-@pytest.mark.parametrize("impossible", [(-1, 4), (5, 4), (0, HIGHEST + 1)])
+@pytest.mark.parametrize("impossible", [(-1, 4), (5, 4), (0, MAX_VERSION + 1)])
 @pytest.mark.parametrize("asked", [judged, continuous, overlaps, lambda r: capture(r, 1), lambda r: missing(r, 1)])
 def test_impossible_ranges_are_refused(impossible: Range, asked: object) -> None:
     assert callable(asked)
-    with pytest.raises(BadInput, match=rf"\[{impossible[0]}, {impossible[1]}\] is no range of versions"):
+    with pytest.raises(BadInput, match=rf"\[{impossible[0]}, {impossible[1]}\] is not a range of versions"):
         asked([(0, 0), impossible])
 
 
-@pytest.mark.parametrize("spec", [-1, HIGHEST + 1])
+@pytest.mark.parametrize("spec", [-1, MAX_VERSION + 1])
 def test_impossible_versions_are_refused(spec: int) -> None:
     for asked in (capture, missing):
-        with pytest.raises(BadInput, match=f"{spec} is no version"):
+        with pytest.raises(BadInput, match=f"{spec} is not a version"):
             asked([(0, 0)], spec)
 
 

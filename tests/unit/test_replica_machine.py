@@ -4,15 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.replication.replicas.state_machine import NONE, VersionState, updated
+from sexton.replication.replicas.state_machine import VersionState, updated
+from sexton.replication.replicas.version_graph import NO_VERSION
 
 
 @pytest.mark.parametrize(
     ("before", "given_", "after"),
     [
-        ((8, 9, 10), {"version": 9}, (10, NONE, 10)),
-        ((8, 9, 8), {"version": 9}, (9, NONE, 9)),
-        ((8, NONE, 8), {"failed": 9}, (8, 9, 8)),
+        ((8, 9, 10), {"version": 9}, (10, NO_VERSION, 10)),
+        ((8, 9, 8), {"version": 9}, (9, NO_VERSION, 9)),
+        ((8, NO_VERSION, 8), {"failed": 9}, (8, 9, 8)),
     ],
 )
 def test_c10_the_three_of_the_seed(before: VersionState, given_: dict[str, int], after: VersionState) -> None:
@@ -27,17 +28,17 @@ def test_c10_the_three_of_the_seed(before: VersionState, given_: dict[str, int],
         ("2: a higher one failed", (8, 9, 10), {"failed": 12}, (8, 12, 8)),
         ("2: a higher one failed, and more was written", (8, 9, 10), {"failed": 12, "succeeded": 14}, (8, 12, 8)),
         ("2: a lower one failed", (8, 12, 14), {"failed": 10}, (8, 12, 8)),
-        ("2: none failed does not erase one that did", (8, 12, 14), {"failed": NONE}, (8, 12, 8)),
+        ("2: none failed does not erase one that did", (8, 12, 14), {"failed": NO_VERSION}, (8, 12, 8)),
         ("3: more was written above what failed", (8, 9, 8), {"succeeded": 10}, (8, 9, 10)),
         ("3: more was written below what failed", (8, 12, 8), {"succeeded": 10}, (8, 12, 8)),
         ("3: less was written", (8, 9, 12), {"succeeded": 10}, (8, 9, 12)),
         ("3: it went on, short of what failed", (8, 12, 14), {"version": 9}, (9, 12, 14)),
-        ("4: it passed what failed", (8, 9, 10), {"version": 12}, (12, NONE, 12)),
-        ("4: it came to what failed, and had more", (8, 9, 8), {"version": 9, "succeeded": 11}, (11, NONE, 11)),
-        ("4: nothing failed, and more was written", (8, NONE, 8), {"succeeded": 10}, (10, NONE, 10)),
-        ("4: what failed is below V", (8, NONE, 8), {"failed": 5}, (8, NONE, 8)),
-        ("5: what failed is V", (8, 8, 8), {}, (8, NONE, 8)),
-        ("a new replica", (-1, NONE, -1), {"version": 2}, (2, NONE, 2)),
+        ("4: it passed what failed", (8, 9, 10), {"version": 12}, (12, NO_VERSION, 12)),
+        ("4: it came to what failed, and had more", (8, 9, 8), {"version": 9, "succeeded": 11}, (11, NO_VERSION, 11)),
+        ("4: nothing failed, and more was written", (8, NO_VERSION, 8), {"succeeded": 10}, (10, NO_VERSION, 10)),
+        ("4: what failed is below V", (8, NO_VERSION, 8), {"failed": 5}, (8, NO_VERSION, 8)),
+        ("5: what failed is V", (8, 8, 8), {}, (8, NO_VERSION, 8)),
+        ("a new replica", (-1, NO_VERSION, -1), {"version": 2}, (2, NO_VERSION, 2)),
     ],
 )
 def test_the_five_cases(case: str, before: VersionState, given_: dict[str, int], after: VersionState) -> None:
@@ -45,21 +46,21 @@ def test_the_five_cases(case: str, before: VersionState, given_: dict[str, int],
 
 
 def test_c06_a_gap_is_kept_by_an_update_with_the_same_version() -> None:
-    missed = updated(VersionState(10, NONE, 10), failed=11)
+    missed = updated(VersionState(10, NO_VERSION, 10), failed=11)
 
     assert missed == (10, 11, 10)
     assert updated(missed, version=10) == missed
-    assert updated(missed, version=11) == (11, NONE, 11)
+    assert updated(missed, version=11) == (11, NO_VERSION, 11)
 
 
 def test_c06_the_seeds_placeholder_does_not_outlive_an_update() -> None:
-    assert updated(VersionState(10, 1, 10), version=10) == (10, NONE, 10)
+    assert updated(VersionState(10, 1, 10), version=10) == (10, NO_VERSION, 10)
 
 
 def test_c08_a_clone_that_has_all_that_was_committed_misses_nothing() -> None:
-    assert updated(VersionState(10, 13, 10), version=12, committed=12) == (12, NONE, 12)
-    assert updated(VersionState(12, 13, 12), committed=12) == (12, NONE, 12)
-    assert updated(VersionState(10, 13, 14), version=12, committed=12) == (12, NONE, 12)
+    assert updated(VersionState(10, 13, 10), version=12, committed=12) == (12, NO_VERSION, 12)
+    assert updated(VersionState(12, 13, 12), committed=12) == (12, NO_VERSION, 12)
+    assert updated(VersionState(10, 13, 14), version=12, committed=12) == (12, NO_VERSION, 12)
 
 
 @pytest.mark.parametrize("committed", [None, 11, 13])
@@ -68,7 +69,8 @@ def test_c08_a_clone_that_has_not_still_misses_it(committed: int | None) -> None
 
 
 @pytest.mark.parametrize(
-    "before", [VersionState(10, NONE, 10), VersionState(10, 12, 10), VersionState(10, 12, 14), VersionState(10, 1, 10)]
+    "before",
+    [VersionState(10, NO_VERSION, 10), VersionState(10, 12, 10), VersionState(10, 12, 14), VersionState(10, 1, 10)],
 )
 def test_c09_a_version_below_the_known_one_changes_nothing(before: VersionState) -> None:
     assert updated(before, version=9) == before
@@ -89,13 +91,13 @@ def test_after_any_update_what_failed_is_above_v_and_what_was_written_is_v_or_ab
     if update.get("version", before.version) < before.version:
         assert after == before
         return
-    assert after.failed == NONE or after.failed > after.version
+    assert after.failed == NO_VERSION or after.failed > after.version
     assert after.succeeded == after.version or after.succeeded > after.failed > after.version
 
 
 @given(st.lists(UPDATES, max_size=12))
 def test_v_only_rises_to_what_was_told(updates: list[dict[str, int]]) -> None:
-    state, told = VersionState(0, NONE, 0), {0}
+    state, told = VersionState(0, NO_VERSION, 0), {0}
     for update in updates:
         before, told = state, told | {update.get("version", 0), update.get("succeeded", 0)}
 
@@ -103,7 +105,7 @@ def test_v_only_rises_to_what_was_told(updates: list[dict[str, int]]) -> None:
 
         assert state.version >= before.version
         assert {state.version, state.succeeded} <= told
-        assert state.failed in {NONE, before.failed, update.get("failed")}
+        assert state.failed in {NO_VERSION, before.failed, update.get("failed")}
 
 
 @given(st.builds(VersionState, VERSIONS, VERSIONS, VERSIONS))

@@ -65,7 +65,7 @@ def test_without_any_file_the_packaged_one_speaks(monkeypatch: pytest.MonkeyPatc
         ("SEXTON_AUDIT__AUDIT_URL", "bucket/audit", r"audit_url = bucket/audit .*use s3://BUCKET/PREFIX"),
         ("SEXTON_PRICES__LIST_PER_1000_REQUESTS", "-1", r"floor of 0"),
         ("SEXTON_PRICES__CURRENCY", "", r"prices\.currency"),
-        ("SEXTON_RECYCLE__RETENTION_SECOND", "600", r"is no setting; did you mean 'retention_seconds'"),
+        ("SEXTON_RECYCLE__RETENTION_SECOND", "600", r"is not a setting; did you mean 'retention_seconds'"),
         ("SEXTON_DEPLOYMENT", "Prod", r"deployment = Prod .*3 to 63"),
         ("SEXTON_DATABASE_URL", "mysql://h/d", r"database_url = mysql://h/d .*use sqlite:///PATH"),
         ("SEXTON_DATABASE_URL", "sqlite://", r"use sqlite:///PATH"),
@@ -74,7 +74,7 @@ def test_without_any_file_the_packaged_one_speaks(monkeypatch: pytest.MonkeyPatc
         ("SEXTON_S3", "h", r"s3 = h \(environment SEXTON_S3\)"),
         ("SEXTON_KINDS__SNAPSHOT__RETENTION_SECONDS", "5", r"kinds\.snapshot\.retention_seconds = 5 .*floor of 600"),
         ("SEXTON_KINDS__ORPHAN__RETENTION_SECONDS", "700", r"KINDS__ORPHAN.*'orphan' is an engine kind"),
-        ("SEXTON_KINDS__9__RETENTION_SECONDS", "700", r"'9' is no kind name"),
+        ("SEXTON_KINDS__9__RETENTION_SECONDS", "700", r"'9' is not a valid kind name"),
     ],
 )
 def test_what_is_unsafe_or_unknown_stops_the_process_by_name(

@@ -3,8 +3,7 @@
 import re
 import tomllib
 
-from config.explain import SettingRow
-from config.settings import Settings, explain
+from config.settings import SettingRow, Settings, explain
 from config.sources import PACKAGED
 
 

@@ -1,11 +1,12 @@
-"""How far a topic may be purged, who flushes first, where a region begins: the rules of conformance/wal.md."""
+"""How far a topic may be purged, and which regions flush first: cases W01 to W28."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sexton.wal import policy
-from sexton.wal.model import Facts, KeepFromSource, Pin, PurgeVerdict, Region, RegionState, Stream, Topic, WalSettings
+from sexton.wal import policy, reports
+from sexton.wal.model import Facts, Pin, PurgeVerdict, Region, RegionState, Topic, WalSettings
+from sexton.wal.orders import Stream
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -20,10 +21,12 @@ def region(name: str, keep_from: int | None, **more: object) -> Region:
 def judged(
     topic: Topic = ON, *regions: Region, facts: Facts | None = None, pins: tuple[Pin, ...] = (), safe: int = 0
 ) -> PurgeVerdict:
-    return policy.verdict(topic, facts or Facts(id="k1", end=1_000), regions, pins, NOW, TERMS, safe)
+    return policy.verdict(
+        topic, facts or Facts(id="k1", end=1_000), policy.TopicReaders(regions, pins), NOW, TERMS, safe
+    )
 
 
-def test_w01_a_topic_without_a_map_is_blocked_and_so_is_one_that_never_had_a_region() -> None:
+def test_w01_topic_without_a_map_or_a_region_is_blocked() -> None:
     assert (
         "no regions are known" in judged(ON.model_copy(update={"mapped_at": None, "generation": None})).blocked[0].said
     )
@@ -31,51 +34,51 @@ def test_w01_a_topic_without_a_map_is_blocked_and_so_is_one_that_never_had_a_reg
 
 
 @pytest.mark.parametrize(("hours", "to"), [(25, 1_000), (23, None)])
-def test_w01_a_topic_is_purged_to_its_end_a_day_after_its_last_region_went(hours: int, to: int | None) -> None:
+def test_w01_empty_topic_is_purged_to_its_end_after_a_day(hours: int, to: int | None) -> None:
     assert judged(ON.model_copy(update={"emptied_at": NOW - hours * HOUR})).keep_from == to
 
 
-def test_w01_nothing_is_purged_to_its_end_by_an_old_map() -> None:
+def test_w01_stale_map_blocks_an_empty_topic() -> None:
     old = ON.model_copy(update={"emptied_at": NOW - 90 * HOUR, "mapped_at": NOW - 25 * HOUR})
 
     assert "map is 90,000 s old" in judged(old).blocked[0].said
 
 
-def test_w02_a_region_without_report_or_checkpoint_blocks_and_is_named() -> None:
-    found = judged(ON, region("r1", 40), region("r2", None))
+def test_w02_region_without_a_report_blocks_and_is_named() -> None:
+    decided = judged(ON, region("r1", 40), region("r2", None))
 
-    assert found.keep_from is None
-    assert [b.said for b in found.blocked] == ["no report, and no first entry in the map, of region r2"]
+    assert decided.keep_from is None
+    assert [b.said for b in decided.blocked] == ["no report, and no first entry in the map, of region r2"]
 
 
-def test_w03_the_floor_is_the_smallest_of_what_regions_need() -> None:
+def test_w03_floor_is_the_lowest_need_of_the_regions() -> None:
     lasts = (3, 10, 23, 50, 52, 82, 130)
-    regions = [region(f"r{last}", policy.keep_from([Stream(flushed=last)])) for last in lasts]
+    regions = [region(f"r{last}", reports.keep_from([Stream(flushed=last)])) for last in lasts]
 
-    found = judged(ON, *regions)
+    decided = judged(ON, *regions)
 
-    assert (found.keep_from, found.holders) == (4, ("region r3",))
+    assert (decided.keep_from, decided.holders) == (4, ("region r3",))
 
 
 @pytest.mark.parametrize(("flushed", "idle", "needs"), [(100, 120, 121), (150, 120, 151), (None, None, None)])
-def test_w04_what_is_needed_begins_after_the_flushed_and_the_idle_mark(
+def test_w04_need_begins_after_the_flushed_and_idle_marks(
     flushed: int | None, idle: int | None, needs: int | None
 ) -> None:
-    assert policy.keep_from([Stream(flushed=flushed, idle=idle)]) == needs
+    assert reports.keep_from([Stream(flushed=flushed, idle=idle)]) == needs
 
 
 @pytest.mark.parametrize(("a", "b", "needs"), [((100, 120), (90, 110), 111), ((200, 150), (180, 220), 201)])
-def test_w05_of_two_streams_the_smaller_counts(a: tuple[int, int], b: tuple[int, int], needs: int) -> None:
-    assert policy.keep_from([Stream(flushed=f, idle=i) for f, i in (a, b)]) == needs
-    assert policy.keep_from([Stream(flushed=a[0], idle=a[1]), Stream()]) is None
+def test_w05_smaller_of_two_streams_counts(a: tuple[int, int], b: tuple[int, int], needs: int) -> None:
+    assert reports.keep_from([Stream(flushed=f, idle=i) for f, i in (a, b)]) == needs
+    assert reports.keep_from([Stream(flushed=a[0], idle=a[1]), Stream()]) is None
 
 
 @pytest.mark.parametrize(("floor", "to", "goes"), [(None, 10, True), (5, 6, True), (10, 10, False), (10, 9, False)])
-def test_w06_a_floor_is_only_raised(floor: int | None, to: int, goes: bool) -> None:
+def test_w06_floor_is_only_raised(floor: int | None, to: int, goes: bool) -> None:
     assert policy.rises(floor, to) is goes
 
 
-def test_w09_of_an_empty_topic_nothing_goes() -> None:
+def test_w09_nothing_is_deleted_from_an_empty_topic() -> None:
     empty = Facts(id="k1", start=0, end=0)
 
     assert judged(ON, region("r1", 0), facts=empty).keep_from == 0
@@ -83,81 +86,36 @@ def test_w09_of_an_empty_topic_nothing_goes() -> None:
     assert policy.delete_before(0, empty) is None
 
 
-def test_w10_what_a_region_needs_and_is_gone_is_a_loss_and_the_floor_stays() -> None:
-    found = judged(ON, region("r1", 11), region("r2", 90), facts=Facts(id="k1", start=50, end=200))
+def test_w10_needed_but_deleted_entries_are_a_loss() -> None:
+    decided = judged(ON, region("r1", 11), region("r2", 90), facts=Facts(id="k1", start=50, end=200))
 
-    assert [(loss.region, str(loss)) for loss in found.losses] == [("r1", "11..49")]
-    assert found.keep_from == 11
+    assert [(loss.region, str(loss)) for loss in decided.losses] == [("r1", "11..49")]
+    assert decided.keep_from == 11
 
 
-def test_w15_a_replay_holds_what_it_reads() -> None:
+def test_w15_replay_retains_the_entries_it_reads() -> None:
     pin = Pin(id="p1", topic="wal-0", region="r1", start=30)
 
-    found = judged(ON, region("r1", 60), region("r2", 90), pins=(pin,))
+    decided = judged(ON, region("r1", 60), region("r2", 90), pins=(pin,))
 
-    assert (found.keep_from, found.holders) == (30, ("replay p1 of region r1",))
-
-
-def test_w17_a_region_begins_after_its_idle_mark_or_is_refused() -> None:
-    idle = region("r1", 21, flushed=(11,), source=KeepFromSource.IDLE)
-    floored = ON.model_copy(update={"floor": 15})
-
-    assert policy.start(idle, [10]) == 21
-    assert policy.missing(floored, "r1", 21) is None
-    restored = region("r1", 15, flushed=(15,))
-    at = policy.start(restored, [10])
-    assert at == 11
-    assert str(policy.missing(floored, "r1", at)) == "11..14"
-
-
-def test_w17_a_manifest_that_knows_less_than_was_reported_begins_where_it_ends_itself() -> None:
-    assert policy.start(region("r1", 31, flushed=(21,)), [10]) == 11
-    assert policy.start(region("r1", 31, flushed=(21,)), [None]) == 0
-    assert policy.start(region("r1", 31, flushed=(21,), first=7), [None]) == 7
-    assert policy.start(region("r1", 31, flushed=(21,)), [40]) == 41
-    assert policy.start(region("r1", None), [None]) is None
-
-
-@pytest.mark.parametrize(
-    ("told", "restored", "begins"),
-    [
-        (((100, 150), (200, None)), (100, 110), 101),
-        (((None, 180), (100, 120)), (None, 50), 0),
-        (((100, None), (50, 120)), (70, 190), 71),  # the other one has flushed more since
-    ],
-)
-def test_w17_a_restored_manifest_does_not_hide_behind_one_of_two_streams(
-    told: tuple[tuple[int | None, int | None], ...], restored: tuple[int | None, ...], begins: int
-) -> None:
-    knew = policy.knows(flushed for flushed, _ in told)
-    needs = policy.keep_from([Stream(flushed=f, idle=i) for f, i in told])
-
-    assert policy.start(region("r1", needs, flushed=knew), restored) == begins
-    assert policy.start(region("r1", needs, flushed=knew), [flushed for flushed, _ in told]) == needs
-
-
-def test_w18_a_region_that_begins_below_the_log_start_is_refused() -> None:
-    topic = ON.model_copy(update={"floor": 5, "log_start": 20})
-
-    assert str(policy.missing(topic, "r1", 12)) == "12..19"
-    assert policy.missing(topic, "r1", 20) is None
+    assert (decided.keep_from, decided.holders) == (30, ("replay p1 of region r1",))
 
 
 @pytest.mark.parametrize(("lag", "asked"), [(999, 0), (1_000, 0), (1_001, 1)])
-def test_w19_only_who_lags_by_more_than_the_threshold_is_asked_to_flush(lag: int, asked: int) -> None:
-    assert len(policy.candidates(ON, 5_000, [region("r1", 5_000 - lag)], NOW, TERMS)) == asked
+def test_w19_only_regions_above_the_lag_threshold_flush(lag: int, asked: int) -> None:
+    assert len(policy.regions_to_flush(ON, 5_000, [region("r1", 5_000 - lag)], NOW, TERMS)) == asked
 
 
-def test_w19_bytes_count_as_well_and_who_frees_most_comes_first() -> None:
+def test_w19_bytes_count_and_the_largest_lag_comes_first() -> None:
     heavy = ON.model_copy(update={"entry_bytes": 2**20})
     regions = [region("r1", 4_800), region("r2", 4_600), region("r3", 4_990), region("r4", None)]
 
-    found = policy.candidates(heavy, 5_000, regions, NOW, WalSettings(flush_bytes=100 * 2**20))
+    regions_to_flush = policy.regions_to_flush(heavy, 5_000, regions, NOW, WalSettings(flush_bytes=100 * 2**20))
 
-    assert [(c.region, c.entries) for c in found] == [("r2", 400), ("r1", 200)]
+    assert [(c.region, c.entries) for c in regions_to_flush] == [("r2", 400), ("r1", 200)]
 
 
-def test_w21_a_topic_made_anew_or_cut_back_is_quarantined() -> None:
+def test_w21_recreated_or_truncated_topic_is_quarantined() -> None:
     anew = judged(ON, region("r1", 40), facts=Facts(id="k2", end=1_000))
     cut = judged(ON, region("r1", 40), facts=Facts(id="k1", end=39), safe=40)
     below = judged(ON.model_copy(update={"floor": 50}), region("r1", 30), facts=Facts(id="k1", end=45), safe=50)
@@ -168,29 +126,30 @@ def test_w21_a_topic_made_anew_or_cut_back_is_quarantined() -> None:
     assert {anew.keep_from, cut.keep_from, below.keep_from} == {None}
 
 
-def test_w21_what_was_reported_after_kafka_was_asked_is_no_reason_for_a_quarantine() -> None:
-    found = judged(ON, region("r1", 1_200), facts=Facts(id="k1", end=1_000), safe=900)
+def test_w21_report_after_the_read_quarantines_nothing() -> None:
+    decided = judged(ON, region("r1", 1_200), facts=Facts(id="k1", end=1_000), safe=900)
 
-    assert (found.quarantine, found.keep_from) == ("", 1_000)
+    assert (decided.quarantine, decided.keep_from) == ("", 1_000)
 
 
-def test_w23_a_dropped_region_holds_until_its_drop_cannot_be_undone() -> None:
-    gone = region("r1", 10, state=RegionState.DROPPED, releases_at=NOW)
+def test_w23_dropped_region_blocks_until_its_drop_is_final() -> None:
+    final = region("r1", 10, state=RegionState.DROPPED, releases_at=NOW)
     may_return = region("r1", 10, state=RegionState.DROPPED, releases_at=NOW + 1)
 
-    assert judged(ON, gone, region("r2", 90)).keep_from == 90
+    assert judged(ON, final, region("r2", 90)).keep_from == 90
     assert judged(ON, may_return, region("r2", 90)).keep_from == 10
 
 
-def test_w27_two_partitions_and_a_topic_that_nobody_enabled_are_blocked() -> None:
-    found = judged(ON.model_copy(update={"enabled": False}), region("r1", 4), facts=Facts(id="k1", end=9, partitions=2))
+def test_w27_disabled_or_partitioned_topic_is_blocked() -> None:
+    disabled = ON.model_copy(update={"enabled": False})
+    decided = judged(disabled, region("r1", 4), facts=Facts(id="k1", end=9, partitions=2))
 
-    assert found.keep_from is None
-    assert "sexton wal enable wal-0" in found.blocked[0].said
-    assert "2 partitions" in found.blocked[1].said
+    assert decided.keep_from is None
+    assert "sexton wal enable wal-0" in decided.blocked[0].said
+    assert "2 partitions" in decided.blocked[1].said
 
 
-def test_w28_a_region_that_moved_holds_until_its_entries_are_flushed() -> None:
+def test_w28_moved_region_blocks_until_its_entries_are_flushed() -> None:
     left = region("r1", 40, state=RegionState.MOVED, until=70)
     unseen = region("r1", 90, state=RegionState.MOVED)
 
@@ -209,7 +168,7 @@ IDS = st.integers(0, 60)
     IDS,
     IDS | st.none(),
 )
-def test_no_purge_passes_anybody_who_holds_nor_the_end(
+def test_no_purge_passes_a_need_or_the_end(
     rows: list[tuple[int | None, RegionState, int]], pins: list[int], start: int, more: int, floor: int | None
 ) -> None:
     regions = [region(f"r{n}", k, state=s, until=u) for n, (k, s, u) in enumerate(rows)]
@@ -217,7 +176,7 @@ def test_no_purge_passes_anybody_who_holds_nor_the_end(
     pinned = tuple(Pin(id=f"p{n}", topic="wal-0", region="r0", start=at) for n, at in enumerate(pins))
     holding = [r for r in regions if policy.holds(r, NOW)]
 
-    to = policy.verdict(topic, facts, regions, pinned, NOW, TERMS, 0).keep_from
+    to = policy.verdict(topic, facts, policy.TopicReaders(regions, pinned), NOW, TERMS, 0).keep_from
 
     if to is None:
         assert not holding or any(r.keep_from is None for r in holding)

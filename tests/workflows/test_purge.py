@@ -22,7 +22,8 @@ from sexton.wal.messages import (
     PurgeRoundRequest,
     TopicPageReport,
 )
-from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream, Topic
+from sexton.wal.model import Mode, Topic
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService
@@ -91,11 +92,11 @@ class Topics:
 
     async def until(self, handle: WorkflowHandle[Any, PurgeReport], doing: str) -> PurgeProgress:
         for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            found = await handle.query("progress", result_type=PurgeProgress)
-            if found.doing == doing:
-                return found
+            current = await handle.query("progress", result_type=PurgeProgress)
+            if current.doing == doing:
+                return current
             await asyncio.sleep(0.05)
-        raise AssertionError(f"never {doing}; the last was {found}")
+        raise AssertionError(f"never {doing}; the last was {current}")
 
 
 @pytest.fixture
@@ -104,40 +105,40 @@ def topics(served: Served, settings: Settings) -> Topics:
 
 
 class Node:
-    """A node whose regions flush all they have, when they are let."""
+    """A node; those of its regions that the test names flush all their entries."""
 
     def __init__(self, topics: Topics, flushed: Sequence[str]) -> None:
         self._topics, self._flushes, self.asked = topics, flushed, list[tuple[str, str]]()
         self.heard = threading.Event()
 
-    def __call__(self, asked: Asked) -> int:
-        self.asked += asked
-        for topic, region in asked:
+    def __call__(self, requested: Asked) -> int:
+        self.asked += requested
+        for topic, region in requested:
             if region in self._flushes:
                 self._topics.flushed(topic, region, (self._topics.topic(topic).log_end or 0) - 1)
         self.heard.set()
         return 202
 
 
-async def test_regions_that_hold_a_topic_flush_and_then_it_is_purged(topics: Topics) -> None:
+async def test_lagging_regions_flush_before_the_purge(topics: Topics) -> None:
     name = topics.make(200, "r1", "r2")
-    asked = Node(topics, ["r1"])
-    with node(asked) as url:
+    flush_node = Node(topics, ["r1"])
+    with node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
         topics.flushed(name, "r2", 180, url)
-        topics.wal.purger.look([name])  # both are above the end that was known
+        topics.wal.purger.look([name])  # both reports are above the end known so far
         handle = await topics.start(name)
         report = await handle.result()
 
-    assert asked.asked == [(name, "r1")]
+    assert flush_node.asked == [(name, "r1")]
     assert (report.outcome, report.flushed.asked, report.flushed.flushed) == (PurgeOutcome.PURGED, 1, 1)
     assert (topics.topic(name).floor, topics.topic(name).log_start, topics.topic(name).freed) == (181, 180, 180)
 
 
-async def test_w14_a_second_purge_of_a_topic_is_refused_while_one_runs(topics: Topics) -> None:
+async def test_w14_second_purge_of_a_topic_is_refused(topics: Topics) -> None:
     name = topics.make(200, "r1")
-    asked = Node(topics, [])
-    with node(asked) as url:
+    flush_node = Node(topics, [])
+    with node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
         topics.wal.purger.look([name])
         first = await topics.start(name)
@@ -150,14 +151,14 @@ async def test_w14_a_second_purge_of_a_topic_is_refused_while_one_runs(topics: T
     assert (report.outcome, topics.topic(name).floor) == (PurgeOutcome.PURGED, 10)
 
 
-async def test_nobody_waits_for_flushes_once_purge_now_was_said(topics: Topics) -> None:
+async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
     name = topics.make(200, "r1")
-    asked = Node(topics, [])
-    with node(asked) as url:
+    flush_node = Node(topics, [])
+    with node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
         topics.wal.purger.look([name])
         handle = await topics.start(name)
-        await asyncio.to_thread(asked.heard.wait, 20)
+        await asyncio.to_thread(flush_node.heard.wait, 20)
         await handle.signal("purge_now")
         report = await asyncio.wait_for(handle.result(), 20)
 
@@ -165,19 +166,19 @@ async def test_nobody_waits_for_flushes_once_purge_now_was_said(topics: Topics) 
     assert topics.topic(name).log_start == 9
 
 
-async def test_a_paused_purge_deletes_nothing_until_it_is_resumed_and_can_be_cancelled(topics: Topics) -> None:
+async def test_paused_purge_deletes_nothing_until_resumed(topics: Topics) -> None:
     name, other = topics.make(200, "r1"), topics.make(200, "r1")
-    asked = Node(topics, [])
-    with node(asked) as url:
-        for its in (name, other):
-            topics.flushed(its, "r1", 9, url)
+    flush_node = Node(topics, [])
+    with node(flush_node) as url:
+        for topic_name in (name, other):
+            topics.flushed(topic_name, "r1", 9, url)
         topics.wal.purger.look([name, other])
-        handles = [await topics.start(its) for its in (name, other)]
+        handles = [await topics.start(topic_name) for topic_name in (name, other)]
         for handle in handles:
             await topics.until(handle, "FLUSHING")
             await handle.signal("pause")
             await topics.until(handle, "PAUSED")
-        floors = [topics.topic(its).floor for its in (name, other)]
+        floors = [topics.topic(topic_name).floor for topic_name in (name, other)]
         await handles[0].signal("purge_now")
         await handles[0].signal("resume")
         await handles[1].signal("cancel")
@@ -185,22 +186,20 @@ async def test_a_paused_purge_deletes_nothing_until_it_is_resumed_and_can_be_can
 
     assert floors == [None, None]
     assert [r.outcome for r in reports] == [PurgeOutcome.PURGED, PurgeOutcome.CANCELLED]
-    assert [topics.topic(its).floor for its in (name, other)] == [10, None]
+    assert [topics.topic(topic_name).floor for topic_name in (name, other)] == [10, None]
 
 
-async def test_what_passes_is_tried_again_at_once_when_retry_is_said(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_retry_repeats_a_purge_after_a_transient_fault(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
     broken = threading.Event()
     broken.set()
-    whole = EmbeddedLog.delete_before
+    delete_before = EmbeddedLog.delete_before
 
     def delete(self: EmbeddedLog, offsets: dict[str, int]) -> Any:
         if broken.is_set():
             return {t: LogFault(t, "REQUEST_TIMED_OUT", "the test's", passes=True) for t in offsets}
-        return whole(self, offsets)
+        return delete_before(self, offsets)
 
     monkeypatch.setattr(EmbeddedLog, "delete_before", delete)
     topics.wal.purger.look([name])
@@ -217,7 +216,7 @@ async def test_what_passes_is_tried_again_at_once_when_retry_is_said(
     assert (topics.topic(name).fault, topics.topic(name).log_start) == ("", 9)
 
 
-async def test_what_a_log_refuses_fails_the_purge_with_its_words(topics: Topics) -> None:
+async def test_refusal_of_the_log_fails_the_purge(topics: Topics) -> None:
     name = topics.make(20, "r1")
     with topics.rig.db.write() as c:
         c.execute(topics.rig.db.t.wal_log.update().values(compacted=True))
@@ -230,7 +229,7 @@ async def test_what_a_log_refuses_fails_the_purge_with_its_words(topics: Topics)
     assert "POLICY_VIOLATION" in topics.topic(name).fault
 
 
-async def test_a_topic_that_is_blocked_is_no_failure_and_nobody_knows_an_unknown_one(topics: Topics) -> None:
+async def test_blocked_topic_is_no_failure_but_an_unknown_one_is(topics: Topics) -> None:
     silent = topics.make(20, "r1")
     topics.wal.maps.put(
         MapOrder(topic=silent, generation=2, regions=(RegionMapping(region="r1"), RegionMapping(region="r2")))
@@ -245,7 +244,7 @@ async def test_a_topic_that_is_blocked_is_no_failure_and_nobody_knows_an_unknown
     assert "unknown topic wal-none" in str(failed.value.cause.cause)  # type: ignore[union-attr]
 
 
-async def test_a_round_purges_what_is_due_and_leaves_the_rest_alone(topics: Topics) -> None:
+async def test_round_purges_only_the_due_topics(topics: Topics) -> None:
     names = [topics.make(20, "r1") for _ in range(3)]
     for name in names:
         topics.flushed(name, "r1", 9)
@@ -265,12 +264,12 @@ async def test_a_round_purges_what_is_due_and_leaves_the_rest_alone(topics: Topi
     assert topics.topic(off).floor is None
 
 
-async def test_a_topic_of_which_much_can_go_is_due_before_its_time(topics: Topics) -> None:
+async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
     name, small = topics.make(20, "r1"), topics.make(20, "r1")
     await topics.round()
-    for its in (name, small):
-        topics.log.append(its, [b"entry"] * 400)
-        topics.wal.purger.look([its])
+    for topic_name in (name, small):
+        topics.log.append(topic_name, [b"entry"] * 400)
+        topics.wal.purger.look([topic_name])
     topics.flushed(name, "r1", 350)
     topics.flushed(small, "r1", 200)
     due = topics.wal.turns.due()
@@ -280,23 +279,23 @@ async def test_a_topic_of_which_much_can_go_is_due_before_its_time(topics: Topic
     assert (report.topics, topics.topic(name).floor, topics.topic(small).floor) == (1, 351, None)
 
 
-async def test_a_round_has_regions_flushed_and_names_the_node_that_does_not_answer(topics: Topics) -> None:
-    held, stuck = topics.make(200, "r1"), topics.make(200, "r9")
-    asked = Node(topics, ["r1"])
-    with node(asked) as url:
-        topics.flushed(held, "r1", 9, url)
-        gone = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
-        topics.wal.heartbeats.hear("n2", [gone], "http://127.0.0.1:9")
-        topics.wal.purger.look([held, stuck])
+async def test_round_flushes_regions_and_names_unreachable_nodes(topics: Topics) -> None:
+    lagging, stuck = topics.make(200, "r1"), topics.make(200, "r9")
+    flush_node = Node(topics, ["r1"])
+    with node(flush_node) as url:
+        topics.flushed(lagging, "r1", 9, url)
+        last_report = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
+        topics.wal.heartbeats.hear("n2", [last_report], "http://127.0.0.1:9")
+        topics.wal.purger.look([lagging, stuck])
         report, _ = await topics.round()
 
-    assert asked.asked == [(held, "r1")]
+    assert flush_node.asked == [(lagging, "r1")]
     assert (report.asked, report.flushed) == (1, 1)
     assert [s.partition(":")[0] for s in report.said] == ["n2"]
-    assert (topics.topic(held).floor, topics.topic(stuck).floor) == (200, 20)
+    assert (topics.topic(lagging).floor, topics.topic(stuck).floor) == (200, 20)
 
 
-async def test_a_stop_of_everything_stops_purges_and_those_that_wait_for_a_log_too(topics: Topics) -> None:
+async def test_stop_of_everything_blocks_purges(topics: Topics) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
     topics.rig.controls.put(ControlKind.STOP, ALL, "a test", "the tester")
@@ -310,7 +309,7 @@ async def test_a_stop_of_everything_stops_purges_and_those_that_wait_for_a_log_t
     assert (after.raised, topics.topic(name).log_start) == (1, 9)
 
 
-async def test_the_tick_starts_a_round_of_purges_where_a_topic_is_due(topics: Topics) -> None:
+async def test_tick_starts_a_round_when_a_topic_is_due(topics: Topics) -> None:
     name = topics.make(20, "r1")
     topics.flushed(name, "r1", 9)
     client = topics.served.client

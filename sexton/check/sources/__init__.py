@@ -1,1 +1,1 @@
-"""The live side of a check: entries that the owner's records and the marks name."""
+"""The live side of a check: the entries that the owner's records and the marks name."""

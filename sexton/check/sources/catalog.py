@@ -1,73 +1,79 @@
-"""The catalog's rowsets as the check's live side reads them: which files each has, must have, or may have."""
+"""Read the catalog's rowsets as live entries: the files that each has, must have, or may have."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import and_, select
 
-from sexton.check.model import LiveEntry, Part
 from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.kernel.errors import BadInput
+from sexton.marks.live import LiveEntry, Part
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.layout import FILE_NAME, IndexFormat, rowset_keys, rowset_prefix
 from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
 PATTERN = FILE_NAME
-"""What every key of the catalog's files matches."""
+"""The regular expression that every key of the catalog's files matches."""
 
 
-def parts(s: CatalogTransaction, rows: int) -> list[Part]:
-    """Return ranges of about so many rowsets."""
-    return [
-        Part("records", *ends) for ends in ranges(s.c, select(s.t.rowsets.c.id).where(s.mine(s.t.rowsets.c.id)), rows)
-    ]
+def parts(tx: CatalogTransaction, rows: int) -> list[Part]:
+    """Return ranges of about ``rows`` rowsets each."""
+    ids = select(tx.t.rowsets.c.id).where(tx.in_instance(tx.t.rowsets.c.id))
+    return [Part("records", *bounds) for bounds in ranges(tx.c, ids, rows)]
 
 
-def read(s: CatalogTransaction, part: Part) -> Iterator[list[LiveEntry]]:
-    """Yield what the rowsets of a part stand for, in pages."""
-    chosen = _rowsets(s).where(within(s.t.rowsets.c.id, part.after, part.until))
-    for rows in s.c.execution_options(yield_per=READ_ROWS).execute(chosen).partitions():
-        yield [known for row in rows for known in _files(row)]
+def read(tx: CatalogTransaction, part: Part) -> Iterator[list[LiveEntry]]:
+    """Yield the entries of the rowsets in a part, in pages."""
+    query = _rowsets(tx).where(within(tx.t.rowsets.c.id, part.after, part.until))
+    for rows in tx.c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
+        yield [entry for row in rows for entry in _entries(row)]
 
 
-def named(s: CatalogTransaction, records: Sequence[str]) -> list[LiveEntry]:
-    """Return what is known now of these rowsets, named as ``rowset/ID``."""
+def entries_of(tx: CatalogTransaction, records: Sequence[str]) -> list[LiveEntry]:
+    """Return the entries of these rowsets (``rowset/ID``) now."""
     ids = sorted({record.partition("/")[2] for record in records})
-    rows = s.c.execute(_rowsets(s).where(s.mine(s.t.rowsets.c.id, ids)))
-    return [known for row in rows for known in _files(row)]
+    rows = tx.c.execute(_rowsets(tx).where(tx.in_instance(tx.t.rowsets.c.id, ids)))
+    return [entry for row in rows for entry in _entries(row)]
 
 
-def _rowsets(s: CatalogTransaction) -> Any:
-    """Select rowsets with their schema, and whether all that is above them stands."""
-    rowset, tablet, schema = s.t.rowsets, s.t.tablets, s.t.schemas
-    its = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
-    written = and_(
+def _rowsets(tx: CatalogTransaction) -> Any:
+    """Select rowsets with their schema, and whether neither their tablet nor any ancestor was dropped."""
+    rowset, tablet, schema = tx.t.rowsets, tx.t.tablets, tx.t.schemas
+    own_tablet = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
+    own_schema = and_(
         schema.c.index_id == rowset.c.index_id,
         schema.c.version == rowset.c.schema_version,
         schema.c.instance == rowset.c.instance,
     )
-    columns = (rowset, schema.c.format.label("own"), schema.c.inverted, parents.standing(s).label("stands"))
+    columns = (
+        rowset,
+        schema.c.format.label("schema_format"),
+        schema.c.inverted,
+        parents.standing(tx).label("stands"),
+    )
     return (
         select(*columns)
-        .select_from(rowset.outerjoin(tablet, its).outerjoin(schema, written))
-        .where(s.mine(rowset.c.id))
+        .select_from(rowset.outerjoin(tablet, own_tablet).outerjoin(schema, own_schema))
+        .where(tx.in_instance(rowset.c.id))
     )
 
 
-def _files(row: Any) -> list[LiveEntry]:
-    """Return the files of one: what cannot be named exactly is known by its prefix."""
+def _entries(row: Any) -> list[LiveEntry]:
+    """Return the files of a rowset; the prefix stands for files that cannot be named exactly."""
     record = f"rowset/{row.id}"
     try:
-        anything = LiveEntry(row.vault, rowset_prefix(row.tablet_id, row.id), True, False, None, record)
+        prefix = rowset_prefix(row.tablet_id, row.id)
     except BadInput:
-        return []  # no key holds such an id
+        return []  # no key can contain such an id
+    anything = LiveEntry(row.vault, prefix, prefix=True, live=False, record=record)
     if row.state != RowsetState.VISIBLE or not row.stands:
         return [anything]
-    try:  # without its schema nobody knows its index files: they may be there
-        format_ = IndexFormat(row.format or row.own or IndexFormat.V2)
-        keys = rowset_keys(row.tablet_id, row.id, row.segments, row.bitmap, format_, row.inverted or ())
+    try:
+        index_format = IndexFormat(row.format or row.schema_format or IndexFormat.V2)
+        keys = rowset_keys(row.tablet_id, row.id, row.segments, row.bitmap, index_format, row.inverted or ())
     except (ValueError, BadInput):
         return [anything]
-    live = [LiveEntry(row.vault, key, False, True, None, record) for key in keys]
-    return live if row.own is not None else [*live, anything]
+    files = [LiveEntry(row.vault, key, prefix=False, live=True, record=record) for key in keys]
+    # Without its schema the names of its index files are unknown: such files may exist.
+    return files if row.schema_format is not None else [*files, anything]

@@ -1,9 +1,9 @@
-"""Whether the catalog's records agree with each other: what names something without a record, and sums that are off."""
+"""Find records of the catalog that contradict each other: references to missing records, and wrong counters."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Select, and_, exists, func, literal, or_, select
+from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select
 
 from sexton.check.model import Discrepancy, Type
 from sexton.database.ranges import READ_ROWS
@@ -11,53 +11,67 @@ from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def records(s: CatalogTransaction) -> Iterator[Discrepancy]:
-    """Yield each record that does not agree, once for each way."""
-    for what, chosen in _questions(s):
-        for id_, detail in s.c.execution_options(yield_per=READ_ROWS).execute(chosen):
-            yield Discrepancy(type=Type.RECORD, vault="", key=f"{what}/{id_}", detail=detail)
+def records(tx: CatalogTransaction) -> Iterator[Discrepancy]:
+    """Yield each record that contradicts another one, once for each contradiction."""
+    for kind, query in _integrity_queries(tx):
+        for record_id, detail in tx.c.execution_options(yield_per=READ_ROWS).execute(query):
+            yield Discrepancy(type=Type.RECORD, vault="", key=f"{kind}/{record_id}", detail=detail)
 
 
-def _questions(s: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
-    t = s.t
-    for above, table in (("table", t.tables), ("index", t.indexes), ("partition", t.partitions)):
-        yield "tablet", _alone(s, t.tablets, table, f"{above}_id", f"its {above} has no record: ")
-    for what, table in (("index", t.indexes), ("partition", t.partitions)):
-        yield what, _alone(s, table, t.tables, "table_id", "its table has no record: ")
-    yield "rowset", _alone(s, t.rowsets, t.tablets, "tablet_id", "its tablet has no record: ")
+def _integrity_queries(tx: CatalogTransaction) -> Iterator[tuple[str, Select[Any]]]:
+    """Yield (kind of record, a query that selects the ids of wrong records and what is wrong)."""
+    t = tx.t
+    for parent, table in (("table", t.tables), ("index", t.indexes), ("partition", t.partitions)):
+        yield "tablet", _orphaned_children(tx, t.tablets, table, f"{parent}_id", f"its {parent} has no record: ")
+    for kind, table in (("index", t.indexes), ("partition", t.partitions)):
+        yield kind, _orphaned_children(tx, table, t.tables, "table_id", "its table has no record: ")
+    yield "rowset", _orphaned_children(tx, t.rowsets, t.tablets, "tablet_id", "its tablet has no record: ")
     yield (
         "version",
-        _alone(s, t.versions, t.partitions, "partition_id", "its partition has no record: ", "partition_id"),
+        _orphaned_children(
+            tx, t.versions, t.partitions, "partition_id", "its partition has no record: ", id_column="partition_id"
+        ),
     )
-    yield "label", _alone(s, t.labels, t.txns, "txn_id", "its transaction has no record: ", "label")
-    rowset, schema = t.rowsets, t.schemas
-    written = and_(
+    yield (
+        "label",
+        _orphaned_children(tx, t.labels, t.txns, "txn_id", "its transaction has no record: ", id_column="label"),
+    )
+    yield "rowset", _rowsets_without_schema(tx)
+    yield "tablet", _wrong_counters(tx)
+
+
+def _orphaned_children(
+    tx: CatalogTransaction, children: Table, parents: Table, parent_column: str, detail: str, *, id_column: str = "id"
+) -> Select[Any]:
+    """Select the records whose parent has no record; ``detail`` is followed by the parent's id."""
+    parent_id, child_id = children.c[parent_column], children.c[id_column]
+    has_parent = exists().where(parents.c.id == parent_id, parents.c.instance == children.c.instance)
+    return select(child_id, literal(detail) + parent_id).where(tx.in_instance(child_id), ~has_parent)
+
+
+def _rowsets_without_schema(tx: CatalogTransaction) -> Select[Any]:
+    rowset, schema = tx.t.rowsets, tx.t.schemas
+    own_schema = and_(
         schema.c.index_id == rowset.c.index_id,
         schema.c.version == rowset.c.schema_version,
         schema.c.instance == rowset.c.instance,
     )
-    unnamed = select(rowset.c.id, literal("the schema it was written under has no record")).where(
-        s.mine(rowset.c.id), rowset.c.state == RowsetState.VISIBLE, ~exists().where(written)
+    return select(rowset.c.id, literal("the schema it was written under has no record")).where(
+        tx.in_instance(rowset.c.id), rowset.c.state == RowsetState.VISIBLE, ~exists().where(own_schema)
     )
-    yield "rowset", unnamed
-    stats = t.stats
-    its = and_(
+
+
+def _wrong_counters(tx: CatalogTransaction) -> Select[Any]:
+    """Select the tablets whose counters differ from the sums over their visible rowsets."""
+    rowset, stats = tx.t.rowsets, tx.t.stats
+    visible_rowsets = and_(
         rowset.c.tablet_id == stats.c.tablet_id,
         rowset.c.instance == stats.c.instance,
         rowset.c.state == RowsetState.VISIBLE,
     )
-    number = select(func.count()).where(its).scalar_subquery()
-    size = select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(its).scalar_subquery()
-    off = or_(stats.c.rowsets != number, stats.c.bytes != size)
-    yield (
-        "tablet",
-        select(stats.c.tablet_id, literal("its counters differ from its visible rowsets")).where(
-            s.mine(stats.c.tablet_id), off
-        ),
+    count = select(func.count()).where(visible_rowsets).scalar_subquery()
+    size = select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(visible_rowsets).scalar_subquery()
+    is_wrong = or_(stats.c.rowsets != count, stats.c.bytes != size)
+    return select(stats.c.tablet_id, literal("its counters differ from its visible rowsets")).where(
+        tx.in_instance(stats.c.tablet_id), is_wrong
     )
-
-
-def _alone(s: CatalogTransaction, table: Any, above: Any, column: str, said: str, name: str = "id") -> Select[Any]:
-    """Select the records whose parent has none."""
-    there = exists().where(above.c.id == table.c[column], above.c.instance == table.c.instance)
-    return select(table.c[name], literal(said) + table.c[column]).where(s.mine(table.c[name]), ~there)

@@ -1,7 +1,7 @@
-"""The live side of a check, read at one moment: the owner's records, and the marks.
+"""Read the live side of a check in one snapshot: the owner's records, and the marks.
 
-Where the database can share a moment (PostgreSQL) its parts are read side by side, also on other machines; on SQLite
-all of it is one part. What an owner's view writes as a URL is resolved here, so that an object has one name.
+Where the database can share a snapshot (PostgreSQL), the parts are read in parallel, also on other machines; on SQLite
+there is one part. URLs in an owner's view are resolved here, so that each object has one name.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, TableClause, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from sexton.check.model import LiveEntry, Moment, Part
+from sexton.check.model import Moment
 from sexton.check.port import NoLiveSide
 from sexton.check.sources import catalog, marks
 from sexton.database.engine import Database, first_line
+from sexton.marks.live import LiveEntry, Part
 from sexton.operators.registry.store import Registry
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.port import OwnerSilent
@@ -22,8 +23,9 @@ from sexton.storage.identity import Nowhere, resolve
 from sexton.storage.model import VaultSpec
 
 PART_ROWS = 100_000
+"""Rows of one part, about."""
 STATEMENT_SECONDS = 3_600
-"""Longest statement that reads a part (PostgreSQL): of a view without an index it reads all of it."""
+"""Longest statement that reads a part (PostgreSQL): of a view without an index it reads every row."""
 
 
 class LiveSide:
@@ -35,12 +37,12 @@ class LiveSide:
 
     @contextmanager
     def moment(self, instance: str) -> Iterator[Moment]:
-        catalogued = self._catalogued(instance)
-        with self._spoken(), self._db.snapshot() as c:
+        is_catalog = self._is_catalog(instance)
+        with _silence_on_error(), self._db.snapshot() as c:
             name = self._db.share(c)
-            self._patience(c)
+            self._set_timeout(c)
             at = self._db.now(c)
-            view = None if catalogued else self._view(c)
+            view = None if is_catalog else self._view(c)
             parts = [Part()]
             if name:
                 parts = marks.parts(self._db, c, instance, PART_ROWS)
@@ -51,83 +53,86 @@ class LiveSide:
             yield Moment(name, at, tuple(parts))
 
     def check(self, instance: str) -> None:
-        if not self._catalogued(instance):
-            with self._spoken(), self._db.read() as c:
+        if not self._is_catalog(instance):
+            with _silence_on_error(), self._db.read() as c:
                 self._view(c)
 
     def _view(self, c: Connection) -> TableClause:
         view = live_view.find(self._db, c)
-        if view is not None and "instance" not in view.c and not self._alone():
+        if view is not None and "instance" not in view.c and not self._is_only_instance():
             raise NoLiveSide(
-                f"{live_view.LIVE_VIEW} has no column instance, and there are several: nobody can say whose a row is"
+                f"{live_view.LIVE_VIEW} has no column instance, but several instances are registered, so it is unknown "
+                "to which one a row belongs; add the column"
             )
         if view is None:
             raise NoLiveSide(
-                f"the owner shows nothing live: give it a view {live_view.LIVE_VIEW} (docs/integration.md)"
+                f"the owner does not show which objects are live; create a view {live_view.LIVE_VIEW} "
+                "(docs/integration.md)"
             )
         return view
 
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
-        catalogued = self._catalogued(instance)
+        is_catalog = self._is_catalog(instance)
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
-        with self._spoken(), self._db.snapshot(moment) as c:
-            self._patience(c)
-            yield from self._sources(c, instance, part, catalogued, vaults)
+        with _silence_on_error(), self._db.snapshot(moment) as c:
+            self._set_timeout(c)
+            if part.source in ("", "marks"):
+                yield from marks.read(self._db, c, instance, part, vaults)
+            if part.source in ("", "records") and is_catalog:
+                yield from catalog.read(CatalogTransaction(self._db, c, instance), part)
+            if part.source in ("", "view") and not is_catalog:
+                is_only_instance = self._is_only_instance()
+                for page in live_view.read(self._db, c, self._view(c), instance, part):
+                    yield [_resolved(entry, vaults, is_only_instance=is_only_instance) for entry in page]
 
-    def named(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
+    def entries_of(self, instance: str, records: Sequence[str]) -> Sequence[LiveEntry]:
         vaults = {spec.name: spec for spec in self._registry.vaults(instance)}
-        catalogued = self._catalogued(instance)
-        with self._spoken(), self._db.read() as c:
-            if catalogued:
-                return catalog.named(CatalogTransaction(self._db, c, instance), records)
-            found = live_view.named(self._db, c, self._view(c), instance, records)
-            return [_one_name(known, vaults, alone=self._alone()) for known in found]
+        is_catalog = self._is_catalog(instance)
+        with _silence_on_error(), self._db.read() as c:
+            if is_catalog:
+                return catalog.entries_of(CatalogTransaction(self._db, c, instance), records)
+            entries = live_view.entries_of(self._db, c, self._view(c), instance, records)
+            is_only_instance = self._is_only_instance()
+            return [_resolved(entry, vaults, is_only_instance=is_only_instance) for entry in entries]
 
     def pattern(self, instance: str) -> str:
-        its = self._registry.instance(instance)
-        return catalog.PATTERN if its.owner == "catalog" else its.key_pattern
+        registered = self._registry.instance(instance)
+        return catalog.PATTERN if registered.owner == "catalog" else registered.key_pattern
 
-    def _sources(
-        self, c: Connection, instance: str, part: Part, catalogued: bool, vaults: Mapping[str, VaultSpec]
-    ) -> Iterator[Sequence[LiveEntry]]:
-        if part.source in ("", "marks"):
-            yield from marks.read(self._db, c, instance, part, vaults)
-        if part.source in ("", "records") and catalogued:
-            yield from catalog.read(CatalogTransaction(self._db, c, instance), part)
-        if part.source in ("", "view") and not catalogued:
-            alone = self._alone()
-            for page in live_view.read(self._db, c, self._view(c), instance, part):
-                yield [_one_name(known, vaults, alone=alone) for known in page]
-
-    def _alone(self) -> bool:
+    def _is_only_instance(self) -> bool:
         return len(self._registry.instances()) == 1
 
-    def _catalogued(self, instance: str) -> bool:
+    def _is_catalog(self, instance: str) -> bool:
         return self._registry.owner(instance) == "catalog"
 
-    def _patience(self, c: Connection) -> None:
+    def _set_timeout(self, c: Connection) -> None:
         if self._db.dialect == "postgresql":
             c.execute(text(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}"))
 
-    @contextmanager
-    def _spoken(self) -> Iterator[None]:
-        try:
-            yield
-        except SQLAlchemyError as e:
-            raise OwnerSilent(f"the owner's records cannot be read: {first_line(e)}") from e
+
+@contextmanager
+def _silence_on_error() -> Iterator[None]:
+    """Raise ``OwnerSilent`` for an error of the database."""
+    try:
+        yield
+    except SQLAlchemyError as e:
+        raise OwnerSilent(f"the owner's records cannot be read: {first_line(e)}") from e
 
 
-def _one_name(known: LiveEntry, vaults: Mapping[str, VaultSpec], *, alone: bool) -> LiveEntry:
-    """Return it under the name that a listing has for it; ``alone``: a row for every instance is for this one."""
-    if alone:
-        known = known._replace(live=True)
-    if "://" in known.key:
+def _resolved(entry: LiveEntry, vaults: Mapping[str, VaultSpec], *, is_only_instance: bool) -> LiveEntry:
+    """Return the entry under the vault and key that a listing shows.
+
+    ``is_only_instance``: a row without an instance belongs to this one, so its object must exist.
+    """
+    if is_only_instance:
+        entry = entry._replace(live=True)
+    if "://" in entry.key:
         try:
-            vault, key = resolve(known.key, vaults)
+            vault, key = resolve(entry.key, vaults)
         except Nowhere as e:
-            if known.vault not in vaults:
-                return known  # another instance's: nothing here is compared with it
-            # As good as unread: it may mean any object of ours.
-            raise OwnerSilent(f"{known.record}: {e}") from e
-        return known._replace(vault=vault, key=key)
-    return known._replace(key=known.key.lstrip("/")) if known.key.startswith("/") and known.key != "/" else known
+            if entry.vault not in vaults:
+                return entry  # it belongs to another instance: no object is compared with it here
+            # The check must not continue without this row: it may mean any object of this instance.
+            raise OwnerSilent(f"{entry.record}: {e}") from e
+        return entry._replace(vault=vault, key=key)
+    return entry._replace(key=entry.key.lstrip("/")) if entry.key.startswith("/") and entry.key != "/" else entry

@@ -1,1 +1,1 @@
-"""Check runs, findings and repairs, as rows."""
+"""The SQL of the check: runs, findings, repairs and schedule."""

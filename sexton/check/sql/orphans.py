@@ -1,8 +1,8 @@
-"""Marks that a repair made of orphans: each lives only as long as checks find its orphan again.
+"""Keep or remove the marks that a repair made of orphans: a mark lives only as long as checks find its orphan again.
 
-What names an object may be written in any form, by anybody; only a check compares it with all of them. So a mark is
-claimed when a whole check, begun after it was made, has found its orphan again within the last two days; and a whole
-check that does not takes it back.
+A record may write the name of an object in any form; only a check compares objects with all records. So a mark is
+claimed only if a whole check, begun after the mark was made, has found its orphan again within the last two days. A
+whole check that does not find the orphan removes its mark.
 """
 
 from collections.abc import Collection
@@ -19,31 +19,34 @@ from sexton.database.rows import in_list
 
 
 class Orphans:
-    """Marks of kind ``orphan`` that a check is behind."""
+    """The marks of kind ``orphan`` that a repair made from findings of a check."""
 
     def __init__(self, db: Database) -> None:
         self._db, self._runs = db, CheckStore(db)
 
     def take_back(self, run: Run) -> int:
-        """Take back the marks of orphans that a whole run did not find again: somebody knows them by now."""
+        """Remove the marks of orphans that a whole run did not find again, as a record names them now; return how many.
+
+        Marks made after the run began are left.
+        """
         mark = self._db.t.mark
         with deciding(self._db, run.instance) as c:
-            older = and_(mark.c.instance == run.instance, mark.c.state == "MARKED", mark.c.marked_at <= run.cutoff)
-            its = and_(older, found_by_check(mark), ~self._found_in(run.id))
-            return c.execute(mark.delete().where(its)).rowcount
+            is_earlier = and_(mark.c.instance == run.instance, mark.c.state == "MARKED", mark.c.marked_at <= run.cutoff)
+            is_refuted = and_(is_earlier, found_by_check(mark), ~self._was_found_in(run.id))
+            return c.execute(mark.delete().where(is_refuted)).rowcount
 
     def waiting(self, instance: str, ids: Collection[str]) -> frozenset[str]:
-        """Return those of the orphans' marks that no whole run has found again lately: they are not claimed."""
+        """Return which of these orphan marks no recent whole run has found again: they must not be claimed."""
         run, mark = self._runs.last_whole(instance), self._db.t.mark
         if run is None or self._runs.now() - run.cutoff > FRESH_MS:
             return frozenset(ids)
-        its = and_(mark.c.instance == instance, mark.c.kind == ORPHAN, in_list(self._db, mark.c.id, ids))
-        found = select(mark.c.id).where(its, mark.c.marked_at < run.cutoff, self._found_in(run.id))
+        is_listed = and_(mark.c.instance == instance, mark.c.kind == ORPHAN, in_list(self._db, mark.c.id, ids))
+        proven = select(mark.c.id).where(is_listed, mark.c.marked_at < run.cutoff, self._was_found_in(run.id))
         with self._db.read() as c:
-            return frozenset(ids) - frozenset(c.execute(found).scalars())
+            return frozenset(ids) - frozenset(c.execute(proven).scalars())
 
-    def _found_in(self, run: int) -> ColumnElement[bool]:
+    def _was_found_in(self, run: int) -> ColumnElement[bool]:
         """Return the condition that a whole run found the orphan of a mark again."""
-        f, mark = self._db.t.finding, self._db.t.mark
-        same = and_(f.c.instance == mark.c.instance, f.c.mark == mark.c.id)
-        return exists().where(same, f.c.mark != "", f.c.proven_in == run, f.c.state == FindingState.REPAIRED)
+        t, mark = self._db.t.finding, self._db.t.mark
+        is_own_finding = and_(t.c.instance == mark.c.instance, t.c.mark == mark.c.id)
+        return exists().where(is_own_finding, t.c.mark != "", t.c.proven_in == run, t.c.state == FindingState.REPAIRED)

@@ -1,6 +1,7 @@
-"""Compare what a peer (a front end) has in memory with the records, both ways: the third side of the triangle.
+"""Compare the memory of a peer (a front end) with the records, in both directions.
 
-By ranges of ids: a peer with many sends them in order, one range after another, and each range is compared whole.
+The comparison goes by ranges of ids: a peer with many ids sends them in order, range by range, and each range is
+compared completely.
 """
 
 from collections.abc import Sequence
@@ -19,54 +20,63 @@ from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 from sexton.owners.sql import live_view
 
-NAMED = 100
-"""Ids named of each kind of difference; the others are counted."""
+NAMED_IDS = 100
+"""Ids that are named of each kind of difference; the others are only counted."""
 
 
 def compare(db: Database, instance: str, kind: str, ids: Sequence[str], after: str, until: str) -> Compared:
-    """Return what of a range of ids (beyond ``after``, up to ``until``; empty: unbounded) one side has alone.
+    """Return the ids in a range that only the peer has, and those that only the records have.
+
+    Args:
+        db: the database.
+        instance: the instance.
+        kind: kind of the records.
+        ids: the peer's ids in the range.
+        after: the range begins above this id; empty: unbounded.
+        until: the range ends with this id; empty: unbounded.
 
     Raises:
         BadInput: an id lies outside of the range, or the owner has no records of this kind.
         UnknownInstance: the instance is not registered.
     """
-    if outside := [i for i in ids if i <= after or (until and i > until)]:
+    if outside := [peer_id for peer_id in ids if peer_id <= after or (until and peer_id > until)]:
         raise BadInput(f"{outside[0]!r} is not beyond {after!r} and up to {until!r}")
     with db.snapshot() as c:
         records = _records(db, c, instance, kind, after, until).subquery("records")
-        given = as_rows(db, ({"id": i} for i in set(ids)), id=Text())
-        mine = select(given.c.id).where(~exists().where(records.c.id == given.c.id))
-        theirs = select(records.c.id).where(~exists().where(given.c.id == records.c.id))
-        unknown, missing = _first(c, mine), _first(c, theirs)
-    return Compared(kind=kind, unknown=unknown[0], unknown_ids=unknown[1], missing=missing[0], missing_ids=missing[1])
+        peer_ids = as_rows(db, ({"id": peer_id} for peer_id in set(ids)), id=Text())
+        only_peer = select(peer_ids.c.id).where(~exists().where(records.c.id == peer_ids.c.id))
+        only_records = select(records.c.id).where(~exists().where(peer_ids.c.id == records.c.id))
+        unknown, unknown_ids = _count_and_first_ids(c, only_peer)
+        missing, missing_ids = _count_and_first_ids(c, only_records)
+    return Compared(kind=kind, unknown=unknown, unknown_ids=unknown_ids, missing=missing, missing_ids=missing_ids)
 
 
-def _first(c: Connection, ids: Select[Any]) -> tuple[int, tuple[str, ...]]:
-    """Return how many there are, and the first of them."""
-    found = ids.distinct().subquery()
-    count = int(c.execute(select(func.count()).select_from(found)).scalar_one())
-    some = c.execute(select(found.c.id).order_by(found.c.id).limit(NAMED)).scalars() if count else ()
-    return count, tuple(some)
+def _count_and_first_ids(c: Connection, ids: Select[Any]) -> tuple[int, tuple[str, ...]]:
+    distinct = ids.distinct().subquery()
+    count = int(c.execute(select(func.count()).select_from(distinct)).scalar_one())
+    if not count:
+        return 0, ()
+    return count, tuple(c.execute(select(distinct.c.id).order_by(distinct.c.id).limit(NAMED_IDS)).scalars())
 
 
 def _records(db: Database, c: Connection, instance: str, kind: str, after: str, until: str) -> Select[Any]:
-    """Select the ids of the records of a kind that should be known to a peer: what is dropped need not be."""
+    """Select the ids of the records of a kind that a peer should know: it need not know what was dropped."""
     if Registry(db).owner(instance) != "catalog":
         view = live_view.find(db, c)
         if view is None:
-            raise BadInput(f"the owner shows nothing live: give it a view {live_view.LIVE_VIEW}")
-        its = and_(live_view.ours(view, instance), view.c.kind == kind)
-        return select(view.c.id.label("id")).where(its, within(view.c.id, after, until)).distinct()
-    s = CatalogTransaction(db, c, instance)
-    t = s.t
-    of = {
+            raise BadInput(f"the owner does not show which objects are live; create a view {live_view.LIVE_VIEW}")
+        is_of_kind = and_(live_view.is_about(view, instance), view.c.kind == kind)
+        return select(view.c.id.label("id")).where(is_of_kind, within(view.c.id, after, until)).distinct()
+    tx = CatalogTransaction(db, c, instance)
+    t = tx.t
+    ids_and_conditions = {
         "table": (t.tables.c.id, ~t.tables.c.dropped),
         "index": (t.indexes.c.id, ~t.indexes.c.dropped),
         "partition": (t.partitions.c.id, ~t.partitions.c.dropped),
-        "tablet": (t.tablets.c.id, parents.standing(s)),
+        "tablet": (t.tablets.c.id, parents.standing(tx)),
         "rowset": (t.rowsets.c.id, t.rowsets.c.state == RowsetState.VISIBLE),
     }
-    if kind not in of:
-        raise BadInput(f"{kind!r} is no kind of record here; one of: {', '.join(of)}")
-    column, stands = of[kind]
-    return select(column.label("id")).where(s.mine(column), stands, within(column, after, until))
+    if kind not in ids_and_conditions:
+        raise BadInput(f"the catalog has no records of kind {kind!r}; use one of: {', '.join(ids_and_conditions)}")
+    id_column, is_live = ids_and_conditions[kind]
+    return select(id_column.label("id")).where(tx.in_instance(id_column), is_live, within(id_column, after, until))

@@ -1,17 +1,18 @@
-"""Repair: confirmed orphans become marks, with retention and undo; what was lost is shown again from object versions.
+"""Repair findings: confirmed orphans become marks, with retention and undo; lost objects are restored from versions.
 
-Nothing is deleted here. A mark waits like any other, its round is a plan under the same limits, and each look comes
-once more before: at the run's certificate, at the share, at the record and at the object.
+Nothing is deleted here. The marks wait like any other, and the round that deletes them is a plan under the same limits.
+Each condition is verified once more before a repair: the run, the share of orphans, the record and the object.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Text, and_, cast, insert, update
 
 from sexton.check.model import Finding, FindingState, Repaired, Run, RunState, Type
-from sexton.check.object_lookup import there
+from sexton.check.object_lookup import existing
 from sexton.check.policy import FRESH_MS, repairable, too_many
 from sexton.check.sources.marks import ORPHAN
 from sexton.check.sql.store import CheckStore
@@ -22,16 +23,16 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import Listed
 from sexton.storage.port import Vault, Vaults
 
-AT_ONCE = 500
+PAGE_FINDINGS = 500
 _ID = re.compile(r"[A-Za-z0-9.-]{1,128}")
 
 
 class RepairRefused(BadInput):
-    """A repair is not done, because what it would act on is not certain."""
+    """The repair was refused, because the findings that it would act on are not certain."""
 
 
 class Repairs:
-    """What an operator may do about findings."""
+    """The repairs that an operator may start."""
 
     def __init__(self, db: Database, runs: CheckStore, vaults: Vaults) -> None:
         """``vaults`` must compare rounds with the database: a database behind its vaults repairs nothing."""
@@ -41,112 +42,124 @@ class Repairs:
         """Mark the confirmed orphans; with ``dry_run`` only count them.
 
         Raises:
-            Refused: the last run is not whole, or old, or there are too many orphans.
-            VaultFault: a vault is not provably ours, or our database is behind it.
+            RepairRefused: the last run is not whole, or too old, or there are too many orphans.
+            VaultFault: a vault cannot be proved to be ours, or our database is behind it.
         """
-        run = self._certain(instance)
+        run = self._trusted_run(instance)
         counts = self._runs.count_repairable(instance, Type.ORPHAN)
-        objects = {its.vault: its.objects for its in run.evidence.listings} if run.evidence else {}
-        for vault, number in counts.items():
-            if why := too_many(vault, number, objects.get(vault, 0)):
-                raise RepairRefused(f"{why}. Look first: sexton check findings {instance}; accept those that are right")
+        self._ensure_few(instance, run, counts)
         total = Repaired(found=sum(counts.values()))
         if dry_run:
             return total
         for page in self._pages(instance, Type.ORPHAN):
-            now = there(self._vaults, instance, _by_vault(page))
-            taken = [f for f in page if repairable(f) and f.proven_in == run.id and _is_same(f, now)]
-            total = total.plus(Repaired(marked=self._mark(instance, run, taken), kept=len(page) - len(taken)))
+            objects = existing(self._vaults, instance, _keys_by_vault(page))
+            certain = [f for f in page if repairable(f) and f.proven_in == run.id and _is_same(f, objects)]
+            marked = self._mark(instance, run, certain)
+            total = total.plus(Repaired(marked=marked, kept=len(page) - len(certain)))
         return total
 
     def lost(self, instance: str, *, dry_run: bool = False) -> Repaired:
-        """Show again what was lost, from the versions that its bucket keeps.
+        """Restore lost objects from the versions that their bucket keeps; with ``dry_run`` only count them.
 
         Raises:
-            Refused: the last run is not whole, or old.
-            VaultFault: a vault is not provably ours, or our database is behind it.
+            RepairRefused: the last run is not whole, or too old.
+            VaultFault: a vault cannot be proved to be ours, or our database is behind it.
         """
-        self._certain(instance)
+        self._trusted_run(instance)
         total = Repaired(found=sum(self._runs.count_repairable(instance, Type.LOST).values()))
         for page in self._pages(instance, Type.LOST):
-            for vault, keys in _by_vault(page).items():
-                opened = self._vaults.get(instance, vault)
-                total = total.plus(self._show(opened, keys, dry_run=dry_run))
-            now = there(self._vaults, instance, _by_vault(page))
+            for vault, keys in _keys_by_vault(page).items():
+                total = total.plus(_undelete(self._vaults.get(instance, vault), keys, dry_run=dry_run))
+            objects = existing(self._vaults, instance, _keys_by_vault(page))
             if not dry_run:
-                self._repaired([f.id for f in page if (f.vault, f.key) in now])
+                self._set_repaired([finding.id for finding in page if (finding.vault, finding.key) in objects])
         return total
 
-    def _certain(self, instance: str) -> Run:
-        """Return the last run, if it may be acted on."""
+    def _trusted_run(self, instance: str) -> Run:
+        """Return the last run if a repair may act on it, and verify its vaults."""
         run = self._runs.last(instance)
-        again = f"run one: sexton check run {instance}"
+        remedy = f"run one: sexton check run {instance}"
         if run is None:
-            raise RepairRefused(f"{instance} was never checked; {again}")
+            raise RepairRefused(f"{instance} was never checked; {remedy}")
         if run.state is not RunState.WHOLE:
-            raise RepairRefused(f"the last check of {instance} is not whole ({'; '.join(run.lacks)[:500]}); {again}")
+            raise RepairRefused(f"the last check of {instance} is not whole ({'; '.join(run.lacks)[:500]}); {remedy}")
         if self._runs.now() - run.cutoff > FRESH_MS:
-            raise RepairRefused(f"the last check of {instance} is older than {FRESH_MS // 86_400_000} days; {again}")
-        for its in run.evidence.listings if run.evidence else ():
-            self._vaults.confirm(instance, its.vault)
+            raise RepairRefused(f"the last check of {instance} is older than {FRESH_MS // 86_400_000} days; {remedy}")
+        for listing in run.evidence.listings if run.evidence else ():
+            self._vaults.confirm(instance, listing.vault)
         return run
+
+    def _ensure_few(self, instance: str, run: Run, orphans: Mapping[str, int]) -> None:
+        """Refuse the repair if a vault has too many orphans (vault → how many)."""
+        objects = {listing.vault: listing.objects for listing in run.evidence.listings} if run.evidence else {}
+        for vault, number in orphans.items():
+            if reason := too_many(vault, number, objects.get(vault, 0)):
+                raise RepairRefused(
+                    f"{reason}. Review them: sexton check findings {instance}; accept those that are correct"
+                )
 
     def _pages(self, instance: str, type_: Type) -> Iterator[Sequence[Finding]]:
         after = 0
-        while page := self._runs.repairable(instance, type_, after, AT_ONCE):
+        while page := self._runs.repairable(instance, type_, after, PAGE_FINDINGS):
             yield page
             after = page[-1].id
 
     def _mark(self, instance: str, run: Run, findings: Sequence[Finding]) -> int:
-        """Mark them, and call them repaired, in one transaction; what was marked before stays as it is."""
-        t, mark = self._db.t.finding, self._db.t.mark
-        rows = [
-            {
-                "instance": instance,
-                "kind": ORPHAN,
-                "id": f"{f.id}.{run.id}",
-                "vault": f.vault,
-                "keys": [f.key],
-                "etags": [f.etag],
-                "bytes": f.size or 0,
-                "parent_kind": "rowset" if _ID.fullmatch(f.record) else None,
-                "parent_id": f.record if _ID.fullmatch(f.record) else None,
-            }
-            for f in findings
-        ]
-        if not rows:
-            return 0
-        with deciding(self._db, instance) as c:
-            open_ = and_(t.c.state == FindingState.OPEN, in_list(self._db, t.c.id, [f.id for f in findings]))
-            named = cast(t.c.id, Text()) + f".{run.id}"
-            done = update(t).where(open_).values(state=FindingState.REPAIRED, mark=named).returning(t.c.id)
-            still = set(c.execute(done).scalars())
-            chosen = [row for row, f in zip(rows, findings, strict=True) if f.id in still]
-            if chosen:
-                c.execute(insert(mark), chosen)
-            return len(chosen)
+        """Mark orphans and set their findings to REPAIRED, in one transaction; return how many.
 
-    def _repaired(self, findings: Sequence[int]) -> None:
+        Findings that are no longer open are skipped.
+        """
+        if not findings:
+            return 0
+        t, mark = self._db.t.finding, self._db.t.mark
+        with deciding(self._db, instance) as c:
+            is_open = and_(t.c.state == FindingState.OPEN, in_list(self._db, t.c.id, [f.id for f in findings]))
+            mark_id = cast(t.c.id, Text()) + f".{run.id}"
+            repair = update(t).where(is_open).values(state=FindingState.REPAIRED, mark=mark_id).returning(t.c.id)
+            repaired_ids = set(c.execute(repair).scalars())
+            rows = [_mark_row(run, finding) for finding in findings if finding.id in repaired_ids]
+            if rows:
+                c.execute(insert(mark), rows)
+            return len(rows)
+
+    def _set_repaired(self, findings: Sequence[int]) -> None:
         t = self._db.t.finding
         with self._db.write() as c:
-            its = and_(t.c.state == FindingState.OPEN, in_list(self._db, t.c.id, findings))
-            c.execute(update(t).where(its).values(state=FindingState.REPAIRED))
-
-    def _show(self, vault: Vault, keys: Sequence[str], *, dry_run: bool) -> Repaired:
-        total = Repaired()
-        for page in vault.undelete(keys=keys, dry_run=dry_run):
-            total = total.plus(Repaired(shown=page.shown, kept=page.nothing_left + page.failed))
-        return total
+            is_open = and_(t.c.state == FindingState.OPEN, in_list(self._db, t.c.id, findings))
+            c.execute(update(t).where(is_open).values(state=FindingState.REPAIRED))
 
 
-def _by_vault(page: Sequence[Finding]) -> dict[str, list[str]]:
+def _mark_row(run: Run, finding: Finding) -> dict[str, Any]:
+    """Return the mark of an orphan. Its parent is the rowset that its key names, so that a hold on it applies."""
+    rowset = finding.record if _ID.fullmatch(finding.record) else None
+    return {
+        "instance": run.instance,
+        "kind": ORPHAN,
+        "id": f"{finding.id}.{run.id}",
+        "vault": finding.vault,
+        "keys": [finding.key],
+        "etags": [finding.etag],
+        "bytes": finding.size or 0,
+        "parent_kind": None if rowset is None else "rowset",
+        "parent_id": rowset,
+    }
+
+
+def _undelete(vault: Vault, keys: Sequence[str], *, dry_run: bool) -> Repaired:
+    total = Repaired()
+    for page in vault.undelete(keys=keys, dry_run=dry_run):
+        total = total.plus(Repaired(shown=page.shown, kept=page.nothing_left + page.failed))
+    return total
+
+
+def _keys_by_vault(findings: Sequence[Finding]) -> dict[str, list[str]]:
     keys: dict[str, list[str]] = defaultdict(list)
-    for finding in page:
+    for finding in findings:
         keys[finding.vault].append(finding.key)
     return keys
 
 
-def _is_same(finding: Finding, now: dict[tuple[str, str], Listed]) -> bool:
-    """Tell whether the object is there, and the one that was found."""
-    found = now.get((finding.vault, finding.key))
-    return found is not None and found.bytes == finding.size and found.etag == finding.etag
+def _is_same(finding: Finding, objects: Mapping[tuple[str, str], Listed]) -> bool:
+    """Return whether the object exists and is the one that was found."""
+    stored = objects.get((finding.vault, finding.key))
+    return stored is not None and stored.bytes == finding.size and stored.etag == finding.etag

@@ -1,4 +1,4 @@
-"""Run the migrations against the ``Database`` in the config's attributes, or print them for a dialect."""
+"""Run the migrations on the ``Database`` in the config's attributes, or print them for a dialect."""
 
 from typing import Any
 

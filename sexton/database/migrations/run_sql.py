@@ -22,7 +22,7 @@ def run_sql(revision: str) -> None:
 
 
 def _statements(sql: str) -> Iterator[str]:
-    """Split SQLite's SQL; ``executescript`` would commit the open transaction first."""
+    """Yield the statements of SQLite's SQL; ``executescript`` would first commit the open transaction."""
     statement = ""
     for line in sql.splitlines(keepends=True):
         statement += line

@@ -1,1 +1,1 @@
-"""Metrics for Prometheus, read from SQL at each scrape, so that every process reports the same."""
+"""Export metrics for Prometheus, read from SQL at each scrape, so that all processes report the same."""

@@ -1,4 +1,4 @@
-"""Turn figures into metric families at each scrape. A scrape never fails: what is not known is left out and said so."""
+"""Turn figures into metric families at each scrape. A scrape never fails: unknown figures are left out and counted."""
 
 import importlib.metadata
 import logging
@@ -15,13 +15,13 @@ from sexton.kernel.errors import SextonError
 
 log = logging.getLogger(__name__)
 
-KEEP_SECONDS = 5.0
-"""Scrapes that come closer together than this are answered from the same figures."""
+CACHE_SECONDS = 5.0
+"""Scrapes within this time are answered from the same figures."""
 NO_FIGURES = Figures(now=0, interval_seconds=0, retention_seconds={})
 
 
 class FigureCollector(Collector):
-    """All metrics of a process. Safe for scrapes at the same time: one of them reads, the others wait for it."""
+    """All metrics of a process. It may be scraped concurrently: one scrape reads, the others wait for it."""
 
     def __init__(
         self,
@@ -30,22 +30,22 @@ class FigureCollector(Collector):
         *,
         stats: bool = True,
         worker: bool = True,
-        keep_seconds: float = KEEP_SECONDS,
+        cache_seconds: float = CACHE_SECONDS,
     ) -> None:
-        """Nothing is read yet.
+        """Store the source of the figures.
 
         Args:
             read: returns the figures of this moment.
-            in_flight: what the process deletes now.
-            stats: whether the seed's ``recycler_…`` are there too (``enable_recycler_stats_metrics``).
-            worker: whether the process works; the API, which does not, must not look like a worker that lives.
-            keep_seconds: how long figures are used.
+            in_flight: the pages that this process is deleting.
+            stats: whether to export the seed's ``recycler_…`` too (``enable_recycler_stats_metrics``).
+            worker: whether the process is a worker; the API is none, and must not look like a running worker.
+            cache_seconds: how long figures are reused.
         """
         self._read = read
         self._in_flight = in_flight
         self._stats = stats
         self._up_name = "sexton_up" if worker else "sexton_api_up"
-        self._keep = keep_seconds
+        self._cache_seconds = cache_seconds
         self._lock = threading.Lock()
         self._read_at = float("-inf")
         self._figures: Figures | None = None
@@ -53,9 +53,9 @@ class FigureCollector(Collector):
         self._up = True
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family. Where the database is not readable only what the process knows: old ages would lie."""
+        """Yield every family; while the database is unreadable, only the process' own, as old ages would mislead."""
         with self._lock:
-            if time.monotonic() - self._read_at >= self._keep:
+            if time.monotonic() - self._read_at >= self._cache_seconds:
                 self._refresh()
             figures, errors = self._figures, self._errors
         yield from _process(self._up_name, figures is not None, errors)
@@ -63,7 +63,7 @@ class FigureCollector(Collector):
             yield from self._families(figures)
 
     def describe(self) -> Iterator[Metric]:
-        """Yield every family without samples, so that names are known before the database is."""
+        """Yield every family without samples: the registry needs their names before the database is read."""
         yield from _process(self._up_name, False, 0)
         yield from self._families(NO_FIGURES)
 
@@ -79,20 +79,20 @@ class FigureCollector(Collector):
         except SextonError as e:
             self._figures = None
             self._errors += 1
-            if self._up:  # once, not at every scrape
+            if self._up:  # once, not at each scrape
                 log.error("%s", e)
         except Exception:
             self._figures = None
             self._errors += 1
-            log.exception("metrics: a scrape found what it did not expect; the worker goes on")
+            log.exception("a scrape failed with an unexpected error; the worker continues")
         self._up = self._figures is not None
         self._read_at = time.monotonic()
 
 
 def _process(name: str, up: bool, errors: int) -> Iterator[Metric]:
-    yield GaugeMetricFamily(name, "1 where this process could read its database for this scrape.", value=up)
-    told = "Failed looks at the database or at a stored report, since this process started."
-    yield CounterMetricFamily("sexton_scrape_errors", told, value=errors)
+    yield GaugeMetricFamily(name, "1 if this process could read its database for this scrape.", value=up)
+    text = "Failed reads of the database or of a stored report, since this process started."
+    yield CounterMetricFamily("sexton_scrape_errors", text, value=errors)
     build = GaugeMetricFamily("sexton_build_info", "1, with the version of this process.", labels=["version"])
     build.add_metric([importlib.metadata.version("sexton")], 1)
     yield build

@@ -9,7 +9,7 @@ from sexton.recycle.pacing.model import PlaceFigures
 
 
 class InstanceFigures(Message):
-    """One instance. ``quiet_since``: its last success or its enabling, whichever is later; None while it observes."""
+    """One instance. ``quiet_since``: its last success, or when it was enabled if later; None while it observes."""
 
     instance: str
     enabled: bool
@@ -19,30 +19,30 @@ class InstanceFigures(Message):
     next_round: int | None = None
     halt: Halt | None = None
     kinds: tuple[str, ...] = ()
-    """Kinds that have a retention in it."""
+    """Its kinds that have a retention."""
     oldest_due: dict[str, int] = Field(default_factory=dict)
-    """Kind → what its oldest due mark ages from."""
+    """Kind → the instant from which its oldest due mark ages."""
     quarantined: dict[str, int] = Field(default_factory=dict)
     claimed: int = 0
     late: int = 0
-    """Those of the claimed whose files are gone and that wait to be listed once more."""
+    """Claimed marks whose files are deleted and whose prefix is to be listed once more."""
     holds: int = 0
     oldest_hold: int | None = None
     protections: int = 0
-    """Those of jobs that have not finished them."""
+    """Protections that their jobs have not finished."""
     soft_protections: int = 0
-    """Those that are finished and wait for the watermark."""
+    """Finished protections that wait for the watermark."""
     oldest_protection: int | None = None
     approvals: int = 0
     oldest_approval: int | None = None
     unasked_objects: int = 0
-    """Objects claimed under the limits within the last 24 hours."""
+    """Objects claimed under the limits, without approval, in the last 24 hours."""
     findings: dict[str, tuple[int, int]] = Field(default_factory=dict)
-    """Type → findings open at the end of the last check, and how many of them are confirmed."""
+    """Type → findings open at the end of the last check, and the confirmed ones among them."""
     too_late_vaults: int = 0
-    """Vaults of which the last check said that it may tell of a loss too late to undo it."""
+    """Vaults for which the last check reported that checks are too rare to undo a loss in time."""
     whole_check: int | None = None
-    """When the last check began that saw everything."""
+    """When the last complete check began."""
     vaults: tuple[str, ...] = ()
     last: RoundReport | None = None
 
@@ -51,83 +51,84 @@ class WalFigures(Message):
     """All topics together. Instants are ms since 1970; ages begin there."""
 
     topics: int = 0
-    """Those that are enabled; so are all that the others count."""
+    """Enabled topics; the other figures count only these."""
     blocked: dict[str, int] = Field(default_factory=dict)
-    """Why → topics; as ``wal.model.Why`` but for NOT_ENABLED."""
+    """Reason → topics, as in ``wal.model.Why`` without NOT_ENABLED."""
     blocked_since: int | None = None
-    """Of the one that was blocked first; by a stop is none of them."""
+    """When the topic that is blocked longest was blocked; operators' stops are not counted."""
     quarantined: int = 0
     faulty: int = 0
-    """Those whose log refused something, or did not answer, when they were purged last."""
+    """Topics whose log refused a request, or did not answer, at their last purge."""
     lost_regions: int = 0
-    """Regions that need what is gone."""
+    """Regions that need entries that are deleted."""
     ok_since: int | None = None
-    """Of the topic for which it is longest that it was purged without a fault."""
+    """The last purge without an error of the topic for which that is longest ago."""
     entries: int = 0
-    """Kept in the log, by what was seen last."""
+    """Entries in the topics, at their last purge."""
     bytes: int = 0
     freed: int = 0
-    """Entries, ever."""
+    """Entries deleted so far."""
     replays: int = 0
     oldest_replay: int | None = None
 
 
 class BinlogFigures(Message):
-    """Binlogs, the journal and the replicas of one instance that has any of them. Ages begin at instants."""
+    """Binlogs, the journal and the replicas of one instance that has any of them. Instants are ms since 1970."""
 
     instance: str
     quiet_since: int | None = None
-    """The last look that went well, or the enabling, whichever is later; None: it only observes, or keeps no log."""
+    """The last successful GC, or when the instance was enabled if later; None: it only observes, or has no log."""
     logs: int = 0
-    """Those that are kept: of a database with a log of its own that one, else those of its tables."""
+    """Enabled logs: a database's own log, or those of its tables where it has none."""
     records: int = 0
     bytes: int = 0
     held: int = 0
-    """Those of which a consumer holds what has expired."""
+    """Logs with expired records that a consumer holds."""
     held_since: int | None = None
     waiting: int = 0
-    """Cuts that wait for a person's approval."""
+    """Cuts that wait for an operator's approval."""
     waiting_since: int | None = None
     refusals: int = 0
-    """Looks that cut nothing because of the clock, ever."""
+    """GCs so far that cut nothing because of the clock."""
     cuts: int = 0
-    """Ever."""
+    """Cuts so far."""
     consumers: int = 0
     lost_consumers: int = 0
     entries: int = 0
-    """Of the journal, that are kept."""
+    """Entries of the journal that can be read."""
     followers: int = 0
     lag: int = 0
-    """How many entries the slowest follower that is not LOST has still to apply."""
+    """Entries that the slowest follower, LOST ones not counted, has not applied yet."""
     lost_followers: int = 0
     backends: int = 0
-    """Those that have reported or pulled."""
+    """Backends that have sent a report or pulled cuts."""
     behind_backends: int = 0
-    """Those with copies of which something should go."""
+    """Backends with copies whose binlogs should be deleted."""
     unheard_backends: int = 0
-    """Those of them that have never pulled."""
+    """Such backends that have never pulled cuts."""
     pulled_since: int | None = None
-    """When the one of them pulled that has not for longest."""
+    """The last pull of such a backend for which that is longest ago."""
     behind: int = 0
-    """Copies of which something should go and is not known to be gone."""
+    """Copies with binlogs that should be deleted and are not reported as deleted."""
     blocked: int = 0
-    """Those of them of which not all may go, for a copy may need it; where there are very many, at least so many."""
+    """Such copies of which not everything may be deleted, as another copy may need it; a lower bound where there are
+    many."""
     unwell: dict[str, int] = Field(default_factory=dict)
-    """State → copies, as ``metrics.labels.STATES``; one copy may be in several."""
+    """State (``metrics.labels.STATES``) → copies; one copy may be in several states."""
     bad_since: int | None = None
     missing_since: int | None = None
-    """Of the copy whose gap is oldest, of those that are marked for repair."""
+    """When the oldest gap began, of copies that are marked for repair."""
     problems: dict[str, int] = Field(default_factory=dict)
-    """Outcome → copies of which a backend told it last, as ``metrics.labels.OUTCOMES``."""
+    """Outcome (``metrics.labels.OUTCOMES``) → copies for which their backend reported it last."""
 
 
 class Figures(Message):
-    """Everything one look at the database gives. ``unreadable`` counts stored reports that could not be understood."""
+    """All figures of one scrape. ``unreadable`` counts stored reports that could not be parsed."""
 
     now: int
     interval_seconds: int
     retention_seconds: dict[str, int]
-    """Of every kind that an instance has; the longest, where two owners have a kind of one name."""
+    """Retention of each kind that an instance has; the longest, where two owners have a kind of the same name."""
     max_delete_objects: int = 0
     running: int = 0
     unreadable: int = 0
@@ -141,7 +142,7 @@ class Figures(Message):
     """(instance, name, label) → value, as ``recycle.counters`` names them."""
 
     def totals(self, counter: str) -> dict[tuple[str, str], int]:
-        """Return a counter by (instance, kind); 0 where nothing was counted yet: a series that begins later is cut."""
-        found = {(i.instance, kind): 0 for i in self.instances for kind in i.kinds}
+        """Return a counter by (instance, kind), with 0 where it has no value yet: Prometheus needs the first sample."""
+        zeros = {(i.instance, kind): 0 for i in self.instances for kind in i.kinds}
         counted = {(i, kind): n for (i, name, kind), n in self.counters.items() if name == counter and kind != "*"}
-        return dict(sorted((found | counted).items()))
+        return dict(sorted((zeros | counted).items()))

@@ -1,4 +1,4 @@
-"""What serving metrics needs to know, as a Protocol."""
+"""The settings that serving metrics needs, as a Protocol."""
 
 from typing import Protocol
 
@@ -13,5 +13,5 @@ class MetricsListener(Protocol):
 
     @property
     def enable_recycler_stats_metrics(self) -> bool:
-        """Whether the seed's ``recycler_…`` are there beside ours."""
+        """Whether the seed's ``recycler_…`` are exported too."""
         ...

@@ -1,4 +1,4 @@
-"""Answer ``GET /metrics`` of one worker, from daemon threads. Metrics never keep a worker from its work."""
+"""Answer ``GET /metrics`` of one worker, from daemon threads. A failure here does not stop the worker."""
 
 import logging
 from wsgiref.simple_server import WSGIServer
@@ -13,15 +13,17 @@ from sexton.insight.metrics.port import MetricsListener
 log = logging.getLogger(__name__)
 
 
-def start(wanted: MetricsListener, figures: FigureStore, in_flight: InFlight) -> WSGIServer | None:
-    """Serve a worker's metrics as its settings want it; ``in_flight`` is that of its ``Sweeper``."""
-    return serve(wanted.listen, FigureCollector(figures.read, in_flight, stats=wanted.enable_recycler_stats_metrics))
+def start(settings: MetricsListener, figures: FigureStore, in_flight: InFlight) -> WSGIServer | None:
+    """Serve a worker's metrics as its settings say; ``in_flight``: the pages that its deleter has under way."""
+    return serve(
+        settings.listen, FigureCollector(figures.read, in_flight, stats=settings.enable_recycler_stats_metrics)
+    )
 
 
 def serve(listen: str, collector: FigureCollector) -> WSGIServer | None:
-    """Serve the collector's metrics and those of the process on ``host:port``; nothing where ``listen`` is empty.
+    """Serve the collector's and the process' metrics on ``listen``, a ``host:port``; do nothing where it is empty.
 
-    Where nothing can listen there the log says what to do, and None is returned: the worker works all the same.
+    Where the port is taken, log the remedy and return None: the worker works without metrics.
     """
     if not listen:
         return None
@@ -33,7 +35,7 @@ def serve(listen: str, collector: FigureCollector) -> WSGIServer | None:
         server, _ = start_http_server(int(port), host.strip("[]"), registry)
     except (OSError, OverflowError) as e:
         log.error(
-            "no metrics: cannot listen on %s (%s); the worker goes on without; set SEXTON_METRICS__LISTEN to a free "
+            "no metrics: cannot listen on %s (%s); the worker continues without; set SEXTON_METRICS__LISTEN to a free "
             "HOST:PORT, one for each worker of a machine, and restart it",
             listen,
             e,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Row, or_, select
+from sqlalchemy import or_, select
 
 from sexton.database.counters import NORMAL
 from sexton.database.engine import Database
@@ -159,7 +159,7 @@ def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
             yield Event(at=plan_row.expires_at, event="approval_ends", text=f"plan {plan.id} expires")
 
 
-def _open_plans(db: Database, instance: str, now: int) -> Sequence[Row[Any]]:
+def _open_plans(db: Database, instance: str, now: int) -> Sequence[Any]:
     t = db.t.plan
     awaiting = select(t.c.id, t.c.created_at, t.c.awaits, t.c.expires_at, t.c.body).where(
         t.c.instance == instance,
@@ -175,7 +175,7 @@ def _newest_round_events(db: Database, mark_row: Any) -> Iterator[Event]:
     """Yield what stopped the newest round: the pause in which it still waits, or a fault of the mark's vault."""
     for newest in Reports(db).rounds(mark_row.instance, last=1):
         if newest.waiting:
-            text = f"round {newest.id} holds no lease: {newest.waiting}; see: sexton holds {mark_row.instance}"
+            text = f"round {newest.id} holds no lease: {newest.waiting}; see: sexton blockers {mark_row.instance}"
             yield Event(at=newest.waiting_since or 0, event="round_waits", text=text)
         status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
         if status not in (NORMAL, NOT_LISTED):

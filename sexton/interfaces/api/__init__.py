@@ -1,1 +1,1 @@
-"""The HTTP API: every request carries a token and is answered with JSON or an RFC 9457 problem."""
+"""The HTTP API: every request carries a token; every answer is JSON or an RFC 9457 problem document."""

@@ -1,4 +1,4 @@
-"""The application, put together over one database. Its description is at ``/v1/openapi.json``, for who has a token."""
+"""Compose the application over one database. Its OpenAPI description, ``/v1/openapi.json``, needs a token."""
 
 import importlib.metadata
 
@@ -10,7 +10,7 @@ from sexton.database.engine import Database
 from sexton.insight.metrics.collector import FigureCollector
 from sexton.insight.metrics.figures.store import FigureStore
 from sexton.interfaces.api import problems
-from sexton.interfaces.api.authentication import Door
+from sexton.interfaces.api.authentication import AuthenticationMiddleware
 from sexton.interfaces.api.routes import (
     binlogs,
     checks,
@@ -26,31 +26,32 @@ from sexton.interfaces.api.routes import (
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.login import Logins
 from sexton.operators.access.sql.tokens import TokenStore
-from sexton.protocol.bodies import MAX_BODY_BYTES, ProblemDocument
-from sexton.runtime.temporal.rounds import RoundStarter
+from sexton.protocol.body import MAX_BODY_BYTES
+from sexton.protocol.problems import ProblemDocument
+from sexton.runtime.temporal.starter import RoundStarter
 
 
 def create(settings: Settings, db: Database) -> FastAPI:
-    """Return the application; its schema must have been checked."""
-    refusal = {"model": ProblemDocument, "description": "what was refused, why, and what to do"}
+    """Return the application. The caller must have checked the database's schema."""
+    refusal = {"model": ProblemDocument, "description": "what was refused and why, and what to do"}
     app = FastAPI(
         title="Sexton",
         version=importlib.metadata.version("sexton"),
         openapi_url="/v1/openapi.json",
-        docs_url=None,  # they load scripts from elsewhere
+        docs_url=None,  # the page loads scripts from another site
         redoc_url=None,
         max_body_size=MAX_BODY_BYTES,
         responses={"4XX": refusal, "5XX": refusal},
     )
-    app.state.desk = desk = OperatorService(settings, db)
+    app.state.service = service = OperatorService(settings, db)
     app.state.logins = Logins(db)
     app.state.rounds = RoundStarter(settings)
     app.state.metrics = registry = CollectorRegistry()
-    read = FigureStore(db, desk.controls, settings.policy(), *settings.intervals()).read
+    read = FigureStore(db, service.controls, settings.policy(), *settings.intervals()).read
     ProcessCollector(registry=registry)
     registry.register(FigureCollector(read, {}, stats=False, worker=False))
     for part in (health, tokens, control, plans, protections, checks, wal, binlogs, replicas, journal):
         app.include_router(part.routes)
     problems.install(app)
-    app.add_middleware(Door, tokens=TokenStore(db))
+    app.add_middleware(AuthenticationMiddleware, tokens=TokenStore(db))
     return app

@@ -1,4 +1,4 @@
-"""Who calls: what the token allows, and the record of calls that change or delete something."""
+"""The caller of a request: what its token permits, and the log of calls that change or delete something."""
 
 from contextlib import AbstractContextManager
 from typing import Annotated
@@ -7,19 +7,20 @@ from fastapi import Depends, Query, Request
 
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access import policy
-from sexton.operators.access.model import CallRecord, Grant, Token
+from sexton.operators.access.model import Grant, Token
+from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
 
 
 class Caller:
-    """Whoever sent a request."""
+    """The sender of a request, known by its token and address."""
 
     def __init__(self, token: Token, source: str) -> None:
         self.token, self.source = token, source
 
     def recorded(
         self,
-        at: OperatorService,
+        service: OperatorService,
         action: str,
         instance: str = "",
         subject: str = "",
@@ -27,50 +28,51 @@ class Caller:
         *,
         keeps: bool = False,
     ) -> AbstractContextManager[None]:
-        """Write a call down before it is done, and how it ended; also one that the token does not allow.
+        """Log a call before it runs, and its outcome afterwards; also a call that the token does not permit.
 
         ``keeps``: see ``CallStore.recorded``.
         """
         call = CallRecord(who=self.token.name, source=self.source, action=action, instance=instance)
-        return CallStore(at.db).recorded(call.model_copy(update={"subject": subject, "reason": reason}), keeps=keeps)
+        call = call.model_copy(update={"subject": subject, "reason": reason})
+        return CallStore(service.db).recorded(call, keeps=keeps)
 
-    def needs(self, grant: Grant, job: str | None = None, node: str | None = None) -> None:
-        """Raise ``Forbidden`` unless the token allows it; see ``access.policy.check``."""
+    def require(self, grant: Grant, job: str | None = None, node: str | None = None) -> None:
+        """Raise ``Forbidden`` unless the token permits it; see ``access.policy.check``."""
         policy.check(self.token.scope, grant, job, node)
 
     @property
     def node(self) -> str:
-        """The node whose token it is; empty: another's."""
+        """The node that the token belongs to; empty: it is no node's token."""
         return self.token.scope.of if self.token.scope.grant is Grant.NODE else ""
 
 
-def caller(request: Request) -> Caller:
-    """Return who sent the request; the door has looked at the token."""
+def current_caller(request: Request) -> Caller:
+    """Return the sender of the request. The authentication middleware has verified its token."""
     return Caller(request.state.token, request.client.host if request.client else "unknown")
 
 
-def desk(request: Request) -> OperatorService:
-    """Return what the application works with."""
-    found: OperatorService = request.app.state.desk
-    return found
+def operator_service(request: Request) -> OperatorService:
+    """Return the application's operator service."""
+    service: OperatorService = request.app.state.service
+    return service
 
 
-Asker = Annotated[Caller, Depends(caller)]
-AtDesk = Annotated[OperatorService, Depends(desk)]
+CurrentCaller = Annotated[Caller, Depends(current_caller)]
+Service = Annotated[OperatorService, Depends(operator_service)]
 
 
-def one(at: AtDesk, instance: Annotated[str | None, Query(max_length=63)] = None) -> str:
-    """Return the instance that is named, or the only one there is."""
-    return at.registry.one(instance or None)
+def selected_instance(service: Service, instance: Annotated[str | None, Query(max_length=63)] = None) -> str:
+    """Return the instance of the query, or the deployment's only instance."""
+    return service.registry.one(instance or None)
 
 
-Instance = Annotated[str, Depends(one)]
+SelectedInstance = Annotated[str, Depends(selected_instance)]
 
 
-def reads(asker: Asker) -> Caller:
-    """Let in who may ask."""
-    asker.needs(Grant.READ)
-    return asker
+def reading_caller(caller: CurrentCaller) -> Caller:
+    """Return the caller; raise ``Forbidden`` unless its token permits reading everything."""
+    caller.require(Grant.READ)
+    return caller
 
 
-Reader = Annotated[Caller, Depends(reads)]
+ReadingCaller = Annotated[Caller, Depends(reading_caller)]

@@ -1,6 +1,6 @@
-"""Refusals as RFC 9457 problem documents, with the typed code of the error. Nothing that was sent is repeated in them.
+"""Answer errors with RFC 9457 problem documents that carry the error's code and repeat nothing that was sent.
 
-What is no refusal of ours is one sentence without detail, and the trace is in the log.
+An unexpected error is answered with one sentence without detail; its traceback is in the log.
 """
 
 import logging
@@ -25,7 +25,7 @@ from sexton.operators.access.errors import (
 )
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.protection.errors import Exists, MaxCount, ProtectionNotFound, SoftDeleted
-from sexton.protocol.bodies import ProblemDocument
+from sexton.protocol.problems import ProblemDocument
 from sexton.recycle.errors import PlanRefused, RoundEnded
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
 from sexton.replication.journal.errors import FollowerAhead, JournalTrimmed
@@ -37,8 +37,8 @@ from sexton.wal.port import OldEpoch, OldMap, PinEnded, ReplayRefused, UnknownRe
 log = logging.getLogger(__name__)
 
 REFUSALS = (SextonError, *AWAY)
-"""Errors that say what is wrong, ours and the database's."""
-MEDIA = "application/problem+json"
+"""Errors with a sentence for the caller: those of Sexton, and those of an unreachable database."""
+MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Unauthenticated, 401),
@@ -76,7 +76,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (VaultFault, 503),
     (BadInput, 422),
 )
-"""The first that fits; of another refusal 503 where it passes by itself, else 400."""
+"""The first match decides. An error that passes by itself is 503, any other error without a match is 400."""
 
 
 def install(app: FastAPI) -> None:
@@ -90,37 +90,37 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
     return answer(error, f"{request.method} {request.url.path}")
 
 
-def answer(error: Exception, asked: str) -> JSONResponse:
-    """Return an error as it is answered; what is unexpected is logged with what was asked."""
-    told = problem(error)
-    if told.status == 500:
-        log.error("%r failed", asked, exc_info=error)
+def answer(error: Exception, request: str) -> JSONResponse:
+    """Return the answer to an error; log an unexpected error with the request (``METHOD PATH``)."""
+    document = problem(error)
+    if document.status == 500:
+        log.error("%r failed", request, exc_info=error)
     elif isinstance(error, AWAY):
-        log.warning("%r was not answered: %s", asked, first_line(error))
+        log.warning("%r was not answered: %s", request, first_line(error))
     headers = {"Cache-Control": "no-store"}
-    if told.status == 401:
+    if document.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if told.status == 503:
+    if document.status == 503:
         headers["Retry-After"] = str(RETRY_SECONDS)
     if isinstance(error, LoginsThrottled | LoginsBusy):
         headers["Retry-After"] = str(error.retry_seconds)
-    return JSONResponse(told.model_dump(exclude_none=True), told.status, headers, MEDIA)
+    return JSONResponse(document.model_dump(exclude_none=True), document.status, headers, MEDIA_TYPE)
 
 
 def problem(error: Exception) -> ProblemDocument:
     """Return the problem document of an error."""
     if isinstance(error, SextonError):
-        told = _named(code_of(error), status(error), str(error), getattr(error, "code", None))
-        return told.model_copy(update={"first": getattr(error, "first", None)})
+        document = _document(code_of(error), status(error), str(error), getattr(error, "code", None))
+        return document.model_copy(update={"first": getattr(error, "first", None)})
     if isinstance(error, RequestValidationError):
-        return _named("INVALID_REQUEST", 422, _unfit(error))
+        return _document("INVALID_REQUEST", 422, _validation_detail(error))
     if isinstance(error, HTTPException):
-        return _named(f"HTTP_{error.status_code}", error.status_code, str(error.detail))
+        return _document(f"HTTP_{error.status_code}", error.status_code, str(error.detail))
     if isinstance(error, NOT_HELD):
-        return _named("BAD_INPUT", 422, "the database cannot hold this: a text is too long, or a number too large")
+        return _document("BAD_INPUT", 422, "the database cannot store this: a text is too long, or a number too large")
     if isinstance(error, AWAY) and not isinstance(error, BROKEN):
-        return _named("DATABASE_AWAY", 503, "the database does not answer, or is busy; try again; see: sexton doctor")
-    return _named("FAILED", 500, "this failed in a way nobody foresaw; the API's log has the trace")
+        return _document("DATABASE_AWAY", 503, "the database is unreachable or busy; try again; see: sexton doctor")
+    return _document("FAILED", 500, "unexpected error; the API's log has the traceback")
 
 
 def status(error: SextonError) -> int:
@@ -130,19 +130,19 @@ def status(error: SextonError) -> int:
     return next((code for kind, code in STATUS if isinstance(error, kind)), 400)
 
 
-def _named(code: str, status_: int, detail: str, number: int | None = None) -> ProblemDocument:
+def _document(code: str, status_: int, detail: str, number: int | None = None) -> ProblemDocument:
     title = code.replace("_", " ").capitalize()
     return ProblemDocument(
         type=f"urn:sexton:problem:{code}", title=title, status=status_, detail=detail, code=code, number=number
     )
 
 
-def _unfit(error: RequestValidationError) -> str:
-    """Return what is wrong and where, without what was sent: that may be a secret in the wrong place."""
-    return "; ".join(f"{_where(e)}: {e['msg']}" for e in error.errors()[:10])
+def _validation_detail(error: RequestValidationError) -> str:
+    """Return the first ten mistakes and their places, without the values: one may be a secret in the wrong place."""
+    return "; ".join(f"{_location(mistake)}: {mistake['msg']}" for mistake in error.errors()[:10])
 
 
-def _where(error: dict[str, Any]) -> str:
-    """Return where it is; a name that somebody made up, which may be a token, is left out."""
-    at = error["loc"][:-1] if error["type"] == "extra_forbidden" else error["loc"]
-    return ".".join(str(part)[:100] for part in at)
+def _location(mistake: dict[str, Any]) -> str:
+    """Return the place of a mistake; without the name of an unknown field, which may be a token."""
+    location = mistake["loc"][:-1] if mistake["type"] == "extra_forbidden" else mistake["loc"]
+    return ".".join(str(part)[:100] for part in location)

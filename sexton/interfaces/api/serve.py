@@ -12,25 +12,27 @@ from sexton.kernel.errors import SextonError
 
 log = logging.getLogger(__name__)
 SHUTDOWN_SECONDS = 10
-CONNECTIONS = 500
+MAX_CONNECTIONS = 500
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class CannotListen(SextonError):
-    """The address is in use, or no address of this machine."""
+    """The address is in use or is not an address of this machine, or the certificate cannot be used."""
 
 
 def serve(settings: Settings, db: Database) -> None:
     """Answer requests at the settings' address.
 
     Raises:
-        CannotListen: nobody can listen there.
+        CannotListen: the address or the certificate cannot be used.
     """
     api = settings.api
     host, _, port = api.listen.rpartition(":")
     host = host.strip("[]")
     if host not in LOOPBACK and not api.tls_cert:
-        log.warning("tokens travel in clear text to %s: set api.tls_cert and api.tls_key, or put a proxy before", host)
+        log.warning(
+            "tokens are sent to %s in clear text: set api.tls_cert and api.tls_key, or put a TLS proxy in front", host
+        )
     if bool(api.tls_cert) < bool(api.tls_key):
         raise CannotListen("api.tls_key is set and api.tls_cert is not: set both, or neither")
     config = uvicorn.Config(
@@ -39,17 +41,17 @@ def serve(settings: Settings, db: Database) -> None:
         port=int(port),
         ssl_certfile=api.tls_cert or None,
         ssl_keyfile=api.tls_key or None,
-        access_log=False,  # keys and job names are in its lines; what changes something is in the table of calls
+        access_log=False,  # its lines would contain keys and job names; the call log has every change
         log_config=None,
         server_header=False,
-        proxy_headers=False,  # from where a call comes is written down: nobody else's word for it
-        limit_concurrency=CONNECTIONS,
+        proxy_headers=False,  # the call log stores the real peer address, not the one in a header
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     try:
         config.load()
     except OSError as e:
-        raise CannotListen(f"api.tls_cert {api.tls_cert} and api.tls_key {api.tls_key} do not serve: {e}") from e
+        raise CannotListen(f"api.tls_cert {api.tls_cert} and api.tls_key {api.tls_key} cannot be used: {e}") from e
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, int(port)), family=family, backlog=config.backlog)

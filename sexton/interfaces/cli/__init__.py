@@ -1,1 +1,1 @@
-"""The `sexton` command."""
+"""The `sexton` command: every task of an operator, in a terminal."""

@@ -1,4 +1,4 @@
-"""What a command works with: settings, the checked database, Temporal, and the forms that words on the line have."""
+"""Open what a command works with (settings, the checked database, Temporal), and parse words of the command line."""
 
 import asyncio
 import re
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-_UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+UNIT_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+NO_WORKER = "No worker is running; the signal takes effect when one starts (python -m worker)."
 
 
 class WrongUsage(SextonError):
-    """The words on the command line do not go together, or one is not of its form: exit code 64."""
+    """The command line contradicts itself, or an argument has the wrong form: exit code 64."""
 
 
 @contextmanager
-def opened() -> Iterator[tuple["Settings", "Database"]]:
-    """Yield the settings and the database, its schema and deployment checked."""
+def open_database() -> Iterator[tuple["Settings", "Database"]]:
+    """Yield the settings and the database, after checking its schema and its deployment."""
     from config.settings import load
     from sexton.database import schema
     from sexton.database.engine import Database
@@ -45,60 +46,66 @@ def opened() -> Iterator[tuple["Settings", "Database"]]:
         db.close()
 
 
-def recorded(
-    db: "Database", action: str, instance: str = "", subject: str = "", reason: str = "", *, keeps: bool = False
+def log_call(
+    db: "Database",
+    action: str,
+    instance: str = "",
+    subject: str = "",
+    reason: str = "",
+    *,
+    blocks_deletion: bool = False,
 ) -> AbstractContextManager[None]:
-    """Write down what is about to be done, by whom, and how it ended: see ``sexton calls``.
+    """Record in the call log what is about to be done, by whom, and how it ended: see ``sexton log``.
 
-    ``keeps``: it only keeps something, and is done whether it can be written down or not.
+    ``blocks_deletion``: the action only blocks deletions, so it is done even if it cannot be recorded.
     """
-    from sexton.operators.access.model import CallRecord
+    from sexton.operators.call_log.model import CallRecord
     from sexton.operators.call_log.store import CallStore
     from sexton.operators.controls.store import whoami
 
     source = f"cli@{socket.gethostname()}"
-    called = CallRecord(who=whoami(), source=source, action=action, instance=instance, subject=subject, reason=reason)
-    return CallStore(db).recorded(called, keeps=keeps)
+    call = CallRecord(who=whoami(), source=source, action=action, instance=instance, subject=subject, reason=reason)
+    return CallStore(db).recorded(call, keeps=blocks_deletion)
 
 
-def controls(settings: "Settings", db: "Database") -> "ControlStore":
-    """Return the controls, with those of the settings."""
+def control_store(settings: "Settings", db: "Database") -> "ControlStore":
+    """Return the operators' controls, including those of the settings."""
     from sexton.operators.controls.store import ControlStore
 
     return ControlStore(db, settings.controls())
 
 
-def one_instance(db: "Database", named: str | None) -> str:
-    """Return the instance named, or the only one there is; see ``Registry.one``."""
+def one_instance(db: "Database", instance: str | None) -> str:
+    """Return the given instance, or the only registered one if none is given; see ``Registry.one``."""
     from sexton.operators.registry.store import Registry
 
-    return Registry(db).one(named)
+    return Registry(db).one(instance)
 
 
 def ask_temporal(settings: "Settings", call: Callable[["Client"], Awaitable[T]]) -> T:
-    """Connect and return what the call returns; what Temporal refuses is a ``SextonError``."""
+    """Connect to Temporal and return the result of ``call``. Raise ``SextonError`` if Temporal refuses it."""
     from temporalio.service import RPCError
 
     from sexton.runtime.temporal.client import connect
 
-    async def asked() -> T:
+    async def connect_and_call() -> T:
         return await call(await connect(settings))
 
     try:
-        return asyncio.run(asked())
+        return asyncio.run(connect_and_call())
     except RPCError as e:
         raise SextonError(f"Temporal refused: {e.message}") from e
 
 
-def seconds(text: str) -> int:
+def parse_duration(text: str) -> int:
     """Return the seconds of ``30m``, ``12h``, ``7d`` or ``2w``."""
-    found = re.fullmatch(r"([0-9]{1,9})([mhdw])", text)
-    if found is None:
-        raise WrongUsage(f"{text!r} is no length of time; write a number and m, h, d or w, e.g. 30m, 12h, 7d, 2w")
-    return int(found[1]) * _UNITS[found[2]]
+    match = re.fullmatch(r"([0-9]{1,9})([mhdw])", text)
+    if match is None:
+        raise WrongUsage(f"{text!r} is not a duration; write a number and m, h, d or w, e.g. 30m, 12h, 7d, 2w")
+    return int(match[1]) * UNIT_SECONDS[match[2]]
 
 
-def ref(text: str) -> Ref:
+def parse_ref(text: str) -> Ref:
     """Return the mark that ``KIND/ID`` names."""
     kind, _, id_ = text.partition("/")
     if not (kind and id_):
@@ -106,9 +113,9 @@ def ref(text: str) -> Ref:
     return Ref(kind, id_)
 
 
-def said(reason: str) -> str:
-    """Return a reason, or refuse an empty one: others must know why."""
+def require_reason(reason: str) -> str:
+    """Return the reason, or refuse an empty one: other operators must be able to read why."""
     if not reason.strip():
-        raise WrongUsage("say why: --reason takes a few words that others will read")
-    # A terminal of another encoding may send bytes that are no text; a stop must not fail for that.
+        raise WrongUsage("--reason is empty; write a few words that other operators can read")
+    # A terminal of another encoding may send bytes that are not text. A stop must not fail because of them.
     return reason.strip().encode(errors="replace").decode()

@@ -1,10 +1,12 @@
-"""The `sexton` command. A refusal is one line on stderr and exit code 1, wrong usage 64, Ctrl-C 130; no traceback.
+"""Register the commands of `sexton`, run one, and turn every failure into one line on stderr and an exit code.
 
-A command module imports what is heavy (boto3, SQLAlchemy, temporalio) inside its functions: `sexton --help` is quick.
+Command modules import heavy libraries (boto3, SQLAlchemy, temporalio) inside their functions, so that `sexton --help`
+is quick.
 """
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 
 import typer
 
@@ -26,6 +28,7 @@ from sexton.interfaces.cli.commands import (
     pace,
     plan,
     protection,
+    protection_selftest,
     quarantine,
     replica,
     round,
@@ -33,6 +36,7 @@ from sexton.interfaces.cli.commands import (
     settings,
     status,
     token,
+    trial,
     undelete,
     up,
     user,
@@ -46,9 +50,9 @@ from sexton.interfaces.cli.doctor import doctor
 from sexton.kernel.errors import SextonError
 
 REFUSED, WRONG_USAGE, INTERRUPTED = 1, 64, 130
-"""Exit codes; 0 is done; 2 is `plan`'s own: something to do; 3 is `check run`'s: not everything was seen."""
+"""Exit codes. 0: success; 2: only of `plan`, there is something to do; 3: only of `check run`, it is incomplete."""
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Typer's error of every usage that is not one of its commands; it exports only what derives from it."""
+"""The base of Typer's errors about wrong usage; Typer exports only the classes derived from it."""
 
 app = typer.Typer(
     name="sexton",
@@ -56,63 +60,111 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog="Exit codes: 0 done; 1 refused or failed; 2 from plan alone: something to do; "
-    "3 from check run alone: it could not see everything; 64 wrong usage; 130 Ctrl-C.",
+    epilog="Exit codes: 0 done; 1 refused or failed; 2 (plan only) there is something to do; "
+    "3 (check run only) the check was incomplete; 64 wrong usage; 130 Ctrl-C.",
 )
-app.command("up")(up.up)
-app.command("init")(init.init)
-app.command("status")(status.status)
-app.command("plan")(plan.plan)
-app.command("apply")(plan.apply)
-app.command("enable")(instance.enable)
-app.command("why")(why.why)
-app.command("audit")(deletions.audit)
-app.command("calls")(log.calls)
-app.command("undelete")(undelete.undelete)
-app.command("stop")(control.stop)
-app.command("start")(control.start)
-app.command("holds")(blockers.holds)
-app.command("doctor")(doctor.doctor)
-app.command("pace")(pace.pace)
-app.command("api")(api.api)
-app.add_typer(instance.app, name="instance")
-app.add_typer(vault.app, name="vault")
-app.add_typer(round.app, name="round")
-app.add_typer(check.app, name="check")
-app.add_typer(schedules.app, name="schedules")
-app.add_typer(hold.app, name="hold")
-app.add_typer(control.lists, name="lists")
-app.add_typer(quarantine.app, name="quarantine")
-app.add_typer(protection.app, name="protection")
-wal.app.command("purge")(wal_purge.purge)
-for _told in (wal_purge.progress, wal_purge.now, wal_purge.cancel, wal_purge.pause, wal_purge.resume, wal_purge.retry):
-    wal.app.command(_told.__name__)(_told)
-app.add_typer(wal.app, name="wal")
-for _of in (binlog_gc.gc, binlog_gc.progress, binlog_gc.cancel, binlog_gc.pause, binlog_gc.resume, binlog_gc.retry):
-    binlog.app.command(_of.__name__)(_of)
-binlog.app.command("journal")(binlog_journal.journal)
-binlog.app.command("followers")(binlog_journal.followers)
-binlog.app.command("follower-remove")(binlog_journal.follower_remove)
-app.add_typer(binlog.app, name="binlog")
-app.add_typer(replica.app, name="replica")
-app.add_typer(token.app, name="token")
-app.add_typer(user.app, name="user")
-app.add_typer(contract.app, name="contract")
-app.add_typer(settings.app, name="settings")
+
+COMMANDS: dict[str, Callable[..., object]] = {
+    "up": up.up,
+    "init": init.init,
+    "status": status.status,
+    "plan": plan.plan,
+    "apply": plan.apply,
+    "enable": instance.enable,
+    "why": why.why,
+    "deletions": deletions.deletions,
+    "log": log.log,
+    "undelete": undelete.undelete,
+    "stop": control.stop,
+    "start": control.start,
+    "blockers": blockers.blockers,
+    "doctor": doctor.doctor,
+    "pace": pace.pace,
+    "api": api.api,
+}
+"""`sexton NAME` → its function."""
+
+GROUPS: dict[str, typer.Typer] = {
+    "instance": instance.app,
+    "vault": vault.app,
+    "round": round.app,
+    "check": check.app,
+    "schedules": schedules.app,
+    "hold": hold.app,
+    "lists": control.lists,
+    "quarantine": quarantine.app,
+    "protection": protection.app,
+    "wal": wal.app,
+    "binlog": binlog.app,
+    "replica": replica.app,
+    "token": token.app,
+    "user": user.app,
+    "trial": trial.app,
+    "contract": contract.app,
+    "settings": settings.app,
+}
+"""`sexton NAME …` → the group of commands that its module declares."""
+
+COMMANDS_OF_OTHER_MODULES: tuple[tuple[typer.Typer, dict[str, Callable[..., object]]], ...] = (
+    (
+        protection.app,
+        {"selftest": protection_selftest.selftest},
+    ),
+    (
+        wal.app,
+        {
+            "purge": wal_purge.purge,
+            "progress": wal_purge.progress,
+            "now": wal_purge.now,
+            "cancel": wal_purge.cancel,
+            "pause": wal_purge.pause,
+            "resume": wal_purge.resume,
+            "retry": wal_purge.retry,
+        },
+    ),
+    (
+        binlog.app,
+        {
+            "gc": binlog_gc.gc,
+            "progress": binlog_gc.progress,
+            "cancel": binlog_gc.cancel,
+            "pause": binlog_gc.pause,
+            "resume": binlog_gc.resume,
+            "retry": binlog_gc.retry,
+            "journal": binlog_journal.journal,
+            "followers": binlog_journal.followers,
+            "remove-follower": binlog_journal.remove_follower,
+        },
+    ),
+)
+"""Group → commands that another module than the group's own defines."""
+
+
+def _register(group: typer.Typer, commands: Mapping[str, Callable[..., object]]) -> None:
+    for name, function in commands.items():
+        group.command(name)(function)
+
+
+_register(app, COMMANDS)
+for _group, _commands in COMMANDS_OF_OTHER_MODULES:
+    _register(_group, _commands)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def main() -> None:
-    """Run the command line of this process and end it.
+    """Run the command line of this process and end the process.
 
-    Without the interpreter's own exit: Temporal's threads can abort there after the work is done (sdk-python #300).
+    This bypasses the interpreter's own exit: Temporal's threads can abort there after the work is done
+    (sdk-python #300).
     """
     code = run()
     for stream in (sys.stdout, sys.stderr):
         try:
-            if stream is not None:  # closed by whoever started us
+            if stream is not None:  # None when the parent process closed it
                 stream.flush()
         except OSError:
-            code = code or REFUSED  # nobody could read what we said
+            code = code or REFUSED  # the output was lost
     os._exit(code)
 
 
@@ -120,33 +172,45 @@ def run() -> int:
     """Run the command line of this process and return its exit code."""
     try:
         load_home_env()
-        ended = app(standalone_mode=False, prog_name="sexton")
-        return ended if isinstance(ended, int) else 0
+        result = app(standalone_mode=False, prog_name="sexton")
+        return result if isinstance(result, int) else 0
     except UsageError as e:
         e.show()  # type: ignore[attr-defined]
         return WRONG_USAGE
     except typer.Abort as e:
-        if isinstance(e.__context__, KeyboardInterrupt):  # at a question
+        if isinstance(e.__context__, KeyboardInterrupt):  # Ctrl-C at a prompt
             return INTERRUPTED
-        sys.stderr.write("not done: it was not answered with yes (where nobody can answer: --yes)\n")
+        _print_error("Aborted: not confirmed. Use --yes in a non-interactive shell.")
         return REFUSED
     except SextonError as e:
-        sys.stderr.write(f"error: {e}\n")
+        _print_error(f"error: {e}")
         return WRONG_USAGE if isinstance(e, WrongUsage) else REFUSED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit as e:  # of shell completion, or of a pipe that was closed
+    except SystemExit as e:  # raised by shell completion, or after a pipe was closed
         return e.code if isinstance(e.code, int) else int(e.code is not None)
-    except OSError as e:  # what we print goes nowhere: a full disk, a closed pipe
-        if sys.stderr is not None:
-            sys.stderr.write(f"error: cannot write: {e.strerror}\n")
+    except OSError as e:  # the output cannot be written: a full disk, a closed pipe
+        _print_error(f"error: cannot write: {e.strerror}")
         return REFUSED
     except Exception as e:
-        driver = getattr(e, "orig", None)  # SQLAlchemy's; imported only by commands that use it
-        if driver is None:
+        driver_error = getattr(e, "orig", None)  # set by SQLAlchemy, which only commands that need it import
+        if driver_error is None:
             raise
-        said = str(driver).strip().splitlines()[0]
-        if "database is locked" in said:
-            said += "; an open transaction is its one writer: nothing can be claimed meanwhile. End it, then try again"
-        sys.stderr.write(f"error: the database answered: {said}\n")
+        _print_error(f"error: the database answered: {_driver_message(driver_error)}")
         return REFUSED
+
+
+def _print_error(text: str) -> None:
+    if sys.stderr is not None:  # None when the parent process closed it
+        sys.stderr.write(f"{text}\n")
+
+
+def _driver_message(driver_error: object) -> str:
+    """Return the first line of a database driver's error, with the way out where it is known."""
+    message = str(driver_error).strip().splitlines()[0]
+    if "database is locked" in message:
+        message += (
+            "; SQLite has one writer, and another transaction is open. Sexton cannot claim marks meanwhile. "
+            "End that transaction, then try again"
+        )
+    return message

@@ -1,4 +1,4 @@
-"""How a command prints: tables that no width of the terminal cuts, JSON, and sizes and instants in people's words."""
+"""Print tables (which are never cut, whatever the width of the terminal) and JSON; format sizes and instants."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,18 @@ import typer
 
 PIPED_WIDTH = 200
 GAP = 2
-SHORT = 20
+NEVER_FOLDED_WIDTH = 20
 """A column whose cells are no longer than this is never folded."""
-FOLDED = 24
-"""The least room a longer column needs; with less, rows are printed one below the other."""
+FOLDED_WIDTH = 24
+"""The least room that a longer column needs. With less, each row is printed as a block."""
 
 
-def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table for people, or each row as a block where the terminal is too narrow. Without rows only the title.
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table, or each row as a block where the terminal is too narrow. Without rows, print only the title.
 
-    Nothing is ever cut: what is long is folded.
+    Nothing is ever cut: long cells are folded.
     """
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     if not rows:
@@ -32,22 +30,31 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> N
     if not console.is_terminal:
         console = Console(width=PIPED_WIDTH)
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(len(c), *(len(row[n]) for row in cells)) for n, c in enumerate(columns)]
-    if sum(w if w <= SHORT else FOLDED for w in widths) + GAP * (len(widths) - 1) > console.width:
-        _blocks(title, columns, cells)
+    widths = [max(len(column), *(len(row[n]) for row in cells)) for n, column in enumerate(columns)]
+    needed = sum(w if w <= NEVER_FOLDED_WIDTH else FOLDED_WIDTH for w in widths) + GAP * (len(widths) - 1)
+    if needed > console.width:
+        _print_blocks(title, columns, cells)
         return
     if title:
         console.print(Text(title))
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for name, width in zip(columns, widths, strict=True):
-        table.add_column(name, overflow="fold", no_wrap=width <= SHORT)
+    table = _table(columns, widths)
     for row in cells:
         table.add_row(*[Text(cell) for cell in row])
     console.print(table)
 
 
-def _blocks(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print each row below the other: its first cell, then what the others say."""
+def _table(columns: Sequence[str], widths: Sequence[int]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name, width in zip(columns, widths, strict=True):
+        table.add_column(name, overflow="fold", no_wrap=width <= NEVER_FOLDED_WIDTH)
+    return table
+
+
+def _print_blocks(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print each row as a block: its first cell, then one line for each other cell that has a value."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -66,24 +73,24 @@ def _blocks(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -
         console.print(block)
 
 
-def many(count: int, noun: str, nouns: str = "") -> str:
-    """Return ``1 mark`` or ``2 marks``; ``nouns``: where an s does not make it many."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or f'{noun}s'}"
+def quantity(count: int, noun: str, plural: str = "") -> str:
+    """Return ``1 mark`` or ``2 marks``; ``plural``: the plural of a noun that takes more than an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or f'{noun}s'}"
 
 
-def brief(text: str) -> str:
-    """Return the first line of an error: a driver's goes on with its statement, which `round show` prints whole."""
+def first_line(text: str) -> str:
+    """Return the first line of an error. A driver's error goes on with its statement, which `round show` prints."""
     first, *more = text.strip().splitlines() or [""]
     return f"{first} …" if more else first
 
 
-def dump(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print JSON."""
     typer.echo(json.dumps(value, indent=2))
 
 
-def size(count: int) -> str:
-    """Return bytes for people."""
+def human_bytes(count: int) -> str:
+    """Return a number of bytes with its unit: ``1.5 MiB``."""
     amount = float(count)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":
@@ -92,20 +99,20 @@ def size(count: int) -> str:
     raise AssertionError("unreachable")
 
 
-def when(instant: int | None) -> str:
-    """Return an instant (ms since 1970) for people."""
-    return "-" if instant is None else f"{stamp(instant, 'seconds')} UTC"
+def utc(instant: int | None) -> str:
+    """Return an instant (ms since 1970) with its zone; ``-`` for None."""
+    return "-" if instant is None else f"{utc_column(instant, 'seconds')} UTC"
 
 
-def stamp(instant: int | None, to: str = "minutes") -> str:
-    """Return an instant (ms since 1970) for a column whose heading says UTC."""
+def utc_column(instant: int | None, precision: str = "minutes") -> str:
+    """Return an instant (ms since 1970) for a column whose heading names UTC; ``-`` for None."""
     import datetime as dt
 
     if instant is None:
         return "-"
-    return dt.datetime.fromtimestamp(instant / 1000, dt.UTC).replace(tzinfo=None).isoformat(" ", to)
+    return dt.datetime.fromtimestamp(instant / 1000, dt.UTC).replace(tzinfo=None).isoformat(" ", precision)
 
 
-def counts(marks_by_reason: Mapping[Any, int]) -> str:
+def kept_counts(marks_by_reason: Mapping[Any, int]) -> str:
     """Return how many marks are kept and why, for people."""
     return ", ".join(f"{marks} by {why}" for why, marks in sorted(marks_by_reason.items())) or "nothing"

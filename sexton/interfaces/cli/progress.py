@@ -1,11 +1,11 @@
-"""A bar per kind on the operator's terminal while a round runs; nothing where stderr is no terminal."""
+"""Show a progress bar for each kind on the operator's terminal while a round runs; nothing if stderr is no terminal."""
 
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.output import brief
+from sexton.interfaces.cli.output import first_line
 from sexton.recycle.model import RoundProgress
 
 if TYPE_CHECKING:
@@ -13,57 +13,73 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from sexton.insight.status import KindProgressRow
+    from sexton.recycle.model import KindProgress
 
-PHASES = ("PAUSED", "BACKING_OFF")
-"""What is said in a line of its own, because the bar tells nothing of it."""
+PHASES_WITHOUT_PROGRESS = ("PAUSED", "BACKING_OFF")
+"""Phases that are printed on a line of their own, because the bar does not move in them."""
 
 
 class ProgressDisplay:
-    """What the operator sees of one round."""
+    """The bars of one round: one for its phase, one for each kind."""
 
     def __init__(self, bars: "Bars") -> None:
         self._bars = bars
-        self._phase = bars.add_task("asking for the round", total=None, marks="", objects="")
-        self._kinds: dict[str, TaskID] = {}
-        self._began: dict[str, tuple[float, int]] = {}
-        self._doing = ""
+        self._phase_bar = bars.add_task("asking for the round", total=None, marks="", objects="")
+        self._kind_bars: dict[str, TaskID] = {}
+        self._started: dict[str, tuple[float, int]] = {}
+        self._phase = ""
 
-    def tell(self, progress: RoundProgress, gone: Mapping[str, "KindProgressRow"]) -> None:
-        """Show how far it is: ``progress`` moves at a range's end, ``gone`` (rows of the round) page by page."""
-        number = f"round {progress.round} " if progress.round else ""
-        waits = f" {progress.backoff_seconds:.0f} s" if progress.backoff_seconds else ""
-        told = f"{number}{progress.doing}{waits}"
-        self._bars.update(self._phase, description=told)
-        if progress.doing != self._doing and progress.doing in PHASES:
-            self._bars.console.print(f"{told}: {brief(progress.error)}" if progress.error else told, markup=False)
-        self._doing = progress.doing
+    def update(self, progress: RoundProgress, deleted_rows: Mapping[str, "KindProgressRow"]) -> None:
+        """Show the progress of the round.
+
+        Args:
+            progress: the workflow's own numbers, which change at the end of a range.
+            deleted_rows: kind → the database's numbers of the round, which change with each page.
+        """
+        self._show_phase(progress)
         for kind in progress.kinds:
-            rows = gone.get(kind.kind)
-            looked = max(kind.scanned, (rows.claimed if rows else 0) + sum(kind.kept.values()))
-            objects = max(kind.objects, rows.objects if rows else 0)
-            if kind.kind not in self._kinds:
-                self._kinds[kind.kind] = self._bars.add_task(kind.kind, total=kind.due, marks="", objects="")
-                self._began[kind.kind] = (time.monotonic(), objects)
-            text = f"{objects:,} objects{self._rate(kind.kind, objects)}"
-            done = kind.due if kind.finished else min(looked, kind.due)
-            marks = f"{done:,}/{kind.due:,} marks"
-            self._bars.update(self._kinds[kind.kind], completed=done, total=kind.due, marks=marks, objects=text)
+            self._show_kind(kind, deleted_rows.get(kind.kind))
+
+    def _show_phase(self, progress: RoundProgress) -> None:
+        number = f"round {progress.round} " if progress.round else ""
+        backoff = f" {progress.backoff_seconds:.0f} s" if progress.backoff_seconds else ""
+        text = f"{number}{progress.doing}{backoff}"
+        self._bars.update(self._phase_bar, description=text)
+        if progress.doing != self._phase and progress.doing in PHASES_WITHOUT_PROGRESS:
+            line = f"{text}: {first_line(progress.error)}" if progress.error else text
+            self._bars.console.print(line, markup=False)
+        self._phase = progress.doing
+
+    def _show_kind(self, kind: "KindProgress", row: "KindProgressRow | None") -> None:
+        scanned = max(kind.scanned, (row.claimed if row else 0) + sum(kind.kept.values()))
+        objects = max(kind.objects, row.objects if row else 0)
+        if kind.kind not in self._kind_bars:
+            self._kind_bars[kind.kind] = self._bars.add_task(kind.kind, total=kind.due, marks="", objects="")
+            self._started[kind.kind] = (time.monotonic(), objects)
+        done = kind.due if kind.finished else min(scanned, kind.due)
+        self._bars.update(
+            self._kind_bars[kind.kind],
+            completed=done,
+            total=kind.due,
+            marks=f"{done:,}/{kind.due:,} marks",
+            objects=f"{objects:,} objects{self._rate(kind.kind, objects)}",
+        )
 
     def _rate(self, kind: str, objects: int) -> str:
-        since, before = self._began[kind]
-        seconds = time.monotonic() - since
-        return f" {(objects - before) / seconds:,.0f}/s" if seconds > 1 and objects > before else ""
+        started_at, objects_then = self._started[kind]
+        seconds = time.monotonic() - started_at
+        return f" {(objects - objects_then) / seconds:,.0f}/s" if seconds > 1 and objects > objects_then else ""
 
 
 @contextmanager
-def watching(wanted: bool) -> Iterator[ProgressDisplay | None]:
-    """Yield what shows a round's progress, or None where nobody looks."""
+def progress_display(enabled: bool) -> Iterator[ProgressDisplay | None]:
+    """Yield the display of a round's progress, or None if it is not enabled or stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     console = Console(stderr=True)
-    if not (wanted and console.is_terminal):
+    if not (enabled and console.is_terminal):
         yield None
         return
     columns = (

@@ -1,4 +1,4 @@
-"""Start a round, wait for its report, and tell a running one something."""
+"""Start a round, wait for its report, and signal a running one."""
 
 import asyncio
 import datetime as dt
@@ -7,109 +7,110 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sexton.interfaces.cli.context import ask_temporal
-from sexton.interfaces.cli.progress import ProgressDisplay, watching
+from sexton.interfaces.cli.progress import ProgressDisplay, progress_display
 from sexton.kernel.errors import SextonError
 from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowHandle
+    from temporalio.client import WorkflowFailureError, WorkflowHandle
 
     from config.settings import Settings
     from sexton.database.engine import Database
 
-LOOK_SECONDS = 0.5
+DISPLAY_SECONDS = 0.5
+"""How often the progress display is updated."""
 WORKER_PATIENCE_SECONDS = 5.0
-"""After this long without a report the operator hears whether any worker is there."""
+"""After this long without a report, the operator is warned if no worker has taken the round."""
 QUERY_PATIENCE = dt.timedelta(seconds=2)
 
 
 def run_round(settings: "Settings", db: "Database", request: RecycleRequest, *, watch: bool) -> RoundReport:
-    """Run a round and return its report; that of a failed round comes from where it is stored.
+    """Run a round and return its report; the report of a failed round is read from the database.
 
     Ctrl-C ends the waiting, not the round.
     """
     from sexton.recycle.rounds.sql.reports import Reports
 
-    ended = asyncio.run(_run(settings, db, request, watch))
-    return ended if isinstance(ended, RoundReport) else Reports(db).report(ended)
+    result = asyncio.run(_run(settings, db, request, watch))
+    return result if isinstance(result, RoundReport) else Reports(db).report(result)
 
 
 def signal_round(settings: "Settings", instance: str, signal: str) -> int:
-    """Signal the running round of an instance; return how many workers there are to heed it.
+    """Signal the running round of an instance; return how many workers are running to act on it.
 
     Raises:
-        SextonError: none is running, or Temporal cannot be reached.
+        SextonError: no round is running, or Temporal cannot be reached.
     """
-    from temporalio.service import RPCError, RPCStatusCode
+    from sexton.runtime.temporal.rounds import ROUNDS
 
-    from sexton.runtime.temporal.client import pollers
-    from workflows import ids
-
-    async def signalled(client: "Client") -> int:
-        try:
-            await client.get_workflow_handle(ids.recycle(settings.require_deployment(), instance)).signal(signal)
-        except RPCError as e:
-            if e.status is RPCStatusCode.NOT_FOUND:
-                raise SextonError(f"no round of {instance} is running; see: sexton status") from e
-            raise
-        return await pollers(client, settings)
-
-    return ask_temporal(settings, signalled)
+    return ask_temporal(settings, lambda client: ROUNDS.signal(client, settings, instance, signal))
 
 
 async def _run(settings: "Settings", db: "Database", request: RecycleRequest, watch: bool) -> RoundReport | int:
     """Start the workflow and wait for its report, or for the number of the round that failed."""
     from temporalio.client import WorkflowFailureError
-    from temporalio.exceptions import ActivityError, ApplicationError
-    from temporalio.exceptions import CancelledError as TemporalCancelled
     from temporalio.service import RPCError
 
     from sexton.runtime.temporal.client import connect
-    from sexton.runtime.temporal.rounds import start
-    from workflows import ids
+    from sexton.runtime.temporal.rounds import ROUNDS
 
-    handle = await start(await connect(settings), settings, request)
+    handle = await ROUNDS.start(await connect(settings), settings, request)
     try:
-        with watching(watch) as shown:
-            return await _wait(handle, db, shown)
+        with progress_display(watch) as display:
+            return await _wait(handle, db, display)
     except WorkflowFailureError as e:
-        cause: BaseException | None = e.cause
-        if isinstance(cause, ApplicationError) and cause.type == ids.ROUND_FAILED:
-            return int(cause.details[0])
-        if isinstance(cause, TemporalCancelled):
-            raise SextonError(f"the round of {request.instance} was cancelled; see: sexton round list") from e
-        if isinstance(cause, ActivityError):
-            cause = cause.cause
-        raise SextonError(str(getattr(cause, "message", cause) or e)) from e
+        return _failed_round(e, request.instance)
     except RPCError as e:
-        raise SextonError(f"lost Temporal ({e.message}); the round goes on when it is back: sexton status") from e
+        raise SextonError(
+            f"the connection to Temporal was lost ({e.message}); the round continues when Temporal is back: "
+            "sexton status"
+        ) from e
     except (asyncio.CancelledError, KeyboardInterrupt):
         end = f"sexton round cancel {request.instance}"
-        typer.echo(f"the round goes on without us; see: sexton status; to end it: {end}", err=True)
+        typer.echo(f"the round continues without this command; see: sexton status; to end it: {end}", err=True)
         raise
 
 
+def _failed_round(error: "WorkflowFailureError", instance: str) -> int:
+    """Return the number of the round that failed; raise ``SextonError`` if the failure names no round."""
+    from temporalio.exceptions import ActivityError, ApplicationError
+    from temporalio.exceptions import CancelledError as TemporalCancelled
+
+    from workflows import ids
+
+    cause: BaseException | None = error.cause
+    if isinstance(cause, ApplicationError) and cause.type == ids.ROUND_FAILED:
+        return int(cause.details[0])
+    if isinstance(cause, TemporalCancelled):
+        raise SextonError(f"the round of {instance} was cancelled; see: sexton round list") from error
+    if isinstance(cause, ActivityError):
+        cause = cause.cause
+    raise SextonError(str(getattr(cause, "message", cause) or error)) from error
+
+
 async def _wait(
-    handle: "WorkflowHandle[Any, RoundReport]", db: "Database", shown: ProgressDisplay | None
+    handle: "WorkflowHandle[Any, RoundReport]", db: "Database", display: ProgressDisplay | None
 ) -> RoundReport:
-    """Return the report when it is there; meanwhile show how far the round is, and say once when no worker is there."""
+    """Return the report. While waiting, update the display, and warn once if no worker has taken the round."""
     from sexton.runtime.temporal.client import taken
 
-    waiting = asyncio.ensure_future(handle.result())
-    patience = asyncio.get_running_loop().time() + WORKER_PATIENCE_SECONDS
-    asked = False
-    while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS if shown else WORKER_PATIENCE_SECONDS))[0]:
-        if not asked and asyncio.get_running_loop().time() >= patience:
-            asked = True
+    report = asyncio.ensure_future(handle.result())
+    deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE_SECONDS
+    worker_checked = False
+    while not (await asyncio.wait({report}, timeout=DISPLAY_SECONDS if display else WORKER_PATIENCE_SECONDS))[0]:
+        if not worker_checked and asyncio.get_running_loop().time() >= deadline:
+            worker_checked = True
             if not await taken(handle):
-                typer.echo("no worker has taken the round yet; see doctor, or start one: python -m worker", err=True)
-        if shown is not None:
-            await _look(handle, db, shown)
-    return waiting.result()
+                typer.echo(
+                    "no worker has taken the round yet; see: sexton doctor, or start one: python -m worker", err=True
+                )
+        if display is not None:
+            await _update(handle, db, display)
+    return report.result()
 
 
-async def _look(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", shown: ProgressDisplay) -> None:
-    """Show how far the round is; without a worker nobody answers, and the last numbers stay."""
+async def _update(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", display: ProgressDisplay) -> None:
+    """Show the progress of the round. Without a worker no query is answered, and the last numbers stay."""
     from temporalio.client import WorkflowQueryFailedError, WorkflowQueryRejectedError
     from temporalio.service import RPCError
 
@@ -119,5 +120,5 @@ async def _look(handle: "WorkflowHandle[Any, RoundReport]", db: "Database", show
         progress = await handle.query("progress", result_type=RoundProgress, rpc_timeout=QUERY_PATIENCE)
     except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
         return
-    rows = await asyncio.to_thread(gone, db, progress.round) if progress.round else {}
-    shown.tell(progress, rows)
+    deleted_rows = await asyncio.to_thread(gone, db, progress.round) if progress.round else {}
+    display.update(progress, deleted_rows)

@@ -1,5 +1,7 @@
-"""Prove on an instance of one's own that protections keep: objects of due marks are protected, a round runs and leaves
-them, the protection is released, a round runs and takes them. What goes was due and would have gone anyway.
+"""Prove on a live instance that protections block deletions.
+
+Objects of due marks are protected, a round runs and leaves them, the protection is released, a second round deletes
+them. The rounds delete only what was due, and would have been deleted anyway.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,96 +12,96 @@ from pydantic import Field
 from sexton.kernel.message import Message
 from sexton.marks.keepers import KeptCounts
 from sexton.protection.model import Item, Protection
-from sexton.protection.registrar import Registrar
 from sexton.recycle.model import RoundReport
 from sexton.storage.port import Vaults
 
-PER_MARK = 2
-"""Objects taken from one mark: one of them keeps all of it."""
+OBJECTS_PER_PREFIX = 2
+"""Objects sampled from one prefix; protecting one object of a mark keeps all of the mark."""
 
 
 class SelfTest(Message):
-    """What was seen. Keys are ``VAULT/KEY``."""
+    """The result of a selftest. Keys are ``VAULT/KEY``."""
 
     job: str
     objects: tuple[str, ...]
     rounds: tuple[int, ...] = ()
     lost: tuple[str, ...] = ()
-    """Gone although protected."""
+    """Objects that were deleted although they were protected."""
     stayed: tuple[str, ...] = ()
-    """There although released and due."""
+    """Objects that still exist although they were released and due."""
     kept: KeptCounts = Field(default_factory=dict)
-    """Who kept marks in the second round, which may be why some stayed."""
+    """What blocked marks in the second round; this may explain ``stayed``."""
 
     @property
     def passed(self) -> bool:
-        """Tell whether protections do what they should."""
+        """Return whether no protected object was lost, and each released one was deleted."""
         return bool(self.objects) and not self.lost and not self.stayed
 
 
 def sample(vaults: Vaults, instance: str, items: Iterator[Item], count: int) -> list[Item]:
-    """Return up to so many objects that are there, of exact keys and below prefixes."""
-    found: list[Item] = []
+    """Return at most ``count`` existing objects, from exact keys and from prefixes."""
+    objects: list[Item] = []
     for item in items:
         vault = vaults.get(instance, item.vault)
         if item.prefix:
-            keys = [o.key for page in islice(vault.list(item.key), 1) for o in page[:PER_MARK]]
+            keys = [o.key for page in islice(vault.list(item.key), 1) for o in page[:OBJECTS_PER_PREFIX]]
         else:
             keys = [o.key for o in vault.stat([item.key])]
-        found += [Item(item.vault, key) for key in keys]
-        if len(found) >= count:
+        objects += [Item(item.vault, key) for key in keys]
+        if len(objects) >= count:
             break
-    return found[:count]
+    return objects[:count]
 
 
 def run(
-    registrar: Registrar,
     vaults: Vaults,
-    wanted: Protection,
+    protection: Protection,
     items: Sequence[Item],
-    seconds: int,
-    round_: Callable[[], RoundReport],
+    *,
+    protect: Callable[[], object],
+    run_round: Callable[[], RoundReport],
     release: Callable[[], object],
 ) -> SelfTest:
-    """Protect the objects, run a round, release them, run another; return what was seen.
+    """Protect the objects, run a round, release them, run another round; return the result.
 
     Args:
-        registrar: of the instance's deployment.
-        vaults: proved ones.
-        wanted: instance, job, owner and digest.
-        items: what ``sample`` found.
-        seconds: for how long they are protected at most, should we die.
-        round_: runs one round and returns its report.
+        vaults: vaults whose identity is proved.
+        protection: names the instance and the job.
+        items: the objects that ``sample`` returned.
+        protect: registers the protection of the objects, for a limited time in case this process dies.
+        run_round: runs one round and returns its report.
         release: ends the protection.
     """
-    registrar.whole(wanted, items, seconds)
+    protect()
     released = False
     try:
-        first = round_()
-        lost = _missing(vaults, wanted.instance, items)
+        first = run_round()
+        lost = _missing(vaults, protection.instance, items)
         release()
         released = True
-        second = round_()
+        second = run_round()
     finally:
         if not released:
             release()
-    stayed = [i for i in items if i not in set(_missing(vaults, wanted.instance, items))]
+    missing = set(_missing(vaults, protection.instance, items))
     return SelfTest(
-        job=wanted.job,
+        job=protection.job,
         objects=_names(items),
         rounds=(first.round, second.round),
         lost=_names(lost),
-        stayed=_names(stayed),
+        stayed=_names([i for i in items if i not in missing]),
         kept=second.kept,
     )
 
 
 def _missing(vaults: Vaults, instance: str, items: Sequence[Item]) -> list[Item]:
-    of: dict[str, list[str]] = {}
+    keys_by_vault: dict[str, list[str]] = {}
     for item in items:
-        of.setdefault(item.vault, []).append(item.key)
-    there = {(name, o.key) for name, keys in of.items() for o in vaults.get(instance, name).stat(sorted(keys))}
-    return [i for i in items if (i.vault, i.key) not in there]
+        keys_by_vault.setdefault(item.vault, []).append(item.key)
+    existing = {
+        (vault, o.key) for vault, keys in keys_by_vault.items() for o in vaults.get(instance, vault).stat(sorted(keys))
+    }
+    return [i for i in items if (i.vault, i.key) not in existing]
 
 
 def _names(items: Sequence[Item]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Race committers and undroppers against a claimer, on an owner's own database, and count what must never happen.
+"""Race committers and undroppers against a claimer, on an owner's own database, and count forbidden outcomes.
 
-It works under an instance of its own, deletes no file, and leaves nothing behind.
+The race uses an instance of its own, deletes no file, and leaves no rows behind.
 """
 
 import random
@@ -26,14 +26,18 @@ from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.runtime.engine import keepers
 
 HOUR_MS = 3_600_000
-RACES = 3
-"""A race that one side won alone is run again, this often at most."""
-CHUNK = 20
-"""Marks per claim; small, so that claims and commits meet often."""
+MAX_RACES = 3
+"""A race that one side won alone is repeated, up to this number of races."""
+CLAIM_MARKS = 20
+"""Marks per claim; few, so that claims and commits meet often."""
+COMMIT_MARKS = 3
+"""Marks per commit or undrop."""
+CLAIMER_PAUSES = 5
+"""How many pauses of the others the claimer waits between two claims."""
 
 
 class Race(Message):
-    """How a race ended. ``committed_and_claimed`` and ``undropped_and_claimed`` must be 0, ``lost`` too."""
+    """The result of a race. ``committed_and_claimed``, ``undropped_and_claimed`` and ``lost`` must be 0."""
 
     marks: int
     committed: int
@@ -46,12 +50,12 @@ class Race(Message):
 
     @property
     def proved(self) -> bool:
-        """Whether all sides met: a race that one side won alone shows nothing."""
+        """Return whether all sides met: a race that one side won alone proves nothing."""
         return min(self.committed, self.undropped, self.claimed) > 0
 
     @property
     def clean(self) -> bool:
-        """Whether nothing happened that must not."""
+        """Return whether no forbidden outcome occurred."""
         return self.committed_and_claimed + self.undropped_and_claimed + self.lost == 0
 
 
@@ -59,65 +63,73 @@ CommitPath = Callable[[Connection, str, list[str]], None]
 
 
 def run(db: Database, *, marks: int = 2_000, threads: int = 4, commit: CommitPath = contract.commit) -> Race:
-    """Mark, then let everybody loose on the same marks at once.
+    """Create marks, then commit, undrop and claim them at the same time; return the result.
 
     Args:
         db: the owner's database with Sexton's schema, with the rights that ``sexton init`` needs.
-        marks: how many of each: half prepared (to be committed), half dropped (to be undropped).
-        threads: committers, and as many undroppers.
-        commit: what an owner does inside its metadata commit.
+        marks: number of marks: one half prepared (to be committed), the other dropped (to be undropped).
+        threads: number of committers, and of undroppers.
+        commit: what the owner does inside its metadata commit.
     """
-    for _ in range(RACES):
+    for _ in range(MAX_RACES):
         instance = f"race-{secrets.token_hex(4)}"
         Registry(db).add_instance(instance)
         Registry(db).enable(instance)
         try:
-            race = _Arena(db, instance, marks // 2, threads, commit).fight()
+            race = _RaceRun(db, instance, marks // 2, threads, commit).run()
         finally:
-            _clean(db, instance)
+            _delete_rows(db, instance)
         if race.proved or not race.clean:
             break
     return race
 
 
-class _Arena:
-    def __init__(self, db: Database, instance: str, each: int, threads: int, commit: CommitPath) -> None:
+class _RaceRun:
+    """One race. ``_won``: kind → ids that an owner took back before they were claimed."""
+
+    def __init__(self, db: Database, instance: str, marks_per_kind: int, threads: int, commit: CommitPath) -> None:
         self._db, self._instance, self._threads, self._commit = db, instance, threads, commit
-        self._ids = [f"{instance}-{n}" for n in range(each)]
+        self._ids = [f"{instance}-{n}" for n in range(marks_per_kind)]
         self._won: dict[str, set[str]] = {"prepared": set(), "dropped": set()}
         self._refused = 0
         self._lock = threading.Lock()
 
-    def fight(self) -> Race:
+    def run(self) -> Race:
         self._mark()
         start = threading.Barrier(2 * self._threads + 1)
         with ThreadPoolExecutor(2 * self._threads + 1) as pool:
             jobs = [pool.submit(self._claim, start)]
             for n in range(self._threads):
-                mine = self._ids[n :: self._threads]
-                jobs.append(pool.submit(self._take, start, mine, "prepared", self._commit_some))
-                jobs.append(pool.submit(self._take, start, mine, "dropped", self._undrop_some))
+                ids = self._ids[n :: self._threads]
+                jobs.append(pool.submit(self._take_back, start, ids, "prepared", self._commit_ids))
+                jobs.append(pool.submit(self._take_back, start, ids, "dropped", self._undrop_ids))
             for job in jobs:
                 job.result()
+        return self._result()
+
+    def _result(self) -> Race:
         mark = self._db.t.mark
         with self._db.read() as c:
             rows = c.execute(
                 select(mark.c.kind, mark.c.id, mark.c.state).where(mark.c.instance == self._instance)
             ).all()
-        claimed = {kind: {r.id for r in rows if r.kind == kind and r.state == MarkState.CLAIMED} for kind in self._won}
-        left = sum(1 for r in rows if r.state == MarkState.MARKED)
+        claimed_ids = {
+            kind: {r.id for r in rows if r.kind == kind and r.state == MarkState.CLAIMED} for kind in self._won
+        }
+        both = {kind: len(self._won[kind] & claimed_ids[kind]) for kind in self._won}
         total = 2 * len(self._ids)
-        won = sum(len(ids) for ids in self._won.values())
-        both = {kind: len(self._won[kind] & claimed[kind]) for kind in self._won}
+        claimed = sum(len(ids) for ids in claimed_ids.values())
+        taken_back = sum(len(ids) for ids in self._won.values())
+        still_marked = sum(1 for r in rows if r.state == MarkState.MARKED)
         return Race(
             marks=total,
             committed=len(self._won["prepared"]),
             undropped=len(self._won["dropped"]),
             refused=self._refused,
-            claimed=sum(len(ids) for ids in claimed.values()),
+            claimed=claimed,
             committed_and_claimed=both["prepared"],
             undropped_and_claimed=both["dropped"],
-            lost=total - won - sum(len(ids) for ids in claimed.values()) - left + sum(both.values()),
+            lost=total - taken_back - claimed - still_marked + sum(both.values()),
         )
 
     def _mark(self) -> None:
@@ -132,58 +144,64 @@ class _Arena:
         batches, claims = BatchStore(self._db), ClaimStore(self._db, ControlStore(self._db), keepers(self._db))
         leases = LeaseStore(self._db)
         lease = leases.acquire(self._instance, "recycle", "race")
-        with self._db.write() as c:
-            now = self._db.now(c)
-            round_ = self._db.t.round
-            values = {"instance": self._instance, "run_id": self._instance, "state": "RUNNING", "started_at": now}
-            made = c.execute(insert(round_).values(**values).returning(round_.c.id)).scalar_one()
+        round_id, now = self._insert_round()
         refs = [Ref(kind, i) for i in random.sample(self._ids, len(self._ids)) for kind in ("prepared", "dropped")]
         start.wait()
         order = RangeOrder(
-            round=made, number=0, lease=lease, kind="race", cutoff=now + HOUR_MS, limit=0, upload_grace_seconds=600
+            round=round_id, number=0, lease=lease, kind="race", cutoff=now + HOUR_MS, limit=0, upload_grace_seconds=600
         )
         token, _ = batches.open(order, 1)
-        for n in range(0, len(refs), CHUNK):
-            _rest(5)
+        for n in range(0, len(refs), CLAIM_MARKS):
+            _pause(CLAIMER_PAUSES)
             leases.renew(lease)
-            candidates = [Candidate(ref) for ref in refs[n : n + CHUNK]]
+            candidates = [Candidate(ref) for ref in refs[n : n + CLAIM_MARKS]]
             claims.claim(ClaimRequest(token, candidates, now + HOUR_MS))
         batches.close(token, RangeReceipt(last=Cursor()))
 
-    def _take(self, start: threading.Barrier, ids: list[str], kind: str, act: Callable[[list[str]], None]) -> None:
-        chosen = random.sample(ids, len(ids))
+    def _insert_round(self) -> tuple[int, int]:
+        """Insert the round that claims; return its id and the database's time (ms)."""
+        with self._db.write() as c:
+            now = self._db.now(c)
+            table = self._db.t.round
+            values = {"instance": self._instance, "run_id": self._instance, "state": "RUNNING", "started_at": now}
+            return c.execute(insert(table).values(**values).returning(table.c.id)).scalar_one(), now
+
+    def _take_back(
+        self, start: threading.Barrier, ids: list[str], kind: str, take_back: Callable[[list[str]], None]
+    ) -> None:
+        shuffled = random.sample(ids, len(ids))
         start.wait()
-        for n in range(0, len(chosen), 3):
-            some = chosen[n : n + 3]
-            _rest()
+        for n in range(0, len(shuffled), COMMIT_MARKS):
+            group = shuffled[n : n + COMMIT_MARKS]
+            _pause()
             try:
-                act(some)
+                take_back(group)
             except (contract.Collected, contract.Refused, contract.Busy, OperationalError):
-                # Too late, or busy: rolled back, as an owner would see it.
+                # Claimed before, or busy: the transaction is rolled back, as in the owner's own database.
                 with self._lock:
-                    self._refused += len(some)
+                    self._refused += len(group)
             else:
                 with self._lock:
-                    self._won[kind].update(some)
+                    self._won[kind].update(group)
 
-    def _commit_some(self, ids: list[str]) -> None:
+    def _commit_ids(self, ids: list[str]) -> None:
         with self._db.write() as c:
             self._commit(c, self._instance, ids)
 
-    def _undrop_some(self, ids: list[str]) -> None:
+    def _undrop_ids(self, ids: list[str]) -> None:
         with self._db.write() as c:
             contract.undrop(c, self._instance, "dropped", ids)
 
 
-def _rest(times: int = 1) -> None:
-    """Let the others have a turn; SQLite's lock is not fair."""
+def _pause(times: int = 1) -> None:
+    """Give the other threads a chance; SQLite's lock is not fair."""
     time.sleep(times * random.uniform(0, 0.004))
 
 
-def _clean(db: Database, instance: str) -> None:
-    """Remove every trace; a claimed mark leaves only through history, so that comes and goes too."""
+def _delete_rows(db: Database, instance: str) -> None:
+    """Delete all rows of the race. A claimed mark leaves only through history, so it is written there first."""
     t = db.t
-    given = {"i": instance}
+    parameters = {"i": instance}
     with db.write() as c:
         c.execute(
             text(
@@ -191,12 +209,12 @@ def _clean(db: Database, instance: str) -> None:
                 "gone_at, batch, round) SELECT instance, kind, id, 0, 0, marked_at, claimed_at, claimed_at, batch, 0 "
                 f"FROM {t.mark.fullname} WHERE instance = :i AND state = 'CLAIMED'"
             ),
-            given,
+            parameters,
         )
         for table in (t.mark, t.mark_history, t.mark_file, t.batch):
-            c.execute(text(f"DELETE FROM {table.fullname} WHERE instance = :i"), given)
+            c.execute(text(f"DELETE FROM {table.fullname} WHERE instance = :i"), parameters)
         rounds = f"SELECT id FROM {t.round.fullname} WHERE instance = :i"
-        c.execute(text(f"DELETE FROM {t.tally.fullname} WHERE round IN ({rounds})"), given)
+        c.execute(text(f"DELETE FROM {t.tally.fullname} WHERE round IN ({rounds})"), parameters)
         for table in (t.round, t.lease, t.instance_guard):
-            c.execute(text(f"DELETE FROM {table.fullname} WHERE instance = :i"), given)
-        c.execute(text(f"DELETE FROM {t.instance.fullname} WHERE id = :i"), given)
+            c.execute(text(f"DELETE FROM {table.fullname} WHERE instance = :i"), parameters)
+        c.execute(text(f"DELETE FROM {t.instance.fullname} WHERE id = :i"), parameters)

@@ -1,1 +1,1 @@
-"""Tokens, users and roles of the HTTP API."""
+"""Access to the HTTP API: tokens, users, scopes, and logins with a password."""

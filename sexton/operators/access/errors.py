@@ -1,14 +1,14 @@
-"""Refusals of who asks, not of what is asked."""
+"""Refusals because of the caller, not because of the request."""
 
 from sexton.kernel.errors import SextonError
 
 
 class Unauthenticated(SextonError):
-    """No token, or none that is known and valid."""
+    """The request has no token, or one that is unknown or no longer valid."""
 
 
 class Forbidden(SextonError):
-    """The token is good, but not for this."""
+    """The token is valid, but does not permit this request."""
 
 
 class UnknownToken(SextonError):
@@ -16,14 +16,14 @@ class UnknownToken(SextonError):
 
 
 class NotAuthorized(SextonError):
-    """No such user, or another password: one sentence for both."""
+    """Unknown user or wrong password; the message does not tell which."""
 
     def __init__(self) -> None:
         super().__init__("user and password do not go together; an operator makes users: sexton user add NAME")
 
 
 class LoginsThrottled(SextonError):
-    """Too many logins failed from there lately."""
+    """Too many logins from this source failed recently."""
 
     name = "THROTTLED"
 
@@ -33,7 +33,7 @@ class LoginsThrottled(SextonError):
 
 
 class LoginsBusy(SextonError):
-    """As many passwords as this process looks at together are being looked at."""
+    """The process is already verifying as many passwords as it may at the same time."""
 
     passes = True
     retry_seconds = 1
@@ -48,4 +48,4 @@ class UserExists(SextonError):
 
 
 class NoArgon2(SextonError):
-    """What hashes passwords is not installed."""
+    """The argon2 library is not installed."""

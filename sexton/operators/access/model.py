@@ -1,30 +1,28 @@
-"""Tokens, what each allows, and calls as they are remembered. Instants in ms since 1970."""
+"""Tokens, users, scopes, and the records of calls, as values. Instants are in ms since 1970."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 from sexton.kernel.message import Message
 
-ASKED, DONE = "asked", "ok"
-
 
 class Grant(StrEnum):
-    """What a token is for. Each of the first three includes the one before it."""
+    """What a token permits. Each of the first three includes the one before it."""
 
     READ = "read"
-    """Every question."""
+    """Read everything."""
     OPERATE = "operate"
-    """Stop and start, plans, the watermark; register, renew and finish for any job."""
+    """Stop, start, plan, set the watermark; register, renew and finish protections of any job."""
     ADMIN = "admin"
-    """Release what others protect."""
+    """Release protections of other jobs."""
     SYNC = "sync"
-    """``sync:JOB``: the protections of JOB and of JOB:RUN, and what it needs to know of them."""
+    """``sync:JOB``: read and change the protections of JOB and of JOB:RUN."""
     NODE = "node"
-    """``node:ID``: what the node of that name reports and asks."""
+    """``node:ID``: the reports and queries of the node with this name."""
 
 
 class TokenScope(NamedTuple):
-    """A grant, and for ``sync`` and ``node`` whose."""
+    """A grant; for ``sync`` and ``node``, ``of`` is the job or the node."""
 
     grant: Grant
     of: str = ""
@@ -34,7 +32,7 @@ class TokenScope(NamedTuple):
 
 
 class Token(Message):
-    """A token without its secret, which nobody keeps."""
+    """A token without its secret, which Sexton does not store."""
 
     id: str
     scope: TokenScope
@@ -45,17 +43,17 @@ class Token(Message):
     revoked_at: int | None = None
     revoked_by: str = ""
     of_user: str | None = None
-    """Whose password it was given for; None: made at the command line."""
+    """The user whose login issued the token; None: created at the command line."""
 
     @property
     def name(self) -> str:
-        """Who it is, where calls are remembered: a user's token is forgotten long before."""
-        whose = "" if self.of_user is None else f"user {self.of_user}, "
-        return f"{whose}token {self.id} ({self.scope})"
+        """The caller in the call log. It names the user, because a user's token is deleted long before the log is."""
+        user = "" if self.of_user is None else f"user {self.of_user}, "
+        return f"{user}token {self.id} ({self.scope})"
 
 
 class User(Message):
-    """A user without the password, which nobody keeps."""
+    """A user without the password, which Sexton does not store."""
 
     name: str
     scope: TokenScope
@@ -65,19 +63,3 @@ class User(Message):
     """When the password was last set."""
     removed_at: int | None = None
     removed_by: str = ""
-
-
-class CallRecord(Message):
-    """One call that changed something, or was refused: who, what, when, from where."""
-
-    at: int = 0
-    who: str
-    source: str
-    """The caller's address, or ``cli@HOST``."""
-    action: str
-    instance: str = ""
-    subject: str = ""
-    """What it was about: a job, a plan's number."""
-    outcome: str = ASKED
-    """``ok``, the code of the refusal, or ``asked``: nobody knows how it ended."""
-    reason: str = ""

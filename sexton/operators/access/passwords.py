@@ -1,4 +1,4 @@
-"""Passwords as argon2id hashes. The only place that knows argon2; loaded by what makes or looks at a password."""
+"""Hash and verify passwords with argon2id. Only this module imports argon2, when a password is hashed or verified."""
 
 from typing import TYPE_CHECKING
 
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
 
 TIME_COST, MEMORY_KIB, PARALLELISM = 3, 65_536, 4
 """RFC 9106, section 4, the second recommended option: about 0.1 s and 64 MiB."""
-NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$r4DzTa9VjKqZhR+rugRLWg$3pLUZaYwXEDyZiC34G5rBwes3k/EDt2ZEHkHAyp/dwc"
-"""What the password of an unknown user is compared with, so that it takes as long; of a random text nobody kept."""
+UNKNOWN_USER_HASH = "$argon2id$v=19$m=65536,t=3,p=4$r4DzTa9VjKqZhR+rugRLWg$3pLUZaYwXEDyZiC34G5rBwes3k/EDt2ZEHkHAyp/dwc"
+"""Compared with the password of an unknown user, so that it takes as long. The hash of a discarded random text."""
 
 
-def hashed(password: str) -> str:
-    """Return what is stored of a password. ``NoArgon2``."""
+def hash_password(password: str) -> str:
+    """Return the hash of a password. Raise ``NoArgon2`` if argon2 is not installed."""
     return _hasher().hash(typed(password))
 
 
 def matches(stored: str | None, password: str) -> bool:
-    """Tell whether it is the password of a stored hash; of none, not, in the same time. ``NoArgon2``."""
+    """Return whether the password has this hash; for None, return False in the same time. May raise ``NoArgon2``."""
     hasher = _hasher()
     from argon2.exceptions import VerifyMismatchError
 
     try:
-        return hasher.verify(stored or NOBODY, typed(password)) and bool(stored)
+        return hasher.verify(stored or UNKNOWN_USER_HASH, typed(password)) and bool(stored)
     except VerifyMismatchError:
         return False
 

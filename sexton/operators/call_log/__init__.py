@@ -1,1 +1,1 @@
-"""The log of calls: who changed or deleted what, when and from where."""
+"""The call log: who changed or deleted what, when, from where, and with which outcome."""

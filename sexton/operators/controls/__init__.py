@@ -1,1 +1,1 @@
-"""Stop switches, lists and windows that apply to all work within one page of deletes."""
+"""Controls: stop switches, lists and windows, which take effect before the next page of deletes."""

@@ -1,4 +1,4 @@
-"""Controls as values."""
+"""Controls, and the halts that follow from them, as values."""
 
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ ALL = "*"
 
 
 class ControlKind(StrEnum):
-    """What a control does. ``vault_whitelist`` is the seed's ``recycler_storage_vault_white_list``."""
+    """The kinds of controls. ``vault_whitelist`` is the seed's ``recycler_storage_vault_white_list``."""
 
     STOP = "stop"
     BLACKLIST = "blacklist"
@@ -19,9 +19,9 @@ class ControlKind(StrEnum):
 
 
 class Control(Message):
-    """One row. ``name`` is an instance, ``*``, a vault (``VAULT`` or ``INSTANCE/VAULT``), or a window's text.
+    """One control. ``name`` is an instance, ``*``, a vault (``VAULT`` or ``INSTANCE/VAULT``), or a window's text.
 
-    ``since`` is in ms since 1970; None where the settings of this process say it.
+    ``since`` is in ms since 1970; None: the control is in the settings of this process.
     """
 
     kind: ControlKind
@@ -32,7 +32,7 @@ class Control(Message):
 
 
 class Halt(Message):
-    """Why nothing of an instance may go now; ``until`` (ms since 1970) where that is known."""
+    """Why nothing in an instance may be deleted now; ``until`` in ms since 1970, if that is known."""
 
     by: ControlKind
     why: str

@@ -1,7 +1,7 @@
-"""May an instance be worked on now, and which vaults? Pure: ``now`` is an argument.
+"""Decide whether an instance may be worked on now, and in which vaults. Pure: ``now`` is an argument.
 
-A stop wins over everything, the blacklist over the whitelist; a whitelist that is not empty means *only these*; with
-windows, rounds run only inside one of them.
+A stop has precedence over everything, the blacklist over the whitelist. A whitelist that is not empty means *only
+these*. If there are windows, rounds run only inside one of them.
 """
 
 import datetime as dt
@@ -13,13 +13,16 @@ from typing import NamedTuple
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, Control, ControlKind, Halt
 
+ControlsByKind = Mapping[ControlKind, Mapping[str, Control]]
+
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAY_MINUTES = 24 * 60
 _WINDOW = re.compile(r"(?P<days>[a-z,-]+) (?P<start>\d\d:\d\d)-(?P<end>\d\d:\d\d)(?: (?P<zone>\S+))?")
 _LOOK_AHEAD_DAYS = 8
 
 
 class TimeWindow(NamedTuple):
-    """Weekdays (0 is Monday) on which it opens, minutes of the day, and the zone they are in."""
+    """The weekdays (0 is Monday) on which it opens, its start and end in minutes of the day, and its time zone."""
 
     days: frozenset[int]
     start: int
@@ -33,39 +36,31 @@ def parse_window(text: str) -> TimeWindow:
     An end that is not after the start is on the next day.
 
     Raises:
-        BadInput: it is not of that form.
+        BadInput: the text does not have this form.
     """
-    found = _WINDOW.fullmatch(text)
-    if found is None:
+    match = _WINDOW.fullmatch(text)
+    if match is None:
         raise BadInput(f"{text!r} is no window; write DAYS HH:MM-HH:MM [ZONE], e.g. mon-fri 22:00-06:00 Europe/Berlin")
     try:
-        zone = zoneinfo.ZoneInfo(found["zone"] or "UTC")
+        zone = zoneinfo.ZoneInfo(match["zone"] or "UTC")
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
-        raise BadInput(f"window {text!r}: {found['zone']!r} is no time zone, e.g. Europe/Berlin") from e
-    start, end = (_minutes(text, found[n]) for n in ("start", "end"))
-    if start == end or start == 24 * 60:
+        raise BadInput(f"window {text!r}: {match['zone']!r} is no time zone, e.g. Europe/Berlin") from e
+    start, end = _minutes(text, match["start"]), _minutes(text, match["end"])
+    if start in (end, DAY_MINUTES):
         raise BadInput(f"window {text!r} is empty: it starts when it ends; for the whole day write 00:00-24:00")
-    return TimeWindow(frozenset(_days(text, found["days"])), start, end, zone)
+    return TimeWindow(frozenset(_days(text, match["days"])), start, end, zone)
 
 
 def is_open(windows: Iterable[TimeWindow], now: int) -> bool:
-    """Return whether ``now`` (ms since 1970) lies in one of the windows, or there are none."""
+    """Return whether ``now`` (ms since 1970) lies in one of the windows, or there are no windows."""
     windows = list(windows)
-    return not windows or any(_inside(w, now) for w in windows)
+    return not windows or any(_contains(window, now) for window in windows)
 
 
 def opens_at(windows: Iterable[TimeWindow], now: int) -> int:
     """Return when the next window opens (ms since 1970), for windows that are closed at ``now``."""
-    starts = []
-    for w in windows:
-        local = _local(w, now)
-        for ahead in range(_LOOK_AHEAD_DAYS):
-            day = local.date() + dt.timedelta(days=ahead)
-            begins = _at(day, w.start, w.zone)
-            if day.weekday() in w.days and begins > now:
-                starts.append(begins)
-                break
-    return min(starts)
+    openings = (_next_opening(window, now) for window in windows)
+    return min(opening for opening in openings if opening is not None)
 
 
 def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
@@ -74,59 +69,73 @@ def halt(controls: Sequence[Control], instance: str, now: int) -> Halt | None:
 
 
 def halts(controls: Sequence[Control], now: int) -> Callable[[str], Halt | None]:
-    """Return what tells of an instance why it must not be worked on now, or None; for many instances."""
-    of: dict[ControlKind, dict[str, Control]] = {k: {} for k in ControlKind}
+    """Return a function from an instance to its ``halt``; for many instances."""
+    by_kind: dict[ControlKind, dict[str, Control]] = {kind: {} for kind in ControlKind}
     for control in controls:
-        of[control.kind].setdefault(control.name, control)
-    windows = [parse_window(text) for text in of[ControlKind.WINDOW]]
-    closed = not is_open(windows, now)
-    return lambda instance: _halt(of, instance, opens_at(windows, now) if closed else None)
+        by_kind[control.kind].setdefault(control.name, control)
+    windows = [parse_window(text) for text in by_kind[ControlKind.WINDOW]]
+    closed_until = None if is_open(windows, now) else opens_at(windows, now)
+    return lambda instance: _halt(by_kind, instance, closed_until)
 
 
 def stopped(controls: Iterable[Control]) -> Halt | None:
-    """Return why nothing at all may go now, or None: for what belongs to no instance."""
-    of = {c.name: c for c in controls if c.kind is ControlKind.STOP}
-    return _stopped(of, ALL, "everything", "--all")
+    """Return the stop of everything, or None: for work that belongs to no instance."""
+    stops = {control.name: control for control in controls if control.kind is ControlKind.STOP}
+    return _stop_of(stops, ALL, "everything", "--all")
 
 
-def _stopped(stops: Mapping[str, Control], name: str, what: str, start: str) -> Halt | None:
-    if (stop := stops.get(name)) is None:
+def _halt(by_kind: ControlsByKind, instance: str, closed_until: int | None) -> Halt | None:
+    stops = by_kind[ControlKind.STOP]
+    return (
+        _stop_of(stops, ALL, "everything", "--all")
+        or _stop_of(stops, instance, instance, instance)
+        or _list_halt(by_kind, instance)
+        or _window_halt(by_kind, closed_until)
+    )
+
+
+def _stop_of(stops: Mapping[str, Control], name: str, subject: str, start_argument: str) -> Halt | None:
+    stop = stops.get(name)
+    if stop is None:
         return None
-    why = f"{what} is stopped by {stop.set_by or 'somebody'}: {stop.reason or 'no reason given'}"
-    return Halt(by=ControlKind.STOP, why=why, todo=f"to go on: sexton start {start}", since=stop.since)
+    reason = f"{subject} is stopped by {stop.set_by or 'unknown'}: {stop.reason or 'no reason given'}"
+    return Halt(by=ControlKind.STOP, why=reason, todo=f"to resume: sexton start {start_argument}", since=stop.since)
 
 
-def _halt(of: Mapping[ControlKind, Mapping[str, Control]], instance: str, closed_until: int | None) -> Halt | None:
-    for name, what, start in ((ALL, "everything", "--all"), (instance, instance, instance)):
-        if (stop := _stopped(of[ControlKind.STOP], name, what, start)) is not None:
-            return stop
-    if (listed := of[ControlKind.BLACKLIST].get(instance)) is not None:
+def _list_halt(by_kind: ControlsByKind, instance: str) -> Halt | None:
+    blacklisting = by_kind[ControlKind.BLACKLIST].get(instance)
+    if blacklisting is not None:
         return Halt(
             by=ControlKind.BLACKLIST,
-            why=f"{instance} is on the blacklist{_said(listed)}",
+            why=f"{instance} is on the blacklist{_author_and_reason(blacklisting)}",
             todo=f"to take it off: sexton lists remove blacklist {instance}",
-            since=listed.since,
+            since=blacklisting.since,
         )
-    if (only := of[ControlKind.WHITELIST]) and instance not in only:
+    whitelist = by_kind[ControlKind.WHITELIST]
+    if whitelist and instance not in whitelist:
         return Halt(
             by=ControlKind.WHITELIST,
-            why=f"only {', '.join(sorted(only))} on the whitelist",
+            why=f"only {', '.join(sorted(whitelist))} on the whitelist",
             todo=f"to add it: sexton lists add whitelist {instance}",
-            since=max((c.since for c in only.values() if c.since is not None), default=None),
-        )
-    if closed_until is not None:
-        return Halt(
-            by=ControlKind.WINDOW,
-            why=f"outside the windows {'; '.join(sorted(of[ControlKind.WINDOW]))}",
-            todo="it goes on by itself when one opens",
-            until=closed_until,
+            since=max((control.since for control in whitelist.values() if control.since is not None), default=None),
         )
     return None
 
 
+def _window_halt(by_kind: ControlsByKind, closed_until: int | None) -> Halt | None:
+    if closed_until is None:
+        return None
+    return Halt(
+        by=ControlKind.WINDOW,
+        why=f"outside the windows {'; '.join(sorted(by_kind[ControlKind.WINDOW]))}",
+        todo="work resumes by itself when a window opens",
+        until=closed_until,
+    )
+
+
 def vault_whitelist(controls: Iterable[Control]) -> frozenset[str]:
     """Return the names on the vault whitelist; empty means every vault."""
-    return frozenset(c.name for c in controls if c.kind is ControlKind.VAULT_WHITELIST)
+    return frozenset(control.name for control in controls if control.kind is ControlKind.VAULT_WHITELIST)
 
 
 def vault_allowed(whitelist: Collection[str], instance: str, vault: str) -> bool:
@@ -134,15 +143,16 @@ def vault_allowed(whitelist: Collection[str], instance: str, vault: str) -> bool
     return not whitelist or vault in whitelist or f"{instance}/{vault}" in whitelist
 
 
-def _said(control: Control) -> str:
-    told = [control.set_by and f"by {control.set_by}", control.reason]
-    said = ": ".join(t for t in told if t)
-    return f" ({said})" if said else ""
+def _author_and_reason(control: Control) -> str:
+    """Return `` (by WHO: REASON)``, as far as they are known; empty if neither is."""
+    parts = [control.set_by and f"by {control.set_by}", control.reason]
+    text = ": ".join(part for part in parts if part)
+    return f" ({text})" if text else ""
 
 
 def _minutes(text: str, clock: str) -> int:
-    hours, minutes = (int(p) for p in clock.split(":"))
-    if minutes > 59 or hours * 60 + minutes > 24 * 60:
+    hours, minutes = (int(part) for part in clock.split(":"))
+    if minutes > 59 or hours * 60 + minutes > DAY_MINUTES:
         raise BadInput(f"window {text!r}: {clock} is no time of the day")
     return hours * 60 + minutes
 
@@ -150,32 +160,49 @@ def _minutes(text: str, clock: str) -> int:
 def _days(text: str, days: str) -> set[int]:
     if days == "daily":
         return set(range(7))
-    found = set()
+    weekdays: set[int] = set()
     for part in days.split(","):
         ends = part.split("-")
-        if len(ends) > 2 or any(d not in DAYS for d in ends):
+        if len(ends) > 2 or any(day not in DAYS for day in ends):
             raise BadInput(
                 f"window {text!r}: {part!r} is no day; use {', '.join(DAYS)}, ranges such as mon-fri, or daily"
             )
         first, last = DAYS.index(ends[0]), DAYS.index(ends[-1])
-        found |= {d % 7 for d in range(first, last + 1 if last >= first else last + 8)}
-    return found
+        if last < first:  # such as fri-mon
+            last += 7
+        weekdays.update(day % 7 for day in range(first, last + 1))
+    return weekdays
 
 
-def _local(w: TimeWindow, now: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(now / 1000, w.zone)
+def _local(window: TimeWindow, now: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(now / 1000, window.zone)
 
 
-def _at(day: dt.date, minutes: int, zone: zoneinfo.ZoneInfo) -> int:
+def _instant(day: dt.date, minutes: int, zone: zoneinfo.ZoneInfo) -> int:
     """Return the instant (ms since 1970) of a minute of a local day; minute 1440 is the next midnight."""
-    day, minutes = (day + dt.timedelta(days=1), 0) if minutes == 24 * 60 else (day, minutes)
+    if minutes == DAY_MINUTES:
+        day, minutes = day + dt.timedelta(days=1), 0
     return int(dt.datetime.combine(day, dt.time(minutes // 60, minutes % 60), zone).timestamp() * 1000)
 
 
-def _inside(w: TimeWindow, now: int) -> bool:
-    today = _local(w, now).date()
-    for day in (today, today - dt.timedelta(days=1)):
-        ends = day if w.end > w.start else day + dt.timedelta(days=1)
-        if day.weekday() in w.days and _at(day, w.start, w.zone) <= now < _at(ends, w.end, w.zone):
+def _next_opening(window: TimeWindow, now: int) -> int | None:
+    """Return the first instant after ``now`` at which a window opens; None: not within the next days."""
+    today = _local(window, now).date()
+    for days_ahead in range(_LOOK_AHEAD_DAYS):
+        day = today + dt.timedelta(days=days_ahead)
+        opening = _instant(day, window.start, window.zone)
+        if day.weekday() in window.days and opening > now:
+            return opening
+    return None
+
+
+def _contains(window: TimeWindow, now: int) -> bool:
+    """Return whether ``now`` lies in the window that opened today, or in the one that opened yesterday."""
+    today = _local(window, now).date()
+    for opening_day in (today, today - dt.timedelta(days=1)):
+        closing_day = opening_day if window.end > window.start else opening_day + dt.timedelta(days=1)
+        opening = _instant(opening_day, window.start, window.zone)
+        closing = _instant(closing_day, window.end, window.zone)
+        if opening_day.weekday() in window.days and opening <= now < closing:
             return True
     return False

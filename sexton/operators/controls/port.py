@@ -1,4 +1,4 @@
-"""How work hears that it must stop."""
+"""How running work learns that it must stop."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from sexton.operators.controls.model import Halt
 
 
 class Halted(SextonError):
-    """An operator's stop, a list or a window keeps the instance: finish the page and free the lease."""
+    """A stop, a list or a window blocks the instance: finish the page and release the lease."""
 
     def __init__(self, halt: Halt) -> None:
         super().__init__(str(halt))
@@ -15,11 +15,11 @@ class Halted(SextonError):
 
 
 class NotEnabled(SextonError):
-    """The instance only observes; nothing of it may be deleted."""
+    """The instance is in observe mode: nothing in it may be deleted."""
 
 
 class Gate(Protocol):
-    """What is said now about an instance; asked before every page, no answer is older than 5 s."""
+    """The current controls of an instance. Checked before every page; an answer is at most 5 s old."""
 
     def check(self, instance: str) -> frozenset[str]:
         """Return the vault whitelist (empty: every vault), or raise ``Halted`` or ``NotEnabled``."""

@@ -1,1 +1,1 @@
-"""Holds: orders that block deletion until they end."""
+"""Holds: operators' orders that block deletion of an instance, a mark with its descendants, or a prefix."""

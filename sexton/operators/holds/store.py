@@ -1,6 +1,6 @@
-"""Operators' holds: until they end, nothing they name is claimed. Placing one is a deciding transaction.
+"""Place, list and release operators' holds, which block the claim of marks. Placing one is a deciding transaction.
 
-A hold keeps what is not claimed yet; a claim that came first is irrevocable, and ``place`` says how many there are.
+A hold blocks only marks that are not claimed yet: a claim is irrevocable. ``place`` counts the claims that came first.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ REASON_CHARACTERS = 500
 
 
 class TooLate(SextonError):
-    """What was to be held is claimed or gone already."""
+    """The mark to hold is already claimed or deleted."""
 
 
 class Hold(Message):
-    """One hold. A ``mark`` hold keeps that mark and everything that names it as an ancestor; instants in ms."""
+    """A hold. A ``mark`` hold blocks that mark and all of its descendants. Instants are in ms since 1970."""
 
     id: int = 0
     instance: str
@@ -43,7 +43,7 @@ class Hold(Message):
 
     @property
     def what(self) -> str:
-        """Return what it keeps, for people."""
+        """Return what the hold blocks, for people."""
         if self.scope == "mark":
             return f"{self.mark_kind} {self.mark_id} and all below it"
         return f"{self.vault}/{self.prefix}" if self.scope == "prefix" else "the whole instance"
@@ -55,48 +55,44 @@ class HoldStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def place(self, wanted: Hold, seconds: int) -> tuple[Hold, int]:
-        """Place a hold for so many seconds; return it and how many marks it comes too late for.
+    def place(self, hold: Hold, seconds: int) -> tuple[Hold, int]:
+        """Place a hold for so many seconds; return it, and how many of its marks are already claimed.
 
         Raises:
             UnknownInstance: no such instance.
             BadInput: the length, reason, vault or prefix is not acceptable.
-            TooLate: the one mark it names is claimed or gone, and nothing below it is left.
+            TooLate: the mark that the hold names is claimed or deleted, and it has no other descendants.
         """
-        if not 0 < seconds <= MAX_SECONDS:
-            raise BadInput(f"a hold lasts 1 to {MAX_SECONDS} seconds, not {seconds}")
-        check_text(wanted.reason, wanted.placed_by, *(v for v in (wanted.mark_id, wanted.vault, wanted.prefix) if v))
-        if not 0 < len(wanted.reason.strip()) <= REASON_CHARACTERS:
-            raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is held")
+        _check_texts(hold, seconds)
         t = self._db.t
-        with deciding(self._db, wanted.instance) as c:
+        with deciding(self._db, hold.instance) as c:
             reached("hold.guarded")
             now = self._db.now(c)
-            self._check(c, wanted)
-            late = self._claimed(c, wanted)
-            made = wanted.model_copy(
+            self._check_vault(c, hold)
+            claimed = self._count_claimed(c, hold)
+            placed = hold.model_copy(
                 update={
-                    "placed_by": wanted.placed_by or whoami(),
+                    "placed_by": hold.placed_by or whoami(),
                     "placed_at": now,
                     "expires_at": now + seconds * 1000,
                     "released_at": None,
                 }
             )
-            row = insert(t.hold).values(**made.model_dump(exclude={"id"})).returning(t.hold.c.id)
-            id_ = c.execute(row).scalar_one()
+            new_row = insert(t.hold).values(**placed.model_dump(exclude={"id"})).returning(t.hold.c.id)
+            hold_id = c.execute(new_row).scalar_one()
             reached("hold.written")
-        return made.model_copy(update={"id": id_}), late
+        return placed.model_copy(update={"id": hold_id}), claimed
 
     def keeps(self, hold: Hold) -> int | None:
-        """Return how many marks a hold would keep now that are not claimed; None where only their files tell."""
+        """Return how many unclaimed marks a hold blocks now; None for a prefix hold, which depends on their files."""
         if hold.scope == "prefix":
             return None
         mark = self._db.t.mark
-        here = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED")
+        blocked = and_(mark.c.instance == hold.instance, mark.c.state != "CLAIMED")
         if hold.scope == "mark":
-            here = and_(here, or_(self._is(mark, hold), tuple_(mark.c.kind, mark.c.id).in_(self._below(hold))))
+            blocked = and_(blocked, self._is_or_descends_from(hold))
         with self._db.read() as c:
-            return int(c.execute(select(func.count()).select_from(mark).where(here)).scalar_one())
+            return int(c.execute(select(func.count()).select_from(mark).where(blocked)).scalar_one())
 
     def release(self, hold: int) -> Hold:
         """End a hold now; repeating it changes nothing.
@@ -110,78 +106,98 @@ class HoldStore:
             c.execute(update(t).where(t.c.id == hold, t.c.released_at.is_(None)).values(released_at=now))
             row = c.execute(select(t).where(t.c.id == hold)).one_or_none()
         if row is None:
-            raise BadInput(f"there is no hold {hold}; see: sexton holds")
+            raise BadInput(f"there is no hold {hold}; see: sexton blockers")
         return Hold(**row._mapping)
 
     def active(self, instance: str | None = None) -> Sequence[Hold]:
-        """Return the holds that keep something now, the oldest first."""
+        """Return the holds that are in effect now, the oldest first."""
         t = self._db.t.hold
         with self._db.read() as c:
-            wanted = select(t).where(t.c.released_at.is_(None), t.c.expires_at > self._db.now(c)).order_by(t.c.id)
+            query = select(t).where(t.c.released_at.is_(None), t.c.expires_at > self._db.now(c)).order_by(t.c.id)
             if instance is not None:
-                wanted = wanted.where(t.c.instance == instance)
-            return [Hold(**r._mapping) for r in c.execute(wanted)]
+                query = query.where(t.c.instance == instance)
+            return [Hold(**row._mapping) for row in c.execute(query)]
 
-    def _check(self, c: Connection, wanted: Hold) -> None:
-        t = self._db.t
-        if wanted.scope == "prefix":
-            here = and_(t.vault.c.instance == wanted.instance, t.vault.c.name == wanted.vault)
-            own = c.execute(select(t.vault.c.prefix).where(here)).scalar_one_or_none()
-            if own is None:
-                raise BadInput(f"instance {wanted.instance} has no vault {wanted.vault}; see: sexton vault list")
-            # What no key can begin with would hold nothing, and look as if it did.
-            if wanted.prefix:
-                check_listing(wanted.prefix)
-            if own and str(wanted.prefix).startswith(own):
-                inside = f"{wanted.vault}/{str(wanted.prefix).removeprefix(own)}"
-                raise BadInput(
-                    f"keys are relative to their vault, whose own prefix is {own}: write {inside}; if there is a "
-                    f"folder {own} inside of it, hold the whole instance"
-                )
+    def _check_vault(self, c: Connection, hold: Hold) -> None:
+        """Raise ``BadInput`` for a prefix hold that can match no key."""
+        if hold.scope != "prefix":
+            return
+        vault = self._db.t.vault
+        of_vault = and_(vault.c.instance == hold.instance, vault.c.name == hold.vault)
+        vault_prefix = c.execute(select(vault.c.prefix).where(of_vault)).scalar_one_or_none()
+        if vault_prefix is None:
+            raise BadInput(f"instance {hold.instance} has no vault {hold.vault}; see: sexton vault list")
+        # A prefix that begins no key would block nothing, although the hold looks effective.
+        if hold.prefix:
+            check_listing(hold.prefix)
+        if vault_prefix and str(hold.prefix).startswith(vault_prefix):
+            relative = f"{hold.vault}/{str(hold.prefix).removeprefix(vault_prefix)}"
+            raise BadInput(
+                f"keys are relative to their vault, whose own prefix is {vault_prefix}: write {relative}; if there is "
+                f"a folder {vault_prefix} inside of it, hold the whole instance"
+            )
 
-    def _claimed(self, c: Connection, wanted: Hold) -> int:
-        """Return how many claimed marks this hold comes too late for, as far as marks tell.
+    def _count_claimed(self, c: Connection, hold: Hold) -> int:
+        """Return how many marks of this hold are already claimed, as far as the marks' rows show.
 
         Raises:
-            TooLate: the mark is claimed or gone, and nothing below it is left to keep.
+            TooLate: the mark is claimed or deleted, and it has no unclaimed descendants.
         """
-        mark, file = self._db.t.mark, self._db.t.mark_file
-        here = mark.c.instance == wanted.instance
-        if wanted.scope == "mark":
-            here = and_(here, or_(self._is(mark, wanted), tuple_(mark.c.kind, mark.c.id).in_(self._below(wanted))))
-            left = c.execute(select(mark.c.state).where(here, mark.c.state != "CLAIMED").limit(1)).first()
-            if left is None and (past := self._past(c, wanted)):
-                raise TooLate(f"{wanted.mark_kind} {wanted.mark_id} is {past}; see: sexton why {wanted.mark_id}")
-        if wanted.scope == "prefix":
-            prefix = str(wanted.prefix)
-            its = and_(file.c.id == mark.c.id, file.c.kind == mark.c.kind, file.c.instance == mark.c.instance)
-            under = and_(file.c.vault == wanted.vault, func.substr(file.c.key, 1, len(prefix)) == prefix)
-            by_file = select(1).where(its, under, file.c.outcome.is_(None)).exists()
-            by_prefix = and_(mark.c.vault == wanted.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
-            here = and_(here, or_(by_file, by_prefix))
-        claimed = select(func.count()).select_from(mark).where(here, mark.c.state == "CLAIMED")
+        mark = self._db.t.mark
+        of_hold = mark.c.instance == hold.instance
+        if hold.scope == "mark":
+            of_hold = and_(of_hold, self._is_or_descends_from(hold))
+            unclaimed = c.execute(select(mark.c.state).where(of_hold, mark.c.state != "CLAIMED").limit(1)).first()
+            if unclaimed is None and (fate := self._fate(c, hold)):
+                raise TooLate(f"{hold.mark_kind} {hold.mark_id} is {fate}; see: sexton why {hold.mark_id}")
+        if hold.scope == "prefix":
+            of_hold = and_(of_hold, self._touches_prefix(hold))
+        claimed = select(func.count()).select_from(mark).where(of_hold, mark.c.state == "CLAIMED")
         return int(c.execute(claimed).scalar_one())
 
-    def _past(self, c: Connection, wanted: Hold) -> str:
-        """Return what became of the one mark named: claimed, gone, or empty where it was never seen."""
-        for table, said in (
+    def _fate(self, c: Connection, hold: Hold) -> str:
+        """Return whether the mark that the hold names is claimed or deleted; empty: there was never such a mark."""
+        for table, fate in (
             (self._db.t.mark, "claimed: its files are being deleted"),
-            (self._db.t.mark_history, "gone"),
+            (self._db.t.mark_history, "already deleted"),
         ):
-            if c.execute(select(table.c.id).where(self._is(table, wanted))).first() is not None:
-                return said
+            if c.execute(select(table.c.id).where(self._is(table, hold))).first() is not None:
+                return fate
         return ""
 
-    def _is(self, table: Table, wanted: Hold) -> ColumnElement[bool]:
-        named = and_(table.c.id == wanted.mark_id, table.c.kind == wanted.mark_kind)
-        return and_(table.c.instance == wanted.instance, named)
+    def _is(self, table: Table, hold: Hold) -> ColumnElement[bool]:
+        """Return the condition that a row is the mark that the hold names."""
+        return and_(table.c.instance == hold.instance, and_(table.c.id == hold.mark_id, table.c.kind == hold.mark_kind))
 
-    def _below(self, wanted: Hold) -> Select[Any]:
-        """Select the marks that name one as an ancestor, from mark to mark; UNION ends a circle."""
+    def _is_or_descends_from(self, hold: Hold) -> ColumnElement[bool]:
+        """Return the condition that a mark is the one that the hold names, or one of its descendants."""
         mark = self._db.t.mark
-        mine = mark.c.instance == wanted.instance
-        children = and_(mine, mark.c.parent_kind == wanted.mark_kind, mark.c.parent_id == wanted.mark_id)
-        below = select(mark.c.kind, mark.c.id).where(children).cte("below", recursive=True)
-        deeper = and_(mine, mark.c.parent_kind == below.c.kind, mark.c.parent_id == below.c.id)
-        below = below.union(select(mark.c.kind, mark.c.id).where(deeper))
+        return or_(self._is(mark, hold), tuple_(mark.c.kind, mark.c.id).in_(self._descendants(hold)))
+
+    def _descendants(self, hold: Hold) -> Select[Any]:
+        """Select the descendants of the mark that the hold names. UNION ends a circle of parents."""
+        mark = self._db.t.mark
+        of_instance = mark.c.instance == hold.instance
+        is_child = and_(of_instance, mark.c.parent_kind == hold.mark_kind, mark.c.parent_id == hold.mark_id)
+        below = select(mark.c.kind, mark.c.id).where(is_child).cte("below", recursive=True)
+        is_grandchild = and_(of_instance, mark.c.parent_kind == below.c.kind, mark.c.parent_id == below.c.id)
+        below = below.union(select(mark.c.kind, mark.c.id).where(is_grandchild))
         return select(below.c.kind, below.c.id)
+
+    def _touches_prefix(self, hold: Hold) -> ColumnElement[bool]:
+        """Return the condition that a mark has an undeleted file, or a prefix of its own, under the hold's prefix."""
+        mark, file = self._db.t.mark, self._db.t.mark_file
+        prefix = str(hold.prefix)
+        of_mark = and_(file.c.id == mark.c.id, file.c.kind == mark.c.kind, file.c.instance == mark.c.instance)
+        under_prefix = and_(file.c.vault == hold.vault, func.substr(file.c.key, 1, len(prefix)) == prefix)
+        by_file = select(1).where(of_mark, under_prefix, file.c.outcome.is_(None)).exists()
+        by_prefix = and_(mark.c.vault == hold.vault, func.substr(mark.c.prefix, 1, len(prefix)) == prefix)
+        return or_(by_file, by_prefix)
+
+
+def _check_texts(hold: Hold, seconds: int) -> None:
+    if not 0 < seconds <= MAX_SECONDS:
+        raise BadInput(f"a hold lasts 1 to {MAX_SECONDS} seconds, not {seconds}")
+    check_text(hold.reason, hold.placed_by, *(text for text in (hold.mark_id, hold.vault, hold.prefix) if text))
+    if not 0 < len(hold.reason.strip()) <= REASON_CHARACTERS:
+        raise BadInput(f"give a reason of 1 to {REASON_CHARACTERS} characters: others must know why it is held")

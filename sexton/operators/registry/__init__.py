@@ -1,1 +1,1 @@
-"""Registered instances and their vaults."""
+"""The registry of instances and their vaults."""

@@ -1,4 +1,4 @@
-"""Add a vault: refuse overlaps, probe it, write its marker, then its row. Repeating it after a crash finishes it."""
+"""Register a vault: check it, write its marker, then its row. Repeating the command after a crash completes it."""
 
 import uuid
 from pathlib import Path
@@ -7,51 +7,71 @@ from sexton.kernel.errors import BadInput
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import Marker, VaultSpec
 from sexton.storage.policy import lacks
+from sexton.storage.port import Vault
 from sexton.storage.vaults import open_vault
 
 
 def add_vault(registry: Registry, spec: VaultSpec, deployment: str, endpoint_url: str) -> VaultSpec:
-    """Make a place a vault of ours and return it as registered.
+    """Register a place as a vault of this deployment, and return it as registered.
 
-    The marker comes first: a row without its marker would only be a fault, a marker without its row is found again by
-    repeating the command.
+    The marker is written before the row: a row without a marker is a fault, but a marker without a row is found again
+    when the command is repeated.
 
     Raises:
-        BadInput: the vault overlaps another, its name is taken, the place belongs to somebody else, or its store does
-            not do what the vault's options need.
-        VaultFault: the place cannot be reached or does not exist.
+        BadInput: the vault overlaps another one, its name is taken, the place is another vault already, or its store
+            lacks a feature that the vault's options need.
+        VaultFault: the place does not exist or cannot be reached.
     """
-    if spec.kind == "local":
-        if spec.conditional or spec.versions != "keep":
-            raise BadInput("a directory has no versions and no ETags: leave --versions and --conditional out")
-        spec = spec.model_copy(update={"location": str(Path(spec.location).resolve())})
-        if spec.location == "/":
-            raise BadInput("the whole file system is no vault; name a directory (is a variable empty?)")
-    spec = spec.model_copy(update={"deployment": deployment})
+    spec = _checked_spec(spec).model_copy(update={"deployment": deployment})
     registry.check_new_vault(spec, endpoint_url)
     vault = open_vault(spec, endpoint_url=endpoint_url)
-    found = vault.read_marker()
-    if found is not None and (found.deployment, found.instance, found.name) != (deployment, spec.instance, spec.name):
-        raise BadInput(
-            f"{spec.location}/{spec.prefix} is vault {found.name} of instance {found.instance} in deployment "
-            f"{found.deployment}; two must not delete in one place. Choose another prefix"
-        )
-    for above in vault.ancestor_markers():
-        raise BadInput(
-            f"{spec.location}/{spec.prefix} lies inside vault {above.name} of deployment {above.deployment}; "
-            "dropping one would erase the other: use separate prefixes"
-        )
-    below = vault.descendant_marker()
-    if below is not None:
-        raise BadInput(
-            f"inside {spec.location}/{spec.prefix} lies another vault ({below}); dropping one would erase the other: "
-            "use separate prefixes"
-        )
+    marker = vault.read_marker()
+    _check_marker(spec, marker)
+    _check_no_nested_vault(spec, vault)
     probe = vault.probe()
-    if lack := lacks(spec, probe):
-        raise BadInput(f"{spec.location}/{spec.prefix} cannot be such a vault: {lack}")
-    spec = spec.model_copy(update={"uuid": found.vault_uuid if found else uuid.uuid4().hex, "probe": probe})
-    if found is None:
+    missing_feature = lacks(spec, probe)
+    if missing_feature:
+        raise BadInput(f"{spec.location}/{spec.prefix} cannot be such a vault: {missing_feature}")
+    spec = spec.model_copy(update={"uuid": marker.vault_uuid if marker else uuid.uuid4().hex, "probe": probe})
+    if marker is None:
         vault.write_marker(Marker(vault_uuid=spec.uuid, deployment=deployment, instance=spec.instance, name=spec.name))
     registry.insert_vault(spec, endpoint_url)
     return spec
+
+
+def _checked_spec(spec: VaultSpec) -> VaultSpec:
+    """Return the specification, with the absolute path of a directory."""
+    if spec.kind != "local":
+        return spec
+    if spec.conditional or spec.versions != "keep":
+        raise BadInput("a directory has no versions and no ETags: leave --versions and --conditional out")
+    location = str(Path(spec.location).resolve())
+    if location == "/":
+        raise BadInput("the whole file system is no vault; name a directory (is a variable empty?)")
+    return spec.model_copy(update={"location": location})
+
+
+def _check_marker(spec: VaultSpec, marker: Marker | None) -> None:
+    """Raise ``BadInput`` if the place already is another vault."""
+    if marker is None:
+        return
+    if (marker.deployment, marker.instance, marker.name) != (spec.deployment, spec.instance, spec.name):
+        raise BadInput(
+            f"{spec.location}/{spec.prefix} is vault {marker.name} of instance {marker.instance} in deployment "
+            f"{marker.deployment}; two must not delete in one place. Choose another prefix"
+        )
+
+
+def _check_no_nested_vault(spec: VaultSpec, vault: Vault) -> None:
+    """Raise ``BadInput`` if the place lies inside another vault, or another vault inside the place."""
+    for outer in vault.ancestor_markers():
+        raise BadInput(
+            f"{spec.location}/{spec.prefix} lies inside vault {outer.name} of deployment {outer.deployment}; "
+            "dropping one would erase the other: use separate prefixes"
+        )
+    inner = vault.descendant_marker()
+    if inner is not None:
+        raise BadInput(
+            f"inside {spec.location}/{spec.prefix} lies another vault ({inner}); dropping one would erase the other: "
+            "use separate prefixes"
+        )

@@ -1,10 +1,10 @@
-"""Instances and vault rows. A vault's row is written only after its marker, so a row without a marker is a fault."""
+"""Store instances and vaults as rows. A vault's row is written after its marker: a row without a marker is a fault."""
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import Connection, Row, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database, first_line
@@ -18,16 +18,16 @@ from sexton.storage.port import UnknownVault
 
 
 class Instance(Message):
-    """One tenant database. A new one only observes: its rounds plan and report, and delete nothing."""
+    """A database or lake that Sexton cleans. In observe mode, that of a new one, rounds plan and delete nothing."""
 
     id: str
     mode: str
     created_at: int
     enabled_at: int | None
     owner: str = "sql"
-    """Who knows what its marks mean: ``sql`` (its own transactions write them) or ``catalog`` (the reference owner)."""
+    """The adapter for its marks: ``sql`` (its own transactions write them) or ``catalog`` (the reference owner)."""
     key_pattern: str = ""
-    """The regular expression that every key of the owner's files matches; empty: nobody has said."""
+    """The regular expression that every key of the owner's files matches; empty: unknown."""
 
 
 class Registry:
@@ -37,7 +37,7 @@ class Registry:
         self._db = db
 
     def add_instance(self, instance: str, owner: str = "sql") -> None:
-        """Register an instance, observing. Repeating it changes nothing.
+        """Register an instance in observe mode. Repeating it changes nothing.
 
         Raises:
             BadInput: the name is not ``[a-z0-9][a-z0-9_-]{0,62}``, or it is registered with another owner.
@@ -45,22 +45,25 @@ class Registry:
         t = self._db.t
         try:
             with self._db.write() as c:
-                found = c.execute(select(t.instance.c.owner).where(t.instance.c.id == instance)).scalar_one_or_none()
-                if found is None:
+                query = select(t.instance.c.owner).where(t.instance.c.id == instance)
+                registered_owner = c.execute(query).scalar_one_or_none()
+                if registered_owner is None:
                     c.execute(insert(t.instance).values(id=instance, owner=owner))
                     c.execute(insert(t.instance_guard).values(instance=instance))
-                elif found != owner:
-                    raise BadInput(f"instance {instance} is there with owner {found}; choose another name")
+                elif registered_owner != owner:
+                    raise BadInput(
+                        f"instance {instance} is registered with owner {registered_owner}; choose another name"
+                    )
         except IntegrityError as e:
             raise BadInput(
                 f"instance {instance!r} was refused: lower-case letters, digits, - and _, at most 63 ({first_line(e)})"
             ) from e
 
     def instances(self) -> Sequence[Instance]:
-        """Return every instance by name."""
+        """Return every instance in the order of their names."""
         with self._db.read() as c:
-            found = c.execute(select(self._db.t.instance).order_by(self._db.t.instance.c.id))
-            return [Instance(**r._mapping) for r in found]
+            rows = c.execute(select(self._db.t.instance).order_by(self._db.t.instance.c.id))
+            return [Instance(**row._mapping) for row in rows]
 
     def instance(self, name: str) -> Instance:
         """Return one instance, or raise ``UnknownInstance``."""
@@ -70,16 +73,16 @@ class Registry:
             raise UnknownInstance(name)
         return Instance(**row._mapping)
 
-    def one(self, named: str | None) -> str:
-        """Return the instance named, or the only one there is.
+    def one(self, name: str | None) -> str:
+        """Return the name if it is registered; for None, the name of the only instance.
 
         Raises:
-            UnknownInstance: it is not registered.
-            BadInput: none is named, and there is not exactly one.
+            UnknownInstance: the name is not registered.
+            BadInput: the name is None, and there is not exactly one instance.
         """
-        if named is not None:
-            return self.instance(named).id
-        names = [i.id for i in self.instances()]
+        if name is not None:
+            return self.instance(name).id
+        names = [instance.id for instance in self.instances()]
         if len(names) != 1:
             raise BadInput(f"name an instance (--instance NAME), one of: {', '.join(names) or '(none registered)'}")
         return names[0]
@@ -89,27 +92,27 @@ class Registry:
         return self.instance(name).owner
 
     def enable(self, instance: str) -> None:
-        """Let rounds of this instance delete."""
+        """Permit rounds of this instance to delete."""
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
             c.execute(update(t).where(t.c.id == instance, t.c.mode != "enabled").values(mode="enabled", enabled_at=now))
 
     def observe(self, instance: str) -> None:
-        """Let rounds of this instance only plan and report; what is claimed stays claimed and waits."""
+        """Restrict rounds of this instance to planning and reporting; claimed marks stay claimed and wait."""
         t = self._db.t.instance
         with deciding(self._db, instance) as c:
             c.execute(update(t).where(t.c.id == instance).values(mode="observe"))
 
     def set_key_pattern(self, instance: str, pattern: str) -> None:
-        """Say what the keys of the owner's files look like; empty: nobody knows, so no object is an orphan.
+        """Store the pattern of the keys of the owner's files; empty: unknown, so that no object is an orphan.
 
         Raises:
-            BadInput: it is no regular expression, or the catalog's, whose keys are known.
+            BadInput: the pattern is no regular expression, or the owner is the catalog, whose keys are known.
             UnknownInstance: the instance is not registered.
         """
         if self.instance(instance).owner == "catalog":
-            raise BadInput(f"the keys of {instance} are the reference catalog's; there is nothing to say about them")
+            raise BadInput(f"the keys of {instance} are the reference catalog's; they need no pattern")
         try:
             re.compile(pattern)
         except re.error as e:
@@ -119,20 +122,20 @@ class Registry:
             c.execute(update(t).where(t.c.id == instance).values(key_pattern=pattern))
 
     def vaults(self, instance: str | None = None) -> Sequence[VaultSpec]:
-        """Return the vaults of one instance, or all."""
+        """Return the vaults of one instance, or of all instances."""
         with self._db.read() as c:
             return self._vaults(c, instance)
 
     def vault(self, instance: str, name: str) -> VaultSpec:
         """Return one vault, or raise ``UnknownVault``."""
         with self._db.read() as c:
-            found = self._vaults(c, instance, name)
-        if not found:
+            vaults = self._vaults(c, instance, name)
+        if not vaults:
             raise UnknownVault(f"instance {instance} has no vault {name}; register it with: sexton vault add")
-        return found[0]
+        return vaults[0]
 
     def last_round(self, instance: str) -> tuple[int, str]:
-        """Return number and run id of the newest round of an instance, (0, "") where there was none."""
+        """Return the number and run id of the newest round of an instance; ``(0, "")`` if there was none."""
         t = self._db.t.round
         newest = select(t.c.id, t.c.run_id).where(t.c.instance == instance).order_by(t.c.id.desc()).limit(1)
         with self._db.read() as c:
@@ -140,28 +143,28 @@ class Registry:
         return (row.id, row.run_id) if row else (0, "")
 
     def knows_round(self, instance: str, round_: int, run: str) -> bool:
-        """Tell whether a round of an instance, by its number and run id, is in this database."""
+        """Return whether this database has a round of an instance with this number and run id."""
         t = self._db.t.round
-        its = select(t.c.id).where(t.c.id == round_, t.c.instance == instance, t.c.run_id == run)
+        query = select(t.c.id).where(t.c.id == round_, t.c.instance == instance, t.c.run_id == run)
         with self._db.read() as c:
-            return c.execute(its).one_or_none() is not None
+            return c.execute(query).one_or_none() is not None
 
     def check_new_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
         """Refuse a vault that overlaps another one or whose name is taken.
 
         Raises:
-            UnknownInstance: its instance is not registered.
-            BadInput: it overlaps, or the name is taken.
+            UnknownInstance: the instance is not registered.
+            BadInput: the vault overlaps another one, or the name is taken.
         """
         self.instance(spec.instance)
         with self._db.read() as c:
-            self._refuse(c, spec, endpoint_url)
+            self._check_new_vault(c, spec, endpoint_url)
 
     def insert_vault(self, spec: VaultSpec, endpoint_url: str) -> None:
-        """Store a vault whose marker is written, and free the marks that waited for one of this name."""
+        """Store a vault whose marker is written, and release the marks that were quarantined because it was unknown."""
         t = self._db.t
         with deciding(self._db, EVERYTHING, spec.instance) as c:
-            self._refuse(c, spec, endpoint_url)
+            self._check_new_vault(c, spec, endpoint_url)
             if spec.probe is not None:
                 spec = spec.model_copy(update={"probe": spec.probe.model_copy(update={"at": self._db.now(c)})})
             try:
@@ -176,13 +179,13 @@ class Registry:
             )
 
     def store_probe(self, instance: str, name: str, probe: Probe) -> None:
-        """Store what a vault's store was seen to do now; whoever has the vault open opens it anew."""
+        """Store the features that the vault's store has now. Processes that have the vault open open it again."""
         t = self._db.t.vault
         with self._db.write() as c:
-            seen = probe.model_copy(update={"at": self._db.now(c)})
-            c.execute(update(t).where(t.c.instance == instance, t.c.name == name).values(probe=seen.model_dump()))
+            stamped = probe.model_copy(update={"at": self._db.now(c)})
+            c.execute(update(t).where(t.c.instance == instance, t.c.name == name).values(probe=stamped.model_dump()))
 
-    def _refuse(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
+    def _check_new_vault(self, c: Connection, spec: VaultSpec, endpoint_url: str) -> None:
         for other in self._vaults(c, None):
             if (other.instance, other.name) == (spec.instance, spec.name):
                 raise BadInput(f"instance {spec.instance} has a vault {spec.name} already; choose another name")
@@ -194,10 +197,13 @@ class Registry:
 
     def _vaults(self, c: Connection, instance: str | None, name: str | None = None) -> list[VaultSpec]:
         t = self._db.t.vault
-        wanted: Any = select(t).order_by(t.c.instance, t.c.name)
+        query: Any = select(t).order_by(t.c.instance, t.c.name)
         if instance is not None:
-            wanted = wanted.where(t.c.instance == instance)
+            query = query.where(t.c.instance == instance)
         if name is not None:
-            wanted = wanted.where(t.c.name == name)
-        fields = VaultSpec.model_fields
-        return [VaultSpec(**{k: v for k, v in r._mapping.items() if k in fields}) for r in c.execute(wanted)]
+            query = query.where(t.c.name == name)
+        return [_vault(row) for row in c.execute(query)]
+
+
+def _vault(row: Row[Any]) -> VaultSpec:
+    return VaultSpec(**{name: value for name, value in row._mapping.items() if name in VaultSpec.model_fields})

@@ -1,8 +1,9 @@
-"""Which claimed marks would hide again what is about to be undeleted."""
+"""Refuse an undelete whose result a claimed mark would delete again."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, literal, or_, select
 
@@ -16,103 +17,127 @@ from sexton.operators.holds.store import Hold, HoldStore
 KEYS_AT_ONCE = 1_000
 
 
-class HiddenAgain(SextonError):
-    """A claimed mark would delete again what is to be undeleted."""
+class _Target(NamedTuple):
+    """The objects to undelete: those under a prefix, or the keys."""
+
+    instance: str
+    vault: str
+    prefix: str
+    keys: Sequence[str]
 
 
-def refuse_hiding(db: Database, instance: str, vault: str, prefix: str = "", keys: Sequence[str] = ()) -> None:
-    """Refuse to undelete what a claimed mark deletes now, or will delete when it looks at its prefix once more.
+class UndeleteUnsafe(SextonError):
+    """A claimed mark would delete again the objects that are to be undeleted."""
 
-    A hold keeps the second look from it; what a round has claimed and not gone through yet nothing keeps.
+
+def ensure_undelete_is_safe(
+    db: Database, instance: str, vault: str, prefix: str = "", keys: Sequence[str] = ()
+) -> None:
+    """Refuse to undelete objects that a claimed mark deletes now, or deletes in the second pass over its prefix.
+
+    A hold blocks the second pass. Nothing blocks the first pass of a mark that a round has claimed.
 
     Args:
         db: the database.
-        instance: whose marks.
-        vault: where.
-        prefix: everything under it is to be undeleted; or
-        keys: just these.
+        instance: whose objects are undeleted.
+        vault: of the objects.
+        prefix: of the objects; or
+        keys: the objects.
 
     Raises:
         UnknownInstance: no such instance.
-        HiddenAgain: there is such a mark; the message says what to do first.
+        UndeleteUnsafe: there is such a mark; the message says what to do first.
     """
     holds = HoldStore(db).active(instance)
     with db.read() as c:
         if c.execute(select(db.t.instance.c.id).where(db.t.instance.c.id == instance)).one_or_none() is None:
             raise UnknownInstance(instance)
         mark = db.t.mark
-        going = and_(mark.c.swept_at.is_(None), mark.c.quarantined_reason.is_(None))
-        if found := _covering(db, c, instance, vault, prefix, keys, going):
-            raise HiddenAgain(
-                f"{_some(found)} of {instance} is claimed and its files are still being deleted: let the round finish "
-                f"(see: sexton status), then undelete"
+        in_first_pass = and_(mark.c.swept_at.is_(None), mark.c.quarantined_reason.is_(None))
+        deleting = _claimed_marks(db, c, _Target(instance, vault, prefix, keys), in_first_pass)
+        if deleting:
+            raise UndeleteUnsafe(
+                f"{_first_of(deleting)} of {instance} is claimed and its files are still being deleted: let the round "
+                f"finish (see: sexton status), then undelete"
             )
-        if any(hold.scope == "instance" for hold in holds):
+        if _all_held(holds, vault, prefix):
             return
-        kept = tuple(h.prefix for h in holds if h.scope == "prefix" and h.vault == vault and h.prefix)
-        if prefix and prefix.startswith(kept):
-            return
-        open_keys = [key for key in keys if not key.startswith(kept)] if kept else keys
+        open_keys = _keys_without_hold(holds, vault, keys)
         if not prefix and not open_keys:
             return
-        found = _covering(db, c, instance, vault, prefix, open_keys, ~going) - _held(holds)
-        if found:
-            where = prefix or _common(open_keys)
-            hold = f"vault-prefix {vault}/{where} --instance {instance}" if where else f"instance {instance}"
-            raise HiddenAgain(
-                f"{_some(found)} of {instance} is claimed and will look there once more, and hide again what it finds; "
-                f"first: sexton hold {hold} --for 7d --reason 'undelete'; then give the mark up for good: "
-                f"sexton quarantine discard {instance} {min(found).kind}/{min(found).id} --reason 'undelete'"
-            )
+        unheld = _Target(instance, vault, prefix, open_keys)
+        awaiting = _claimed_marks(db, c, unheld, ~in_first_pass) - _held_marks(holds)
+    if awaiting:
+        place = prefix or common_folder(open_keys)
+        hold = f"vault-prefix {vault}/{place} --instance {instance}" if place else f"instance {instance}"
+        first = min(awaiting)
+        raise UndeleteUnsafe(
+            f"{_first_of(awaiting)} of {instance} is claimed, and its second pass would delete the objects again; "
+            f"first: sexton hold {hold} --for 7d --reason 'undelete'; then give the mark up permanently: "
+            f"sexton quarantine discard {instance} {first.kind}/{first.id} --reason 'undelete'"
+        )
 
 
-def _covering(
-    db: Database,
-    c: Connection,
-    instance: str,
-    vault: str,
-    prefix: str,
-    keys: Sequence[str],
-    standing: ColumnElement[bool],
-) -> set[Ref]:
-    """Return the claimed marks with a prefix or a stored file that touches what is meant."""
+def _held_prefixes(holds: Sequence[Hold], vault: str) -> tuple[str, ...]:
+    return tuple(hold.prefix for hold in holds if hold.scope == "prefix" and hold.vault == vault and hold.prefix)
+
+
+def _all_held(holds: Sequence[Hold], vault: str, prefix: str) -> bool:
+    """Return whether a hold covers the whole instance, or the whole prefix that is to be undeleted."""
+    if any(hold.scope == "instance" for hold in holds):
+        return True
+    return bool(prefix) and prefix.startswith(_held_prefixes(holds, vault))
+
+
+def _keys_without_hold(holds: Sequence[Hold], vault: str, keys: Sequence[str]) -> Sequence[str]:
+    held_prefixes = _held_prefixes(holds, vault)
+    return [key for key in keys if not key.startswith(held_prefixes)]
+
+
+def _held_marks(holds: Sequence[Hold]) -> set[Ref]:
+    return {Ref(str(hold.mark_kind), str(hold.mark_id)) for hold in holds if hold.scope == "mark"}
+
+
+def _claimed_marks(db: Database, c: Connection, target: _Target, condition: ColumnElement[bool]) -> set[Ref]:
+    """Return the claimed marks that meet the condition and have a prefix or a stored file that touches the target."""
     mark, file = db.t.mark, db.t.mark_file
-    claimed = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", standing)
-    its = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
-    here = or_(mark.c.vault == vault, mark.c.vault.is_(None))
-    by_prefix: Any = select(mark.c.kind, mark.c.id, mark.c.prefix).where(claimed, here, mark.c.prefix.is_not(None))
-    by_file = select(mark.c.kind, mark.c.id).where(claimed, file.c.vault == vault).join(file, its)
-    if prefix:
+    claimed = and_(mark.c.instance == target.instance, mark.c.state == "CLAIMED", condition)
+    of_mark = and_(file.c.instance == mark.c.instance, file.c.kind == mark.c.kind, file.c.id == mark.c.id)
+    in_vault = or_(mark.c.vault == target.vault, mark.c.vault.is_(None))
+    by_prefix: Any = select(mark.c.kind, mark.c.id, mark.c.prefix).where(claimed, in_vault, mark.c.prefix.is_not(None))
+    by_file = select(mark.c.kind, mark.c.id).where(claimed, file.c.vault == target.vault).join(file, of_mark)
+    if prefix := target.prefix:
         inside = func.substr(mark.c.prefix, 1, len(prefix)) == prefix
         around = func.substr(literal(prefix), 1, func.length(mark.c.prefix)) == mark.c.prefix
-        found = {Ref(r.kind, r.id) for r in c.execute(by_prefix.where(or_(inside, around)))}
-        stored = by_file.where(func.substr(file.c.key, 1, len(prefix)) == prefix).distinct()
-        return found | {Ref(*r) for r in c.execute(stored)}
-    ordered = sorted(keys)
-    found = {Ref(r.kind, r.id) for r in c.execute(by_prefix) if _any_under(ordered, r.prefix)}
+        marks = {Ref(row.kind, row.id) for row in c.execute(by_prefix.where(or_(inside, around)))}
+        with_file_inside = by_file.where(func.substr(file.c.key, 1, len(prefix)) == prefix).distinct()
+        return marks | {Ref(*row) for row in c.execute(with_file_inside)}
+    ordered = sorted(target.keys)
+    marks = {Ref(row.kind, row.id) for row in c.execute(by_prefix) if any_key_under(ordered, row.prefix)}
     for start in range(0, len(ordered), KEYS_AT_ONCE):
         page = ordered[start : start + KEYS_AT_ONCE]
-        found |= {Ref(*r) for r in c.execute(by_file.where(in_list(db, file.c.key, page)).distinct())}
-    return found
+        rows = c.execute(by_file.where(in_list(db, file.c.key, page)).distinct())
+        marks.update(Ref(*row) for row in rows)
+    return marks
 
 
-def _any_under(ordered: Sequence[str], prefix: str) -> bool:
-    at = bisect_left(ordered, prefix)
-    return at < len(ordered) and ordered[at].startswith(prefix)
+def any_key_under(ordered_keys: Sequence[str], prefix: str) -> bool:
+    """Return whether one of the keys, which are in order, begins with the prefix."""
+    position = bisect_left(ordered_keys, prefix)
+    return position < len(ordered_keys) and ordered_keys[position].startswith(prefix)
 
 
-def _held(holds: Sequence[Hold]) -> set[Ref]:
-    return {Ref(str(h.mark_kind), str(h.mark_id)) for h in holds if h.scope == "mark"}
-
-
-def _common(keys: Sequence[str]) -> str:
-    """Return the longest folder that all keys are in."""
+def common_folder(keys: Sequence[str]) -> str:
+    """Return the deepest folder that contains all keys, with its slash, or empty; of a single key, the key itself."""
+    if len(keys) == 1:
+        return keys[0]
     first, last = min(keys), max(keys)
-    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return first[: first.rfind("/", 0, same) + 1] if len(keys) > 1 else first
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    return first[: first.rfind("/", 0, shared) + 1]
 
 
-def _some(found: set[Ref]) -> str:
-    first = min(found)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"mark {first.kind} {first.id}{more}"
+def _first_of(marks: set[Ref]) -> str:
+    """Return the first mark, and how many more there are, for an error message."""
+    first = min(marks)
+    others = f" (and {len(marks) - 1} more)" if len(marks) > 1 else ""
+    return f"mark {first.kind} {first.id}{others}"

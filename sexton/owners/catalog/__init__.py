@@ -1,1 +1,1 @@
-"""The `catalog` owner: the reference catalog of tables, indexes, partitions, tablets and rowsets."""
+"""The ``catalog`` owner: the reference catalog of tables, indexes, partitions, tablets and rowsets."""

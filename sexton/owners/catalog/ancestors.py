@@ -1,7 +1,7 @@
-"""What a tablet or rowset belongs to by the catalog's records, whatever is marked: a hold on it keeps them."""
+"""Find the tablet, partition, index and table of marks by the catalog's records: a hold on one blocks deletion."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import select
 
@@ -9,23 +9,37 @@ from sexton.marks.model import Ref
 from sexton.owners.catalog.parents import PARENTS
 from sexton.owners.catalog.scope import CatalogTransaction
 
-ROWSETS = ("compacted", "dropped", "prepared")
+ROWSET_KINDS = ("compacted", "dropped", "prepared")
 
 
-def above(s: CatalogTransaction, kind: str, ids: Sequence[str]) -> Mapping[str, tuple[Ref, ...]]:
-    """Return tablet, index, partition and table of each of these rowsets or tablets, as far as they have records."""
-    tablet, rowset, of = s.t.tablets, s.t.rowsets, {i: i for i in ids}
-    if kind in ROWSETS:
-        of = {
-            r.id: r.tablet_id
-            for r in s.c.execute(select(rowset.c.id, rowset.c.tablet_id).where(s.mine(rowset.c.id, ids)))
-        }
-    elif kind != "tablet":
+def find(tx: CatalogTransaction, kind: str, ids: Sequence[str]) -> Mapping[str, tuple[Ref, ...]]:
+    """Return rowset or tablet id → its tablet and the tablet's ancestors, as far as they have records, marked or not.
+
+    Marks of other kinds have no ancestors here: the result is empty.
+    """
+    tablets = _tablets_of(tx, kind, ids)
+    parents = _parents_of(tx, set(tablets.values()))
+    ancestor_refs: dict[str, tuple[Ref, ...]] = defaultdict(tuple)
+    for mark_id, tablet_id in tablets.items():
+        ancestor_refs[mark_id] = (Ref("tablet", tablet_id), *parents.get(tablet_id, ()))
+    return ancestor_refs
+
+
+def _tablets_of(tx: CatalogTransaction, kind: str, ids: Sequence[str]) -> Mapping[str, str]:
+    """Return rowset or tablet id → tablet id; empty for marks of other kinds."""
+    if kind == "tablet":
+        return {tablet_id: tablet_id for tablet_id in ids}
+    if kind not in ROWSET_KINDS:
         return {}
-    names = [tablet.c[f"{parent}_id"] for parent in PARENTS]
-    wanted = select(tablet.c.id, *names).where(s.mine(tablet.c.id, set(of.values())))
-    known = {row[0]: tuple(Ref(k, i) for k, i in zip(PARENTS, row[1:], strict=True)) for row in s.c.execute(wanted)}
-    found: dict[str, tuple[Ref, ...]] = defaultdict(tuple)
-    for id_, its in of.items():
-        found[id_] = (Ref("tablet", its), *known.get(its, ()))
-    return found
+    rowset = tx.t.rowsets
+    rows = tx.c.execute(select(rowset.c.id, rowset.c.tablet_id).where(tx.in_instance(rowset.c.id, ids)))
+    return {row.id: row.tablet_id for row in rows}
+
+
+def _parents_of(tx: CatalogTransaction, tablet_ids: Collection[str]) -> Mapping[str, tuple[Ref, ...]]:
+    if not tablet_ids:
+        return {}
+    tablet = tx.t.tablets
+    columns = [tablet.c[f"{kind}_id"] for kind in PARENTS]
+    rows = tx.c.execute(select(tablet.c.id, *columns).where(tx.in_instance(tablet.c.id, tablet_ids)))
+    return {row[0]: tuple(Ref(kind, id_) for kind, id_ in zip(PARENTS, row[1:], strict=True)) for row in rows}

@@ -1,7 +1,7 @@
-"""The barrier: whoever writes a prepared rowset is aborted first, and looked at again by a later statement.
+"""The barrier of prepared rowsets: abort their writers first, and read the writers' states in a later statement.
 
-The engine has made the marks FENCED, so no commit of them can succeed any more; a commit that came before removed its
-mark. What is left open is a load between its two phases, or one whose record nobody can read: both are kept.
+The engine has set the marks to FENCED, so no commit of them can succeed from now on; an earlier commit has removed its
+mark. Two cases remain, and both keep the rowset: a load between its two phases, and a load whose record cannot be read.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,61 +15,89 @@ from sexton.owners.catalog.policy import verdict
 from sexton.owners.catalog.scope import CatalogTransaction
 
 FENCE_BATCH = 256
-"""Prepared rowsets whose owners are aborted in one transaction."""
-Owners = Mapping[str, str | None]
-"""Rowset id → the ``owner_txn`` of its mark."""
+"""Prepared rowsets whose writers are aborted in one transaction."""
+Writers = Mapping[str, str | None]
+"""Rowset id → the ``owner_txn`` of its mark, which names the transaction or job that writes it."""
 
 
-def fenced(s: CatalogTransaction, ids: Collection[str]) -> dict[str, str | None]:
-    """Return those of the marks that are FENCED, with their owners; one that was committed between has none."""
-    mark = s.db.t.mark
-    ours = [s.mine(mark.c.id, ids), mark.c.kind == "prepared", mark.c.state == "FENCED"]
-    return {row.id: row.owner_txn for row in s.c.execute(select(mark.c.id, mark.c.owner_txn).where(*ours))}
+def fenced(tx: CatalogTransaction, ids: Collection[str]) -> dict[str, str | None]:
+    """Return the writers of those marks that are FENCED: a rowset that was committed in between has no mark."""
+    mark = tx.db.t.mark
+    is_fenced = [tx.in_instance(mark.c.id, ids), mark.c.kind == "prepared", mark.c.state == "FENCED"]
+    return {row.id: row.owner_txn for row in tx.c.execute(select(mark.c.id, mark.c.owner_txn).where(*is_fenced))}
 
 
-def abort(s: CatalogTransaction, owners: Owners) -> None:
-    """Abort the running loads among the owners, those above them, and remove the compactions; nobody else."""
-    txn, job = s.t.txns, s.t.jobs
-    wanted = _ids(owners, TXN)
-    above = select(txn.c.parent_id).where(s.mine(txn.c.id, wanted), txn.c.parent_id.is_not(None))
-    roots = [*wanted, *s.ids(above)]
-    running = [s.mine(txn.c.id, roots), txn.c.parent_id.is_(None), txn.c.status == TxnStatus.PREPARED]
-    ended = s.c.execute(update(txn).where(*running).values(status=TxnStatus.ABORTED).returning(txn.c.id))
-    labels.aborted(s, list(ended.scalars()))
-    root = txn.alias("root")
-    orphan = ~exists().where(root.c.id == txn.c.parent_id, root.c.instance == txn.c.instance)
-    alone = [s.mine(txn.c.id, wanted), txn.c.parent_id.is_not(None), orphan, txn.c.status == TxnStatus.PREPARED]
-    s.c.execute(update(txn).where(*alone).values(status=TxnStatus.ABORTED))
-    s.remove(job.c.id, _ids(owners, JOB))
+def abort(tx: CatalogTransaction, writers: Writers) -> None:
+    """Abort the running loads among the writers and their parent loads, and remove the compaction jobs among them."""
+    txn, job = tx.t.txns, tx.t.jobs
+    txn_ids = _ids(writers, TXN)
+    parent_ids = select(txn.c.parent_id).where(tx.in_instance(txn.c.id, txn_ids), txn.c.parent_id.is_not(None))
+    root_ids = [*txn_ids, *tx.ids(parent_ids)]
+    is_running_root = [
+        tx.in_instance(txn.c.id, root_ids),
+        txn.c.parent_id.is_(None),
+        txn.c.status == TxnStatus.PREPARED,
+    ]
+    aborted = tx.c.execute(update(txn).where(*is_running_root).values(status=TxnStatus.ABORTED).returning(txn.c.id))
+    labels.aborted(tx, list(aborted.scalars()))
+    parent = txn.alias("root")
+    has_no_parent_record = ~exists().where(parent.c.id == txn.c.parent_id, parent.c.instance == txn.c.instance)
+    is_running_part = [
+        tx.in_instance(txn.c.id, txn_ids),
+        txn.c.parent_id.is_not(None),
+        has_no_parent_record,
+        txn.c.status == TxnStatus.PREPARED,
+    ]
+    tx.c.execute(update(txn).where(*is_running_part).values(status=TxnStatus.ABORTED))
+    tx.remove(job.c.id, _ids(writers, JOB))
 
 
-def judge(s: CatalogTransaction, owners: Owners) -> dict[str, tuple[Fenced, str]]:
-    """Look at the owners as they are now and answer for each rowset."""
-    txn, rowset = s.t.txns, s.t.rowsets
-    root = txn.alias("root")
-    joined = txn.outerjoin(root, (root.c.id == txn.c.parent_id) & (root.c.instance == txn.c.instance))
-    found = select(txn.c.id, txn.c.status, root.c.status.label("above")).select_from(joined)
-    statuses = {
-        row.id: [status for status in (row.status, row.above) if status is not None]
-        for row in s.c.execute(found.where(s.mine(txn.c.id, _ids(owners, TXN))))
-    }
-    shown = set(
-        s.ids(select(rowset.c.id).where(s.mine(rowset.c.id, list(owners)), rowset.c.state == RowsetState.VISIBLE))
-    )
-    jobs = set(s.ids(select(s.t.jobs.c.id).where(s.mine(s.t.jobs.c.id, _ids(owners, JOB)))))
+def judge(tx: CatalogTransaction, writers: Writers) -> dict[str, tuple[Fenced, str]]:
+    """Return for each rowset whether its writer can still commit it, as the records are now."""
+    rowset, job = tx.t.rowsets, tx.t.jobs
+    statuses = _statuses(tx, _ids(writers, TXN))
+    is_visible = [tx.in_instance(rowset.c.id, list(writers)), rowset.c.state == RowsetState.VISIBLE]
+    visible_ids = set(tx.ids(select(rowset.c.id).where(*is_visible)))
+    job_ids = set(tx.ids(select(job.c.id).where(tx.in_instance(job.c.id, _ids(writers, JOB)))))
     answers = {}
-    for rowset_id, owner in owners.items():
-        if rowset_id in shown:
+    for rowset_id, writer in writers.items():
+        if rowset_id in visible_ids:
             answers[rowset_id] = (Fenced.IN_USE, "it is visible")
-        elif owner is not None and owner.startswith(TXN):
-            answers[rowset_id] = verdict(statuses.get(owner.removeprefix(TXN), ()))
-        elif owner is not None and owner.startswith(JOB):
-            runs = owner.removeprefix(JOB) in jobs
-            answers[rowset_id] = (Fenced.IN_USE, "its job runs") if runs else (Fenced.FENCED, "its job is removed")
         else:
-            answers[rowset_id] = (Fenced.UNKNOWN, f"its mark names {owner!r}, neither a transaction nor a job")
+            answers[rowset_id] = _answer(writer, statuses, job_ids)
     return answers
 
 
-def _ids(owners: Owners, kind: str) -> list[str]:
-    return sorted({o.removeprefix(kind) for o in owners.values() if o is not None and o.startswith(kind)})
+def _answer(
+    writer: str | None, statuses: Mapping[str, Collection[str]], job_ids: Collection[str]
+) -> tuple[Fenced, str]:
+    """Return the answer for a rowset that is not visible.
+
+    Args:
+        writer: the ``owner_txn`` of its mark.
+        statuses: transaction id → its status and its parent's.
+        job_ids: the jobs that have a record.
+    """
+    if writer is not None and writer.startswith(TXN):
+        return verdict(statuses.get(writer.removeprefix(TXN), ()))
+    if writer is not None and writer.startswith(JOB):
+        if writer.removeprefix(JOB) in job_ids:
+            return Fenced.IN_USE, "its job runs"
+        return Fenced.FENCED, "its job is removed"
+    return Fenced.UNKNOWN, f"its mark names {writer!r}, neither a transaction nor a job"
+
+
+def _statuses(tx: CatalogTransaction, txn_ids: Collection[str]) -> dict[str, list[str]]:
+    """Return transaction id → its status, and its parent's if it has one."""
+    txn = tx.t.txns
+    parent = txn.alias("root")
+    is_parent = (parent.c.id == txn.c.parent_id) & (parent.c.instance == txn.c.instance)
+    query = select(txn.c.id, txn.c.status, parent.c.status.label("parent_status"))
+    rows = tx.c.execute(query.select_from(txn.outerjoin(parent, is_parent)).where(tx.in_instance(txn.c.id, txn_ids)))
+    return {row.id: [status for status in (row.status, row.parent_status) if status is not None] for row in rows}
+
+
+def _ids(writers: Writers, prefix: str) -> list[str]:
+    """Return the ids of the writers of one kind, transactions or jobs."""
+    names = {writer for writer in writers.values() if writer is not None and writer.startswith(prefix)}
+    return sorted(name.removeprefix(prefix) for name in names)

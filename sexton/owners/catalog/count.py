@@ -1,6 +1,6 @@
-"""How many files the visible rowsets have, by their records."""
+"""Count the files of visible rowsets by their records."""
 
-from sqlalchemy import and_, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, select
 
 from sexton.owners.catalog import parents
 from sexton.owners.catalog.layout import IndexFormat
@@ -8,20 +8,27 @@ from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def live_objects(s: CatalogTransaction) -> int:
-    """Count data, index and bitmap files of visible rowsets under nothing dropped, in one statement."""
-    rowset, tablet, schema = s.t.rowsets, s.t.tablets, s.t.schemas
-    length = func.jsonb_array_length if s.db.dialect == "postgresql" else func.json_array_length
-    inverted = func.coalesce(length(schema.c.inverted), 0)
-    v2 = func.coalesce(rowset.c.format, schema.c.format) == IndexFormat.V2
-    indexes = case((and_(v2, inverted > 0), 1), (v2, 0), else_=inverted)
-    files = rowset.c.segments * (1 + indexes) + case((rowset.c.bitmap, 1), else_=0)
-    its = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
-    written = and_(
+def live_objects(tx: CatalogTransaction) -> int:
+    """Count the data, index and bitmap files of visible rowsets whose ancestors were not dropped, in one statement."""
+    rowset, tablet, schema = tx.t.rowsets, tx.t.tablets, tx.t.schemas
+    own_tablet = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
+    own_schema = and_(
         schema.c.index_id == rowset.c.index_id,
         schema.c.version == rowset.c.schema_version,
         schema.c.instance == rowset.c.instance,
     )
-    chosen = select(func.coalesce(func.sum(files), 0)).select_from(rowset.join(tablet, its).outerjoin(schema, written))
-    visible = [rowset.c.instance == s.instance, rowset.c.state == RowsetState.VISIBLE, parents.standing(s)]
-    return int(s.c.execute(chosen.where(*visible)).scalar_one())
+    query = select(func.coalesce(func.sum(_files_per_rowset(tx)), 0)).select_from(
+        rowset.join(tablet, own_tablet).outerjoin(schema, own_schema)
+    )
+    is_live = [rowset.c.instance == tx.instance, rowset.c.state == RowsetState.VISIBLE, parents.standing(tx)]
+    return int(tx.c.execute(query.where(*is_live)).scalar_one())
+
+
+def _files_per_rowset(tx: CatalogTransaction) -> ColumnElement[int]:
+    rowset, schema = tx.t.rowsets, tx.t.schemas
+    array_length = func.jsonb_array_length if tx.db.dialect == "postgresql" else func.json_array_length
+    inverted_indexes = func.coalesce(array_length(schema.c.inverted), 0)
+    is_v2 = func.coalesce(rowset.c.format, schema.c.format) == IndexFormat.V2
+    index_files = case((and_(is_v2, inverted_indexes > 0), 1), (is_v2, 0), else_=inverted_indexes)
+    files: ColumnElement[int] = rowset.c.segments * (1 + index_files) + case((rowset.c.bitmap, 1), else_=0)
+    return files

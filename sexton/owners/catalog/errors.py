@@ -1,35 +1,35 @@
-"""What the catalog refuses."""
+"""The errors of the catalog, all under ``CatalogError``."""
 
 from sexton.kernel.errors import SextonError
 
 
 class CatalogError(SextonError):
-    """The catalog refuses; nothing was changed."""
+    """The catalog refused an operation; nothing was changed."""
 
 
 class RecordNotFound(CatalogError):
-    """There is no such table, index, partition, tablet, rowset, transaction or job."""
+    """A table, index, partition, tablet, rowset, transaction or job has no record."""
 
     name = "NOT_FOUND"
 
 
 class AlreadyThere(CatalogError):
-    """Something of that id exists."""
+    """A record with this id exists already."""
 
 
 class AlreadyDropped(CatalogError):
-    """It, or what it is part of, was dropped."""
+    """The object or one of its ancestors was dropped."""
 
     name = "DROPPED"
 
 
 class LabelTaken(CatalogError):
-    """A transaction under this label runs or has become visible."""
+    """A transaction with this label runs or is visible."""
 
 
 class WrongState(CatalogError):
-    """The transaction or rowset is not in the state this needs."""
+    """The transaction or rowset is not in the state that the operation requires."""
 
 
 class Uncovered(CatalogError):
-    """Compaction inputs hold versions that no visible rowset would hold without them."""
+    """Without the compaction inputs no visible rowset would hold some of their versions."""

@@ -1,4 +1,4 @@
-"""What a kind of mark says about itself; the rest of its life is the engine's."""
+"""The interface of a kind of marks: the functions in which kinds differ."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ def nothing(_scope: CatalogTransaction, _ids: Sequence[str]) -> Collection[str]:
 
 @dataclass(frozen=True)
 class CatalogKind:
-    """One kind of the catalog's marks. Its functions take many marks at once and need a few statements for all."""
+    """One kind of the catalog's marks. Its functions take many marks at once, and need few statements for all."""
 
     name: str
     retention: str
-    """The setting under ``[recycle]`` that says how long its marks stay; empty: due at once."""
+    """The setting under ``[recycle]`` with the retention of its marks; empty: due at once."""
     expand: Callable[[CatalogTransaction, Sequence[DueMark]], Mapping[Ref, Expansion]]
-    """What the marks stand for."""
+    """Return the files that the marks stand for."""
     forget: Callable[[CatalogTransaction, Sequence[str]], None]
-    """Remove the records of marks whose files are gone; never of something that was not dropped or aborted."""
+    """Remove the records of marks whose files are deleted; never records of what was not dropped or aborted."""
     live: Callable[[CatalogTransaction, Sequence[str]], Collection[str]]
-    """Which of the ids are live, whatever was marked."""
-    mended: Callable[[CatalogTransaction, Sequence[str]], Collection[str]] = nothing
-    """Of which ids, set aside for a record that could not be read, the record can be read now."""
+    """Return which of the ids are live, whatever was marked."""
+    resolvable: Callable[[CatalogTransaction, Sequence[str]], Collection[str]] = nothing
+    """Return those ids, quarantined for an unreadable record, whose record can be read now."""

@@ -1,4 +1,4 @@
-"""What the end of a transaction leaves: its label free again, and a mark by which its records go."""
+"""End transactions: free their labels, and mark their records for removal."""
 
 from collections.abc import Collection
 
@@ -10,13 +10,16 @@ from sexton.owners.catalog.scope import CatalogTransaction
 KIND = "txn_label"
 
 
-def aborted(s: CatalogTransaction, txns: Collection[str]) -> None:
-    """Free the labels of transactions that were aborted a moment ago, abort what is below them, mark their records."""
+def aborted(tx: CatalogTransaction, txns: Collection[str]) -> None:
+    """Free the labels of transactions that were just aborted, abort their parts, and mark their records."""
     if not txns:
         return
-    txn, label = s.t.txns, s.t.labels
-    below = [s.mine(txn.c.parent_id, txns), txn.c.status == TxnStatus.PREPARED]
-    s.c.execute(update(txn).where(*below).values(status=TxnStatus.ABORTED))
-    s.c.execute(update(label).where(s.mine(label.c.txn_id, txns)).values(active=False))
-    nobody = [null().cast(Text()).label(n) for n in ("parent_kind", "parent_id", "prefix")]
-    s.mark(KIND, select(txn.c.id, *nobody, literal(0, BigInteger()).label("bytes")).where(s.mine(txn.c.id, txns)))
+    txn, label = tx.t.txns, tx.t.labels
+    is_running_part = [tx.in_instance(txn.c.parent_id, txns), txn.c.status == TxnStatus.PREPARED]
+    tx.c.execute(update(txn).where(*is_running_part).values(status=TxnStatus.ABORTED))
+    tx.c.execute(update(label).where(tx.in_instance(label.c.txn_id, txns)).values(active=False))
+    no_parent = [null().cast(Text()).label(name) for name in ("parent_kind", "parent_id", "prefix")]
+    tx.mark(
+        KIND,
+        select(txn.c.id, *no_parent, literal(0, BigInteger()).label("bytes")).where(tx.in_instance(txn.c.id, txns)),
+    )

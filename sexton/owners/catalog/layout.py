@@ -1,6 +1,6 @@
-"""Where a rowset's files are, and what a file's name says: key → what it is, and back.
+"""Convert between rowset files and their keys. Pure.
 
-Pure. Ids hold no ``_``, so a name has one meaning: rowset ``12`` and rowset ``12-3`` share no prefix that is listed.
+Ids contain no ``_``, so a key has one meaning: rowset ``12`` and rowset ``12-3`` share no prefix that is listed.
 """
 
 import re
@@ -12,14 +12,14 @@ from sexton.kernel.errors import BadInput
 
 
 class IndexFormat(StrEnum):
-    """How inverted indexes are kept: a file for each index of each segment (V1), or one for each segment (V2)."""
+    """How inverted indexes are stored: one file for each index of each segment (V1), or one for each segment (V2)."""
 
     V1 = "V1"
     V2 = "V2"
 
 
 class FileKind(StrEnum):
-    """What a file of a rowset holds."""
+    """The content of a rowset's file."""
 
     DATA = "data"
     INDEX_V1 = "index-v1"
@@ -40,41 +40,41 @@ class RowsetFile(NamedTuple):
 ROOT = "data/"
 _ID = re.compile(r"[A-Za-z0-9.-]{1,128}")
 _NUMBER = "0|[1-9][0-9]*"
-_ONE = r"(?!\.{1,2}[/_])[A-Za-z0-9.-]{1,128}"
+_SAFE_ID = r"(?!\.{1,2}[/_])[A-Za-z0-9.-]{1,128}"
 FILE_NAME = (
-    rf"{ROOT}(?P<tablet>{_ONE})/(?P<record>{_ONE})_"
+    rf"{ROOT}(?P<tablet>{_SAFE_ID})/(?P<record>{_SAFE_ID})_"
     rf"(?:(?P<data>{_NUMBER})\.dat|(?P<v2>{_NUMBER})\.idx|(?P<v1>{_NUMBER})_(?P<inverted>(?!\.{{1,2}}\.idx$)"
     r"[A-Za-z0-9.-]{1,128})\.idx|(?P<bitmap>delete_bitmap\.db))"
 )
-"""The regular expression that every key of a rowset's file matches, and nothing else; ``record``: the rowset's id."""
+"""The regular expression that matches the keys of rowset files and nothing else; ``record``: the rowset's id."""
 _NAME = re.compile(FILE_NAME)
 
 
 def check_id(*ids: str) -> None:
-    """Refuse what cannot be part of a key: other characters than ``[A-Za-z0-9.-]``, ``.`` and ``..``, over 128.
+    """Check that ids can be part of a key: 1 to 128 characters of ``[A-Za-z0-9.-]``, except ``.`` and ``..``.
 
     Raises:
-        BadInput: naming the id.
+        BadInput: one cannot; the message names it.
     """
-    for i in ids:
-        if not _ID.fullmatch(i) or i in (".", ".."):
-            raise BadInput(f"{i!r} is not an id: letters, digits, '.' and '-', at most 128, and neither '.' nor '..'")
+    for id_ in ids:
+        if not _ID.fullmatch(id_) or id_ in (".", ".."):
+            raise BadInput(f"{id_!r} is not an id: letters, digits, '.' and '-', at most 128, and neither '.' nor '..'")
 
 
 def tablet_prefix(tablet: str) -> str:
-    """Return the prefix of everything a tablet has in a vault."""
+    """Return the prefix of all files of a tablet in a vault."""
     check_id(tablet)
     return f"{ROOT}{tablet}/"
 
 
 def rowset_prefix(tablet: str, rowset: str) -> str:
-    """Return the prefix of everything a rowset has."""
+    """Return the prefix of all files of a rowset."""
     check_id(rowset)
     return f"{tablet_prefix(tablet)}{rowset}_"
 
 
 def key(file: RowsetFile) -> str:
-    """Return the key of a file; ``parse`` gives the file back."""
+    """Return the key of a file; ``parse`` is its inverse."""
     prefix = rowset_prefix(file.tablet, file.rowset)
     if file.kind is FileKind.BITMAP:
         return f"{prefix}delete_bitmap.db"
@@ -85,17 +85,19 @@ def key(file: RowsetFile) -> str:
 
 
 def parse(name: str) -> RowsetFile | None:
-    """Return what a key names, None where it is no file of a rowset."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    """Return the rowset file that a key names; None: it names none."""
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    part = found.groupdict()
-    whose = (part["tablet"], part["record"])
+    part = match.groupdict()
+    tablet, rowset = part["tablet"], part["record"]
     if part["bitmap"]:
-        return RowsetFile(FileKind.BITMAP, *whose)
+        return RowsetFile(FileKind.BITMAP, tablet, rowset)
     if part["v1"]:
-        return RowsetFile(FileKind.INDEX_V1, *whose, int(part["v1"]), part["inverted"])
-    return RowsetFile(FileKind.DATA if part["data"] else FileKind.INDEX_V2, *whose, int(part["data"] or part["v2"]))
+        return RowsetFile(FileKind.INDEX_V1, tablet, rowset, int(part["v1"]), part["inverted"])
+    return RowsetFile(
+        FileKind.DATA if part["data"] else FileKind.INDEX_V2, tablet, rowset, int(part["data"] or part["v2"])
+    )
 
 
 def rowset_keys(
@@ -108,8 +110,8 @@ def rowset_keys(
         rowset: its id.
         segments: how many segments it has.
         bitmap: whether it has a delete bitmap.
-        format_: how its inverted indexes are kept.
-        inverted: the inverted indexes of its schema; none: it has no index file.
+        format_: how its inverted indexes are stored.
+        inverted: the inverted indexes of its schema; empty: it has no index file.
     """
     return [key(f) for f in _files(tablet, rowset, segments, bitmap, format_, inverted)]
 

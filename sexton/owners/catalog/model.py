@@ -1,4 +1,4 @@
-"""What the catalog's records say, as values."""
+"""Values of the catalog's records, and of its operations."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,7 +10,7 @@ from sexton.owners.catalog.layout import IndexFormat
 
 
 class TxnStatus(StrEnum):
-    """Where a transaction stands. The column is free text: anything else means that the record is corrupt."""
+    """The states of a transaction. The column is free text: any other value means that the record is corrupt."""
 
     PREPARED = "PREPARED"
     PRECOMMITTED = "PRECOMMITTED"
@@ -23,7 +23,7 @@ FINISHED = (TxnStatus.VISIBLE, TxnStatus.ABORTED)
 
 
 class RowsetState(StrEnum):
-    """Where a rowset stands. ``TMP``: written, its load not committed."""
+    """The states of a rowset. ``TMP``: written, but its load is not committed."""
 
     PREPARED = "prepared"
     TMP = "tmp"
@@ -33,18 +33,18 @@ class RowsetState(StrEnum):
 
 
 TXN, JOB = "txn.", "job."
-"""How an ``owner_txn`` begins; the id of the transaction or compaction job follows."""
+"""Prefixes of an ``owner_txn``; the id of the transaction or compaction job follows."""
 
 
 class Schema(Message):
-    """One version of an index' schema, as far as file names depend on it."""
+    """One version of an index's schema, as far as file names depend on it."""
 
     format: IndexFormat = IndexFormat.V2
     inverted: tuple[str, ...] = ()
 
 
 class NewTable(Message):
-    """A table: its indexes with their schemas (version 1), and its partitions with how many tablets per index each has.
+    """A new table: index → schema (version 1), and partition → tablets for each index.
 
     The first index is the base one.
     """
@@ -55,7 +55,7 @@ class NewTable(Message):
 
 
 class Output(Message):
-    """A rowset that is to be written: its files go under ``prefix`` of ``vault``."""
+    """A rowset that was announced: its files must be written under ``prefix`` in ``vault``."""
 
     rowset: str
     tablet: str
@@ -64,7 +64,7 @@ class Output(Message):
 
 
 class Written(Message):
-    """What became of a rowset's files once they are written. ``format``: where it differs from its schema's."""
+    """A rowset whose files are written. ``format``: the index format, where it differs from its schema's."""
 
     rowset: str
     segments: int = Field(ge=0)
@@ -74,7 +74,7 @@ class Written(Message):
 
 
 class Job(Message):
-    """A compaction that runs: what it reads and what it writes."""
+    """A compaction that runs: the rowsets that it reads, and the one that it writes."""
 
     id: str
     inputs: tuple[str, ...]

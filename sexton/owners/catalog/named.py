@@ -1,4 +1,4 @@
-"""What of a mark's own keys and prefixes is live: a mark of no kind of the catalog's names files, never records."""
+"""Find live files under a mark's own keys and prefix, for marks of kinds that the catalog does not define."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,65 +15,67 @@ from sexton.owners.catalog.scope import CatalogTransaction
 ROWS_AT_ONCE = 5_000
 
 
-def live(s: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
+def live(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
     """Return the marks that name a file of a visible rowset, exactly or by a prefix."""
-    prefixes: Mapping[str, set[Ref]] = defaultdict(set)
+    refs_by_prefix: Mapping[str, set[Ref]] = defaultdict(set)
     for mark in marks:
         if mark.prefix is not None:
-            prefixes[mark.prefix].add(mark.ref)
-    found = _by_key(s, marks)
-    for prefix in _in_tablets(s, [p for p in prefixes if _tablet(p)]):
-        found |= prefixes[prefix]
-    return found.union(*(refs for p, refs in prefixes.items() if not _tablet(p) and _any_under(s, p)))
+            refs_by_prefix[mark.prefix].add(mark.ref)
+    in_one_tablet = [prefix for prefix in refs_by_prefix if _tablet(prefix)]
+    wider = [prefix for prefix in refs_by_prefix if not _tablet(prefix)]
+    live_prefixes = [*_live_in_tablets(tx, in_one_tablet), *(p for p in wider if _has_visible_under(tx, p))]
+    return _by_key(tx, marks).union(*(refs_by_prefix[prefix] for prefix in live_prefixes))
 
 
-def _by_key(s: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
-    named: Mapping[str, set[Ref]] = defaultdict(set)
+def _by_key(tx: CatalogTransaction, marks: Sequence[DueMark]) -> set[Ref]:
+    """Return the marks with a key of a visible rowset."""
+    refs_by_rowset: Mapping[str, set[Ref]] = defaultdict(set)
     for mark in marks:
         for key in mark.keys or ():
             if (file := parse(key)) is not None:
-                named[file.rowset].add(mark.ref)
-    found: set[Ref] = set()
-    ids = sorted(named)
-    for start in range(0, len(ids), ROWS_AT_ONCE):
-        for id_ in s.ids(_visible(s).where(s.mine(s.t.rowsets.c.id, ids[start : start + ROWS_AT_ONCE]))):
-            found |= named[id_]
-    return found
+                refs_by_rowset[file.rowset].add(mark.ref)
+    live_refs: set[Ref] = set()
+    rowset_ids = sorted(refs_by_rowset)
+    for start in range(0, len(rowset_ids), ROWS_AT_ONCE):
+        page = rowset_ids[start : start + ROWS_AT_ONCE]
+        for rowset_id in tx.ids(_visible(tx).where(tx.in_instance(tx.t.rowsets.c.id, page))):
+            live_refs |= refs_by_rowset[rowset_id]
+    return live_refs
 
 
 def _tablet(prefix: str) -> str:
-    """Return the tablet in whose folder a prefix lies; empty where it is none, or may be several."""
+    """Return the tablet in whose folder a prefix lies; empty if it lies in none, or may mean several."""
     tablet, slash, _ = prefix.removeprefix(ROOT).partition("/")
     return tablet if prefix.startswith(ROOT) and slash else ""
 
 
-def _in_tablets(s: CatalogTransaction, prefixes: Sequence[str]) -> Iterator[str]:
+def _live_in_tablets(tx: CatalogTransaction, prefixes: Sequence[str]) -> Iterator[str]:
     """Yield the prefixes, each in one tablet's folder, under which a visible rowset has files."""
-    rowset = s.t.rowsets
-    of: Mapping[str, list[str]] = defaultdict(list)
+    rowset = tx.t.rowsets
+    prefixes_by_tablet: Mapping[str, list[str]] = defaultdict(list)
     for prefix in prefixes:
-        of[_tablet(prefix)].append(prefix)
-    tablets = sorted(of)
+        prefixes_by_tablet[_tablet(prefix)].append(prefix)
+    tablets = sorted(prefixes_by_tablet)
     for start in range(0, len(tablets), ROWS_AT_ONCE):
-        some = s.mine(rowset.c.tablet_id, tablets[start : start + ROWS_AT_ONCE])
-        for id_, tablet in s.c.execute(_visible(s).add_columns(rowset.c.tablet_id).where(some)):
-            whole = rowset_prefix(tablet, id_)
-            yield from (p for p in of[tablet] if whole.startswith(p) or p.startswith(whole))
+        is_in_page = tx.in_instance(rowset.c.tablet_id, tablets[start : start + ROWS_AT_ONCE])
+        for rowset_id, tablet in tx.c.execute(_visible(tx).add_columns(rowset.c.tablet_id).where(is_in_page)):
+            files = rowset_prefix(tablet, rowset_id)
+            yield from (p for p in prefixes_by_tablet[tablet] if files.startswith(p) or p.startswith(files))
 
 
-def _any_under(s: CatalogTransaction, prefix: str) -> bool:
-    """Return whether any visible rowset has files under a prefix that may mean several tablets, or all of them."""
+def _has_visible_under(tx: CatalogTransaction, prefix: str) -> bool:
+    """Return whether a visible rowset has files under a prefix that may mean several tablets, or all of them."""
     if ROOT.startswith(prefix):
-        return s.c.execute(_visible(s).limit(1)).first() is not None
+        return tx.c.execute(_visible(tx).limit(1)).first() is not None
     if not prefix.startswith(ROOT):
         return False
-    tablet = prefix.removeprefix(ROOT)
-    its = s.t.rowsets.c.tablet_id.startswith(tablet, autoescape=True)
-    return s.c.execute(_visible(s).where(its).limit(1)).first() is not None
+    is_under = tx.t.rowsets.c.tablet_id.startswith(prefix.removeprefix(ROOT), autoescape=True)
+    return tx.c.execute(_visible(tx).where(is_under).limit(1)).first() is not None
 
 
-def _visible(s: CatalogTransaction) -> Any:
-    rowset, tablet = s.t.rowsets, s.t.tablets
-    of = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance, parents.standing(s))
-    chosen = select(rowset.c.id).join(tablet, of)
-    return chosen.where(rowset.c.instance == literal(s.instance), rowset.c.state == RowsetState.VISIBLE)
+def _visible(tx: CatalogTransaction) -> Any:
+    """Select the ids of visible rowsets whose ancestors were not dropped."""
+    rowset, tablet = tx.t.rowsets, tx.t.tablets
+    is_own = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance, parents.standing(tx))
+    rowsets = select(rowset.c.id).join(tablet, is_own)
+    return rowsets.where(rowset.c.instance == literal(tx.instance), rowset.c.state == RowsetState.VISIBLE)

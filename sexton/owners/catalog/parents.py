@@ -1,4 +1,4 @@
-"""Tables, indexes and partitions: one mark at the drop, a mark for each tablet when it is due, records at the end."""
+"""Dropped tables, indexes and partitions: one mark at the drop, then a mark for each tablet when the drop is due."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,94 +11,96 @@ from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
 PARENTS = ("partition", "index", "table")
-"""In the order in which they take tablets: the narrow ones first."""
+"""The kinds of a tablet's parents, in the order in which they mark tablets: the narrow ones first."""
 AT_ONCE = 100
+"""Parents that are expanded in one transaction at most."""
 TABLETS_AT_ONCE = 100_000
-"""Parents expanded in one transaction, and tablets after which it is enough: 3 s on PostgreSQL (measured)."""
+"""Tablets after which a transaction takes no further parent: 3 s on PostgreSQL (measured)."""
 WAITS = "its children"
 
 
-def column(s: CatalogTransaction, kind: str) -> Column[Any]:
-    """Return the column of a tablet that names its parent of this kind."""
-    return s.t.tablets.c[f"{kind}_id"]
+def column(tx: CatalogTransaction, kind: str) -> Column[Any]:
+    """Return the column of tablets that names the parent of this kind."""
+    return tx.t.tablets.c[f"{kind}_id"]
 
 
-def wait(kind: str, s: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    """Keep a parent until no mark names it and no tablet record is left under it; then only its records go."""
-    mark, above, ids = s.db.t.mark, column(s, kind), [m.id for m in marks]
-    named = select(mark.c.parent_id).where(s.mine(mark.c.parent_id, ids), mark.c.parent_kind == kind)
-    tablet, history = s.t.tablets, s.db.t.mark_history
-    # Whose mark was given up keeps its record and its files, and nobody up.
-    given_up = exists().where(history.c.instance == s.instance, history.c.kind == "tablet", history.c.id == tablet.c.id)
-    standing_ = select(above).where(s.mine(above, ids), ~given_up).distinct()
-    holding = set(s.ids(named.distinct())) | set(s.ids(standing_))
-    return {m.ref: Expansion(waits=WAITS if m.id in holding else "") for m in marks}
+def wait(kind: str, tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    """Let a parent wait until no mark names it and no tablet record names it; then only its records are deleted."""
+    mark, parent_id, ids = tx.db.t.mark, column(tx, kind), [due_mark.id for due_mark in marks]
+    with_marks = select(mark.c.parent_id).where(tx.in_instance(mark.c.parent_id, ids), mark.c.parent_kind == kind)
+    tablet, history = tx.t.tablets, tx.db.t.mark_history
+    # A tablet whose mark was given up keeps its record and its files, but does not block its parents.
+    given_up = exists().where(
+        history.c.instance == tx.instance, history.c.kind == "tablet", history.c.id == tablet.c.id
+    )
+    with_tablets = select(parent_id).where(tx.in_instance(parent_id, ids), ~given_up).distinct()
+    blocked = set(tx.ids(with_marks.distinct())) | set(tx.ids(with_tablets))
+    return {due_mark.ref: Expansion(waits=WAITS if due_mark.id in blocked else "") for due_mark in marks}
 
 
-def live(kind: str, s: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
-    """Return those that are neither dropped nor in a dropped table."""
-    records = _records(s, kind)
-    chosen = select(records.c.id).where(s.mine(records.c.id, ids), ~records.c.dropped)
-    return s.ids(chosen if kind == "table" else chosen.where(~_dropped_table(s, records.c.table_id)))
+def live(kind: str, tx: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
+    """Return the parents that are neither dropped nor in a dropped table."""
+    records = _records(tx, kind)
+    not_dropped = select(records.c.id).where(tx.in_instance(records.c.id, ids), ~records.c.dropped)
+    if kind != "table":
+        not_dropped = not_dropped.where(~_is_in_dropped_table(tx, records.c.table_id))
+    return tx.ids(not_dropped)
 
 
-def standing(s: CatalogTransaction) -> ColumnElement[bool]:
+def standing(tx: CatalogTransaction) -> ColumnElement[bool]:
     """Return the condition that a tablet's table, index and partition have records and were not dropped."""
-    t, there = s.t.tablets, []
+    tablet, conditions = tx.t.tablets, []
     for kind in PARENTS:
-        above = _records(s, kind)
-        there.append(
-            exists().where(above.c.id == t.c[f"{kind}_id"], above.c.instance == t.c.instance, ~above.c.dropped)
-        )
-    return and_(*there)
+        parent = _records(tx, kind)
+        is_own_parent = and_(parent.c.id == column(tx, kind), parent.c.instance == tablet.c.instance)
+        conditions.append(exists().where(is_own_parent, ~parent.c.dropped))
+    return and_(*conditions)
 
 
-def _records(s: CatalogTransaction, kind: str) -> Table:
-    return {"table": s.t.tables, "index": s.t.indexes, "partition": s.t.partitions}[kind]
+def _records(tx: CatalogTransaction, kind: str) -> Table:
+    return {"table": tx.t.tables, "index": tx.t.indexes, "partition": tx.t.partitions}[kind]
 
 
-def few(s: CatalogTransaction, kind: str, parents: Sequence[str]) -> Sequence[str]:
-    """Return as many of the parents, one at least, as have ``TABLETS_AT_ONCE`` tablets together."""
-    above = column(s, kind)
-    counted = select(above, func.count()).where(s.mine(above, parents)).group_by(above)
-    sizes = {row[0]: int(row[1]) for row in s.c.execute(counted)}
-    room = TABLETS_AT_ONCE
-    for n, parent in enumerate(parents):
-        room -= sizes.get(parent, 0)
-        if room < 0:
-            return parents[: max(1, n)]
+def limited(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> Sequence[str]:
+    """Return the first parents that together have at most ``TABLETS_AT_ONCE`` tablets; at least one parent."""
+    parent_id = column(tx, kind)
+    counts = select(parent_id, func.count()).where(tx.in_instance(parent_id, parents)).group_by(parent_id)
+    tablets = {row[0]: int(row[1]) for row in tx.c.execute(counts)}
+    remaining = TABLETS_AT_ONCE
+    for index, parent in enumerate(parents):
+        remaining -= tablets.get(parent, 0)
+        if remaining < 0:
+            return parents[: max(1, index)]
     return parents
 
 
-def mark_tablets(s: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:
-    """Mark every tablet of dropped parents, in one statement whatever their number; what is marked stays as it is."""
-    t, rowset = s.t.tablets, s.t.rowsets
-    records = _records(s, kind)
-    above = column(s, kind)
+def mark_tablets(tx: CatalogTransaction, kind: str, parents: Sequence[str]) -> None:
+    """Mark every tablet of dropped parents by one statement; tablets that are marked already are left unchanged."""
+    t, rowset = tx.t.tablets, tx.t.rowsets
+    parent, parent_id = _records(tx, kind), column(tx, kind)
     visible = and_(
         rowset.c.tablet_id == t.c.id, rowset.c.instance == t.c.instance, rowset.c.state == RowsetState.VISIBLE
     )
     size = select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(visible).scalar_subquery()
-    truly = exists().where(records.c.id == above, records.c.instance == t.c.instance, records.c.dropped)
-    chosen: Select[Any] = select(
+    is_dropped = exists().where(parent.c.id == parent_id, parent.c.instance == t.c.instance, parent.c.dropped)
+    tablets: Select[Any] = select(
         t.c.id,
         literal(kind).label("parent_kind"),
-        above.label("parent_id"),
+        parent_id.label("parent_id"),
         (ROOT + t.c.id + "/").label("prefix"),
         size.label("bytes"),
-    ).where(s.mine(above, parents), truly)
+    ).where(tx.in_instance(parent_id, parents), is_dropped)
     if kind == "table":
-        chosen = chosen.where(~_marked(s, "index"), ~_marked(s, "partition"))
-    s.mark("tablet", chosen)
+        tablets = tablets.where(~_has_marked_parent(tx, "index"), ~_has_marked_parent(tx, "partition"))
+    tx.mark("tablet", tablets)
 
 
-def _marked(s: CatalogTransaction, kind: str) -> ColumnElement[bool]:
-    """Return the condition that a tablet goes with a mark of its index or partition, at that mark's time."""
-    mark = s.db.t.mark
-    same = and_(mark.c.kind == kind, mark.c.id == column(s, kind), mark.c.instance == s.instance)
-    return exists().where(same)
+def _has_marked_parent(tx: CatalogTransaction, kind: str) -> ColumnElement[bool]:
+    """Return the condition that a tablet's index or partition is marked: the tablet is then deleted with that mark."""
+    mark = tx.db.t.mark
+    return exists().where(mark.c.kind == kind, mark.c.id == column(tx, kind), mark.c.instance == tx.instance)
 
 
-def _dropped_table(s: CatalogTransaction, table_id: Column[Any]) -> ColumnElement[bool]:
-    t = s.t.tables
-    return exists().where(t.c.id == table_id, t.c.instance == s.instance, t.c.dropped)
+def _is_in_dropped_table(tx: CatalogTransaction, table_id: Column[Any]) -> ColumnElement[bool]:
+    t = tx.t.tables
+    return exists().where(t.c.id == table_id, t.c.instance == tx.instance, t.c.dropped)

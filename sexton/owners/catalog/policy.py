@@ -1,36 +1,36 @@
-"""Decisions of the catalog, pure: what a fence answers, and whether visible rowsets cover a range of versions."""
+"""Decisions of the catalog: the answer to a fence, and whether rowsets cover a range of versions. Pure."""
 
 from collections.abc import Collection, Iterable
 
 from sexton.marks.model import Fenced
 from sexton.owners.catalog.model import TxnStatus
 
-_USES = (TxnStatus.PRECOMMITTED, TxnStatus.COMMITTED, TxnStatus.VISIBLE)
+_COMMITTING = (TxnStatus.PRECOMMITTED, TxnStatus.COMMITTED, TxnStatus.VISIBLE)
 
 
 def covered(first: int, last: int, ranges: Iterable[tuple[int, int]]) -> bool:
-    """Tell whether every version from ``first`` to ``last`` (both inclusive) is in one of the ranges."""
-    reached = first
+    """Return whether every version from ``first`` to ``last`` (both inclusive) is in one of the ranges."""
+    next_version = first
     for start, end in sorted(ranges):
-        if start > reached:
+        if start > next_version:
             return False
-        reached = max(reached, end + 1)
-        if reached > last:
+        next_version = max(next_version, end + 1)
+        if next_version > last:
             return True
     return False
 
 
 def verdict(statuses: Collection[str]) -> tuple[Fenced, str]:
-    """Return what becomes of a prepared rowset, by the statuses read *after* its owner was aborted.
+    """Return whether a prepared rowset may be deleted, by statuses read *after* its writer was aborted.
 
     Args:
-        statuses: of the owning transaction and the one above it; none where no record is left.
+        statuses: of the writing transaction and its parent; empty: no record is left.
     """
     for status in statuses:
         if status not in set(TxnStatus):
             return Fenced.UNKNOWN, f"the status {status!r} of its transaction is unknown; repair or remove the record"
     for status in statuses:
-        if status in _USES:
+        if status in _COMMITTING:
             return Fenced.IN_USE, f"its transaction is {status}"
     if TxnStatus.PREPARED in statuses:
         return Fenced.IN_USE, "its transaction still runs"

@@ -1,7 +1,7 @@
-"""What every operation of the catalog uses: a transaction over one instance's records, new rows, and what stands."""
+"""Helpers of the catalog's operations: transactions over one instance's records, inserts, locks and counters."""
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,11 +10,12 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton.database.engine import Database
 from sexton.owners.catalog.errors import AlreadyDropped, AlreadyThere, RecordNotFound
+from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
 class CatalogRecords:
-    """The records of one instance."""
+    """Opens transactions over the records of one instance."""
 
     def __init__(self, db: Database, instance: str) -> None:
         self._db = db
@@ -31,68 +32,77 @@ class CatalogRecords:
             yield CatalogTransaction(self._db, c, self._instance)
 
 
-def mint() -> str:
-    """Return an id that nobody has used, not even before a restore."""
+def new_id() -> str:
+    """Return an id that was never used, not even before a restore of the database."""
     return uuid.uuid4().hex
 
 
-def add(s: CatalogTransaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def add(tx: CatalogTransaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows of this instance.
 
     Raises:
-        AlreadyThere: one of them is there.
+        AlreadyThere: a row with one of the ids exists.
     """
     if not rows:
         return
     try:
-        s.c.execute(insert(table), [{"instance": s.instance, **row} for row in rows])
+        tx.c.execute(insert(table), [{"instance": tx.instance, **row} for row in rows])
     except IntegrityError as e:
-        raise AlreadyThere(f"{table.name} holds one of these already, and ids are never used again: {rows[0]}") from e
+        raise AlreadyThere(
+            f"{table.name} holds one of these ids already; use new ids, as ids are never used again: {rows[0]}"
+        ) from e
 
 
-def stand(s: CatalogTransaction, table: Table, ids: Collection[str]) -> None:
-    """Keep tables, indexes or partitions from being dropped until this transaction ends.
+def lock_against_drop(tx: CatalogTransaction, table: Table, ids: Collection[str]) -> None:
+    """Prevent that tables, indexes or partitions are dropped before this transaction ends.
 
     Raises:
-        NotFound: one has no record.
-        Dropped: one was dropped.
+        RecordNotFound: one has no record.
+        AlreadyDropped: one was dropped.
     """
-    chosen = select(table.c.id, table.c.dropped).where(s.mine(table.c.id, ids)).order_by(table.c.id)
-    rows = s.c.execute(chosen.with_for_update(read=True)).all()
-    found(table, ids, (r.id for r in rows))
-    if gone := [r.id for r in rows if r.dropped]:
-        raise AlreadyDropped(f"{', '.join(gone[:5])} (of {table.name}) was dropped; nothing is read or written there")
+    query = select(table.c.id, table.c.dropped).where(tx.in_instance(table.c.id, ids)).order_by(table.c.id)
+    rows = tx.c.execute(query.with_for_update(read=True)).all()
+    ensure_found(table, ids, (row.id for row in rows))
+    if dropped := [row.id for row in rows if row.dropped]:
+        raise AlreadyDropped(f"{', '.join(dropped[:5])} (of {table.name}) was dropped; undrop it to use it again")
 
 
-def stand_tablets(s: CatalogTransaction, ids: Collection[str]) -> dict[str, Any]:
-    """Return the tablets' rows by id, all that is above them kept from being dropped; raises as ``stand`` does."""
-    t = s.t.tablets
-    rows = {r.id: r for r in s.c.execute(select(t).where(s.mine(t.c.id, ids)))}
-    found(t, ids, rows)
-    for above, column in ((s.t.tables, "table_id"), (s.t.indexes, "index_id"), (s.t.partitions, "partition_id")):
-        stand(s, above, {r._mapping[column] for r in rows.values()})
+def lock_tablets_against_drop(tx: CatalogTransaction, ids: Collection[str]) -> dict[str, Any]:
+    """Prevent that the parents of tablets are dropped before this transaction ends; return tablet id → row.
+
+    Raises as ``lock_against_drop`` does.
+    """
+    t = tx.t.tablets
+    rows = {row.id: row for row in tx.c.execute(select(t).where(tx.in_instance(t.c.id, ids)))}
+    ensure_found(t, ids, rows)
+    for parents, column in ((tx.t.tables, "table_id"), (tx.t.indexes, "index_id"), (tx.t.partitions, "partition_id")):
+        lock_against_drop(tx, parents, {row._mapping[column] for row in rows.values()})
     return rows
 
 
-def found(table: Table, wanted: Collection[str], there: Any) -> None:
-    """Raise ``RecordNotFound`` for what is wanted and not there."""
-    if missing := sorted(set(wanted) - set(there)):
+def ensure_found(table: Table, ids: Collection[str], found_ids: Iterable[str]) -> None:
+    """Raise ``RecordNotFound`` for ids that were not found."""
+    if missing := sorted(set(ids) - set(found_ids)):
         raise RecordNotFound(f"{table.name} holds no {', '.join(missing[:5])}")
 
 
-def count(s: CatalogTransaction, tablets: Collection[str]) -> None:
-    """Bring the statistics of tablets up to date, by what is visible now."""
-    stats, rowset = s.t.stats, s.t.rowsets
-    its = (rowset.c.tablet_id == stats.c.tablet_id, rowset.c.instance == s.instance, rowset.c.state == "visible")
+def update_counters(tx: CatalogTransaction, tablets: Collection[str]) -> None:
+    """Set the counters of tablets to the sums over their visible rowsets."""
+    stats, rowset = tx.t.stats, tx.t.rowsets
+    is_visible = (
+        rowset.c.tablet_id == stats.c.tablet_id,
+        rowset.c.instance == tx.instance,
+        rowset.c.state == RowsetState.VISIBLE,
+    )
     values = {
-        "rowsets": select(func.count()).where(*its).scalar_subquery(),
-        "bytes": select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(*its).scalar_subquery(),
+        "rowsets": select(func.count()).where(*is_visible).scalar_subquery(),
+        "bytes": select(func.coalesce(func.sum(rowset.c.bytes), 0)).where(*is_visible).scalar_subquery(),
     }
-    # Locked by a statement of its own, so that the sums below see what others who held a row have committed.
-    s.ids(
+    # Locked by a statement of its own, so that the sums see what earlier holders of these locks have committed.
+    tx.ids(
         select(stats.c.tablet_id)
-        .where(s.mine(stats.c.tablet_id, tablets))
+        .where(tx.in_instance(stats.c.tablet_id, tablets))
         .order_by(stats.c.tablet_id)
         .with_for_update()
     )
-    s.c.execute(stats.update().where(s.mine(stats.c.tablet_id, tablets)).values(**values))
+    tx.c.execute(stats.update().where(tx.in_instance(stats.c.tablet_id, tablets)).values(**values))

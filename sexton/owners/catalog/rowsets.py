@@ -1,4 +1,4 @@
-"""Files of written rowsets that were dropped or compacted: exact names, by the schema they were written under."""
+"""Resolve dropped or compacted rowsets to exact file names, by the schema under which they were written."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,122 +14,131 @@ from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.policy import covered
 from sexton.owners.catalog.scope import CatalogTransaction
 
-NO_RECORD = Expansion(
-    problem=(Reason.UNEXPANDED, "the catalog has no record of this rowset, so nobody knows its files")
-)
+_ANY_INDEX = ("unknown",)
+"""Stands for the inverted indexes of a rowset without a schema."""
+NO_RECORD = Expansion(problem=(Reason.UNEXPANDED, "the catalog has no record of this rowset, so its files are unknown"))
 
 
-def expand(s: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    """Name the files of each, with one look at the rowsets and one at their schemas."""
-    rowset = s.t.rowsets
-    rows = s.c.execute(select(rowset).where(s.mine(rowset.c.id, [m.id for m in marks]))).all()
-    known = {row.id: row for row in rows}
-    schemas = read_schemas(s, {(row.index_id, row.schema_version) for row in rows})
-    return {
-        m.ref: _files(m, known[m.id], schemas.get((known[m.id].index_id, known[m.id].schema_version)))
-        if m.id in known
-        else (Expansion() if m.swept else NO_RECORD)  # its record went, and then a crash came
-        for m in marks
-    }
+def expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    """Return the files of each mark, by one statement over the rowsets and one over their schemas."""
+    rowset = tx.t.rowsets
+    rows = tx.c.execute(select(rowset).where(tx.in_instance(rowset.c.id, [mark.id for mark in marks]))).all()
+    rows_by_id = {row.id: row for row in rows}
+    schemas = _read_schemas(tx, {(row.index_id, row.schema_version) for row in rows})
+    expansions: dict[Ref, Expansion] = {}
+    for mark in marks:
+        row = rows_by_id.get(mark.id)
+        if row is not None:
+            expansions[mark.ref] = _expansion(mark, row, schemas.get((row.index_id, row.schema_version)))
+        else:  # in the second pass: the record was removed, and a crash followed
+            expansions[mark.ref] = Expansion() if mark.swept else NO_RECORD
+    return expansions
 
 
-def read_schemas(s: CatalogTransaction, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], Any]:
-    """Return the schemas of these (index, version) that have a record; each is read once, all by one statement."""
-    schema = s.t.schemas
-    per: dict[int, list[str]] = defaultdict(list)
-    for index, version in wanted:
-        per[version].append(index)
-    if not per:
+def _read_schemas(tx: CatalogTransaction, versions: set[tuple[str, int]]) -> dict[tuple[str, int], Any]:
+    """Return the schemas of these (index, version) that have a record, by one statement."""
+    schema = tx.t.schemas
+    indexes_by_version: dict[int, list[str]] = defaultdict(list)
+    for index, version in versions:
+        indexes_by_version[version].append(index)
+    if not indexes_by_version:
         return {}
-    each = [and_(schema.c.version == version, s.mine(schema.c.index_id, ids)) for version, ids in per.items()]
-    return {(row.index_id, row.version): row for row in s.c.execute(select(schema).where(or_(*each)))}
+    conditions = [
+        and_(schema.c.version == version, tx.in_instance(schema.c.index_id, indexes))
+        for version, indexes in indexes_by_version.items()
+    ]
+    return {(row.index_id, row.version): row for row in tx.c.execute(select(schema).where(or_(*conditions)))}
 
 
-def _files(mark: DueMark, row: Any, schema: Any) -> Expansion:
-    """Name the files of one. Without its schema only V1 index names are lost: they hold the ids of indexes.
-
-    What the rowset says about its format wins over the schema: it may have been written before the schema changed.
-    """
-    if mark.swept:  # what is left is listed: names that went before would be counted again
+def _expansion(mark: DueMark, row: Any, schema: Any) -> Expansion:
+    """Return the files of one mark. Without a schema only V1 index names are unknown: they hold ids of indexes."""
+    if mark.swept:  # the second pass lists the prefix: files deleted in the first pass would be counted again
         return Expansion(places=(Place(vault=row.vault, prefix=rowset_prefix(row.tablet_id, row.id)),))
-    own, lacking, inverted = row.format, None, ["unknown"]
-    if schema is not None:
-        own, inverted = own or schema.format, schema.inverted
-    elif own != IndexFormat.V2:
-        lacking = Reason.SCHEMA_MISSING
-        own = own or IndexFormat.V2
+    index_format, inverted, incomplete_reason = _index_files(row, schema)
     try:
-        # An index file of the newer format has one name, whatever indexes are in it; those of V1 cannot be guessed.
-        named = () if lacking and own == IndexFormat.V1 else inverted
-        keys = rowset_keys(row.tablet_id, row.id, row.segments, row.bitmap, IndexFormat(own), named)
+        keys = rowset_keys(row.tablet_id, row.id, row.segments, row.bitmap, IndexFormat(index_format), inverted)
     except ValueError:
-        return Expansion(problem=(Reason.UNEXPANDED, f"its index format {own!r} is unknown"))
+        return Expansion(problem=(Reason.UNEXPANDED, f"its index format {index_format!r} is unknown"))
     except BadInput as e:
         return Expansion(problem=(Reason.UNEXPANDED, str(e)))
     places = (Place(vault=row.vault, keys=tuple(keys)),) if keys else ()
-    # Of a tablet with copies on backends, some of these may still have to fetch what was replaced.
+    # If the tablet has copies on backends, some of them may still have to fetch the versions that were replaced.
     versions = None if row.last_version is None else (row.tablet_id, row.last_version)
-    return Expansion(places=places, lacking=lacking, versions=versions)
+    return Expansion(places=places, lacking=incomplete_reason, versions=versions)
 
 
-def mended(s: CatalogTransaction, ids: Sequence[str]) -> list[str]:
-    """Return those whose schema has a record again, or whose tablet goes as a whole, so that no name is needed."""
-    rowset, schema, tablet = s.t.rowsets, s.t.schemas, s.t.tablets
-    same = and_(
+def _index_files(row: Any, schema: Any) -> tuple[str, Sequence[str], Reason | None]:
+    """Return the index format of a rowset, the inverted indexes with files, and why some files cannot be named.
+
+    The format in the rowset's record takes precedence: the rowset may have been written before the schema changed.
+    """
+    if schema is not None:
+        return row.format or schema.format, schema.inverted, None
+    if row.format == IndexFormat.V2:
+        return row.format, _ANY_INDEX, None
+    # An index file of V2 has one name, whatever indexes are in it; the names of V1 cannot be guessed.
+    index_format = row.format or IndexFormat.V2
+    return index_format, () if index_format == IndexFormat.V1 else _ANY_INDEX, Reason.SCHEMA_MISSING
+
+
+def resolvable(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
+    """Return rowsets whose schema has a record again, or whose tablet is deleted whole, so that no name is needed."""
+    rowset, schema, tablet = tx.t.rowsets, tx.t.schemas, tx.t.tablets
+    own_schema = and_(
         schema.c.index_id == rowset.c.index_id,
         schema.c.version == rowset.c.schema_version,
         schema.c.instance == rowset.c.instance,
     )
-    its = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
-    readable = or_(exists().where(same), ~parents.standing(s))
-    return s.ids(select(rowset.c.id).outerjoin(tablet, its).where(s.mine(rowset.c.id, ids), readable))
+    own_tablet = and_(tablet.c.id == rowset.c.tablet_id, tablet.c.instance == rowset.c.instance)
+    readable = or_(exists().where(own_schema), ~parents.standing(tx))
+    return tx.ids(select(rowset.c.id).outerjoin(tablet, own_tablet).where(tx.in_instance(rowset.c.id, ids), readable))
 
 
-def visible(s: CatalogTransaction, ids: Sequence[str]) -> list[str]:
-    """Return those that are visible."""
-    rowset = s.t.rowsets
-    return s.ids(select(rowset.c.id).where(s.mine(rowset.c.id, ids), rowset.c.state == RowsetState.VISIBLE))
+def visible(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
+    """Return the rowsets that are visible."""
+    rowset = tx.t.rowsets
+    return tx.ids(select(rowset.c.id).where(tx.in_instance(rowset.c.id, ids), rowset.c.state == RowsetState.VISIBLE))
 
 
-def uncovered(s: CatalogTransaction, ids: Sequence[str]) -> list[str]:
-    """Return those with a version that no visible rowset of their tablet holds.
+def uncovered(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
+    """Return the rowsets with a version that no visible rowset of their tablet holds.
 
-    A rowset that was dropped itself counts as well: nobody wants its versions back by way of what went into it.
+    A dropped rowset counts like a visible one: its versions are not needed, nor are the rowsets compacted into it.
     """
-    rowset = s.t.rowsets
+    rowset = tx.t.rowsets
     other = rowset.alias("other")
     overlaps = _overlap(rowset, other, RowsetState.VISIBLE, RowsetState.DROPPED)
     ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    near = select(rowset.c.id, other.c.first_version, other.c.last_version).join(other, overlaps)
-    for row in s.c.execute(near.where(s.mine(rowset.c.id, ids))):
+    overlapping = select(rowset.c.id, other.c.first_version, other.c.last_version).join(other, overlaps)
+    for row in tx.c.execute(overlapping.where(tx.in_instance(rowset.c.id, ids))):
         ranges[row.id].append((row.first_version, row.last_version))
-    own = select(rowset.c.id, rowset.c.first_version, rowset.c.last_version).where(s.mine(rowset.c.id, ids))
+    queried = select(rowset.c.id, rowset.c.first_version, rowset.c.last_version).where(tx.in_instance(rowset.c.id, ids))
     return [
         row.id
-        for row in s.c.execute(own)
+        for row in tx.c.execute(queried)
         if row.first_version is None or not covered(row.first_version, row.last_version, ranges[row.id])
     ]
 
 
-def covering(s: CatalogTransaction, ids: Sequence[str]) -> set[str]:
-    """Return those that hold versions of a compacted rowset: without their record that would seem live again."""
-    rowset = s.t.rowsets
+def covering(tx: CatalogTransaction, ids: Sequence[str]) -> set[str]:
+    """Return the rowsets that hold versions of a compacted rowset: without their record it would seem live again."""
+    rowset = tx.t.rowsets
     other = rowset.alias("other")
     overlaps = _overlap(rowset, other, RowsetState.COMPACTED)
-    return set(s.ids(select(rowset.c.id).where(s.mine(rowset.c.id, ids), exists().where(overlaps))))
+    return set(tx.ids(select(rowset.c.id).where(tx.in_instance(rowset.c.id, ids), exists().where(overlaps))))
 
 
-def _overlap(one: FromClause, other: FromClause, *states: RowsetState) -> ColumnElement[bool]:
+def _overlap(rowset: FromClause, other: FromClause, *states: RowsetState) -> ColumnElement[bool]:
     """Return the condition that another rowset of the tablet, in one of the states, holds some of the same versions."""
     return and_(
-        other.c.tablet_id == one.c.tablet_id,
-        other.c.instance == one.c.instance,
+        other.c.tablet_id == rowset.c.tablet_id,
+        other.c.instance == rowset.c.instance,
         other.c.state.in_(states),
-        other.c.first_version <= one.c.last_version,
-        other.c.last_version >= one.c.first_version,
+        other.c.first_version <= rowset.c.last_version,
+        other.c.last_version >= rowset.c.first_version,
     )
 
 
-def forget(s: CatalogTransaction, ids: Sequence[str], *states: RowsetState) -> None:
-    """Remove the records of those that are in one of the states."""
-    s.remove(s.t.rowsets.c.id, ids, s.t.rowsets.c.state.in_(states))
+def forget(tx: CatalogTransaction, ids: Sequence[str], *states: RowsetState) -> None:
+    """Remove the records of rowsets that are in one of the states."""
+    tx.remove(tx.t.rowsets.c.id, ids, tx.t.rowsets.c.state.in_(states))

@@ -1,6 +1,6 @@
-"""The reference catalog, whole: what a database does with its metadata, each operation one transaction.
+"""The operations of the reference catalog: those of a database on its metadata, each in one transaction.
 
-It tells Sexton of garbage through ``sexton.contract``, inside its own transactions, as any owner would.
+The catalog marks garbage through ``sexton.contract`` inside its own transactions, as any owner does.
 """
 
 from sexton.owners.catalog.compaction import Compaction

@@ -18,7 +18,7 @@ CREATE_LOCK = 0x5E71
 
 @dataclass(frozen=True)
 class CatalogTables:
-    """Every table of the catalog. Each holds rows of all instances; ``versions`` are those of partitions."""
+    """Every table of the catalog. Each holds the rows of all instances; ``versions`` holds versions of partitions."""
 
     tables: Table
     indexes: Table
@@ -34,96 +34,83 @@ class CatalogTables:
 
     @property
     def metadata(self) -> MetaData:
-        """Return what they all belong to."""
+        """Return the metadata of all these tables."""
         return self.tables.metadata
+
+
+class _TableBuilder:
+    """Builds the columns, tables and indexes of one dialect."""
+
+    def __init__(self, dialect: str) -> None:
+        is_postgres = dialect == "postgresql"
+        self._metadata = MetaData(schema=SCHEMA if is_postgres else None)
+        self._prefix = "" if is_postgres else "catalog_"
+        # Sexton's columns have this collation too; PostgreSQL refuses to compare two different ones.
+        self._text = Text(collation="C") if is_postgres else Text()
+
+    def word(self, name: str, *, null: bool = False) -> Column[Any]:
+        return Column(name, self._text, nullable=null)
+
+    def number(self, name: str, *, null: bool = False) -> Column[Any]:
+        return Column(name, BigInteger(), nullable=null)
+
+    def flag(self, name: str) -> Column[Any]:
+        return Column(name, Boolean(), nullable=False, server_default=false())
+
+    def table(self, name: str, keys: int, columns: Sequence[Column[Any]], indexed: Sequence[str] = ()) -> Table:
+        """Return a table whose primary key is its first ``keys`` columns and the instance, in this order."""
+        for column in columns[:keys]:
+            column.primary_key = True
+        instance = Column("instance", self._text, primary_key=True)
+        table = Table(self._prefix + name, self._metadata, *columns[:keys], instance, *columns[keys:])
+        for column_name in indexed:
+            Index(f"{self._prefix}{name}_{column_name}", table.c[column_name], table.c.instance)
+        return table
+
+    def partial_index(
+        self, table: Table, name: str, columns: Sequence[str], where: str, *, unique: bool = False
+    ) -> None:
+        condition: dict[str, Any] = {"postgresql_where": text(where), "sqlite_where": text(where)}
+        Index(f"{self._prefix}{name}", *[table.c[column] for column in columns], unique=unique, **condition)
 
 
 @cache
 def build(dialect: str) -> CatalogTables:
-    """Return the tables as they are named on ``postgresql`` or ``sqlite``."""
-    postgres = dialect == "postgresql"
-    metadata = MetaData(schema=SCHEMA if postgres else None)
-    prefix = "" if postgres else "catalog_"
-    # Sexton's columns are in this collation too; PostgreSQL refuses to compare two different ones.
-    text_ = Text(collation="C") if postgres else Text()
-
-    def word(name: str, *, null: bool = False) -> Column[Any]:
-        return Column(name, text_, nullable=null)
-
-    def number(name: str, *, null: bool = False) -> Column[Any]:
-        return Column(name, BigInteger(), nullable=null)
-
-    def flag(name: str) -> Column[Any]:
-        return Column(name, Boolean(), nullable=False, server_default=false())
-
-    def table(name: str, keys: int, columns: Sequence[Column[Any]], indexed: Sequence[str] = ()) -> Table:
-        """The first ``keys`` columns and the instance, in this order, are the primary key."""
-        for column in columns[:keys]:
-            column.primary_key = True
-        made = Table(
-            prefix + name, metadata, *columns[:keys], Column("instance", text_, primary_key=True), *columns[keys:]
-        )
-        for n in indexed:
-            Index(f"{prefix}{name}_{n}", made.c[n], made.c.instance)
-        return made
-
-    def partial(table: Table, name: str, columns: Sequence[str], where: str, *, unique: bool = False) -> None:
-        only: dict[str, Any] = {"postgresql_where": text(where), "sqlite_where": text(where)}
-        Index(f"{prefix}{name}", *[table.c[n] for n in columns], unique=unique, **only)
-
-    txns = table(
-        "txns",
-        1,
-        [
-            word("id"),
-            word("label", null=True),
-            word("status"),
-            Column("timeout_at", Instant()),
-            word("parent_id", null=True),
-        ],
-        ["parent_id"],
-    )
-    partial(txns, "txns_running", ("instance", "timeout_at"), "status = 'PREPARED' AND parent_id IS NULL")
+    """Return the tables with their names on ``postgresql`` or ``sqlite``."""
+    builder = _TableBuilder(dialect)
+    word, number, flag, table = builder.word, builder.number, builder.flag, builder.table
+    txn_columns = [word("id"), word("label", null=True), word("status"), Column("timeout_at", Instant())]
+    txns = table("txns", 1, [*txn_columns, word("parent_id", null=True)], ["parent_id"])
+    is_running = "status = 'PREPARED' AND parent_id IS NULL"
+    builder.partial_index(txns, "txns_running", ("instance", "timeout_at"), is_running)
     labels = table("labels", 2, [word("txn_id"), word("label"), flag("active")])
-    # Of the transactions under one label one may run or be visible; the database itself refuses a second.
-    partial(labels, "labels_one", ("instance", "label"), "active", unique=True)
+    # One transaction of a label may run or be visible; the database itself refuses a second one.
+    builder.partial_index(labels, "labels_one", ("instance", "label"), "active", unique=True)
+    parents = ["table_id", "index_id", "partition_id"]
+    rowset_columns = [
+        *(word("id"), word("tablet_id"), word("index_id"), number("schema_version"), word("state")),
+        *(number("first_version", null=True), number("last_version", null=True)),
+        *(number("segments"), number("bytes"), flag("bitmap"), word("format", null=True)),
+        *(word("vault"), word("owner_txn")),
+    ]
+    job_columns = [word("id"), word("tablet_id"), word("output_id"), Column("inputs", Json)]
     return CatalogTables(
         tables=table("tables", 1, [word("id"), flag("dropped")]),
         indexes=table("indexes", 1, [word("id"), word("table_id"), flag("base"), flag("dropped")], ["table_id"]),
         schemas=table("schemas", 2, [word("index_id"), number("version"), word("format"), Column("inverted", Json)]),
         partitions=table("partitions", 1, [word("id"), word("table_id"), flag("dropped")], ["table_id"]),
         versions=table("versions", 1, [word("partition_id"), word("table_id"), number("value")], ["table_id"]),
-        tablets=table(
-            "tablets",
-            1,
-            [word("id"), word("table_id"), word("index_id"), word("partition_id")],
-            ["table_id", "index_id", "partition_id"],
-        ),
+        tablets=table("tablets", 1, [word("id"), *map(word, parents)], parents),
         stats=table("stats", 1, [word("tablet_id"), number("rowsets"), number("bytes")]),
-        rowsets=table(
-            "rowsets",
-            1,
-            [
-                *(word("id"), word("tablet_id"), word("index_id"), number("schema_version"), word("state")),
-                *(number("first_version", null=True), number("last_version", null=True)),
-                *(number("segments"), number("bytes"), flag("bitmap"), word("format", null=True)),
-                *(word("vault"), word("owner_txn")),
-            ],
-            ["tablet_id", "owner_txn"],
-        ),
+        rowsets=table("rowsets", 1, rowset_columns, ["tablet_id", "owner_txn"]),
         txns=txns,
         labels=labels,
-        jobs=table(
-            "jobs",
-            1,
-            [word("id"), word("tablet_id"), word("output_id"), Column("inputs", Json), Column("expires_at", Instant())],
-            ["tablet_id"],
-        ),
+        jobs=table("jobs", 1, [*job_columns, Column("expires_at", Instant())], ["tablet_id"]),
     )
 
 
 def create(db: Database) -> None:
-    """Create the tables unless they are there."""
+    """Create the tables that do not exist."""
     tables = build(db.dialect)
     with db.write() as c:
         if db.dialect == "postgresql":

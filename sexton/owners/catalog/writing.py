@@ -1,7 +1,7 @@
-"""How rowsets come to be: announced before their first file, shown under the next versions of their partitions."""
+"""Create rowsets: announce them before their first file, then make them visible under the next versions."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, func, select, update
@@ -9,59 +9,87 @@ from sqlalchemy import bindparam, func, select, update
 from sexton import contract
 from sexton.owners.catalog.layout import rowset_prefix
 from sexton.owners.catalog.model import Output, RowsetState
-from sexton.owners.catalog.records import add, count, found, mint, stand_tablets
+from sexton.owners.catalog.records import add, ensure_found, lock_tablets_against_drop, new_id, update_counters
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def prepare(s: CatalogTransaction, owner: str, tablets: Sequence[str], vault: str, seconds: int) -> list[Output]:
-    """Record rowsets about to be written and mark them prepared; ``seconds`` is how long their owner has."""
-    rows = stand_tablets(s, tablets)
-    schema = s.t.schemas
-    indexes = {r.index_id for r in rows.values()}
-    newest = select(schema.c.index_id, func.max(schema.c.version)).where(s.mine(schema.c.index_id, indexes))
-    versions = {row[0]: row[1] for row in s.c.execute(newest.group_by(schema.c.index_id))}
-    found(schema, indexes, versions)
-    new = []
+def prepare(tx: CatalogTransaction, writer: str, tablets: Sequence[str], vault: str, seconds: int) -> list[Output]:
+    """Record rowsets that are about to be written, and mark them prepared.
+
+    Args:
+        tx: the transaction.
+        writer: the ``owner_txn`` that writes them.
+        tablets: one rowset is recorded for each.
+        vault: where their files will be written.
+        seconds: how long the writer may take.
+    """
+    tablet_rows = lock_tablets_against_drop(tx, tablets)
+    schema = tx.t.schemas
+    indexes = {row.index_id for row in tablet_rows.values()}
+    newest = select(schema.c.index_id, func.max(schema.c.version)).where(tx.in_instance(schema.c.index_id, indexes))
+    versions = {row[0]: row[1] for row in tx.c.execute(newest.group_by(schema.c.index_id))}
+    ensure_found(schema, indexes, versions)
+    outputs, rowset_rows = [], []
     for tablet in tablets:
-        rowset = mint()
-        new.append(Output(rowset=rowset, tablet=tablet, vault=vault, prefix=rowset_prefix(tablet, rowset)))
-    known = {"state": RowsetState.PREPARED, "vault": vault, "owner_txn": owner, "segments": 0, "bytes": 0}
-    add(
-        s,
-        s.t.rowsets,
-        [
-            {**known, "id": o.rowset, "tablet_id": o.tablet, "index_id": index, "schema_version": versions[index]}
-            for o in new
-            for index in (rows[o.tablet].index_id,)
-        ],
-    )
-    ids, prefixes = [o.rowset for o in new], [o.prefix for o in new]
-    contract.prepare(s.c, s.instance, owner, ids, vault, prefixes, seconds, parents=("tablet", list(tablets)))
-    return new
+        rowset, index = new_id(), tablet_rows[tablet].index_id
+        outputs.append(Output(rowset=rowset, tablet=tablet, vault=vault, prefix=rowset_prefix(tablet, rowset)))
+        rowset_rows.append(
+            {
+                "id": rowset,
+                "tablet_id": tablet,
+                "index_id": index,
+                "schema_version": versions[index],
+                "state": RowsetState.PREPARED,
+                "vault": vault,
+                "owner_txn": writer,
+                "segments": 0,
+                "bytes": 0,
+            }
+        )
+    add(tx, tx.t.rowsets, rowset_rows)
+    ids, prefixes = [output.rowset for output in outputs], [output.prefix for output in outputs]
+    contract.prepare(tx.c, tx.instance, writer, ids, vault, prefixes, seconds, parents=("tablet", list(tablets)))
+    return outputs
 
 
-def publish(s: CatalogTransaction, new: Sequence[Any]) -> None:
-    """Give rowsets versions and show them. A partition moves on by as many versions as a tablet in it got rowsets."""
-    if not new:
+def publish(tx: CatalogTransaction, new_rows: Sequence[Any]) -> None:
+    """Make rowsets visible under the next versions of their partitions.
+
+    A partition advances by as many versions as the tablet in it with the most new rowsets has.
+
+    Args:
+        tx: the transaction.
+        new_rows: rows of ``rowsets``, in the order of their versions.
+    """
+    if not new_rows:
         return
-    tablets = stand_tablets(s, {r.tablet_id for r in new})
-    version, rowset = s.t.versions, s.t.rowsets
-    partitions = {t.partition_id for t in tablets.values()}
-    held = select(version.c.partition_id, version.c.value).where(s.mine(version.c.partition_id, partitions))
-    last = {row.partition_id: row.value for row in s.c.execute(held.order_by(version.c.partition_id).with_for_update())}
-    found(version, partitions, last)
-    nth: Counter[str] = Counter()
-    moved: dict[str, int] = defaultdict(int)
-    shown = []
-    for r in new:
-        nth[r.tablet_id] += 1
-        partition = tablets[r.tablet_id].partition_id
-        moved[partition] = max(moved[partition], nth[r.tablet_id])
-        shown.append({"this": r.id, "at": last[partition] + nth[r.tablet_id]})
-    one = update(rowset).where(rowset.c.instance == s.instance, rowset.c.id == bindparam("this"))
+    tablets = lock_tablets_against_drop(tx, {row.tablet_id for row in new_rows})
+    last_versions = _lock_versions(tx, {tablet.partition_id for tablet in tablets.values()})
+    rowsets_of_tablet: Counter[str] = Counter()
+    new_versions: dict[str, int] = defaultdict(int)
+    published = []
+    for row in new_rows:
+        rowsets_of_tablet[row.tablet_id] += 1
+        position, partition = rowsets_of_tablet[row.tablet_id], tablets[row.tablet_id].partition_id
+        new_versions[partition] = max(new_versions[partition], position)
+        published.append({"rowset": row.id, "at": last_versions[partition] + position})
+    rowset, version = tx.t.rowsets, tx.t.versions
+    is_rowset = [rowset.c.instance == tx.instance, rowset.c.id == bindparam("rowset")]
     at = bindparam("at", type_=rowset.c.first_version.type)
-    s.c.execute(one.values(state=RowsetState.VISIBLE, first_version=at, last_version=at), shown)
-    this = update(version).where(version.c.instance == s.instance, version.c.partition_id == bindparam("this"))
-    more = version.c.value + bindparam("more", type_=version.c.value.type)
-    s.c.execute(this.values(value=more), [{"this": p, "more": n} for p, n in moved.items()])
-    count(s, tablets)
+    values = {"state": RowsetState.VISIBLE, "first_version": at, "last_version": at}
+    tx.c.execute(update(rowset).where(*is_rowset).values(**values), published)
+    is_partition = [version.c.instance == tx.instance, version.c.partition_id == bindparam("partition")]
+    value = version.c.value + bindparam("more", type_=version.c.value.type)
+    moved = [{"partition": partition, "more": count} for partition, count in new_versions.items()]
+    tx.c.execute(update(version).where(*is_partition).values(value=value), moved)
+    update_counters(tx, tablets)
+
+
+def _lock_versions(tx: CatalogTransaction, partitions: Collection[str]) -> dict[str, int]:
+    """Return partition → its version, locked until the transaction ends."""
+    version = tx.t.versions
+    query = select(version.c.partition_id, version.c.value).where(tx.in_instance(version.c.partition_id, partitions))
+    rows = tx.c.execute(query.order_by(version.c.partition_id).with_for_update())
+    versions = {row.partition_id: row.value for row in rows}
+    ensure_found(version, partitions, versions)
+    return versions

@@ -1,1 +1,1 @@
-"""The `sql` owner: any database that calls the SQL functions of Sexton."""
+"""The ``sql`` owner: any database that calls Sexton's SQL functions."""

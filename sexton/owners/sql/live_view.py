@@ -1,4 +1,4 @@
-"""The view ``sexton_live``, in which an owner shows what is live: found anew each time, and read for the check."""
+"""Find and read the view ``sexton_live``, in which an owner shows which objects are live."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,17 +22,17 @@ from sqlalchemy import (
 )
 from sqlalchemy import table as table_clause
 
-from sexton.check.model import LiveEntry, Part
 from sexton.database.engine import Database
 from sexton.database.ranges import READ_ROWS, ranges, within
 from sexton.database.rows import in_list
+from sexton.marks.live import LiveEntry, Part
 from sexton.owners.port import OwnerSilent
 from sexton.storage.policy import ID_CHARACTERS
 
 LIVE_VIEW = "sexton_live"
 COLUMNS = ("instance", "kind", "id", "vault", "key", "bytes")
-OPTIONAL = ("instance", "bytes")
-_COLUMNS = {
+OPTIONAL_COLUMNS = ("instance", "bytes")
+_COLUMNS_QUERY = {
     "postgresql": (
         "SELECT n.nspname, a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
@@ -43,58 +43,68 @@ _COLUMNS = {
 
 
 def find(db: Database, c: Connection) -> TableClause | None:
-    """Return the view, with its optional columns only where it has them, or None where no schema holds one.
+    """Return the view, with those of its optional columns that it has; None: no schema holds one.
 
-    Looked up anew each time (an owner may add it while we run), and in every schema: one that is there and not
-    seen would mean no check, silently.
+    The lookup is repeated each time, as an owner may add the view while Sexton runs. It covers every schema: a view
+    that was overlooked would silently mean that nothing checks for live objects.
+
+    Raises:
+        OwnerSilent: several schemas hold such a view.
     """
-    found: dict[str | None, set[str]] = {}
-    for schema, name in c.execute(text(_COLUMNS[db.dialect]), {"view": LIVE_VIEW}):
-        found.setdefault(schema, set()).add(name)
-    if not found:
+    columns_by_schema: dict[str | None, set[str]] = {}
+    for schema, name in c.execute(text(_COLUMNS_QUERY[db.dialect]), {"view": LIVE_VIEW}):
+        columns_by_schema.setdefault(schema, set()).add(name)
+    if not columns_by_schema:
         return None
-    if len(found) > 1:
-        raise OwnerSilent(f"there are several {LIVE_VIEW}: in {', '.join(map(str, found))}; keep one")
-    [(schema, present)] = found.items()
-    names = [n for n in COLUMNS if n in present or n not in OPTIONAL]
+    if len(columns_by_schema) > 1:
+        schemas = ", ".join(map(str, columns_by_schema))
+        raise OwnerSilent(f"several schemas hold a view {LIVE_VIEW}: {schemas}; keep one")
+    [(schema, present_columns)] = columns_by_schema.items()
+    names = [n for n in COLUMNS if n in present_columns or n not in OPTIONAL_COLUMNS]
     columns = [column(n, BigInteger() if n == "bytes" else Text()) for n in names]
     return table_clause(LIVE_VIEW, *columns, schema=schema)
 
 
-def ours(view: TableClause, instance: str) -> ColumnElement[bool]:
-    """Return the condition that a row is about the instance."""
+def is_about(view: TableClause, instance: str) -> ColumnElement[bool]:
+    """Return the condition that a row is about the instance: it names the instance, or none."""
     return or_(view.c.instance == instance, view.c.instance.is_(None)) if "instance" in view.c else true()
 
 
 def parts(db: Database, c: Connection, view: TableClause, instance: str, rows: int) -> list[Part]:
-    """Return ranges of keys of about so many rows."""
-    return [Part("view", *ends) for ends in ranges(c, select(_key(db, view)).where(_told(view, instance)), rows)]
+    """Return ranges of keys of about ``rows`` rows each."""
+    keys = select(_key(db, view)).where(_names_an_object(view, instance))
+    return [Part("view", *bounds) for bounds in ranges(c, keys, rows)]
 
 
 def read(db: Database, c: Connection, view: TableClause, instance: str, part: Part) -> Iterator[list[LiveEntry]]:
-    """Yield the rows of a part, in pages, as they are written there."""
-    chosen = _rows(view, instance).where(within(_key(db, view), part.after, part.until))
-    for rows in c.execution_options(yield_per=READ_ROWS).execute(chosen).partitions():
-        yield [_known(row) for row in rows]
+    """Yield the rows of a part in pages, with keys as the owner wrote them."""
+    query = _rows(view, instance).where(within(_key(db, view), part.after, part.until))
+    for rows in c.execution_options(yield_per=READ_ROWS).execute(query).partitions():
+        yield [_entry(row) for row in rows]
 
 
-def named(db: Database, c: Connection, view: TableClause, instance: str, records: Sequence[str]) -> list[LiveEntry]:
-    """Return the rows of these records (``KIND/ID``) now: by their ids, as a key may be written in many ways."""
+def entries_of(
+    db: Database, c: Connection, view: TableClause, instance: str, records: Sequence[str]
+) -> list[LiveEntry]:
+    """Return the rows of these records (``KIND/ID``) now: selected by id, as a key may be written in many forms."""
+    wanted_records = set(records)
     ids = sorted({record.partition("/")[2] for record in records})
-    chosen = _rows(view, instance).where(in_list(db, view.c.id, ids))  # type: ignore[arg-type]
-    return [known for row in c.execute(chosen) if (known := _known(row)).record in set(records)]
+    query = _rows(view, instance).where(in_list(db, view.c.id, ids))  # type: ignore[arg-type]
+    entries = [_entry(row) for row in c.execute(query)]
+    return [entry for entry in entries if entry.record in wanted_records]
 
 
 def _rows(view: TableClause, instance: str) -> Select[tuple[str, str, str, str, int | None, str | None]]:
-    size = cast(view.c.bytes if "bytes" in view.c else null(), BigInteger())  # an owner's may be a sum, hence a decimal
-    whose = view.c.instance if "instance" in view.c else literal(instance)
-    columns = (view.c.vault, view.c.key, view.c.kind, view.c.id, size, whose)
-    return select(*columns).where(_told(view, instance))
+    # The owner may compute the size as a sum, which is a decimal.
+    size = cast(view.c.bytes if "bytes" in view.c else null(), BigInteger())
+    row_instance = view.c.instance if "instance" in view.c else literal(instance)
+    columns = (view.c.vault, view.c.key, view.c.kind, view.c.id, size, row_instance)
+    return select(*columns).where(_names_an_object(view, instance))
 
 
-def _told(view: TableClause, instance: str) -> ColumnElement[bool]:
-    # A row without vault or key says nothing of any object; an anti-join would let NULL match nothing, or all.
-    return and_(ours(view, instance), view.c.vault.is_not(None), view.c.key.is_not(None))
+def _names_an_object(view: TableClause, instance: str) -> ColumnElement[bool]:
+    # A row without vault or key names no object; in an anti-join its NULL would match nothing, or everything.
+    return and_(is_about(view, instance), view.c.vault.is_not(None), view.c.key.is_not(None))
 
 
 def _key(db: Database, view: TableClause) -> ColumnElement[str]:
@@ -102,10 +112,14 @@ def _key(db: Database, view: TableClause) -> ColumnElement[str]:
     return key.collate("C") if db.dialect == "postgresql" else key
 
 
-def _known(row: Any) -> LiveEntry:
-    vault, key, kind, id_, size, whose = row
+def _entry(row: Any) -> LiveEntry:
+    vault, key, kind, id_, size, instance = row
     if not key:
-        raise OwnerSilent(f"{LIVE_VIEW} shows an empty key ({kind}/{id_}): that names the whole vault, or nothing")
-    # What has a size is an object, whatever it ends with. What nobody's instance is named for need not be in this one.
-    prefix = size is None and key[-1] not in ID_CHARACTERS
-    return LiveEntry(vault, key, prefix, whose is not None, size, f"{kind}/{id_}")
+        raise OwnerSilent(
+            f"{LIVE_VIEW} shows an empty key ({kind}/{id_}), which could mean the whole vault or nothing; "
+            "remove the row or name the object"
+        )
+    # A row with a size is an object, whatever its key ends with. A row without an instance may be another instance's,
+    # so its object need not exist in this one.
+    is_prefix = size is None and key[-1] not in ID_CHARACTERS
+    return LiveEntry(vault, key, is_prefix, instance is not None, size, f"{kind}/{id_}")

@@ -1,15 +1,21 @@
-"""An owner in the same database: its marks are rows already, its commit removes its own mark, undrop takes the guard.
+"""The owner ``sql``: a database that calls Sexton's SQL functions, and inserts its marks in its own transactions.
 
-What is live it may show in a view ``sexton_live`` with columns ``kind, id, vault, key`` (and ``instance``, where one
-database holds several): ``key`` is an object, or a prefix ending with a separator *all* of which is live. A mark that
-touches anything live is kept: an owner's mistake must not cost it data. Without the view there is no such check.
+It may show which objects are live in a view ``sexton_live`` with columns ``kind, id, vault, key`` (and ``instance``,
+where one database holds several): ``key`` is an object, or a prefix ending with a separator under which *everything* is
+live. A mark that touches anything live is kept: an owner's mistake must not cost it data. Without the view there is no
+such check.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    TableClause,
     Text,
     and_,
     case,
@@ -28,45 +34,47 @@ from sexton.database.rows import as_rows
 from sexton.marks.model import DueMark, Expansion, Fenced, Ref
 from sexton.marks.policy import covering_prefixes
 from sexton.owners.port import COUNT_SECONDS, OwnerSilent
-from sexton.owners.sql.live_view import LIVE_VIEW, find, ours
+from sexton.owners.sql.live_view import LIVE_VIEW, find, is_about
 
 NAMES_AT_ONCE = 5_000
+"""Keys and prefixes in one statement."""
 PREFIXES_AT_ONCE = 100
-"""Without an index on (vault, key) each prefix reads the whole view: 3.3 s per 100 over 300,000 live rows."""
+"""Prefixes in one statement. Without an index on (vault, key) each reads the whole view: 3.3 s per 100 prefixes over
+300,000 live rows."""
 STATEMENT_SECONDS = 20
-"""Longest statement about what is live, below the heartbeat timeout; beyond it the owner counts as silent."""
+"""Longest statement that reads the view, below the heartbeat timeout; a longer one raises ``OwnerSilent``."""
 LAST_CHARACTER = "\U0010ffff"
-"""After every other character in byte order, so a prefix plus this is above all that begins with the prefix."""
+"""The last character in byte order: a prefix followed by it is above every key that begins with the prefix."""
 
 
 class SqlOwner:
-    """Implements ``owner.port.Owner`` where marks are inserted by the owner's own transactions."""
+    """Implements ``owners.port.Owner`` for a database whose own transactions insert its marks."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def due(self, instance: str, cutoffs: Mapping[str, int], heartbeat: Callable[[], None]) -> None:
-        """Do nothing: the owner marks in its own transactions."""
+        """Do nothing: the owner inserts marks in its own transactions."""
 
     def grows(self, instance: str) -> Mapping[str, Collection[str]]:
-        """Return nothing: it makes no marks of its own."""
+        """Return nothing: ``due`` makes no marks."""
         return {}
 
     def time_out(self, instance: str, heartbeat: Callable[[], None]) -> None:
-        """Do nothing: its transactions time out by themselves, and their marks fall due."""
+        """Do nothing: the owner's transactions time out by themselves, and their marks become due."""
 
     def expand(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> Mapping[Ref, Expansion]:
-        """Return nothing: its marks name their own vault and files."""
+        """Return nothing: the marks name their own vault and files."""
         return {}
 
     def fence(
         self, instance: str, batch: int, marks: Sequence[Ref], heartbeat: Callable[[], None]
     ) -> Mapping[Ref, tuple[Fenced, str]]:
-        """Return that all are: the owner's commit removes its own mark, or fails."""
+        """Return FENCED for all: the owner's commit removes its own mark, or fails."""
         return dict.fromkeys(marks, (Fenced.FENCED, ""))
 
     def forget(self, instance: str, batch: int, refs: Sequence[Ref]) -> None:
-        """Do nothing: the mark's removal is in the owner's database."""
+        """Do nothing: the mark is the only record, and the engine removes it."""
 
     def live_objects(self, instance: str) -> int | None:
         """Return how many rows the view shows; None without a view, or where a row is a prefix.
@@ -76,89 +84,128 @@ class SqlOwner:
         """
         try:
             with self._db.read() as c:
-                if self._db.dialect == "postgresql":
-                    c.execute(text(f"SET LOCAL statement_timeout = {COUNT_SECONDS * 1000}"))
+                self._set_timeout(c, COUNT_SECONDS)
                 view = find(self._db, c)
-                if view is None:
-                    return None
-                its = ours(view, instance)
-                match = "[^A-Za-z0-9.-]$" if self._db.dialect == "postgresql" else "*[^A-Za-z0-9.-]"
-                prefix = view.c.key.op("~" if self._db.dialect == "postgresql" else "GLOB")(match)
-                prefixes = func.coalesce(func.sum(case((prefix, 1), else_=0)), 0)
-                row = c.execute(select(func.count(), prefixes).select_from(view).where(its)).one()
-                return None if row[1] else int(row[0])
+                return None if view is None else self._count(c, view, instance)
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the rows of {LIVE_VIEW} cannot be counted: {first_line(e)}") from e
 
+    def _count(self, c: Connection, view: TableClause, instance: str) -> int | None:
+        """Return how many rows the view shows; None: one of them is a prefix."""
+        if self._db.dialect == "postgresql":
+            is_prefix = view.c.key.op("~")("[^A-Za-z0-9.-]$")
+        else:
+            is_prefix = view.c.key.op("GLOB")("*[^A-Za-z0-9.-]")
+        prefixes = func.coalesce(func.sum(case((is_prefix, 1), else_=0)), 0)
+        counts = select(func.count(), prefixes).select_from(view).where(is_about(view, instance))
+        row_count, prefix_count = c.execute(counts).one()
+        return None if prefix_count else int(row_count)
+
     def mended(self, instance: str, marks: Sequence[DueMark]) -> Collection[Ref]:
-        """Return nothing: none of its marks is set aside for the owner."""
+        """Return nothing: no mark is quarantined for a reason that only the owner can remove."""
         return ()
 
     def live(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
-        """Return those of the marks of which the view shows anything: by id, by key, or by prefix either way."""
+        """Return the marks of which the view shows anything: by id, by key, or by prefix in either direction.
+
+        Raises:
+            OwnerSilent: the view cannot be read, or it is missing and marks were made by a check.
+        """
         try:
             try:
-                return self._live(instance, marks, heartbeat)
+                return self._live_refs(instance, marks, heartbeat)
             except DBAPIError as e:
                 if not e.connection_invalidated:
                     raise
-            return self._live(instance, marks, heartbeat)  # a connection that was cut says nothing of the view
+            return self._live_refs(instance, marks, heartbeat)  # a broken connection says nothing about the view
         except SQLAlchemyError as e:
             raise OwnerSilent(f"the view {LIVE_VIEW} cannot be read: {first_line(e)}") from e
 
     def live_rows(self, names: Sequence[str]) -> list[tuple[str | None, str, str, str, str]]:
         """Return (instance, kind, id, vault, key) of live rows that are or cover one of the names, or have it as id."""
-        wide = [w for name in names for w in covering_prefixes(name)]
+        covering_keys = [key for name in names for key in covering_prefixes(name)]
         with self._db.read() as c:
             view = find(self._db, c)
             if view is None:
                 return []
-            shown = view.c.instance if "instance" in view.c else null()
-            wanted = select(shown, view.c.kind, view.c.id, view.c.vault, view.c.key)
-            found = c.execute(wanted.where(or_(view.c.key.in_(wide), view.c.id.in_(names))).limit(100))
-            return [(row[0], row[1], row[2], row[3], row[4]) for row in found]
+            row_instance = view.c.instance if "instance" in view.c else null()
+            query = select(row_instance, view.c.kind, view.c.id, view.c.vault, view.c.key)
+            rows = c.execute(query.where(or_(view.c.key.in_(covering_keys), view.c.id.in_(names))).limit(100))
+            return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 
-    def _live(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
+    def _live_refs(self, instance: str, marks: Sequence[DueMark], heartbeat: Callable[[], None]) -> frozenset[Ref]:
         with self._db.read() as c:
-            if self._db.dialect == "postgresql":
-                c.execute(text(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}"))
+            self._set_timeout(c, STATEMENT_SECONDS)
             view = find(self._db, c)
             if view is None:
-                if any(m.etags for m in marks):  # nothing but the view says that these are orphans
-                    raise OwnerSilent(f"the view {LIVE_VIEW} is gone, by which a check found what it marked")
+                if any(mark.etags for mark in marks):
+                    raise OwnerSilent(
+                        f"the view {LIVE_VIEW} is missing, but marks were made by a check that read it; create it again"
+                    )
                 return frozenset()
-            its = ours(view, instance)
-            found: set[Ref] = set()
-            ids = as_rows(self._db, ({"kind": m.kind, "id": m.id} for m in marks), kind=Text(), id=Text())
-            same = and_(view.c.kind == ids.c.kind, view.c.id == ids.c.id, its)
-            found.update(Ref(*r) for r in c.execute(select(ids.c.kind, ids.c.id).where(select(1).where(same).exists())))
+            reader = _LiveMarks(self._db, c, view, is_about(view, instance), heartbeat)
+            return frozenset(reader.by_id(marks) | reader.by_covering_key(marks) | reader.by_key_inside(marks))
 
-            named = [
-                {"kind": m.kind, "id": m.id, "vault": m.vault, "whole": name}
-                for m in marks
-                for whole in ((m.prefix,) if m.prefix is not None else (m.keys or ()))
-                for name in covering_prefixes(whole)
-            ]
-            shape: dict[str, Any] = {"kind": Text(), "id": Text(), "vault": Text(), "whole": Text()}
-            for start in range(0, len(named), NAMES_AT_ONCE):
-                heartbeat()
-                names = as_rows(self._db, named[start : start + NAMES_AT_ONCE], **shape)
-                covers = and_(tuple_(view.c.vault, view.c.key) == tuple_(names.c.vault, names.c.whole), its)
-                hit = select(names.c.kind, names.c.id).distinct().where(select(1).where(covers).exists())
-                found.update(Ref(*r) for r in c.execute(hit))
+    def _set_timeout(self, c: Connection, seconds: int) -> None:
+        if self._db.dialect == "postgresql":
+            c.execute(text(f"SET LOCAL statement_timeout = {seconds * 1000}"))
 
-            prefixes = [
-                {"kind": m.kind, "id": m.id, "vault": m.vault, "whole": m.prefix} for m in marks if m.prefix is not None
-            ]
-            for start in range(0, len(prefixes), PREFIXES_AT_ONCE):
-                heartbeat()
-                low = as_rows(self._db, prefixes[start : start + PREFIXES_AT_ONCE], **shape)
-                key: ColumnElement[str] = view.c.key
-                first: ColumnElement[str] = low.c.whole
-                if self._db.dialect == "postgresql":  # other collations are not in byte order
-                    key, first = key.collate("C"), first.collate("C")
-                inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))
-                within = and_(view.c.vault == low.c.vault, inside, its)
-                hit = select(low.c.kind, low.c.id).where(select(1).where(within).exists())
-                found.update(Ref(*r) for r in c.execute(hit))
-            return frozenset(found)
+
+@dataclass(frozen=True)
+class _LiveMarks:
+    """Finds the marks of which the view shows anything; each method checks one kind of overlap."""
+
+    db: Database
+    c: Connection
+    view: TableClause
+    is_own_row: ColumnElement[bool]
+    heartbeat: Callable[[], None]
+
+    def by_id(self, marks: Sequence[DueMark]) -> set[Ref]:
+        """Return the marks with the kind and id of a live row."""
+        ids = as_rows(self.db, ({"kind": mark.kind, "id": mark.id} for mark in marks), kind=Text(), id=Text())
+        is_same = and_(self.view.c.kind == ids.c.kind, self.view.c.id == ids.c.id, self.is_own_row)
+        return self._refs(select(ids.c.kind, ids.c.id).where(select(1).where(is_same).exists()))
+
+    def by_covering_key(self, marks: Sequence[DueMark]) -> set[Ref]:
+        """Return the marks with a key or prefix that a live row names or covers."""
+        rows = [
+            _name_row(mark, covering_name)
+            for mark in marks
+            for name in ((mark.prefix,) if mark.prefix is not None else (mark.keys or ()))
+            for covering_name in covering_prefixes(name)
+        ]
+        refs: set[Ref] = set()
+        for names in self._pages(rows, NAMES_AT_ONCE):
+            is_same_key = tuple_(self.view.c.vault, self.view.c.key) == tuple_(names.c.vault, names.c.name)
+            is_covered = select(1).where(and_(is_same_key, self.is_own_row)).exists()
+            refs |= self._refs(select(names.c.kind, names.c.id).distinct().where(is_covered))
+        return refs
+
+    def by_key_inside(self, marks: Sequence[DueMark]) -> set[Ref]:
+        """Return the marks with a prefix under which a live row has its key."""
+        rows = [_name_row(mark, mark.prefix) for mark in marks if mark.prefix is not None]
+        refs: set[Ref] = set()
+        for prefixes in self._pages(rows, PREFIXES_AT_ONCE):
+            key: ColumnElement[str] = self.view.c.key
+            first: ColumnElement[str] = prefixes.c.name
+            if self.db.dialect == "postgresql":  # other collations are not in byte order
+                key, first = key.collate("C"), first.collate("C")
+            is_inside = and_(key >= first, key < first + sql_literal(LAST_CHARACTER))
+            is_live_inside = select(1).where(and_(self.view.c.vault == prefixes.c.vault, is_inside, self.is_own_row))
+            refs |= self._refs(select(prefixes.c.kind, prefixes.c.id).where(is_live_inside.exists()))
+        return refs
+
+    def _pages(self, rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[FromClause]:
+        """Yield the rows as clauses of at most ``size`` rows, with a heartbeat before each."""
+        for start in range(0, len(rows), size):
+            self.heartbeat()
+            yield as_rows(self.db, rows[start : start + size], kind=Text(), id=Text(), vault=Text(), name=Text())
+
+    def _refs(self, query: Select[Any]) -> set[Ref]:
+        return {Ref(row[0], row[1]) for row in self.c.execute(query)}
+
+
+def _name_row(mark: DueMark, name: str) -> dict[str, Any]:
+    """Return a row for a key or prefix of a mark, or a prefix that covers it."""
+    return {"kind": mark.kind, "id": mark.id, "vault": mark.vault, "name": name}

@@ -1,1 +1,1 @@
-"""Protections as rows, and the keeper that applies them to a claim."""
+"""The SQL of protections: their register, their end, and what they block."""

@@ -1,88 +1,126 @@
-"""What a registration must be told: which of its objects are being deleted at this moment."""
+"""Find the registered objects that are being deleted.
 
+These functions are called after ``wait_for_claims``: no more registered objects are claimed then.
+"""
+
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, false, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, and_, false, func, literal, or_, select, tuple_
 
+from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.marks.policy import covering_prefixes
 from sexton.protection.model import NAMED, Item
-from sexton.protection.sql.lifetimes import Lifetimes
 
 FILES_AT_ONCE = 5_000
 
 
-class ClaimedObjects(Lifetimes):
-    """Asked after ``part``: no more of what is registered will be claimed then."""
+def find_claimed(
+    db: Database, c: Connection, instance: str, registration_id: int, items: Sequence[Item]
+) -> Sequence[tuple[str, str]]:
+    """Return (vault, key) of the registered objects, and of those under registered prefixes, that are being deleted.
 
-    def claimed(
-        self, instance: str, job: str, items: Sequence[Item], *, of: int | None = None
-    ) -> Sequence[tuple[str, str]]:
-        """Return (vault, key) of what is being deleted of the objects and below the prefixes.
+    A prefix in its second pass may lose objects that this pass finds. An object that is deleted already has no row any
+    longer: only its store can answer, after this, whether it exists.
 
-        After ``part`` no more of them will be. A prefix that is looked at a last time may lose what is found below it.
+    Args:
+        db: the database.
+        c: a connection in a transaction.
+        instance: the instance.
+        registration_id: the protection in whose rows the items are.
+        items: items of the registration.
+    """
+    objects = [(item.vault, item.key) for item in items if not item.prefix]
+    prefixes = [item.key for item in items if item.prefix]
+    claimed = set(_claimed_objects(db, c, instance, registration_id, objects))
+    claimed |= set(_claimed_under_prefixes(db, c, instance, registration_id, prefixes))
+    claimed |= set(_in_second_pass(db, c, instance, objects))
+    return sorted(claimed)
 
-        What is gone already has no row any more: whether it is there only its store can tell, and only after this.
-        """
-        file, mark, item = self._db.t.mark_file, self._db.t.mark, self._db.t.protection_item
-        keys: dict[str, list[str]] = {}
-        for i in items:
-            if not i.prefix:
-                keys.setdefault(i.vault, []).append(i.key)
-        within = [and_(item.c.vault == v, item.c.key.between(min(ks), max(ks))) for v, ks in keys.items()]
-        with self._db.read() as c:
-            row = self._row(c, instance, job, of)
-            names = and_(item.c.instance == file.c.instance, item.c.vault == file.c.vault, item.c.key == file.c.key)
-            its = and_(mark.c.instance == file.c.instance, mark.c.kind == file.c.kind, mark.c.id == file.c.id)
-            ours = and_(item.c.protection == row.id, item.c.prefix.is_(False), or_(false(), *within))
-            found = select(item.c.vault, item.c.key).join(file, names).join(mark, its)
-            found = found.where(ours, file.c.instance == instance, mark.c.state == "CLAIMED").distinct()
-            there = {(r.vault, r.key) for r in c.execute(found)}
-            wanted = {(i.vault, i.key) for i in items if not i.prefix}
-            sizes: dict[int, set[str]] = {}  # there are few lengths of prefixes, however many prefixes there are
-            for i in items:
-                if i.prefix:
-                    sizes.setdefault(len(i.key), set()).add(i.key)
-            asked = (self._below(row.id, instance, sorted(prefixes), size) for size, prefixes in sizes.items())
-            below = {(r.vault, r.key) for one in asked for r in c.execute(one)}
-            swept = self._swept(c, instance, [key for _, key in wanted])
-        late = {(vault, key) for vault, key in wanted if any((vault, p) in swept for p in covering_prefixes(key))}
-        return sorted((there & wanted) | below | late)
 
-    def _below(self, protection: int, instance: str, prefixes: Sequence[str], size: int) -> Any:
-        """Select what is being deleted below the prefixes of one length, a few of it: there may be millions."""
-        file, mark, item = self._db.t.mark_file, self._db.t.mark, self._db.t.protection_item
-        its = and_(mark.c.instance == file.c.instance, mark.c.kind == file.c.kind, mark.c.id == file.c.id)
-        begins = func.substr(file.c.key, 1, literal(size)) == item.c.key
-        names = and_(item.c.instance == file.c.instance, item.c.vault == file.c.vault, begins)
-        ours = and_(item.c.protection == protection, item.c.prefix, in_list(self._db, item.c.key, prefixes))
-        found = select(file.c.vault, file.c.key).join(item, names).join(mark, its)
-        return found.where(ours, file.c.instance == instance, mark.c.state == "CLAIMED").limit(NAMED)
+def claimed_files(db: Database, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
+    """Yield (vault, key) of all objects that are being deleted, in pages, to be tested by a filter."""
+    file, mark = db.t.mark_file, db.t.mark
+    files = select(file.c.batch, file.c.seq, file.c.vault, file.c.key).join(mark, _is_own_mark(db))
+    files = files.where(file.c.instance == instance, mark.c.state == "CLAIMED").order_by(file.c.batch, file.c.seq)
+    last_batch, last_seq = -1, -1
+    while True:
+        is_later = tuple_(file.c.batch, file.c.seq) > tuple_(literal(last_batch), literal(last_seq))
+        with db.read() as c:
+            rows = c.execute(files.where(is_later).limit(FILES_AT_ONCE)).all()
+        if rows:
+            yield [(row.vault, row.key) for row in rows]
+        if len(rows) < FILES_AT_ONCE:
+            return
+        last_batch, last_seq = rows[-1].batch, rows[-1].seq
 
-    def _swept(self, c: Connection, instance: str, keys: Sequence[str]) -> set[tuple[str, str]]:
-        """Return (vault, prefix) of marks that cover one of the keys and are looked at a last time.
 
-        What was found in that look may be under way in a worker that lost its lease, and its rows be gone.
-        """
-        mark = self._db.t.mark
-        prefixes = sorted({p for key in keys for p in covering_prefixes(key)})
-        late = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.swept_at.is_not(None))
-        found = select(mark.c.vault, mark.c.prefix).where(late, in_list(self._db, mark.c.prefix, prefixes))
-        return {(r.vault, r.prefix) for r in c.execute(found)}
+def _claimed_objects(
+    db: Database, c: Connection, instance: str, registration_id: int, objects: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the objects that are stored files of a claimed mark."""
+    file, mark, item = db.t.mark_file, db.t.mark, db.t.protection_item
+    keys_by_vault: dict[str, list[str]] = defaultdict(list)
+    for vault, key in objects:
+        keys_by_vault[vault].append(key)
+    ranges = [
+        and_(item.c.vault == vault, item.c.key.between(min(keys), max(keys))) for vault, keys in keys_by_vault.items()
+    ]
+    is_item = and_(item.c.instance == file.c.instance, item.c.vault == file.c.vault, item.c.key == file.c.key)
+    is_registered = and_(item.c.protection == registration_id, item.c.prefix.is_(False), or_(false(), *ranges))
+    query = select(item.c.vault, item.c.key).join(file, is_item).join(mark, _is_own_mark(db))
+    query = query.where(is_registered, file.c.instance == instance, mark.c.state == "CLAIMED").distinct()
+    queried = set(objects)
+    for row in c.execute(query):
+        if (row.vault, row.key) in queried:
+            yield row.vault, row.key
 
-    def claimed_files(self, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
-        """Yield (vault, key) of all that is being deleted, some thousands at a time: what a filter is asked about."""
-        file, mark, after = self._db.t.mark_file, self._db.t.mark, (-1, -1)
-        its = and_(mark.c.instance == file.c.instance, mark.c.kind == file.c.kind, mark.c.id == file.c.id)
-        wanted = select(file.c.batch, file.c.seq, file.c.vault, file.c.key).join(mark, its)
-        wanted = wanted.where(file.c.instance == instance, mark.c.state == "CLAIMED").order_by(file.c.batch, file.c.seq)
-        while True:
-            beyond = tuple_(file.c.batch, file.c.seq) > tuple_(literal(after[0]), literal(after[1]))
-            with self._db.read() as c:
-                rows = c.execute(wanted.where(beyond).limit(FILES_AT_ONCE)).all()
-            if rows:
-                yield [(r.vault, r.key) for r in rows]
-            if len(rows) < FILES_AT_ONCE:
-                return
-            after = (rows[-1].batch, rows[-1].seq)
+
+def _claimed_under_prefixes(
+    db: Database, c: Connection, instance: str, registration_id: int, prefixes: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield stored files of claimed marks under the prefixes, a few for each length: there may be millions."""
+    prefixes_by_length: dict[int, set[str]] = defaultdict(set)  # there are few lengths, however many prefixes there are
+    for prefix in prefixes:
+        prefixes_by_length[len(prefix)].add(prefix)
+    for length, same_length in prefixes_by_length.items():
+        query = _claimed_under_query(db, instance, registration_id, sorted(same_length), length)
+        for row in c.execute(query):
+            yield row.vault, row.key
+
+
+def _claimed_under_query(
+    db: Database, instance: str, registration_id: int, prefixes: Sequence[str], length: int
+) -> Any:
+    """Select stored files of claimed marks that begin with one of these prefixes of the same length."""
+    file, mark, item = db.t.mark_file, db.t.mark, db.t.protection_item
+    begins_with_item = func.substr(file.c.key, 1, literal(length)) == item.c.key
+    is_item = and_(item.c.instance == file.c.instance, item.c.vault == file.c.vault, begins_with_item)
+    is_registered = and_(item.c.protection == registration_id, item.c.prefix, in_list(db, item.c.key, prefixes))
+    query = select(file.c.vault, file.c.key).join(item, is_item).join(mark, _is_own_mark(db))
+    return query.where(is_registered, file.c.instance == instance, mark.c.state == "CLAIMED").limit(NAMED)
+
+
+def _in_second_pass(
+    db: Database, c: Connection, instance: str, objects: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the objects under the prefix of a claimed mark in its second pass.
+
+    A worker that lost its lease may be deleting objects that this pass found, although their rows are deleted.
+    """
+    mark = db.t.mark
+    prefixes = sorted({prefix for _, key in objects for prefix in covering_prefixes(key)})
+    is_in_second_pass = and_(mark.c.instance == instance, mark.c.state == "CLAIMED", mark.c.swept_at.is_not(None))
+    query = select(mark.c.vault, mark.c.prefix).where(is_in_second_pass, in_list(db, mark.c.prefix, prefixes))
+    swept = {(row.vault, row.prefix) for row in c.execute(query)}
+    for vault, key in objects:
+        if any((vault, prefix) in swept for prefix in covering_prefixes(key)):
+            yield vault, key
+
+
+def _is_own_mark(db: Database) -> ColumnElement[bool]:
+    """Return the condition that a stored file belongs to a mark."""
+    file, mark = db.t.mark_file, db.t.mark
+    return and_(mark.c.instance == file.c.instance, mark.c.kind == file.c.kind, mark.c.id == file.c.id)

@@ -1,23 +1,70 @@
-"""Between rows of ``protection`` and values, and the sums by which a registration is known again."""
+"""Convert rows of ``protection`` to values, and compute the digests that identify a registration."""
 
 import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+from sqlalchemy import Connection, Select, select
+
+from sexton.database.engine import Database
+from sexton.protection.errors import ProtectionNotFound
 from sexton.protection.model import Item, Protection, Sealed
+
+_FIELDS = (
+    "instance",
+    "job",
+    "owner",
+    "description",
+    "state",
+    "valid_ts",
+    "registered_at",
+    "expires_at",
+    "finished_at",
+    "digest",
+)
 
 
 def protection(row: Any) -> Protection:
-    """Return the row as a value."""
-    names = ("instance", "job", "owner", "description", "state", "valid_ts", "registered_at", "expires_at")
-    more = {n: row._mapping[n] for n in (*names, "finished_at", "digest")}
+    """Return a row as a value."""
+    values = {name: row._mapping[name] for name in _FIELDS}
     sealed = row._mapping["sealed"]
-    return Protection(id=row.id, sealed=None if sealed is None else Sealed(**sealed), **more)
+    return Protection(id=row.id, sealed=None if sealed is None else Sealed(**sealed), **values)
+
+
+def select_protections(db: Database) -> Select[Any]:
+    """Select protections without their filters, which may have megabytes."""
+    return select(*(column for column in db.t.protection.c if column.name != "filter"))
+
+
+def find_row(
+    db: Database, c: Connection, instance: str, job: str, registration_id: int | None = None, *, lock: bool = False
+) -> Any:
+    """Return the row of a job's protection, without its filter.
+
+    Args:
+        db: the database.
+        c: a connection in a transaction.
+        instance: the instance.
+        job: the job.
+        registration_id: the id that the protection must have; None: any.
+        lock: lock the row until the transaction ends.
+
+    Raises:
+        ProtectionNotFound: the job has no such protection.
+    """
+    t = db.t.protection
+    query = select_protections(db).where(t.c.instance == instance, t.c.job == job)
+    if registration_id is not None:
+        query = query.where(t.c.id == registration_id)
+    row = c.execute(query.with_for_update() if lock else query).one_or_none()
+    if row is None:
+        raise ProtectionNotFound(f"{instance} has no protection of job {job}; see: sexton protection list {instance}")
+    return row
 
 
 def digest(items: Iterable[Item], filter_: bytes = b"") -> str:
-    """Return a sum of what is registered, whatever its order."""
-    whole = hashlib.sha256(filter_)
+    """Return the digest of items and a filter, which does not depend on the order of the items."""
+    hash_ = hashlib.sha256(filter_)
     for item in sorted(items):
-        whole.update(f"{item.vault}\0{item.key}\0{item.prefix:d}\n".encode())
-    return whole.hexdigest()
+        hash_.update(f"{item.vault}\0{item.key}\0{item.prefix:d}\n".encode())
+    return hash_.hexdigest()

@@ -1,174 +1,287 @@
-"""The register of protections, as rows. Registering never waits for a round, and no round waits for it.
+"""Store protections. A registration never waits for a round, and no round waits for a registration.
 
-A registration is opened, gets its rows in chunks (claims honour them from their commit on), and is sealed. After each
-chunk the guard is taken for an instant: it parts the claims into those that are committed and those that see the rows
-(docs/adr/0016). What is looked for after that is final, so nothing is protected and deleted without a word.
+A registration is opened, gets its rows in chunks (claims respect them from their commit on), and is sealed. After each
+chunk the guard is taken for an instant: this separates the claims that are committed from those that see the rows
+(docs/adr/0016). What is looked up after that is final, so no protected object is deleted without being named.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Connection,
-    Table,
-    Text,
-    and_,
-    func,
-    insert,
-    literal,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Boolean, Connection, Text, and_, delete, func, insert, literal, select, true, update
 
 from sexton.database.contract_errors import check_text
+from sexton.database.counters import PROTECTIONS, add_to_counters
 from sexton.database.engine import Database
-from sexton.database.guard import deciding
-from sexton.database.rows import as_rows
+from sexton.database.guard import UnknownInstance, deciding
+from sexton.database.rows import as_rows, upsert
 from sexton.kernel.crash_points import reached
 from sexton.protection import policy
-from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount
+from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
-from sexton.protection.model import CHUNK_ITEMS, Item, Protection, ProtectionSettings, ProtectionState, Sealed
-from sexton.protection.sql.claimed_objects import ClaimedObjects
-from sexton.protection.sql.rows import digest, protection
+from sexton.protection.model import (
+    CHUNK_ITEMS,
+    Item,
+    Protection,
+    ProtectionEnd,
+    ProtectionSettings,
+    ProtectionState,
+    Sealed,
+)
+from sexton.protection.sql import claimed_objects, ending
+from sexton.protection.sql.admission import ensure_admitted, ensure_same
+from sexton.protection.sql.rows import digest, find_row, protection, select_protections
+
+log = logging.getLogger(__name__)
 
 
-class ProtectionStore(ClaimedObjects):
-    """Implements ``protection.port.Register``."""
+class ProtectionStore:
+    """Implements ``protection.port.Register``, and changes and lists protections."""
 
     def __init__(self, db: Database, terms: ProtectionSettings) -> None:
-        self._db, self._terms = db, terms
+        self._db, self._settings = db, terms
 
-    def open(self, wanted: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
-        """Open a registration, or return the one that is there, if it is the same.
+    def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
+        """Open a registration, or return the one that the job opened before, if it is the same.
 
         Args:
-            wanted: instance, job, owner, description, valid_ts, and ``digest``: the sum of all that is to come.
-            seconds: until it ends, unless it is renewed; None: the setting's.
-            filter_: what it covers, where that is a filter.
+            registration: instance, job, owner, description, valid_ts, and ``digest``: of all items to register.
+            seconds: its duration, unless it is renewed; None: the setting's.
+            filter_: the filter that it registers, if any.
 
         Raises:
-            Exists: the job has another protection, or one that it has finished.
-            MaxCount: as many are active as may be.
+            Exists: the job has another protection, or a finished one.
+            MaxCount: the instance has the maximum number of active protections.
             GcIsRunning: a round runs, and ``strict_gate`` is on.
-            Invalid: a text or time is not acceptable.
+            Invalid: a text or the duration is not valid.
         """
-        check_text(wanted.job, wanted.owner, wanted.description)
-        policy.check_names(wanted.job, wanted.owner)
+        check_text(registration.job, registration.owner, registration.description)
+        policy.check_names(registration.job, registration.owner)
         t = self._db.t.protection
-        with deciding(self._db, wanted.instance) as c:
+        with deciding(self._db, registration.instance) as c:
             now = self._db.now(c)
-            if found := self._find(c, wanted.instance, wanted.job):
-                until = max(self._same(found, wanted).expires_at, policy.expiry(now, seconds, self._terms))
-                c.execute(update(t).where(t.c.id == found.id).values(expires_at=until))
-                return found.model_copy(update={"expires_at": until})
-            self._admit(c, wanted.instance, now)
-            values = wanted.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
+            registered = self._find(c, registration.instance, registration.job)
+            if registered is not None:
+                ensure_same(registered, registration)
+                until = max(registered.expires_at, policy.expiry(now, seconds, self._settings))
+                c.execute(update(t).where(t.c.id == registered.id).values(expires_at=until))
+                return registered.model_copy(update={"expires_at": until})
+            ensure_admitted(self._db, c, registration.instance, now, self._settings)
+            values = registration.model_dump(include={"instance", "job", "owner", "description", "valid_ts", "digest"})
             values |= {"state": ProtectionState.OPEN, "registered_at": now, "changes": 1}
-            values |= {"expires_at": policy.expiry(now, seconds, self._terms)}
+            values |= {"expires_at": policy.expiry(now, seconds, self._settings)}
             values |= {"filter": None if filter_ is None else bytes(filter_)}
             c.execute(insert(t).values(**values))
-            made = self._find(c, wanted.instance, wanted.job)
-            assert made is not None
-            return made
-
-    def _same(self, found: Protection, wanted: Protection) -> Protection:
-        alike = ("digest", "owner", "valid_ts")
-        if found.state is ProtectionState.SOFT:
-            raise Exists(f"job {found.job} has finished its protection, which still keeps; register under another name")
-        if any(getattr(found, n) != getattr(wanted, n) for n in alike):
-            raise Exists(f"job {found.job} has a protection of something else; release it, or use another name")
-        return found
-
-    def _admit(self, c: Connection, instance: str, now: int) -> None:
-        lease = self._db.t.lease
-        if self._terms.strict_gate:
-            busy = and_(lease.c.instance == instance, lease.c.state == "BUSY", lease.c.expires_at > now)
-            if c.execute(select(lease.c.owner).where(busy).limit(1)).first() is not None:
-                raise GcIsRunning(f"a round of {instance} runs and strict_gate is on; try again when it has ended")
-        if self._active(c, instance) >= self._terms.max_count:
-            self._end_due(c, instance, now)
-            if (count := self._active(c, instance)) >= self._terms.max_count:
-                raise MaxCount(
-                    f"{instance} has {count} active protections, sync_protection_max_count allows "
-                    f"{self._terms.max_count}; see: sexton protection list {instance}"
-                )
-
-    def _active(self, c: Connection, instance: str) -> int:
-        t = self._db.t.protection
-        active = and_(t.c.instance == instance, t.c.state != ProtectionState.SOFT)
-        return int(c.execute(select(func.count()).select_from(t).where(active)).scalar_one())
+            opened = self._find(c, registration.instance, registration.job)
+            assert opened is not None
+            return opened
 
     def add(
-        self, instance: str, job: str, number: int, items: Sequence[Item], *, of: int | None = None
+        self, instance: str, job: str, number: int, items: Sequence[Item], *, registration_id: int | None = None
     ) -> Sealed | None:
-        """Store the rows of one chunk, without the guard; return what was told of it if it had been told already.
+        """Store the rows of one chunk, without the guard; return the result of the chunk if it is stored already.
 
         Raises:
-            NotFound: no such registration.
+            ProtectionNotFound: there is no such registration.
             Invalid: it is sealed, the chunk is too large, or its number was used for other items.
         """
         if len(items) > CHUNK_ITEMS:
             raise Invalid(f"{len(items)} items in one chunk; at most {CHUNK_ITEMS}")
-        t, item, chunk = self._db.t.protection, self._db.t.protection_item, self._db.t.protection_chunk
-        sum_ = digest(items)
-        with self._changing(instance, job, of) as (c, row):
-            there = c.execute(select(chunk).where(chunk.c.protection == row.id, chunk.c.number == number)).one_or_none()
-            if there is not None:
-                if there.digest != sum_:
+        t, chunk = self._db.t.protection, self._db.t.protection_chunk
+        chunk_digest = digest(items)
+        with self._locked(instance, job, registration_id) as (c, row):
+            is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
+            stored_chunk = c.execute(select(chunk).where(is_chunk)).one_or_none()
+            if stored_chunk is not None:
+                if stored_chunk.digest != chunk_digest:
                     raise Invalid(f"chunk {number} of job {job} held other items before; use each number once")
-                return None if there.told is None else Sealed(**there.told)
+                return _result(stored_chunk.told)
             if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
-            given = as_rows(self._db, (i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
-            columns = {"instance": literal(instance), "vault": given.c.vault, "key": given.c.key}
-            columns |= {"prefix": given.c.prefix, "protection": literal(row.id)}
-            c.execute(self._unless_there(item).from_select([*columns], select(*columns.values())))
-            sizes = sorted({*row.sizes, *(len(i.key) for i in items if i.prefix)})
+            self._insert_items(c, instance, row.id, items)
+            sizes = sorted({*row.sizes, *(len(item.key) for item in items if item.prefix)})
             c.execute(update(t).where(t.c.id == row.id).values(changes=t.c.changes + 1, sizes=sizes))
-            c.execute(insert(chunk).values(protection=row.id, number=number, digest=sum_))
+            c.execute(insert(chunk).values(protection=row.id, number=number, digest=chunk_digest))
         reached("protection.added")
         return None
 
-    def part(self, instance: str) -> None:
-        """Take the guard for an instant: a claim that did not see a row is committed now, every later one sees it."""
+    def _insert_items(self, c: Connection, instance: str, registration_id: int, items: Sequence[Item]) -> None:
+        item = self._db.t.protection_item
+        rows = as_rows(self._db, (i._asdict() for i in items), vault=Text(), key=Text(), prefix=Boolean())
+        columns = {"instance": literal(instance), "vault": rows.c.vault, "key": rows.c.key}
+        columns |= {"prefix": rows.c.prefix, "protection": literal(registration_id)}
+        # SQLite takes ON after the FROM clause of a SELECT without a WHERE clause for a join condition.
+        selected = select(*columns.values()).where(true())
+        c.execute(upsert(self._db, item).from_select([*columns], selected).on_conflict_do_nothing())
+
+    def wait_for_claims(self, instance: str) -> None:
+        """Take the guard for an instant: claims that could not see the committed rows are committed by then."""
         with deciding(self._db, instance):
             reached("protection.parted")
 
-    def tell(self, instance: str, job: str, number: int, told: Sealed, *, of: int | None = None) -> Sealed:
-        """Store what came of a chunk; what was stored first stays. NotFound."""
-        chunk = self._db.t.protection_chunk
-        with self._changing(instance, job, of) as (c, row):
-            its = and_(chunk.c.protection == row.id, chunk.c.number == number)
-            first = and_(its, chunk.c.told.is_(None))
-            c.execute(update(chunk).where(first).values(told=told.model_dump(mode="json")))
-            return Sealed(**c.execute(select(chunk.c.told).where(its)).scalar_one())
+    def find_claimed(
+        self, instance: str, job: str, items: Sequence[Item], *, registration_id: int | None = None
+    ) -> Sequence[tuple[str, str]]:
+        """Return (vault, key) of the objects, and of those under the prefixes, that are being deleted.
 
-    def told(self, instance: str, job: str, *, of: int | None = None) -> Mapping[int, Sealed | None]:
-        """Return what was told of each chunk, by their numbers; None of one that is still looked for. NotFound."""
-        chunk = self._db.t.protection_chunk
-        with self._db.read() as c:
-            row = self._row(c, instance, job, of)
-            its = select(chunk.c.number, chunk.c.told).where(chunk.c.protection == row.id).order_by(chunk.c.number)
-            return {r.number: None if r.told is None else Sealed(**r.told) for r in c.execute(its)}
-
-    def seal(self, instance: str, job: str, sealed: Sealed, *, of: int | None = None) -> Protection:
-        """Make the registration an active protection; repeating it returns what was stored first.
+        Called after ``wait_for_claims``: no more of them are claimed then.
 
         Raises:
-            NotFound: no such registration: it was released, or ran out.
+            ProtectionNotFound: there is no such registration.
+        """
+        with self._db.read() as c:
+            row = find_row(self._db, c, instance, job, registration_id)
+            return claimed_objects.find_claimed(self._db, c, instance, row.id, items)
+
+    def claimed_files(self, instance: str) -> Iterator[Sequence[tuple[str, str]]]:
+        """Yield (vault, key) of all objects that are being deleted, in pages."""
+        return claimed_objects.claimed_files(self._db, instance)
+
+    def store_result(
+        self, instance: str, job: str, number: int, result: Sealed, *, registration_id: int | None = None
+    ) -> Sealed:
+        """Store the result of a chunk; return the one that was stored first. ``ProtectionNotFound``."""
+        chunk = self._db.t.protection_chunk
+        with self._locked(instance, job, registration_id) as (c, row):
+            is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
+            is_first = and_(is_chunk, chunk.c.told.is_(None))
+            c.execute(update(chunk).where(is_first).values(told=result.model_dump(mode="json")))
+            return Sealed(**c.execute(select(chunk.c.told).where(is_chunk)).scalar_one())
+
+    def results(self, instance: str, job: str, *, registration_id: int | None = None) -> Mapping[int, Sealed | None]:
+        """Return number of a chunk → its result; None: not stored yet. ``ProtectionNotFound``."""
+        chunk = self._db.t.protection_chunk
+        with self._db.read() as c:
+            row = find_row(self._db, c, instance, job, registration_id)
+            query = select(chunk.c.number, chunk.c.told).where(chunk.c.protection == row.id).order_by(chunk.c.number)
+            return {chunk_row.number: _result(chunk_row.told) for chunk_row in c.execute(query)}
+
+    def seal(self, instance: str, job: str, sealed: Sealed, *, registration_id: int | None = None) -> Protection:
+        """Make the registration an active protection; a repeated call returns the first result.
+
+        Raises:
+            ProtectionNotFound: there is no such registration: it was released, or expired.
         """
         t = self._db.t.protection
-        with self._changing(instance, job, of) as (c, row):
+        with self._locked(instance, job, registration_id) as (c, row):
             if row.state == ProtectionState.OPEN:
                 values = {"state": ProtectionState.ACTIVE, "sealed": sealed.model_dump(mode="json")}
                 c.execute(update(t).where(t.c.id == row.id).values(**values))
                 reached("protection.sealed")
-            return protection(self._row(c, instance, job))
+            return protection(find_row(self._db, c, instance, job))
 
-    def _unless_there(self, table: Table) -> Any:
-        if self._db.dialect == "postgresql":
-            return postgresql.insert(table).on_conflict_do_nothing()
-        return insert(table).prefix_with("OR IGNORE")
+    def give_up(self, registration: Protection, why: str) -> bool:
+        """End a registration unless it is sealed; return whether it was ended."""
+        t = self._db.t.protection
+        is_open = and_(t.c.id == registration.id, t.c.state == ProtectionState.OPEN)
+        with self._db.write() as c:
+            was_ended = c.execute(delete(t).where(is_open)).rowcount == 1
+        if was_ended:
+            log.warning("the registration of job %s of %s ends: %s", registration.job, registration.instance, why)
+        return was_ended
+
+    def renew(
+        self, instance: str, job: str, seconds: int | None, *, of: int | None = None, at_least: bool = False
+    ) -> Protection:
+        """Extend a protection.
+
+        Args:
+            instance: the instance.
+            job: the job.
+            seconds: duration from now; None: the setting's.
+            of: the id of the protection that is meant, as the job may have had another one before.
+            at_least: a protection that expires later than requested stays as it is.
+
+        Raises:
+            ProtectionNotFound: there is no such protection; perhaps a round found it overdue and ended it.
+            SoftDeleted: it is finished.
+            Invalid: it would expire earlier than before, or the duration is out of range.
+        """
+        t = self._db.t.protection
+        with self._locked(instance, job, of) as (c, row):
+            until = policy.renewed(protection(row), self._db.now(c), seconds, self._settings, at_least=at_least)
+            c.execute(update(t).where(t.c.id == row.id).values(expires_at=until))
+            return protection(find_row(self._db, c, instance, job))
+
+    def finish(self, instance: str, job: str, *, of: int | None = None) -> Protection:
+        """Finish a protection: it blocks deletion until the watermark has passed. A repeated call changes nothing.
+
+        ``of``: see ``renew``. ``ProtectionNotFound``.
+        """
+        t = self._db.t.protection
+        with self._locked(instance, job, of) as (c, row):
+            if row.state != ProtectionState.SOFT:
+                values = {"state": ProtectionState.SOFT, "finished_at": self._db.now(c)}
+                c.execute(update(t).where(t.c.id == row.id).values(**values))
+            return protection(find_row(self._db, c, instance, job))
+
+    def release(self, instance: str, job: str, why: str = "") -> Protection:
+        """End a protection at once, and return it. ``ProtectionNotFound``."""
+        t = self._db.t.protection
+        with self._locked(instance, job) as (c, row):
+            c.execute(delete(t).where(t.c.id == row.id))
+            add_to_counters(self._db, c, instance, {(PROTECTIONS, str(ProtectionEnd.RELEASED)): 1})
+            log.warning("protection %s of %s, owner %s, is released: %s", job, instance, row.owner, why)
+            return protection(row)
+
+    def watermark(self, instance: str, value: int) -> None:
+        """Store the owner's watermark.
+
+        Raises:
+            UnknownInstance: the instance is not registered.
+            Invalid: the watermark is above the value already.
+        """
+        t = self._db.t.instance
+        with self._db.write() as c:
+            is_forward = and_(t.c.id == instance, func.coalesce(t.c.watermark, value) <= value)
+            values = {"watermark": value, "watermark_at": self._db.now(c)}
+            if c.execute(update(t).where(is_forward).values(**values)).rowcount == 1:
+                return
+            row = c.execute(select(t.c.watermark).where(t.c.id == instance)).one_or_none()
+        if row is None:
+            raise UnknownInstance(instance)
+        raise Invalid(f"the watermark of {instance} is {row.watermark} already; it cannot move back to {value}")
+
+    def all(self, instance: str | None = None) -> Sequence[Protection]:
+        """Return the protections of an instance, or of all instances, the oldest first."""
+        t = self._db.t.protection
+        condition = true() if instance is None else t.c.instance == instance
+        with self._db.read() as c:
+            return [
+                protection(row) for row in c.execute(select_protections(self._db).where(condition).order_by(t.c.id))
+            ]
+
+    def find(self, instance: str, job: str) -> Protection:
+        """Return the protection of a job. ``ProtectionNotFound``."""
+        with self._db.read() as c:
+            return protection(find_row(self._db, c, instance, job))
+
+    def end_due(self, instance: str) -> Mapping[str, ProtectionEnd]:
+        """End the protections that are overdue, or finished and passed by the watermark; return job → reason.
+
+        A round calls this once, before its first claim. It needs no guard: the end of a protection endangers no object.
+        """
+        with self._db.write() as c:
+            return ending.end_due(self._db, c, instance, self._db.now(c), self._settings)
+
+    def forget(self) -> int:
+        """Delete rows of one protection that has ended, some thousands at a time; return how many."""
+        return ending.delete_ended_rows(self._db)
+
+    @contextmanager
+    def _locked(self, instance: str, job: str, registration_id: int | None = None) -> Iterator[tuple[Connection, Any]]:
+        """Open a transaction that locks the row of a job's protection. ``ProtectionNotFound``."""
+        with self._db.write() as c:
+            yield c, find_row(self._db, c, instance, job, registration_id, lock=True)
+
+    def _find(self, c: Connection, instance: str, job: str) -> Protection | None:
+        t = self._db.t.protection
+        query = select_protections(self._db).where(t.c.instance == instance, t.c.job == job)
+        row = c.execute(query).one_or_none()
+        return None if row is None else protection(row)
+
+
+def _result(stored: Mapping[str, Any] | None) -> Sealed | None:
+    return None if stored is None else Sealed(**stored)

@@ -1,1 +1,1 @@
-"""The log of deletions: one row per object that was tried, kept longer than the rows in SQL."""
+"""The log of deletions: one row for each object that a round tried to delete, kept longer than the rows in SQL."""

@@ -1,4 +1,4 @@
-"""The places the audit is kept in: each vault's own ``_sexton/audit/``, or one place elsewhere for all."""
+"""Open the locations of the log of deletions: ``_sexton/audit/`` of each vault, or one separate location for all."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from sexton.storage.vaults import open_vault
 
 
 class Places:
-    """Opens them. A vault is proved before use; the place elsewhere has no marker, because nothing else is in it."""
+    """Opens the locations. A vault is proved before use; the separate location holds only the log and has no marker."""
 
     def __init__(
         self,
@@ -21,38 +21,38 @@ class Places:
         deployment: str = "",
         endpoint_url: str = "",
     ) -> None:
-        """Nothing is opened yet.
+        """Create it without opening a location.
 
         Args:
             vaults: the deployment's vaults.
             registered: returns the vaults of an instance (``Registry.vaults``).
-            audit_url: see ``policy.place``; empty: each vault keeps its own audit.
+            audit_url: see ``naming.place``; empty: each vault holds the log of its own objects.
             deployment: our deployment id.
             endpoint_url: the settings' S3 endpoint; empty for AWS.
 
         Raises:
-            BadInput: ``audit_url`` names no place.
+            BadInput: ``audit_url`` names no location.
         """
         self._vaults, self._registered = vaults, registered
         spec = naming.place(audit_url, deployment)
-        self._elsewhere = None if spec is None else open_vault(spec, endpoint_url=endpoint_url)
+        self._separate = None if spec is None else open_vault(spec, endpoint_url=endpoint_url)
 
     def to_write(self, instance: str, vault: str) -> Vault:
-        """Return where rows about objects of a vault go.
+        """Return where to write rows about objects of a vault.
 
         Raises:
             UnknownVault: no such vault is registered.
-            VaultFault: it is not provably ours.
+            VaultFault: the vault's identity is not proved.
         """
-        return self._elsewhere or self._vaults.get(instance, vault)
+        return self._separate or self._vaults.get(instance, vault)
 
     def to_read(self, instance: str) -> Iterator[Callable[[], Vault]]:
-        """Yield where an instance's audit may be; each opens its place, and raises as ``to_write`` does.
+        """Yield a function for each location that may hold rows of an instance; it opens it, raising as ``to_write``.
 
-        The vaults too, where there is a place elsewhere: it may have been named only after they were written.
+        With a separate location the vaults are read too: they may hold rows from the time before it was configured.
         """
-        elsewhere = self._elsewhere
-        if elsewhere is not None:
-            yield lambda: elsewhere
+        separate = self._separate
+        if separate is not None:
+            yield lambda: separate
         for spec in self._registered(instance):
             yield partial(self._vaults.get, instance, spec.name)

@@ -1,12 +1,12 @@
-"""What the audit says of one object."""
+"""The row of the log of deletions."""
 
 from typing import NamedTuple
 
 
 class AuditRow(NamedTuple):
-    """One object and what became of it: its mark, the batch and round that tried it, and why not, if not.
+    """One object, the outcome of its deletion and the reason of a failure, its mark, and the batch and round.
 
-    ``bytes`` is None where nobody measured it; ``at`` is in ms since 1970.
+    ``bytes`` is None where the size is unknown; ``at`` is in ms since 1970.
     """
 
     at: int

@@ -1,7 +1,7 @@
-"""Where audit files are and what they are called. Pure.
+"""Name the files of the log of deletions, and parse their names. Pure.
 
-``audit/INSTANCE/DAY/round-R/batch-B-DIGEST.parquet``: the UTC day of its rows, their round and batch, and a digest of
-the objects and their outcomes. So the same rows written again on that day replace themselves.
+``audit/INSTANCE/DAY/round-R/batch-B-DIGEST.parquet``: the UTC day of the rows, their round and batch, and a digest of
+the objects and their outcomes. So the same rows, written again on that day, replace their file.
 """
 
 import datetime as dt
@@ -18,13 +18,13 @@ from sexton.storage.policy import check_root
 
 DAY_MS = 86_400_000
 PLACE = "audit_url"
-"""The name of the place elsewhere in faults, where a vault's own name stands otherwise."""
+"""The name of the separate location in faults, instead of a vault's name."""
 
 _NAME = re.compile(r"audit/[^/]+/(\d{4}-\d\d-\d\d)/round-(\d+)/batch-(\d+)-[0-9a-f]+\.parquet")
 
 
 class AuditFile(NamedTuple):
-    """One file of the audit, as its name tells."""
+    """One file of the log of deletions, parsed from its name."""
 
     name: str
     bytes: int
@@ -34,39 +34,37 @@ class AuditFile(NamedTuple):
 
 
 def place(audit_url: str, deployment: str) -> VaultSpec | None:
-    """Return the place elsewhere that ``audit_url`` names, None where it is empty: each vault keeps its own audit.
+    """Return the separate location that ``audit_url`` names, None where it is empty: each vault holds its own log.
 
-    Two deployments may name the same place; each has a folder of its own in it.
+    Two deployments may name the same location; each has a folder of its own in it.
 
     Args:
         audit_url: ``s3://BUCKET[/PREFIX]``, ``file:///DIR`` or an absolute path.
         deployment: our deployment id.
 
     Raises:
-        BadInput: it is neither, or it leads into a folder that belongs to a vault's own files.
+        BadInput: ``audit_url`` has another form, or is in a folder that is reserved for a vault's own files.
     """
     if not audit_url:
         return None
     kind: Literal["s3", "local"] = "s3"
-    prefix = ""
+    location = prefix = ""
     if audit_url.startswith("s3://"):
         location, _, prefix = audit_url.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
     elif audit_url.startswith(("/", "file:///")):
-        local = audit_url.startswith("/")
-        kind, location = "local", audit_url if local else unquote(audit_url.removeprefix("file://"))
+        is_path = audit_url.startswith("/")
+        kind, location = "local", audit_url if is_path else unquote(audit_url.removeprefix("file://"))
         check_root(location.strip("/") + "/")
-    else:
-        location = ""
     if not location.strip("/"):
-        raise BadInput(f"audit_url {audit_url!r} names no place; use s3://BUCKET/PREFIX, file:///DIR or /DIR")
-    inside = f"{prefix}/{deployment}/" if prefix else f"{deployment}/"
-    check_root(inside)
-    return VaultSpec(instance=deployment, name=PLACE, kind=kind, location=location, prefix=inside)
+        raise BadInput(f"audit_url {audit_url!r} names no location; use s3://BUCKET/PREFIX, file:///DIR or /DIR")
+    folder_of_deployment = f"{prefix}/{deployment}/" if prefix else f"{deployment}/"
+    check_root(folder_of_deployment)
+    return VaultSpec(instance=deployment, name=PLACE, kind=kind, location=location, prefix=folder_of_deployment)
 
 
 def day(at: int) -> str:
-    """Return the UTC day of an instant."""
+    """Return the UTC day of an instant in ms since 1970."""
     return dt.datetime.fromtimestamp(at / 1000, dt.UTC).date().isoformat()
 
 
@@ -77,24 +75,26 @@ def days(first: int, last: int) -> Iterator[str]:
 
 
 def file_name(rows: Sequence[AuditRow]) -> str:
-    """Return the name of the file for rows of one instance, day, round and batch, in the order they are in it."""
-    one = rows[0]
-    told = "\0".join(part for r in rows for part in (r.vault, r.kind, r.id, r.key, r.outcome))
-    digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=12).hexdigest()
-    return f"{round_folder(one.instance, day(one.at), one.round)}batch-{one.batch}-{digest}.parquet"
+    """Return the name of the file for rows of one instance, day, round and batch, in their order in the file."""
+    first = rows[0]
+    text = "\0".join(part for r in rows for part in (r.vault, r.kind, r.id, r.key, r.outcome))
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+    return f"{round_folder(first.instance, day(first.at), first.round)}batch-{first.batch}-{digest}.parquet"
 
 
-def folder(instance: str, of: str = "") -> str:
+def folder(instance: str, of_day: str = "") -> str:
     """Return the folder of an instance, or of one of its days."""
-    return f"audit/{instance}/{of}/" if of else f"audit/{instance}/"
+    return f"audit/{instance}/{of_day}/" if of_day else f"audit/{instance}/"
 
 
-def round_folder(instance: str, of: str, round_: int) -> str:
+def round_folder(instance: str, of_day: str, round_: int) -> str:
     """Return the folder of one round's files of one day."""
-    return f"{folder(instance, of)}round-{round_}/"
+    return f"{folder(instance, of_day)}round-{round_}/"
 
 
 def parse(name: str, size: int) -> AuditFile | None:
-    """Return what a file's name tells, None for a file that is not the audit's."""
-    found = _NAME.fullmatch(name)
-    return None if found is None else AuditFile(name, size, found[1], int(found[2]), int(found[3]))
+    """Parse a file's name; None for a file that is not of the log of deletions."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    return AuditFile(name, size, day=match[1], round=int(match[2]), batch=int(match[3]))

@@ -1,4 +1,4 @@
-"""Audit rows as Parquet, sorted by key, and back; readable by anything that reads Parquet."""
+"""Encode rows of the log of deletions as Parquet files, sorted by key, and decode them."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -20,12 +20,12 @@ SCHEMA = pa.schema(
     ]
 )
 GROUP_ROWS = 2_000
-"""Rows under one statistic: what a search decodes although it may not hold the key."""
+"""Rows of one row group: a search skips the groups whose statistics exclude the key."""
 READ_ROWS = 1_000
 
 
 def encode(rows: Sequence[AuditRow]) -> bytes:
-    """Return a file of these rows, which are sorted by key."""
+    """Return a file with these rows, which are sorted by key."""
     columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
     sink = pa.BufferOutputStream()
     table = pa.Table.from_arrays(columns, schema=SCHEMA)
@@ -34,10 +34,10 @@ def encode(rows: Sequence[AuditRow]) -> bytes:
 
 
 def decode(data: bytes, name: str, names: Collection[str] = ()) -> Iterator[AuditRow]:
-    """Yield the rows of a file, with ``names`` only those of these keys or mark ids.
+    """Yield the rows of a file, with ``names`` only the rows of these keys or mark ids.
 
     Raises:
-        AuditUnreadable: it is no file of the audit.
+        AuditUnreadable: this is no file of the log of deletions, or it is damaged.
     """
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
@@ -46,20 +46,22 @@ def decode(data: bytes, name: str, names: Collection[str] = ()) -> Iterator[Audi
                 for part in file.iter_batches(READ_ROWS, [group], SCHEMA.names):
                     yield from _rows(part, names)
     except (pa.ArrowException, KeyError, OSError) as e:
-        raise AuditUnreadable(f"audit file {name} cannot be read: {e}; move it away to read the others") from e
+        raise AuditUnreadable(
+            f"file {name} of the log of deletions cannot be read: {e}; move it away to read the others"
+        ) from e
 
 
 def _rows(part: pa.RecordBatch, names: Collection[str]) -> Iterator[AuditRow]:
     if names:
-        wanted = pa.array(sorted(names))
-        part = part.filter(pc.or_(pc.is_in(part["key"], wanted), pc.is_in(part["id"], wanted)))
-    columns = [part[n].cast(pa.int64()) if n == "at" else part[n] for n in SCHEMA.names]
-    for values in zip(*(c.to_pylist() for c in columns), strict=True):
+        values = pa.array(sorted(names))
+        part = part.filter(pc.or_(pc.is_in(part["key"], values), pc.is_in(part["id"], values)))
+    columns = [part[name].cast(pa.int64()) if name == "at" else part[name] for name in SCHEMA.names]
+    for values in zip(*(column.to_pylist() for column in columns), strict=True):
         yield AuditRow(*values)
 
 
 def _may_hold(group: pq.RowGroupMetaData, names: Collection[str]) -> bool:
-    """Return whether a name lies between the smallest and the largest key or id, as far as the file tells them."""
+    """Tell whether a row group may hold a name, by the smallest and largest key and id in its statistics."""
     columns = {c.path_in_schema: c.statistics for c in (group.column(n) for n in range(group.num_columns))}
     for statistics in (columns["key"], columns["id"]):
         if statistics is None or not statistics.has_min_max:

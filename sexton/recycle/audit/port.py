@@ -1,4 +1,4 @@
-"""Where the audit goes."""
+"""The port of the log of deletions as the pipeline uses it."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -8,23 +8,28 @@ from sexton.recycle.audit.model import AuditRow
 
 
 class AuditUnreadable(SextonError):
-    """A file of the audit is damaged, or is none of ours."""
+    """A file of the log of deletions is damaged, or is not a file of the log."""
 
 
 class DeletionLog(Protocol):
-    """Rows of objects that were tried. Writing the same rows again changes nothing."""
+    """Stores rows of objects that a round tried to delete. Writing the same rows again changes nothing."""
 
     def write(self, rows: Sequence[AuditRow]) -> None:
         """Store the rows of one batch durably, before their records are removed.
 
         Raises:
-            VaultFault: the place cannot be written; the records stay.
+            VaultFault: the location cannot be written; the records stay.
         """
         ...
 
     def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = ...) -> int:
-        """Remove files that are older than their retention, a part of them at a time; return how many went.
+        """Remove files that are older than their retention, some at a time; return how many were removed.
 
-        To be called once a round; it looks once a day. A place that cannot be reached is looked at the next day.
+        Called once per round, it checks once a day. A location that cannot be reached is checked again the next day.
+
+        Args:
+            instance: the one whose files are removed.
+            now: in ms since 1970.
+            heartbeat: called between pages.
         """
         ...

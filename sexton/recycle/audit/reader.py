@@ -1,4 +1,4 @@
-"""Reads the files of the audit in one place: a few at a time, in parallel, never all of them in memory."""
+"""Read the files of the log of deletions in one location: a few at once, never all of them in memory."""
 
 import hashlib
 from collections import deque
@@ -12,48 +12,50 @@ from sexton.recycle.audit.naming import AuditFile
 from sexton.storage.port import Vault
 
 AT_ONCE = 8
-"""Files fetched at the same time; each holds some 8,000 rows, 100 to 300 KB."""
+"""Files fetched at the same time; each has about 8,000 rows, 100 to 300 KB."""
 
 
 def files(vault: Vault, folder: str) -> Iterator[AuditFile]:
-    """Yield the audit's files below a folder, by day and round."""
+    """Yield the files of the log below a folder, by day and round."""
     for page in vault.list_own(folder):
         for listed in page:
-            if (found := naming.parse(listed.key, listed.bytes)) is not None:
-                yield found
+            file = naming.parse(listed.key, listed.bytes)
+            if file is not None:
+                yield file
 
 
-def rows(vault: Vault, wanted: Iterable[AuditFile], names: Collection[str] = ()) -> Iterator[AuditRow]:
-    """Yield the rows of files, with ``names`` only those of these keys or mark ids.
+def rows(vault: Vault, files: Iterable[AuditFile], names: Collection[str] = ()) -> Iterator[AuditRow]:
+    """Yield the rows of files, with ``names`` only the rows of these keys or mark ids.
 
     Raises:
-        VaultFault: the place cannot be read.
+        VaultFault: the location cannot be read.
         AuditUnreadable: a file is damaged.
     """
-    waiting, fetched = iter(wanted), deque[tuple[str, Future[bytes | None]]]()
+    waiting, fetching = iter(files), deque[tuple[str, Future[bytes | None]]]()
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="audit") as pool:
         try:
             while True:
-                for file in islice(waiting, AT_ONCE - len(fetched)):
-                    fetched.append((file.name, pool.submit(vault.read_own, file.name)))
-                if not fetched:
+                for file in islice(waiting, AT_ONCE - len(fetching)):
+                    fetching.append((file.name, pool.submit(vault.read_own, file.name)))
+                if not fetching:
                     return
-                name, fetching = fetched.popleft()
-                if (data := fetching.result()) is not None:  # None: it was too old, and went since it was listed
+                name, future = fetching.popleft()
+                data = future.result()
+                if data is not None:  # None: its retention ended, and it was removed since it was listed
                     yield from parquet.decode(data, name, names)
         finally:
-            for _, fetching in fetched:
-                fetching.cancel()
+            for _, future in fetching:
+                future.cancel()
 
 
-def once(told: Iterable[AuditRow]) -> Iterator[AuditRow]:
-    """Yield each outcome of each object of a batch once, though a crash let it be written again.
+def once(rows: Iterable[AuditRow]) -> Iterator[AuditRow]:
+    """Yield each outcome of each object of a batch once, even if it was written again after a crash.
 
-    Remembers 16 bytes for each row of one batch, so batches should come one after the other. A batch numbers its files
-    anew when their records are gone, so ``seq`` does not tell them apart; their names do.
+    Remembers 16 bytes for each row of one batch, so the rows of a batch must not be interrupted by another batch. A
+    batch numbers its files again after their records were deleted, so ``seq`` does not identify them, but names do.
     """
     batch, seen = -1, set[bytes]()
-    for row in told:
+    for row in rows:
         if row.batch != batch:
             batch, seen = row.batch, set()
         text = "\0".join((row.kind, row.id, row.vault, row.key, row.outcome))

@@ -1,4 +1,4 @@
-"""Answers questions about objects that were tried, reading no more files of the audit than SQL says are needed."""
+"""Search the log of deletions, reading only the files that SQL shows to be relevant."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
@@ -16,11 +16,14 @@ from sexton.recycle.audit.port import AuditUnreadable
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
 COUNTED_FILES = 10_000
-"""Files after which counting them ends: a hint must not list millions."""
+"""How many files are counted at most: an estimate must not list millions."""
 
 
 class Claim(NamedTuple):
-    """When a mark was claimed and until when its files went, as SQL knows it; ``kinds``: under which it may have."""
+    """When a mark was claimed, by which batch, and until when its files were deleted, as SQL knows it.
+
+    ``kinds``: the kinds of batch that may have claimed it; instants are in ms since 1970.
+    """
 
     instance: str
     kinds: frozenset[str]
@@ -30,7 +33,7 @@ class Claim(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much there is to read; ``whole`` is False where counting ended early."""
+    """How much a search reads; ``whole`` is False where counting ended early."""
 
     files: int
     bytes: int
@@ -38,10 +41,10 @@ class Size(NamedTuple):
 
 
 class AuditReader:
-    """What was written, in all places of an instance.
+    """Reads the log of deletions in all locations of an instance.
 
-    Each answer yields all that can be read; then it raises what kept the rest from being read: ``VaultFault``,
-    ``UnknownVault`` or ``AuditUnreadable``. So an answer that ends quietly is whole.
+    Each answer yields all rows that can be read, and then raises the first error that made others unreadable:
+    ``VaultFault``, ``UnknownVault`` or ``AuditUnreadable``. So an answer without an error is complete.
     """
 
     def __init__(self, db: Database, places: Places) -> None:
@@ -49,10 +52,10 @@ class AuditReader:
         self._places = places
 
     def rows(self, round_: int) -> Iterator[AuditRow]:
-        """Yield what one round tried: each outcome of each object once.
+        """Yield the objects that one round tried to delete: each outcome of each object once.
 
-        An object that failed and went in another attempt of the round is there twice. A round that finishes what was
-        written before a crash tells it again, under its own number.
+        An object that failed and was deleted in another attempt of the round has two rows. A round that finishes work
+        from before a crash writes its rows again, under its own number.
 
         Raises:
             BadInput: there is no such round.
@@ -67,54 +70,55 @@ class AuditReader:
         return self._read(row.instance, lambda vault: _of_rounds(vault, row.instance, spans))
 
     def about(self, claim: Claim, names: Collection[str]) -> Iterator[AuditRow]:
-        """Yield rows of these keys or mark ids from the files that may hold what became of one claimed mark.
+        """Yield rows of these keys or mark ids from the files that may hold the deletion of one claimed mark.
 
-        A prefix is listed once more, under another batch than it was claimed in: so all batches are read that the
-        round of the claim had for such marks, and those of second looks since.
+        The second pass of a prefix has another batch than the claim. So the files of all batches are read that the
+        round of the claim had for such marks, and of all second passes since.
         """
         t = self._db.t
-        spans, claimed_in = {}, []
+        spans, claiming_rounds = {}, []
         with self._db.read() as c:
-            wanted = select(t.round.c.id, t.round.c.started_at, t.round.c.ended_at).where(
+            rounds = select(t.round.c.id, t.round.c.started_at, t.round.c.ended_at).where(
                 t.round.c.instance == claim.instance,
                 t.round.c.started_at <= claim.until,
                 or_(t.round.c.ended_at.is_(None), t.round.c.ended_at >= claim.claimed_at),
             )
-            for row in c.execute(wanted):
+            for row in c.execute(rounds):
                 ended = claim.until if row.ended_at is None else row.ended_at
                 spans[row.id] = (max(row.started_at, claim.claimed_at), min(ended, claim.until))
                 if row.started_at <= claim.claimed_at:
-                    claimed_in.append(row.id)
-            looks = and_(t.batch.c.round.in_(spans), t.batch.c.kind == LATE)
-            its = or_(looks, and_(t.batch.c.round.in_(claimed_in), t.batch.c.kind.in_(claim.kinds)))
-            batches = {claim.batch, *c.execute(select(t.batch.c.id).where(its)).scalars()}
+                    claiming_rounds.append(row.id)
+            second_passes = and_(t.batch.c.round.in_(spans), t.batch.c.kind == LATE)
+            claims = and_(t.batch.c.round.in_(claiming_rounds), t.batch.c.kind.in_(claim.kinds))
+            batch_ids = select(t.batch.c.id).where(or_(second_passes, claims))
+            batches = {claim.batch, *c.execute(batch_ids).scalars()}
         return self._read(claim.instance, lambda vault: _of_rounds(vault, claim.instance, spans, batches), names)
 
     def search(self, instance: str, names: Collection[str], since: int, until: int) -> Iterator[AuditRow]:
-        """Yield rows of these keys or mark ids from every file of some days; for what SQL has forgotten."""
+        """Yield rows of these keys or mark ids from every file of some days, for marks that SQL has forgotten."""
         return self._read(instance, lambda vault: _of_days(vault, instance, since, until), names)
 
     def size(self, instance: str, since: int, until: int) -> Size:
-        """Return how much a search reads; places that cannot be read count nothing here."""
+        """Return how much a search reads, without the locations that cannot be read: the search reports those."""
         count = size = 0
-        for opened in self._places.to_read(instance):
+        for open_location in self._places.to_read(instance):
             try:
-                for file in _of_days(opened(), instance, since, until):
+                for file in _of_days(open_location(), instance, since, until):
                     if count == COUNTED_FILES:
                         return Size(count, size, whole=False)
                     count, size = count + 1, size + file.bytes
             except (VaultFault, UnknownVault):
-                continue  # the search names them
+                continue
         return Size(count, size, whole=True)
 
     def _read(
-        self, instance: str, wanted: Callable[[Vault], Iterable[AuditFile]], names: Collection[str] = ()
+        self, instance: str, files_in: Callable[[Vault], Iterable[AuditFile]], names: Collection[str] = ()
     ) -> Iterator[AuditRow]:
         faults: list[VaultFault | UnknownVault | AuditUnreadable] = []
-        for opened in self._places.to_read(instance):
+        for open_location in self._places.to_read(instance):
             try:
-                vault = opened()
-                yield from reader.once(reader.rows(vault, wanted(vault), names))
+                vault = open_location()
+                yield from reader.once(reader.rows(vault, files_in(vault), names))
             except (VaultFault, UnknownVault, AuditUnreadable) as e:
                 faults.append(e)
         if faults:
@@ -124,17 +128,24 @@ class AuditReader:
 def _of_rounds(
     vault: Vault, instance: str, spans: dict[int, tuple[int, int]], batches: Collection[int] = ()
 ) -> list[AuditFile]:
-    """Return the files of rounds, each within its span of time; the batches in order, with ``batches`` only those."""
-    found = []
+    """Return the files of rounds in the order of batches.
+
+    Args:
+        vault: where they are.
+        instance: whose rounds they are.
+        spans: round → its first and last instant, in ms since 1970.
+        batches: only files of these; empty: of all.
+    """
+    files = []
     for round_, (first, last) in spans.items():
         for day in naming.days(first, last):
-            listed = reader.files(vault, naming.round_folder(instance, day, round_))
-            found += [f for f in listed if not batches or f.batch in batches]
-    return sorted(found, key=lambda f: (f.batch, f.round, f.name))
+            of_day = reader.files(vault, naming.round_folder(instance, day, round_))
+            files += [file for file in of_day if not batches or file.batch in batches]
+    return sorted(files, key=lambda file: (file.batch, file.round, file.name))
 
 
 def _of_days(vault: Vault, instance: str, since: int, until: int) -> Iterator[AuditFile]:
-    """Yield the files of days, in order."""
+    """Yield the files from the day of one instant to the day of another, in order."""
     first, last = naming.day(since), naming.day(until)
     for file in reader.files(vault, naming.folder(instance)):
         if file.day > last:

@@ -1,4 +1,4 @@
-"""Writes the audit as Parquet files, and removes those that are older than their retention."""
+"""Write the log of deletions as Parquet files, and remove files that are older than their retention."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -9,19 +9,20 @@ from sexton.recycle.audit.model import AuditRow
 from sexton.storage.port import UnknownVault, Vault, VaultFault
 
 FORGET_PAGES = 10
-"""Pages of 1,000 old files that one round removes from one place: some seconds; the next round goes on."""
+"""Pages of 1,000 old files that one round removes from one location, in some seconds; the next round continues."""
 
 
 class ParquetAudit:
-    """Implements ``audit.port.Audit``. Safe to share between threads."""
+    """Implements ``port.DeletionLog``. Safe to share between threads."""
 
     def __init__(self, places: Places, retention_days: int) -> None:
         self._places = places
         self._retention_ms = retention_days * naming.DAY_MS
-        self._looked: dict[str, int] = {}
+        self._checked_days: dict[str, int] = {}
+        """Instance → the last day, since 1970, on which all its locations were checked for old files."""
 
     def write(self, rows: Sequence[AuditRow]) -> None:
-        """Store rows, one file for each vault among them; each is tried, though another's place is at fault."""
+        """Store rows, one file for each vault among them; every vault is tried, then the first fault is raised."""
         groups: dict[tuple[str, str, int, int, int], list[AuditRow]] = {}
         for row in rows:
             key = (row.instance, row.vault, row.round, row.batch, row.at // naming.DAY_MS)
@@ -37,30 +38,31 @@ class ParquetAudit:
             raise fault
 
     def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = lambda: None) -> int:
-        """Remove files of days that are over for longer than the retention."""
+        """Remove files of days that ended before the retention began."""
         today = now // naming.DAY_MS
-        if self._looked.get(instance) == today:
+        if self._checked_days.get(instance) == today:
             return 0
-        edge, removed, all_looked = naming.day(max(0, now - self._retention_ms)), 0, True
-        for opened in self._places.to_read(instance):
+        first_kept_day = naming.day(max(0, now - self._retention_ms))
+        removed, none_left = 0, True
+        for open_location in self._places.to_read(instance):
             heartbeat()
             with suppress(VaultFault, UnknownVault):
-                gone, whole = _forget(opened(), instance, edge, heartbeat)
-                removed += gone
-                all_looked = all_looked and whole
-        if all_looked:
-            self._looked[instance] = today
+                count, is_done = _forget(open_location(), instance, first_kept_day, heartbeat)
+                removed += count
+                none_left = none_left and is_done
+        if none_left:
+            self._checked_days[instance] = today
         return removed
 
 
-def _forget(vault: Vault, instance: str, edge: str, heartbeat: Callable[[], None]) -> tuple[int, bool]:
-    """Remove files of days before ``edge``, the oldest first; return how many, and whether none is left."""
+def _forget(vault: Vault, instance: str, first_kept_day: str, heartbeat: Callable[[], None]) -> tuple[int, bool]:
+    """Remove files of earlier days, the oldest first; return how many, and whether none is left."""
     removed = 0
     for _ in range(FORGET_PAGES):
-        # Days are in order in a listing, whatever the store's own order is, so its first page holds the oldest.
+        # In every store's order days are sorted in a listing, so its first page has the oldest files.
         page = next(iter(vault.list_own(naming.folder(instance))), ())
-        files = [f for listed in page if (f := naming.parse(listed.key, listed.bytes)) is not None]
-        old = [f.name for f in files if f.day < edge]
+        files = [file for listed in page if (file := naming.parse(listed.key, listed.bytes)) is not None]
+        old = [file.name for file in files if file.day < first_kept_day]
         if old:
             vault.remove_own(old)
             removed += len(old)

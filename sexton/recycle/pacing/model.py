@@ -1,5 +1,8 @@
-"""What passes between a sweep, the pacer and the table the workers share. A *place* is what a store limits: endpoint,
-bucket, the vault's prefix and the first folder of a key, written as one text."""
+"""Values that pass between a sweep, the pacer and the table that the workers share.
+
+A *place* is the part of a store that has a rate limit of its own: endpoint, bucket, the vault's prefix and the first
+folder of a key, written as one text.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,27 +13,27 @@ from sexton.kernel.message import Message
 from sexton.marks.model import FilePage
 
 TRIES = 8
-"""How often files are tried that a store refuses while it takes others: over half a minute, as they wait in between."""
+"""How often files are tried that a store refuses while it accepts others; with the pauses, over half a minute."""
 
 
 class Rate(NamedTuple):
-    """Keys per second at a place over all workers, and the rate at which it last refused; 0: it never has."""
+    """Keys per second at a place over all workers; ``ceiling``: the rate at which the store last refused, 0: never."""
 
     keys: float
     ceiling: float = 0.0
 
 
 class RequestWindow(NamedTuple):
-    """What one worker has under way at a place: requests at once, and the most keys in one of them."""
+    """Bounds of one worker at a place: requests under way at once, and keys in one of them."""
 
     requests: float
     keys: float
 
 
 class Answer(NamedTuple):
-    """How one request ended. ``sent`` is on the clock that ``Pacer.ask`` is given; ``lost``: no answer came.
+    """How one request ended. ``sent`` is on the clock of ``Pacer.ask``, in seconds; ``lost``: no answer came.
 
-    ``refused``: keys the store asked patience for, by place; every other key of the request was dealt with.
+    ``refused``: place → keys that the store throttled; it dealt with every other key of the request.
     """
 
     sent: float
@@ -41,9 +44,9 @@ class Answer(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Files that wait for their turn, with the place of each.
+    """Files that wait to be sent, with the place of each.
 
-    ``refusals``: how often the store refused just these, last at ``refused_at``, and it was not for being busy.
+    ``refusals``: how often the store refused exactly these files without being busy; ``refused_at``: the last time.
     """
 
     page: FilePage
@@ -53,36 +56,40 @@ class Piece(NamedTuple):
 
     @property
     def charge(self) -> Mapping[str, int]:
-        """Return how many keys it has at each place."""
+        """Return the number of its keys by place."""
         return Counter(self.places)
 
     @property
     def hopeless(self) -> bool:
-        """Tell whether the store has refused just these often enough."""
+        """Tell whether the store has refused these files ``TRIES`` times."""
         return self.refusals >= TRIES
 
-    def part(self, these: Sequence[int]) -> "Piece":
-        """Return the files at these positions."""
-        page = self.page
-        etags = [page.etags[n] for n in these] if page.etags else ()
-        page = FilePage(page.vault, [page.seqs[n] for n in these], [page.keys[n] for n in these], etags)
-        return self._replace(page=page, places=[self.places[n] for n in these])
-
     def cut(self, keys: int) -> "tuple[Piece, Piece]":
-        """Return the first so many files, and the rest."""
+        """Return the first ``keys`` files, and the rest."""
         return self._between(slice(keys)), self._between(slice(keys, None))
 
-    def _between(self, at: slice) -> "Piece":
-        page = FilePage(self.page.vault, self.page.seqs[at], self.page.keys[at], self.page.etags[at])
-        return self._replace(page=page, places=self.places[at])
+    def refused(self, positions: Sequence[int], at: float, *, telling: bool) -> "Piece":
+        """Return the files at some positions, which the store refused at an instant.
 
-    def refused(self, these: Sequence[int], at: float, *, telling: bool) -> "Piece":
-        """Return the files at these positions, which the store refused at an instant.
-
-        ``telling``: it took others meanwhile, or failed at these alone; who gets somewhere is not hopeless.
+        Args:
+            positions: in this piece.
+            at: when, in seconds on the sweep's clock.
+            telling: whether the store accepted others meanwhile, or failed at these alone: only then the refusal
+                counts. Files of a piece from which some were accepted start to count again.
         """
-        some = len(these) < len(self.places)
-        return self.part(these)._replace(refusals=1 if some else self.refusals + telling, refused_at=at)
+        progress = len(positions) < len(self.places)
+        return self._at(positions)._replace(refusals=1 if progress else self.refusals + telling, refused_at=at)
+
+    def _at(self, positions: Sequence[int]) -> "Piece":
+        page = self.page
+        etags = [page.etags[n] for n in positions] if page.etags else ()
+        page = FilePage(page.vault, [page.seqs[n] for n in positions], [page.keys[n] for n in positions], etags)
+        return self._replace(page=page, places=[self.places[n] for n in positions])
+
+    def _between(self, positions: slice) -> "Piece":
+        etags = self.page.etags[positions]
+        page = FilePage(self.page.vault, self.page.seqs[positions], self.page.keys[positions], etags)
+        return self._replace(page=page, places=self.places[positions])
 
 
 class Shared(Message):
@@ -95,9 +102,9 @@ class Shared(Message):
 
 
 class PaceReport(NamedTuple):
-    """What one worker tells about a place since it last did.
+    """One worker's report about a place, since its last report.
 
-    ``known`` is the row it started from, ``rate`` what became of it here, ``cut`` whether the store refused here.
+    ``known``: the row that its rate began from; ``rate``: its rate now; ``cut``: whether the store throttled it.
     """
 
     place: str
@@ -105,14 +112,14 @@ class PaceReport(NamedTuple):
     rate: Rate
     cut: bool
     learns: bool = True
-    """Whether the place has a rate of its own; one that has not is counted for the shares of a cap."""
+    """Whether the place has a learned rate; one without it is only counted for the shares of a cap."""
     requests: int = 0
     throttled: int = 0
     keys: int = 0
 
 
 class PaceUpdate(NamedTuple):
-    """What a worker hears back: rows by place, workers seen at each, caps by (instance, vault)."""
+    """The reply to a worker's reports: rows and worker counts by place, caps by (instance, vault)."""
 
     shared: Mapping[str, Shared]
     workers: Mapping[str, int]
@@ -131,7 +138,7 @@ class Cap(Message):
 
 
 class PlaceFigures(Message):
-    """A place with everything counted there since it was first seen."""
+    """A place with its counts since it was first seen."""
 
     place: str
     keys_per_second: int

@@ -1,7 +1,20 @@
-"""How fast to delete: what a refusal, a success and time do to a rate, to the requests under way and to their size.
+"""Decide how fast to delete: an AIMD control (additive increase, multiplicative decrease), like TCP's.
 
-Pure: no clock, no I/O. Fast up to the first refusal, down once for each congestion, quickly back to a little below the
-rate that was refused, then slowly beyond it, faster the longer nothing is refused (a store splits its partitions).
+Each *place* has one rate in keys per second, which its workers share; each worker also has a window: how many requests
+it has under way there, and how many keys one of them carries. ``Lane`` feeds this module with answers and time.
+
+1. Slow start: a rate begins at ``FIRST_RATE`` and doubles every second in which it limits, up to the first refusal.
+2. Decrease: at a refusal the rate falls once, to a share of the measured throughput. Refusals of requests that were
+   under way belong to the same congestion. The throughput becomes the ceiling (TCP's slow start threshold). While the
+   store accepts nothing at all, the rate halves with each congestion, and the pauses between requests double.
+3. Recovery: the rate quickly closes the gap to a little below the ceiling.
+4. Increase: from there it grows slowly, and faster the further it is beyond the ceiling, because a store that splits
+   its partitions takes more after a while.
+5. Window: quick answers widen it, slow ones narrow it; an answer that never comes halves it.
+6. Workers: each sends its share, rate / workers. They exchange one row per place: a congestion is applied once, and an
+   increase counts only on top of the row that it began from, so that two workers' increases do not add up.
+
+Pure: no clock, no I/O.
 """
 
 import re
@@ -12,104 +25,110 @@ from sexton.storage.model import PAGE_KEYS, VaultSpec
 from sexton.storage.policy import canonical_endpoint
 from sexton.storage.port import UNREACHABLE
 
-FIRST = 3_500.0
-"""Keys per second a place begins with: what S3 takes per partition before it splits one."""
-FLOOR, LIMIT = 10.0, 1_000_000.0
-"""No rate is below the one, so that nothing stops for ever, or above the other, where nothing is bounded any more."""
+FIRST_RATE = 3_500.0
+"""Keys per second with which a place begins: S3 accepts this many per partition before it splits one."""
+LOWEST_RATE, HIGHEST_RATE = 10.0, 1_000_000.0
+"""Keys per second. At the lowest rate deletes still go on; at the highest nothing is limited."""
 DOUBLING_SECONDS = 1.0
-"""Until the first refusal a rate that is used doubles in this time."""
+"""Until the first refusal a rate that limits doubles in this time."""
 MEASURED_SHARE, UNMEASURED_SHARE = 0.9, 0.6
-"""What remains of a rate after a refusal: where the store's own rate could be measured, and where it could not."""
+"""The share of a rate that remains after a refusal, with and without a measurement of the store's throughput."""
 MEASURED_LEAST = 0.7
-"""A measurement is not believed below this share of the rate: a worker that paused saw less than the store takes."""
-NEAR, RECOVERY = 0.95, 0.2
-"""A rate returns to this share of its ceiling, closing this share of the gap in a second."""
+"""A measurement below this share of the rate is not trusted: a worker that paused measures too little."""
+NEAR_CEILING, RECOVERY = 0.95, 0.2
+"""Recovery ends at this share of the ceiling; each second it closes this share of the gap."""
 PROBE, ACCELERATION = 0.0008, 0.025
-"""Then it grows by this share of itself in a second; beyond the ceiling, also by this share of the distance."""
+"""After recovery a rate grows per second by this share of itself, and by this share of its excess over the ceiling."""
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.25, 8.0
-"""Waits between requests that a store refuses one after the other: twice as long each time."""
+"""The shortest and longest pause after refusals in a row: each pause is twice as long as the one before."""
 PATIENCE_SECONDS = 60.0
-"""The longest ``Retry-After`` that is honoured; a store that means more is asked once in a while."""
+"""The longest ``Retry-After`` that is respected; after it the store is tried again even if it named more."""
 LEAST_PAGE = 125
 PAGE_SECONDS = 0.15
-"""A request carries this much of a worker's rate, within ``LEAST_PAGE`` and ``PAGE_KEYS``."""
+"""A request carries the keys of this many seconds of a worker's rate, but between ``LEAST_PAGE`` and ``PAGE_KEYS``."""
 CAPPED_PAGE_SECONDS = 1.0
-"""A request carries at most this much of what an operator allows."""
-BOLD, CAREFUL = 1.5, 1.1
-"""By how much a window grows: until a request was too slow for the first time, and after that."""
+"""A request carries at most the keys of this many seconds of an operator's cap."""
+BOLD_GROWTH, CAREFUL_GROWTH = 1.5, 1.1
+"""Factors by which a window grows: before the first request that was too slow, and after it."""
 FIRST_PAGE = 250.0
 FIRST_REQUESTS, MOST_REQUESTS = 8.0, 64.0
 QUICK_SECONDS, SLOW_SECONDS = 1.0, 3.0
-"""Requests quicker than the one allow for more at once, those slower than the other for fewer: they end at 10 s."""
+"""Quicker requests widen the window, slower ones narrow it; the client abandons a request after 10 s."""
 THROTTLED = "THROTTLED"
-"""Why a vault is left alone that has taken nothing for ``GIVE_UP_SECONDS``, asking for patience."""
+"""Reason of the fault of a vault that has throttled every request for ``GIVE_UP_SECONDS``."""
 GIVE_UP_SECONDS = 120.0
 UNREACHABLE_TRIES = 3
-"""How often a vault that does not answer is tried; each try may last as long as a time-out."""
+"""How many tries a vault gets that does not answer; each may last until its time-out."""
 PLACES_A_VAULT = 64
-"""First folders told apart in one vault; where there are more, the vault is one place."""
+"""How many first folders of one vault are places of their own; a vault with more folders is one place."""
 
 
 def grown(rate: Rate, seconds: float) -> Rate:
-    """Return the rate after so many seconds in which it was all that kept requests back."""
+    """Return the rate after some seconds in which only the rate limited the requests."""
     keys, ceiling = rate
     if not ceiling:
         keys *= 2.0 ** (seconds / DOUBLING_SECONDS)
-    elif keys < NEAR * ceiling:
+    elif keys < NEAR_CEILING * ceiling:
         keys += (ceiling - keys) * min(1.0, RECOVERY * seconds)
     else:
         keys += (keys * PROBE + max(0.0, keys - ceiling) * ACCELERATION) * seconds
-    return Rate(min(keys, LIMIT), ceiling)
+    return Rate(min(keys, HIGHEST_RATE), ceiling)
 
 
 def refused(rate: Rate, measured: float | None, streak: int) -> Rate:
     """Return the rate after a congestion.
 
     Args:
-        rate: at which the store refused.
-        measured: keys per second it took lately, None where that says nothing.
-        streak: congestions since it last took anything, this one included.
+        rate: the rate at which the store refused.
+        measured: keys per second that it accepted lately, None where that is not known.
+        streak: congestions since it last accepted a key, this one included.
     """
     keys, ceiling = rate
-    if streak > 1:  # it refuses everything: that says nothing of the rate it will take again
-        return Rate(max(FLOOR, keys / 2), ceiling)
-    if not ceiling:  # what it took meanwhile says something about a rate that was just passing through
-        return Rate(max(FLOOR, min(keys, measured or keys) * UNMEASURED_SHARE), keys)
-    if measured is None:  # so soon after the last one: the ceiling may be a memory of better days
-        return Rate(max(FLOOR, keys * UNMEASURED_SHARE), max(keys, ceiling * MEASURED_LEAST))
+    if streak > 1:  # it refuses everything, which does not show the rate that it will accept again
+        return Rate(max(LOWEST_RATE, keys / 2), ceiling)
+    if not ceiling:  # slow start just passed this rate, so the measurement is closer to what the store accepts
+        return Rate(max(LOWEST_RATE, min(keys, measured or keys) * UNMEASURED_SHARE), keys)
+    if measured is None:  # too soon after the last congestion: the ceiling may be out of date
+        return Rate(max(LOWEST_RATE, keys * UNMEASURED_SHARE), max(keys, ceiling * MEASURED_LEAST))
     ceiling = min(keys, max(measured, keys * MEASURED_LEAST))
-    return Rate(max(FLOOR, ceiling * MEASURED_SHARE), ceiling)
+    return Rate(max(LOWEST_RATE, ceiling * MEASURED_SHARE), ceiling)
 
 
 def pause(streak: int, workers: int = 1, retry_after: float | None = None) -> float:
-    """Return how many seconds nothing is sent after the last of ``streak`` congestions; workers take turns."""
-    own = min(LAST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(streak - 1, 10) * workers)
-    return max(own, min(retry_after or 0.0, PATIENCE_SECONDS))
+    """Return the seconds in which nothing is sent after the last of ``streak`` congestions; workers take turns.
+
+    Args:
+        streak: congestions since the store last accepted a key.
+        workers: how many share the place; the pause is this many times as long.
+        retry_after: seconds that the store asked to wait, None where it named none.
+    """
+    backoff = min(LAST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(streak - 1, 10) * workers)
+    return max(backoff, min(retry_after or 0.0, PATIENCE_SECONDS))
 
 
 def resized(window: RequestWindow, seconds: float, *, full: bool, growth: float) -> RequestWindow:
-    """Return the window after a request that took so long.
+    """Return the window after a request.
 
     Args:
-        window: as it was.
+        window: the one before it.
         seconds: how long the request took.
-        full: whether all that the window allows was under way.
+        full: whether as many requests were under way as the window allows.
         growth: by which factor it may grow.
     """
     if seconds > SLOW_SECONDS:
         return narrowed(window, 0.7)
     if seconds > QUICK_SECONDS:
-        # As many keys, in more and smaller requests: stores work on requests side by side, on their keys in turn.
-        more = min(MOST_REQUESTS, window.requests * 1.25) if full else window.requests
-        keys = max(float(LEAST_PAGE), window.keys * window.requests / more)
-        return window if keys == window.keys else RequestWindow(more, keys)
+        # The same keys in more and smaller requests: stores process requests in parallel, keys of one request in turn.
+        requests = min(MOST_REQUESTS, window.requests * 1.25) if full else window.requests
+        keys = max(float(LEAST_PAGE), window.keys * window.requests / requests)
+        return window if keys == window.keys else RequestWindow(requests, keys)
     if full and window.requests < MOST_REQUESTS:
         return RequestWindow(min(MOST_REQUESTS, window.requests * growth), window.keys)
     return RequestWindow(window.requests, min(float(PAGE_KEYS), window.keys * growth))
 
 
 def narrowed(window: RequestWindow, share: float = 0.5) -> RequestWindow:
-    """Return the window after a slow request, smaller ones first, or (by half, both) after one that was lost."""
+    """Return a narrower window: after a slow request first fewer keys; after a lost one half of keys and requests."""
     smaller = RequestWindow(window.requests, max(float(LEAST_PAGE), window.keys * share))
     if share > 0.5 and smaller.keys < window.keys:
         return smaller
@@ -117,34 +136,34 @@ def narrowed(window: RequestWindow, share: float = 0.5) -> RequestWindow:
 
 
 def page_keys(window: RequestWindow, share: float) -> int:
-    """Return how many keys the next request may carry, at ``share`` keys per second of this worker."""
+    """Return how many keys the next request may carry; ``share``: this worker's keys per second."""
     return int(min(window.keys, max(LEAST_PAGE, share * PAGE_SECONDS), PAGE_KEYS))
 
 
-def merged(stored: Shared | None, told: PaceReport, now: int) -> Shared:
-    """Return the row of a place after one worker has told about it.
+def merged(stored: Shared | None, report: PaceReport, now: int) -> Shared:
+    """Return the row of a place after one worker's report; ``now`` in ms since 1970.
 
-    A refusal is written once: who did not know of somebody else's saw the same congestion and takes over that one. An
-    increase holds only on top of the row it started from, so that two workers' do not add up.
+    A congestion is applied once: a worker that did not know of another's refusal saw the same congestion, and adopts
+    the stored row. An increase counts only on top of the row that it began from, so that two workers' do not add up.
     """
-    mine = Shared(
-        keys_per_second=round(told.rate.keys),
-        ceiling=round(told.rate.ceiling),
-        throttled_at=now if told.cut else (stored.throttled_at if stored else None),
+    reported = Shared(
+        keys_per_second=round(report.rate.keys),
+        ceiling=round(report.rate.ceiling),
+        throttled_at=now if report.cut else (stored.throttled_at if stored else None),
         updated_at=now,
     )
     if stored is None:
-        return mine
-    if told.known is None or told.known.throttled_at != stored.throttled_at:
+        return reported
+    if report.known is None or report.known.throttled_at != stored.throttled_at:
         return stored
-    if told.cut:
-        return mine
-    changed = mine.keys_per_second != stored.keys_per_second
-    return mine if changed and told.known == stored else stored
+    if report.cut:
+        return reported
+    changed = reported.keys_per_second != stored.keys_per_second
+    return reported if changed and report.known == stored else stored
 
 
 class Patience:
-    """How long one sweep goes on with a vault that takes nothing; instants are seconds on the sweep's clock."""
+    """How long one sweep goes on with a vault that accepts nothing; instants are seconds on the sweep's clock."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -152,45 +171,45 @@ class Patience:
         self._tried_at = float("-inf")
 
     def taken(self) -> None:
-        """Hear that the store took something."""
+        """Record that the store accepted a key."""
         self._since, self._tries = None, 0
 
     def refused(self, now: float) -> str | None:
-        """Hear that the store asked for patience; return why to give it up, None to go on."""
+        """Record that the store throttled a request; return the reason to give the vault up, None to go on."""
         if self._since is None:
             self._since = now
         return THROTTLED if now - self._since >= GIVE_UP_SECONDS else None
 
     def lost(self, sent: float, now: float) -> str | None:
-        """Hear that the store did not answer what was sent at an instant; return why to give it up, None to go on."""
-        if sent > self._tried_at:  # what was under way together is one try
+        """Record that a request had no answer; return the reason to give the vault up, None to go on."""
+        if sent > self._tried_at:  # requests that were under way together are one try
             self._tries, self._tried_at = self._tries + 1, now
         return UNREACHABLE if self._tries >= UNREACHABLE_TRIES else None
 
 
 def root(spec: VaultSpec, endpoint_url: str) -> str:
-    """Return the place of a whole vault; ``endpoint_url`` is meant where its row names none."""
+    """Return the place of a whole vault; ``endpoint_url`` applies where its row names none."""
     if spec.kind == "local":
         return f"file:{spec.location.rstrip('/')}/{spec.prefix}"
     return f"{canonical_endpoint(spec.endpoint or endpoint_url) or 'aws'}/{spec.location}/{spec.prefix}"
 
 
 def folder(key: str) -> str:
-    """Return the first folder of a key, empty where it lies in none."""
+    """Return the first folder of a key with its ``/``, empty for a key outside of any folder."""
     first, slash, _ = key.partition("/")
     return first + slash if slash else ""
 
 
 def keys_per_second(text: str) -> int:
-    """Return the number of ``500/s``.
+    """Parse a cap such as ``500/s``.
 
     Raises:
-        BadInput: it is not of that form, or 0.
+        BadInput: the text is not of that form, or 0.
     """
-    found = re.fullmatch(r"([0-9]{1,7})/s", text)
-    if found is None or int(found[1]) == 0:
+    match = re.fullmatch(r"([0-9]{1,7})/s", text)
+    if match is None or int(match[1]) == 0:
         raise BadInput(
-            f"{text!r} is no pace; write keys per second from 1/s to 9999999/s, e.g. 500/s "
-            "(to delete nothing at all: sexton stop; to take a cap back: --clear)"
+            f"{text!r} is not a pace; use keys per second from 1/s to 9999999/s, e.g. 500/s "
+            "(to stop all deletes: sexton stop; to remove a cap: --clear)"
         )
-    return int(found[1])
+    return int(match[1])

@@ -1,4 +1,4 @@
-"""The port of the pacer as a sweep sees it, the one of the table the pacers share, and a pacer that only waits."""
+"""The ports of the pacer and of the table that pacers share, and a pacer without a rate."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -9,38 +9,42 @@ from sexton.storage.model import PAGE_KEYS
 
 
 class Pacer(Protocol):
-    """Says when a request may be sent and how large it may be. Safe to share between threads; ``now`` in seconds."""
+    """Decides when a request may be sent and how large it is. Safe to share between threads; ``now`` in seconds."""
 
     def places(self, instance: str, vault: str, keys: Sequence[str]) -> Sequence[str]:
         """Return the place of each key; raises ``UnknownVault``."""
         ...
 
     def page_keys(self, place: str, /) -> int:
-        """Return how many keys a request that begins at this place may carry now."""
+        """Return how many keys a request whose first key is at this place may carry now."""
         ...
 
     def ask(self, charge: Mapping[str, int], now: float) -> float:
-        """Return 0 where a request with so many keys by place may be sent: it is then under way until it is told of.
+        """Return 0 where a request may be sent now; it then counts as under way until ``report_result``.
 
-        Else the seconds after which to ask again; never 0. All places are of one vault.
+        Otherwise return the seconds after which to ask again, never 0.
+
+        Args:
+            charge: place → keys of the request; all places are of one vault.
+            now: in seconds.
         """
         ...
 
-    def told(self, charge: Mapping[str, int], answer: Answer | None) -> None:
-        """Hear how a request ended; None: it was never sent."""
+    def report_result(self, charge: Mapping[str, int], answer: Answer | None) -> None:
+        """Record how a request ended; None: it was never sent."""
         ...
 
 
 class Shares(Protocol):
-    """What all workers know of the places."""
+    """The table of places that all workers share."""
 
-    def exchange(self, worker: str, told: Sequence[PaceReport]) -> PaceUpdate | None:
-        """Tell and hear; None when that was not possible now, which is no reason to stop."""
+    def exchange(self, worker: str, reports: Sequence[PaceReport]) -> PaceUpdate | None:
+        """Store one worker's reports and return what all workers know; None when the table cannot be reached now."""
         ...
 
 
 class Unpaced:
-    """Paces nothing; only what a store refuses waits, longer each time."""
+    """A pacer without a rate: only after a refusal the place waits, longer each time."""
 
     def __init__(self) -> None:
         self._refused: dict[str, tuple[int, float]] = {}
@@ -54,14 +58,14 @@ class Unpaced:
     def ask(self, charge: Mapping[str, int], now: float) -> float:
         return max(0.0, *(self._refused.get(place, (0, now))[1] - now for place in charge))
 
-    def told(self, charge: Mapping[str, int], answer: Answer | None) -> None:
+    def report_result(self, charge: Mapping[str, int], answer: Answer | None) -> None:
         if answer is not None:
             for place in charge:
-                self._hear(place, answer)
+                self._record(place, answer)
 
-    def _hear(self, place: str, answer: Answer) -> None:
-        streak, until = self._refused.get(place, (0, float("-inf")))
-        if answer.sent < until:  # under way at the refusal: it belongs to it
+    def _record(self, place: str, answer: Answer) -> None:
+        streak, paused_until = self._refused.get(place, (0, float("-inf")))
+        if answer.sent < paused_until:  # it was under way at the refusal: the same congestion
             return
         if answer.lost or answer.refused:
             wait = pause(streak + 1, 1, answer.retry_after)

@@ -1,82 +1,92 @@
-"""What the workers know of the places together, as rows, and operators' caps. No guard: nothing is decided here.
+"""Store what all workers know about the places, and operators' caps. No guard: nothing is decided here.
 
-An exchange is a handful of statements, however many places there are, in one short transaction; rows are locked in the
-order of their names, so that two workers never wait for each other in a circle.
+An exchange is a handful of statements in one short transaction, for any number of places; rows are locked in the order
+of their names, so that two workers never wait for each other in a circle.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, select, true
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database, first_line
-from sexton.database.rows import in_list
+from sexton.database.rows import in_list, upsert
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.store import whoami
 from sexton.recycle.pacing.model import Cap, PaceReport, PaceUpdate, PlaceFigures, Shared
 from sexton.recycle.pacing.policy import merged
 
 SEEN_SECONDS = 15
-"""A worker that told of a place so lately has a share in it."""
+"""A worker has a share in a place while its last report about it is not older."""
 FORGOTTEN_SECONDS = 3_600
-"""What a worker not heard of for so long has counted is added up under the name of nobody."""
-NOBODY = ""
+"""The counts of a worker that has not reported for so long are added to the row without a worker."""
+NO_WORKER = ""
 COUNTS = ("requests", "throttled", "keys")
 log = logging.getLogger(__name__)
 
 
 class PaceStore:
-    """Implements ``pace.port.Shares``; also what the command and the metrics use."""
+    """Implements ``port.Shares``; the command and the metrics use it too."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def exchange(self, worker: str, told: Sequence[PaceReport]) -> PaceUpdate | None:
-        """Tell what happened at each place and hear what all workers know; None where the database does not answer."""
-        told = sorted(told, key=lambda one: one.place)
+    def exchange(self, worker: str, reports: Sequence[PaceReport]) -> PaceUpdate | None:
+        """Store a worker's reports and return what all workers know; None where the database does not answer."""
+        reports = sorted(reports, key=lambda report: report.place)
         try:
             with self._db.write() as c:
                 now = self._db.now(c)
-                shared = self._merge(c, [one for one in told if one.learns], now)
-                self._count(c, worker, told, now)
-                workers = self._workers(c, now, [one.place for one in told])
+                shared = self._merge(c, [report for report in reports if report.learns], now)
+                self._count(c, worker, reports, now)
+                workers = self._workers(c, now, [report.place for report in reports])
                 cap = self._db.t.pace_cap
                 caps = {(r.instance, r.vault): int(r.keys_per_second) for r in c.execute(select(cap))}
             return PaceUpdate(shared, workers, caps)
         except SQLAlchemyError as e:
-            log.warning("the pace is not exchanged now, each worker goes on with its own: %s", first_line(e))
+            log.warning("cannot exchange the pace with other workers; this one goes on with its own: %s", first_line(e))
             return None
 
     def figures(self) -> Sequence[PlaceFigures]:
-        """Return every place that has a rate, by name: ``sexton_pace_keys_per_second`` and, of ``throttled``,
-        ``sexton_throttled_requests_total``; what was counted only grows."""
-        t, share = self._db.t.pace, self._db.t.pace_share
-        sums = [func.coalesce(func.sum(share.c[n]), 0).label(n) for n in ("requests", "throttled", "keys")]
+        """Return every place that has a rate, in the order of names; its counts never decrease.
+
+        They are the metrics ``sexton_pace_keys_per_second`` and (``throttled``) ``sexton_throttled_requests_total``.
+        """
+        pace, share = self._db.t.pace, self._db.t.pace_share
+        sums = [func.coalesce(func.sum(share.c[name]), 0).label(name) for name in COUNTS]
         with self._db.read() as c:
             workers = self._workers(c, self._db.now(c))
-            counted = {r.place: r for r in c.execute(select(share.c.place, *sums).group_by(share.c.place))}
-            return [
-                PlaceFigures(
-                    **row._mapping,
-                    workers=workers.get(row.place, 0),
-                    **{n: int(counted[row.place]._mapping[n]) if row.place in counted else 0 for n in COUNTS},
+            count_rows = {r.place: r._mapping for r in c.execute(select(share.c.place, *sums).group_by(share.c.place))}
+            figures = []
+            for row in c.execute(select(pace).order_by(pace.c.place)):
+                counts = count_rows.get(row.place, dict.fromkeys(COUNTS, 0))
+                figures.append(
+                    PlaceFigures(
+                        **row._mapping,
+                        workers=workers.get(row.place, 0),
+                        **{name: int(counts[name]) for name in COUNTS},
+                    )
                 )
-                for row in c.execute(select(t).order_by(t.c.place))
-            ]
+        return figures
 
     def caps(self, instance: str | None = None) -> Sequence[Cap]:
-        """Return every cap, or an instance's, by instance and vault."""
+        """Return the caps of one instance or of all, in the order of instances and vaults."""
         t = self._db.t.pace_cap
-        of = true() if instance is None else t.c.instance == instance
+        condition = true() if instance is None else t.c.instance == instance
+        query = select(t).where(condition).order_by(t.c.instance, t.c.vault)
         with self._db.read() as c:
-            return [Cap(**row._mapping) for row in c.execute(select(t).where(of).order_by(t.c.instance, t.c.vault))]
+            return [Cap(**row._mapping) for row in c.execute(query)]
 
     def put_cap(self, vault: str, keys_per_second: int, reason: str = "", by: str = "") -> Cap:
-        """Bound the deletes in ``VAULT`` or ``INSTANCE/VAULT``, over all workers; a cap that is there is replaced.
+        """Set or replace the cap of the deletes in ``VAULT`` or ``INSTANCE/VAULT``, over all workers.
+
+        Args:
+            vault: the name may be without its instance where only one instance has such a vault.
+            keys_per_second: the upper bound.
+            reason: shown to operators.
+            by: who sets it; empty: the user of this process.
 
         Raises:
             BadInput: there is no such vault, or several instances have one of that name.
@@ -85,7 +95,7 @@ class PaceStore:
         t = self._db.t.pace_cap
         with self._db.write() as c:
             instance, name = self._vault(c, vault)
-            made = Cap(
+            cap = Cap(
                 instance=instance,
                 vault=name,
                 keys_per_second=keys_per_second,
@@ -93,63 +103,62 @@ class PaceStore:
                 set_by=by or whoami(),
                 since=self._db.now(c),
             )
-            values = made.model_dump()
-            upsert = self._insert(t).values(**values)
-            told = {n: values[n] for n in ("keys_per_second", "reason", "set_by", "since")}
-            c.execute(upsert.on_conflict_do_update(index_elements=["instance", "vault"], set_=told))
-        return made
+            key = ["instance", "vault"]
+            row = cap.model_dump()
+            changes = {name: value for name, value in row.items() if name not in key}
+            c.execute(upsert(self._db, t).values(**row).on_conflict_do_update(index_elements=key, set_=changes))
+        return cap
 
     def clear_cap(self, vault: str) -> tuple[str, bool]:
-        """Take a cap back; return ``INSTANCE/VAULT`` and whether there was one. Raises as ``put_cap`` does."""
+        """Remove a cap; return ``INSTANCE/VAULT`` and whether it had one. Raises as ``put_cap`` does."""
         check_text(vault)
         t = self._db.t.pace_cap
         with self._db.write() as c:
             instance, name = self._vault(c, vault)
-            gone = c.execute(delete(t).where(t.c.instance == instance, t.c.vault == name)).rowcount == 1
-        return f"{instance}/{name}", gone
+            had_cap = c.execute(delete(t).where(t.c.instance == instance, t.c.vault == name)).rowcount == 1
+        return f"{instance}/{name}", had_cap
 
-    def _vault(self, c: Connection, named: str) -> tuple[str, str]:
+    def _vault(self, c: Connection, vault: str) -> tuple[str, str]:
+        """Return (instance, name) of the one vault that ``VAULT`` or ``INSTANCE/VAULT`` names."""
         t = self._db.t.vault
-        instance, _, name = named.rpartition("/")
-        wanted = and_(t.c.name == name, t.c.instance == instance if instance else true())
-        found = c.execute(select(t.c.instance, t.c.name).where(wanted).order_by(t.c.instance)).all()
-        if not found:
-            raise BadInput(f"there is no vault {named}; see: sexton vault list")
-        if len(found) > 1:
-            raise BadInput(
-                f"several instances have a vault {named}; name one: {', '.join(f'{i}/{v}' for i, v in found)}"
-            )
-        return found[0].instance, found[0].name
+        instance, _, name = vault.rpartition("/")
+        condition = and_(t.c.name == name, t.c.instance == instance if instance else true())
+        rows = c.execute(select(t.c.instance, t.c.name).where(condition).order_by(t.c.instance)).all()
+        if not rows:
+            raise BadInput(f"there is no vault {vault}; see: sexton vault list")
+        if len(rows) > 1:
+            choices = ", ".join(f"{row.instance}/{row.name}" for row in rows)
+            raise BadInput(f"several instances have a vault {vault}; name one: {choices}")
+        return rows[0].instance, rows[0].name
 
-    def _merge(self, c: Connection, told: Sequence[PaceReport], now: int) -> Mapping[str, Shared]:
-        """Put what one worker learned on top of what is known, and return that."""
+    def _merge(self, c: Connection, reports: Sequence[PaceReport], now: int) -> Mapping[str, Shared]:
+        """Merge one worker's reports into the rows of their places, and return those rows."""
         t = self._db.t.pace
-        its = select(t).where(in_list(self._db, t.c.place, [one.place for one in told])).order_by(t.c.place)
-        found = {r.place: Shared(**r._mapping) for r in c.execute(its.with_for_update())}
-        shared = {one.place: merged(found.get(one.place), one, now) for one in told}
-        changed = [{"place": p, **row.model_dump()} for p, row in shared.items() if row != found.get(p)]
-        for known in (True, False):
-            rows = [row for row in changed if (row["place"] in found) is known]
-            if not rows:
-                continue
-            upsert = self._insert(t).values(rows)
-            mine = {n: upsert.excluded[n] for n in Shared.model_fields}
-            # Another worker may be the first at a new place this moment: its row is heard of at the next exchange.
-            c.execute(
-                upsert.on_conflict_do_update(index_elements=["place"], set_=mine)
-                if known
-                else upsert.on_conflict_do_nothing()
-            )
+        places = in_list(self._db, t.c.place, [report.place for report in reports])
+        locked_rows = c.execute(select(t).where(places).order_by(t.c.place).with_for_update())
+        stored = {row.place: Shared(**row._mapping) for row in locked_rows}
+        shared = {report.place: merged(stored.get(report.place), report, now) for report in reports}
+        changed = [{"place": place, **row.model_dump()} for place, row in shared.items() if row != stored.get(place)]
+        updated = [row for row in changed if row["place"] in stored]
+        added = [row for row in changed if row["place"] not in stored]
+        if updated:
+            insert = upsert(self._db, t).values(updated)
+            changes = {name: insert.excluded[name] for name in Shared.model_fields}
+            c.execute(insert.on_conflict_do_update(index_elements=["place"], set_=changes))
+        if added:
+            # Another worker may add the same place this moment; this worker reads its row at the next exchange.
+            c.execute(upsert(self._db, t).values(added).on_conflict_do_nothing())
         return shared
 
-    def _count(self, c: Connection, worker: str, told: Sequence[PaceReport], now: int) -> None:
-        self._add(c, worker, now, {one.place: (one.requests, one.throttled, one.keys) for one in told})
+    def _count(self, c: Connection, worker: str, reports: Sequence[PaceReport], now: int) -> None:
+        """Add the counts of the reports, and move the counts of forgotten workers to the row without a worker."""
+        self._add(c, worker, now, {r.place: (r.requests, r.throttled, r.keys) for r in reports})
         t = self._db.t.pace_share
-        old = and_(t.c.seen_at < now - FORGOTTEN_SECONDS * 1000, t.c.worker != NOBODY)
+        forgotten = and_(t.c.seen_at < now - FORGOTTEN_SECONDS * 1000, t.c.worker != NO_WORKER)
         sums: dict[str, tuple[int, ...]] = {}
-        for row in c.execute(delete(t).where(old).returning(t.c.place, *[t.c[n] for n in COUNTS])):
-            sums[row[0]] = tuple(a + b for a, b in zip(sums.get(row[0], (0, 0, 0)), row[1:], strict=True))
-        self._add(c, NOBODY, now, dict(sorted(sums.items())))
+        for place, *counts in c.execute(delete(t).where(forgotten).returning(t.c.place, *[t.c[n] for n in COUNTS])):
+            sums[place] = tuple(a + b for a, b in zip(sums.get(place, (0, 0, 0)), counts, strict=True))
+        self._add(c, NO_WORKER, now, dict(sorted(sums.items())))
 
     def _add(self, c: Connection, worker: str, now: int, counts: Mapping[str, Sequence[int]]) -> None:
         """Add counts by place to a worker's rows."""
@@ -157,19 +166,19 @@ class PaceStore:
             return
         t = self._db.t.pace_share
         rows = [
-            {"place": p, "worker": worker, "seen_at": now, **dict(zip(COUNTS, n, strict=True))}
-            for p, n in counts.items()
+            {"place": place, "worker": worker, "seen_at": now, **dict(zip(COUNTS, numbers, strict=True))}
+            for place, numbers in counts.items()
         ]
-        upsert = self._insert(t).values(rows)
-        more = {n: t.c[n] + upsert.excluded[n] for n in COUNTS} | {"seen_at": upsert.excluded.seen_at}
-        c.execute(upsert.on_conflict_do_update(index_elements=["place", "worker"], set_=more))
+        insert = upsert(self._db, t).values(rows)
+        sums = {name: t.c[name] + insert.excluded[name] for name in COUNTS}
+        changes = sums | {"seen_at": insert.excluded.seen_at}
+        c.execute(insert.on_conflict_do_update(index_elements=["place", "worker"], set_=changes))
 
     def _workers(self, c: Connection, now: int, places: Sequence[str] | None = None) -> dict[str, int]:
+        """Return how many workers have a share in each place, or in each of some places."""
         t = self._db.t.pace_share
-        seen = select(t.c.place, func.count()).where(t.c.seen_at > now - SEEN_SECONDS * 1000, t.c.worker != NOBODY)
+        is_active = and_(t.c.seen_at > now - SEEN_SECONDS * 1000, t.c.worker != NO_WORKER)
+        query = select(t.c.place, func.count()).where(is_active)
         if places is not None:
-            seen = seen.where(in_list(self._db, t.c.place, places))
-        return {place: int(n) for place, n in c.execute(seen.group_by(t.c.place)).all()}
-
-    def _insert(self, table: Any) -> Any:
-        return (postgresql if self._db.dialect == "postgresql" else sqlite).insert(table)
+            query = query.where(in_list(self._db, t.c.place, places))
+        return {place: int(workers) for place, workers in c.execute(query.group_by(t.c.place)).all()}

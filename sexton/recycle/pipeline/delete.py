@@ -86,7 +86,7 @@ class ThreadDeleter:
                 answer = Answer(sent_at, time.monotonic() - sent_at, lost=True)
             raise
         finally:
-            self.pacer.told(piece.charge, answer)
+            self.pacer.report_result(piece.charge, answer)
         if any(result.outcome is KeyOutcome.ABSENT for result in results):
             self._vaults.confirm(token.instance, page.vault)
         return results

@@ -242,7 +242,7 @@ class ThreadDeletion:
         """
         for future, (piece, _) in self._in_flight.items():
             if future.cancel():  # it was never sent
-                self._pool.pacer.told(piece.charge, None)
+                self._pool.pacer.report_result(piece.charge, None)
         while self._in_flight:
             future, (piece, _) = self._in_flight.popitem()
             if future.cancelled() or future.exception() is not None:

@@ -1,1 +1,1 @@
-"""Runs beside a storage node and deletes its binlogs below the granted cuts; opens no database of Sexton."""
+"""Runs beside a storage node and deletes its binlogs up to the granted cuts; it opens no database of Sexton."""

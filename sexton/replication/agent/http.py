@@ -1,4 +1,7 @@
-"""Cuts over HTTP: ``GET`` and ``POST {api}/v1/nodes/{node}/cuts``. What is not understood is never acted on."""
+"""Pull and acknowledge cuts over HTTP: ``GET`` and ``POST {api}/v1/nodes/{node}/cuts``.
+
+A cut that cannot be read is never acted on.
+"""
 
 import json
 import re
@@ -15,25 +18,24 @@ from sexton.kernel.message import Message
 from sexton.replication.agent.model import GrantedCut, Removed
 from sexton.replication.agent.port import ApiRefused, ApiSilent, GrantedCutPage
 
-SECONDS = 30.0
+ANSWER_SECONDS = 30.0
 """For one answer, to its last byte."""
 PAGE_CUTS = 500
-MOST_BYTES = 4 << 20
-"""Of an answer."""
+MAX_ANSWER_BYTES = 4 << 20
 TRIES = 4
 FIRST_WAIT_SECONDS = 0.2
-PASSING = frozenset({429, 502, 503, 504})
-MOST_SHOWN = 200
+TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
+MAX_SHOWN_CHARACTERS = 200
 _URL = re.compile(r"https?://[^/\s?#]+(/[^\s?#]*)?")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
-class _Page(Message):
+class _PageAnswer(Message):
     cuts: list[Any]
     next: str = ""
 
 
-class _Taken(Message):
+class _TakenAnswer(Message):
     taken: int
     ignored: int = 0
 
@@ -42,88 +44,92 @@ A = TypeVar("A", bound=Message)
 
 
 class HttpCuts:
-    """Implements ``port.Cuts``."""
+    """Implements ``port.CutSource``."""
 
     def __init__(
         self, url: str, token: str, node: str, instance: str = "", wait: Callable[[float], None] = time.sleep
     ) -> None:
-        """Send nothing yet.
+        """Check the arguments; nothing is sent yet.
 
         Args:
-            url: of Sexton's API.
-            token: of scope ``node:NODE``.
-            node: which backend this is.
-            instance: whose backend it is.
-            wait: sleeps so many seconds before a request is sent again.
+            url: the address of Sexton's API.
+            token: a token of scope ``node:NODE``.
+            node: the id of this backend.
+            instance: the instance of this backend.
+            wait: sleeps for some seconds before a request is sent again.
 
         Raises:
-            BadInput: of the URL or the token; the token is not shown.
+            BadInput: the URL or the token is invalid; the message does not show the token.
         """
         try:
-            known = _URL.fullmatch(url) and httpx.URL(url).host and urlsplit(url).port != 0
-        except (httpx.InvalidURL, ValueError):  # of a port that there is not
-            known = False
-        if not known:
-            raise BadInput(f"{url!r} is no address of the API; write http://HOST:PORT or https://HOST")
+            valid = _URL.fullmatch(url) and httpx.URL(url).host and urlsplit(url).port != 0
+        except (httpx.InvalidURL, ValueError):  # an impossible port
+            valid = False
+        if not valid:
+            raise BadInput(f"{url!r} is not an address of the API; write http://HOST:PORT or https://HOST")
         if not _TOKEN.fullmatch(token):
-            raise BadInput("the node's token is empty or holds what no token does; make one: sexton token create")
-        self._where = f"{url.rstrip('/')}/v1/nodes/{quote(node, safe='')}/cuts"
+            raise BadInput(
+                "the node's token is empty or has characters that no token has; create one: sexton token create"
+            )
+        self._url = f"{url.rstrip('/')}/v1/nodes/{quote(node, safe='')}/cuts"
         self._instance, self._wait = instance, wait
         headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity", "User-Agent": "sexton-backend"}
-        # A redirect would carry the token to somebody else.
-        self._http = httpx.Client(headers=headers, timeout=SECONDS, follow_redirects=False, trust_env=False)
+        # A redirect would send the token to another server.
+        self._http = httpx.Client(headers=headers, timeout=ANSWER_SECONDS, follow_redirects=False, trust_env=False)
 
     def page(self, after: str) -> GrantedCutPage:
-        asked = {"instance": self._instance, "after": after, "limit": str(PAGE_CUTS), "queue": "true"}
-        told = self._ask(_Page, "GET", params=asked)
-        if told.next and told.next <= after:
-            raise ApiRefused(f"{self._where} answers a page after {after!r} that ends at {told.next[:MOST_SHOWN]!r}")
+        parameters = {"instance": self._instance, "after": after, "limit": str(PAGE_CUTS), "queue": "true"}
+        answer = self._request(_PageAnswer, "GET", params=parameters)
+        if answer.next and answer.next <= after:
+            raise ApiRefused(
+                f"{self._url} answers a page after {after!r} that ends at {answer.next[:MAX_SHOWN_CHARACTERS]!r}"
+            )
         cuts, refused = list[GrantedCut](), list[str]()
-        for item in told.cuts:
+        for item in answer.cuts:
             try:
                 cuts.append(GrantedCut.model_validate(item, strict=True))
             except ValidationError as e:
-                why = "; ".join(f"{'.'.join(map(str, its['loc']))}: {its['msg']}" for its in e.errors())
-                refused.append(f"{json.dumps(item)[:MOST_SHOWN]} ({why[:MOST_SHOWN]})")
-        return GrantedCutPage(cuts, told.next, refused)
+                why = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in e.errors())
+                refused.append(f"{json.dumps(item)[:MAX_SHOWN_CHARACTERS]} ({why[:MAX_SHOWN_CHARACTERS]})")
+        return GrantedCutPage(cuts, answer.next, refused)
 
     def acknowledge(self, done: Sequence[Removed]) -> None:
-        told = [its.model_dump(mode="json") for its in done]
-        self._ask(_Taken, "POST", json={"instance": self._instance, "done": told})
+        acknowledgements = [removed.model_dump(mode="json") for removed in done]
+        self._request(_TakenAnswer, "POST", json={"instance": self._instance, "done": acknowledgements})
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         self._http.close()
 
-    def _ask(self, kind: type[A], method: str, **more: Any) -> A:
-        """Send a request, again where nobody answers: asking and saying twice does no harm."""
-        for n in range(1, TRIES + 1):
+    def _request(self, kind: type[A], method: str, **arguments: Any) -> A:
+        """Send a request, and again if there is no answer: both requests may be repeated."""
+        for attempt in range(1, TRIES + 1):
             try:
-                status, body = self._once(method, **more)
-                if status not in PASSING:
+                status, body = self._send_once(method, **arguments)
+                if status not in TRANSIENT_STATUSES:
                     break
                 why = f"answers {status}"
             except httpx.HTTPError as e:
                 why = f"does not answer: {e or type(e).__name__}"
-            if n == TRIES:
-                raise ApiSilent(f"{self._where} {why}")
-            self._wait(FIRST_WAIT_SECONDS * 2 ** (n - 1))
+            if attempt == TRIES:
+                raise ApiSilent(f"{self._url} {why}")
+            self._wait(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
         if status != httpx.codes.OK:
-            raise ApiRefused(f"{self._where} answers {status}: {_detail(body)}")
+            raise ApiRefused(f"{self._url} answers {status}: {_detail(body)}")
         try:
             return kind.model_validate_json(body)
         except ValidationError as e:
-            raise ApiRefused(f"{self._where} answers nothing of Sexton's: {_shown(body)}") from e
+            raise ApiRefused(f"{self._url} gives an answer that is not Sexton's: {_printable(body)}") from e
 
-    def _once(self, method: str, **more: Any) -> tuple[int, bytes]:
-        over, body = time.monotonic() + SECONDS, b""
-        with self._http.stream(method, self._where, **more) as answer:
+    def _send_once(self, method: str, **arguments: Any) -> tuple[int, bytes]:
+        deadline, body = time.monotonic() + ANSWER_SECONDS, b""
+        with self._http.stream(method, self._url, **arguments) as answer:
             for chunk in answer.iter_raw():
                 body += chunk
-                if len(body) > MOST_BYTES:
-                    raise ApiRefused(f"{self._where} answers more than {MOST_BYTES} bytes")
-                if time.monotonic() > over:
-                    raise httpx.ReadTimeout(f"no whole answer within {SECONDS:.0f} s")
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise ApiRefused(f"{self._url} answers more than {MAX_ANSWER_BYTES} bytes")
+                if time.monotonic() > deadline:
+                    raise httpx.ReadTimeout(f"no complete answer within {ANSWER_SECONDS:.0f} s")
             return answer.status_code, body
 
 
@@ -132,11 +138,12 @@ class _Problem(Message):
 
 
 def _detail(body: bytes) -> str:
+    """Return the detail of an RFC 9457 problem, or the beginning of the body."""
     try:
-        return _Problem.model_validate_json(body).detail[:MOST_SHOWN]
+        return _Problem.model_validate_json(body).detail[:MAX_SHOWN_CHARACTERS]
     except ValidationError:
-        return _shown(body)
+        return _printable(body)
 
 
-def _shown(body: bytes) -> str:
-    return ascii(body[:MOST_SHOWN].decode(errors="replace"))
+def _printable(body: bytes) -> str:
+    return ascii(body[:MAX_SHOWN_CHARACTERS].decode(errors="replace"))

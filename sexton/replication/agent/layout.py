@@ -1,8 +1,8 @@
-"""How a node names binlogs in its meta store and on its disk: key and value → what it is, and back.
+"""Build and parse the keys and values of a node's meta store, and the names of its binlog files. Pure.
 
-Pure. ``binlog_meta_{tablet uid}_{version, 20 digits}_{rowset}`` and ``binlog_data_…`` alike; the files are
-``{tablet's path}/_binlog/{rowset}_{segment}.dat``. What is not exactly so is ``Malformed``: nothing is guessed, and
-nothing read here leads out of the data directory.
+An entry has two keys, ``binlog_meta_{tablet uid}_{version, 20 digits}_{rowset}`` and ``binlog_data_…``; its files are
+``{tablet's path}/_binlog/{rowset}_{segment}.dat``. Any other form is ``Malformed``: nothing is guessed, and no parsed
+path leads out of the data directory.
 """
 
 import re
@@ -13,15 +13,15 @@ from pydantic import ValidationError
 
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
-from sexton.replication.agent.model import ID, MOST_VERSION, BinlogMeta, TabletEntry
+from sexton.replication.agent.model import ID, MAX_VERSION, BinlogMeta, TabletEntry
 
 META, DATA, TABLET = b"binlog_meta_", b"binlog_data_", b"tablet_"
 BACKEND_KEY = b"backend_id"
-"""Under it the store keeps whose it is."""
+"""The key under which the store has the id of its backend."""
 FOLDER = "_binlog"
-MOST_VALUE = 65_536
-"""Bytes of an entry's value; a longer one is damaged."""
-MOST_FOLDERS = 16
+MAX_VALUE_BYTES = 65_536
+"""Bytes of an entry's value; a longer value is damaged."""
+MAX_FOLDERS = 16
 
 _ID = ID.encode()
 _KEY = re.compile(rb"binlog_meta_(%s)_([0-9]{20})_(%s)" % (_ID, _ID))
@@ -32,7 +32,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Malformed(SextonError):
-    """A key, a value or an id is not as it must be. ``version``: of the key, where that much can be read."""
+    """A key, a value or an id has the wrong form. ``version``: the version in the key, if it can be read."""
 
     def __init__(self, why: str, version: int | None = None) -> None:
         super().__init__(why)
@@ -40,7 +40,7 @@ class Malformed(SextonError):
 
 
 class BinlogKey(NamedTuple):
-    """What the key of an entry says."""
+    """The parts of an entry's key."""
 
     uid: str
     version: int
@@ -48,23 +48,23 @@ class BinlogKey(NamedTuple):
 
 
 class BinlogFiles(NamedTuple):
-    """One entry whose files may go: its two keys, and of which rowset how many segments."""
+    """An entry whose files may be deleted: its key, its rowset, and how many segments that has."""
 
     key: bytes
     rowset: str
     segments: int
 
-    def both(self) -> tuple[bytes, bytes]:
-        """Return the keys that go together."""
+    def both_keys(self) -> tuple[bytes, bytes]:
+        """Return the two keys of the entry, which are deleted together."""
         return self.key, DATA + self.key.removeprefix(META)
 
     def files(self) -> Iterator[str]:
-        """Yield the names of its files in the tablet's folder of binlogs."""
+        """Yield the names of the entry's files in the tablet's binlog folder."""
         return (f"{self.rowset}_{n}.dat" for n in range(self.segments))
 
 
 def meta_key(uid: str, version: int, rowset: str) -> bytes:
-    """Return the key of an entry."""
+    """Return the ``binlog_meta_`` key of an entry."""
     key = prefix(uid) + b"%020d_%s" % (version, rowset.encode())
     if parse_key(key) != (uid, version, rowset):
         raise Malformed(f"version {version} of rowset {rowset!r} cannot be part of a key")
@@ -72,7 +72,7 @@ def meta_key(uid: str, version: int, rowset: str) -> bytes:
 
 
 def data_key(uid: str, version: int, rowset: str) -> bytes:
-    """Return the key beside it."""
+    """Return the ``binlog_data_`` key of an entry."""
     return DATA + meta_key(uid, version, rowset).removeprefix(META)
 
 
@@ -82,74 +82,74 @@ def tablet_key(uid: str) -> bytes:
 
 
 def prefix(uid: str) -> bytes:
-    """Return what the keys of all entries of a tablet begin with."""
+    """Return the common prefix of a tablet's ``binlog_meta_`` keys."""
     return META + _uid(uid) + b"_"
 
 
-def bounds(uid: str, version: int) -> tuple[bytes, bytes]:
-    """Return the first key, and the one behind the last, of all entries up to a version."""
+def key_range(uid: str, version: int) -> tuple[bytes, bytes]:
+    """Return the bounds of the keys of all entries up to a version: the first key, and the key after the last."""
     return prefix(uid), prefix(uid) + b"%020d_" % (version + 1)
 
 
-def strays(uid: str) -> tuple[bytes, bytes]:
-    """Return the bounds of keys that no version can have: each begins with 0, unless somebody left the zeros out."""
-    return prefix(uid) + b"1", META + _uid(uid) + b"`"  # the character behind "_"
+def stray_key_range(uid: str) -> tuple[bytes, bytes]:
+    """Return the bounds of keys that no version can have: a version begins with 0, unless the zeros were left out."""
+    return prefix(uid) + b"1", META + _uid(uid) + b"`"  # the character after "_"
 
 
 def parse_key(key: bytes) -> BinlogKey:
-    """Return what the key of an entry says, or raise ``Malformed``."""
-    found = _KEY.fullmatch(key)
-    if found is None or int(found[2]) > MOST_VERSION:
-        some = _VERSION.match(key)
-        raise Malformed(f"{_shown(key)} is no key of a binlog", int(some[1]) if some else None)
-    return BinlogKey(found[1].decode(), int(found[2]), found[3].decode())
+    """Return the parts of an entry's key; raise ``Malformed``."""
+    match = _KEY.fullmatch(key)
+    if match is None or int(match[2]) > MAX_VERSION:
+        version = _VERSION.match(key)
+        raise Malformed(f"{_printable(key)} is not a key of a binlog", int(version[1]) if version else None)
+    return BinlogKey(match[1].decode(), int(match[2]), match[3].decode())
 
 
-def binlog(key: bytes, value: bytes, uid: str, tablet: str) -> BinlogFiles:
-    """Return what an entry names.
+def parse_entry(key: bytes, value: bytes, uid: str, tablet: str) -> BinlogFiles:
+    """Return the files of an entry.
 
     Args:
-        key: its key.
-        value: in JSON.
-        uid: whose it must be.
-        tablet: the id under which that is registered.
+        key: the key of the entry.
+        value: the value of the entry, in JSON.
+        uid: the uid of the tablet that the entry must belong to.
+        tablet: the id under which that tablet is registered.
 
     Raises:
-        Malformed: it cannot be read, or key, value and registration contradict one another.
+        Malformed: the entry cannot be read, or key, value and registration contradict one another.
     """
-    its = parse_key(key)
+    parts = parse_key(key)
     try:
-        entry = _read(BinlogMeta, value)
-        if its.uid != uid:
-            raise Malformed(f"it is of tablet {its.uid}, not {uid}")
-        if entry.version != its.version:
-            raise Malformed(f"its value is of version {entry.version}")
+        entry = _parse_value(BinlogMeta, value)
+        if parts.uid != uid:
+            raise Malformed(f"it belongs to tablet {parts.uid}, not {uid}")
+        if entry.version != parts.version:
+            raise Malformed(f"its value has version {entry.version}")
         if entry.tablet_id != tablet:
-            raise Malformed(f"its value is of tablet {entry.tablet_id}, not {tablet}")
-        # Two rowsets for one binlog: the other one's files may belong to an entry that stays.
-        if entry.rowset_id_v2 not in (None, its.rowset):
-            raise Malformed(f"its value is of rowset {entry.rowset_id_v2}")
+            raise Malformed(f"its value belongs to tablet {entry.tablet_id}, not {tablet}")
+        # With two rowsets for one binlog, the other rowset's files may belong to an entry that stays.
+        if entry.rowset_id_v2 not in (None, parts.rowset):
+            raise Malformed(f"its value has rowset {entry.rowset_id_v2}")
     except Malformed as e:
-        raise Malformed(f"{_shown(key)}: {e}", its.version) from None
-    return BinlogFiles(key, its.rowset, entry.num_segments)
+        raise Malformed(f"{_printable(key)}: {e}", parts.version) from None
+    return BinlogFiles(key, parts.rowset, entry.num_segments)
 
 
-def tablet(value: bytes) -> tuple[str, list[str]]:
-    """Return the id of a registered tablet and the folders that lead to it from the data directory.
+def parse_tablet(value: bytes) -> tuple[str, list[str]]:
+    """Return the id of a registered tablet, and the folders that lead to it from the data directory.
 
     Raises:
-        Malformed: it cannot be read, or leads somewhere else.
+        Malformed: the value cannot be read, or its path leads out of the data directory.
     """
-    its = _read(TabletEntry, value)
-    folders = its.path.split("/")
-    if len(folders) > MOST_FOLDERS or not all(_PART.fullmatch(part) for part in folders):
-        raise Malformed(f"{its.path!r} is no path below the data directory; write a/b/c")
-    return its.tablet, folders
+    entry = _parse_value(TabletEntry, value)
+    folders = entry.path.split("/")
+    if len(folders) > MAX_FOLDERS or not all(_PART.fullmatch(part) for part in folders):
+        raise Malformed(f"{entry.path!r} is not a path below the data directory; write a/b/c")
+    return entry.tablet, folders
 
 
-def _read(kind: type[M], value: bytes) -> M:
-    if len(value) > MOST_VALUE:
-        raise Malformed(f"its value is longer than {MOST_VALUE} bytes")
+def _parse_value(kind: type[M], value: bytes) -> M:
+    if len(value) > MAX_VALUE_BYTES:
+        raise Malformed(f"its value is longer than {MAX_VALUE_BYTES} bytes")
     try:
         return kind.model_validate_json(value, strict=True)
     except ValidationError as e:
@@ -160,9 +160,9 @@ def _read(kind: type[M], value: bytes) -> M:
 
 def _uid(uid: str) -> bytes:
     if not _UID.fullmatch(uid):
-        raise Malformed(f"{uid[:130]!r} is no uid of a tablet")
+        raise Malformed(f"{uid[:130]!r} is not a uid of a tablet")
     return uid.encode()
 
 
-def _shown(key: bytes) -> str:
+def _printable(key: bytes) -> str:
     return ascii(key.decode(errors="backslashreplace"))[1:-1][:300]

@@ -1,6 +1,6 @@
-"""A meta store in one SQLite file ``meta.db`` in the data directory, which the storage node makes and writes too.
+"""Read and write a storage node's meta store: the SQLite file ``meta.db`` in its data directory.
 
-It is never made by who sweeps: a directory without it is a disk that is not mounted, and nothing in it counts as gone.
+Only the storage node creates the file. A directory without it is a disk that is not mounted: nothing counts as deleted.
 """
 
 import os
@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
-from sexton.replication.agent.layout import BACKEND_KEY, MOST_VALUE
+from sexton.replication.agent.layout import BACKEND_KEY, MAX_VALUE_BYTES
 from sexton.replication.agent.port import NoStore, OtherBackend, StoreBusy, StoreFault
 from sexton.storage.local.files import NoPlace, place
 
@@ -22,8 +22,8 @@ CREATE TABLE IF NOT EXISTS entry (
     value TEXT NOT NULL
 ) WITHOUT ROWID
 """
-# As bytes: what is not UTF-8 must be found to be malformed, not stop the reading of what is beside it.
-_BOUNDED = f"coalesce(substr(CAST(value AS BLOB), 1, {MOST_VALUE + 1}), x'')"
+# As bytes: a value that is not UTF-8 is malformed, but must not stop the reading of the other entries.
+_BOUNDED = f"coalesce(substr(CAST(value AS BLOB), 1, {MAX_VALUE_BYTES + 1}), x'')"
 _GET = f"SELECT {_BOUNDED} FROM entry WHERE key = CAST(? AS TEXT)"
 _FROM = "key >= CAST(? AS TEXT) AND key < CAST(? AS TEXT)"
 _SCAN = f"SELECT CAST(key AS BLOB), {_BOUNDED} FROM entry WHERE {_FROM} ORDER BY key LIMIT ?"
@@ -32,14 +32,14 @@ _PUT = "INSERT OR REPLACE INTO entry (key, value) VALUES (CAST(? AS TEXT), CAST(
 
 
 class SqliteMeta:
-    """Implements ``port.MetaStore``. One thread at a time; other processes may use the file at once."""
+    """Implements ``port.MetaStore``. One thread at a time; other processes may use the file at the same time."""
 
     def __init__(self, directory: Path, backend: str, busy_seconds: float = BUSY_SECONDS) -> None:
-        """Open nothing yet.
+        """Store the arguments; the file is opened on first use.
 
         Args:
             directory: the node's data directory.
-            backend: whose it must be.
+            backend: the backend that the directory must belong to.
             busy_seconds: how long to wait while the node writes.
         """
         self._directory, self._backend, self._busy = directory, backend, busy_seconds
@@ -48,10 +48,10 @@ class SqliteMeta:
 
     @classmethod
     def create(cls, directory: Path, backend: str) -> Self:
-        """Make the store of a new backend, or return the one that is there; for storage nodes."""
-        its = cls(directory, backend)
-        with its._faults():
-            connection = its._connect("rwc")
+        """Create the store of a new backend, or open the existing one. For storage nodes."""
+        store = cls(directory, backend)
+        with store._faults():
+            connection = store._connect("rwc")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(_SCHEMA)
@@ -59,20 +59,22 @@ class SqliteMeta:
                 connection.execute(_PUT, (BACKEND_KEY, backend.encode()))
             connection.execute("COMMIT")
             connection.close()
-        with its.proven():
-            return its
+        with store.proven():
+            return store
 
     @contextmanager
     def proven(self) -> Iterator[int]:
         with ExitStack() as open_:
             try:
                 root = open_.enter_context(place(str(self._directory)))
-                found = os.stat(NAME, dir_fd=root)
+                status = os.stat(NAME, dir_fd=root)
             except (NoPlace, OSError) as e:
                 self.close()
-                told = f"there is no {NAME} in {self._directory} ({e}); is its disk mounted? The storage node makes it"
-                raise NoStore(told) from e
-            self._prove((found.st_dev, found.st_ino))
+                message = (
+                    f"there is no {NAME} in {self._directory} ({e}); is its disk mounted? The storage node creates it"
+                )
+                raise NoStore(message) from e
+            self._prove((status.st_dev, status.st_ino))
             yield root
 
     def get(self, key: bytes) -> bytes | None:
@@ -104,19 +106,22 @@ class SqliteMeta:
 
     def _prove(self, file: tuple[int, int]) -> None:
         if self._open is not None and file != self._file:
-            self.close()  # what was read is not of this file: whoever asks begins anew
-            raise NoStore(f"{self._directory / NAME} is another file than before; it is read anew at the next sweep")
+            self.close()  # earlier reads are from another file: the caller must start over
+            raise NoStore(f"{self._directory / NAME} is another file than before; the next sweep opens it again")
         self._file = file
         try:
-            whose = self.get(BACKEND_KEY)
+            backend = self.get(BACKEND_KEY)
         except StoreFault as e:
             self.close()
             raise NoStore(f"{self._directory / NAME} cannot be read as a meta store: {e}") from e
-        if whose is None:
-            raise NoStore(f"{self._directory / NAME} does not say whose it is; the storage node writes {BACKEND_KEY!r}")
-        if whose != self._backend.encode():
-            told = f"{self._directory} is of backend {whose[:130].decode(errors='backslashreplace')}"
-            raise OtherBackend(f"{told}, this one is {self._backend}; look at --backend-id, --data-dir and the mounts")
+        if backend is None:
+            raise NoStore(f"{self._directory / NAME} names no backend; the storage node must write {BACKEND_KEY!r}")
+        if backend != self._backend.encode():
+            owner = backend[:130].decode(errors="backslashreplace")
+            raise OtherBackend(
+                f"{self._directory} belongs to backend {owner}, this one is {self._backend}; "
+                "check --backend-id, --data-dir and the mounts"
+            )
 
     def _write(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
         with self._faults():
@@ -145,7 +150,7 @@ class SqliteMeta:
         try:
             yield
         except sqlite3.Error as e:
-            told = f"{self._directory / NAME}: {e}"
+            message = f"{self._directory / NAME}: {e}"
             if getattr(e, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise StoreBusy(f"{told}; does the storage node keep a transaction open?") from e
-            raise StoreFault(told) from e
+                raise StoreBusy(f"{message}; does the storage node keep a transaction open?") from e
+            raise StoreFault(message) from e

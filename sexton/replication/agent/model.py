@@ -1,4 +1,4 @@
-"""What a storage node is told to remove, what it answers, and what it keeps. Versions are inclusive: up to and with."""
+"""Cuts that are granted to a storage node, their results, and the entries of its meta store. Versions are inclusive."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -8,21 +8,21 @@ from pydantic import BeforeValidator, Field
 from sexton.kernel.message import Message
 
 ID = r"[A-Za-z0-9.-]{1,128}"
-"""A uid of a tablet or an id of a rowset: without ``_``, so that a key has one meaning, and without ``/``."""
-MOST_VERSION = 2**62
-MOST_SEGMENTS = 10_000
-"""Of one rowset; an entry that names more is damaged."""
+"""A uid of a tablet or an id of a rowset: without ``_``, so that a key is unambiguous, and without ``/``."""
+MAX_VERSION = 2**62
+MAX_SEGMENTS = 10_000
+"""Segments of one rowset; an entry that names more is damaged."""
 NOTHING = -1
-"""The version up to which everything is gone where nothing is known to be."""
-MOST_SAID = 5
+"""The version up to which everything is deleted, if no version is known to be deleted."""
+MAX_MESSAGES = 5
 
 Id = Annotated[str, BeforeValidator(lambda v: str(v) if type(v) is int else v), Field(pattern=rf"^{ID}$")]
-"""Numbers count as their digits: some nodes number their tablets, others name them."""
-Version = Annotated[int, Field(ge=0, le=MOST_VERSION)]
+"""A number is read as its digits: some nodes number their tablets, others name them."""
+Version = Annotated[int, Field(ge=0, le=MAX_VERSION)]
 
 
 class GrantedCut(Message):
-    """All binlogs of a tablet up to a version may go."""
+    """All binlogs of a tablet up to a version may be deleted."""
 
     uid: Id
     tablet: Id
@@ -30,19 +30,19 @@ class GrantedCut(Message):
 
 
 class SweepOutcome(StrEnum):
-    """How the removal of one tablet's binlogs ended."""
+    """The outcome of deleting one tablet's binlogs."""
 
     DONE = "done"
     UNKNOWN = "unknown"
     """The node has no tablet of that uid."""
     QUARANTINED = "quarantined"
-    """Something cannot be read, or contradicts itself: it stays until a person has looked; its siblings went."""
+    """An entry is unreadable or contradictory: it stays until an operator has reviewed it; the others were deleted."""
     FAILED = "failed"
-    """A file could not be removed; the next sweep tries again."""
+    """A file could not be deleted; the next sweep tries again."""
 
 
 class Removed(Message):
-    """The answer to a cut. ``version``: everything up to it is gone, whatever the outcome; -1: nothing surely is."""
+    """The result of a cut. ``version``: everything up to it is deleted, whatever the outcome; -1: not known."""
 
     uid: str
     version: int
@@ -51,7 +51,7 @@ class Removed(Message):
 
 
 class SweepOrder(Message):
-    """Which tablets to sweep: those whose uids come after one, up to and with another. Empty: no bound."""
+    """The tablets to sweep: uids after ``after``, up to and including ``until``. Empty: no bound."""
 
     instance: str = ""
     after: str = ""
@@ -59,7 +59,7 @@ class SweepOrder(Message):
 
 
 class Swept(Message):
-    """What a sweep came to, in numbers; each tablet's answer is with whoever grants cuts."""
+    """The result of a sweep, in numbers; the result of each tablet is acknowledged to the API."""
 
     tablets: int = 0
     files: int = 0
@@ -68,15 +68,15 @@ class Swept(Message):
     unknown: int = 0
     quarantined: int = 0
     failed: int = 0
-    """Tablets whose files could not be removed, and cuts that could not be read."""
+    """Tablets whose files could not be deleted, and cuts that could not be read."""
     pages: int = 0
     said: tuple[str, ...] = ()
-    """Some of what went wrong, in words."""
+    """The first few problems, in words."""
 
     def __add__(self, other: "Swept") -> "Swept":
-        """Return both together."""
-        numbers = {n: getattr(self, n) + getattr(other, n) for n in Swept.model_fields if n != "said"}
-        return Swept(**numbers, said=(self.said + other.said)[:MOST_SAID])
+        """Return the sum of both results."""
+        counts = {name: getattr(self, name) + getattr(other, name) for name in Swept.model_fields if name != "said"}
+        return Swept(**counts, said=(self.said + other.said)[:MAX_MESSAGES])
 
 
 class BinlogMeta(Message):
@@ -84,11 +84,11 @@ class BinlogMeta(Message):
 
     version: Version
     tablet_id: Id
-    num_segments: Annotated[int, Field(ge=0, le=MOST_SEGMENTS)]
+    num_segments: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
     creation_time: int = 0
-    """In seconds since 1970; nothing here depends on it."""
+    """In seconds since 1970; informational."""
     rowset_id_v2: Id | None = None
-    """None: an old entry, the rowset is the last part of its key."""
+    """None: an old entry; its rowset is the last part of the key."""
 
 
 class TabletEntry(Message):

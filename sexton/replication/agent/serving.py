@@ -1,4 +1,4 @@
-"""What ``python -m worker --role backend`` is put together from, beside the queue that it serves."""
+"""Parse the options of ``python -m worker --role backend``, open its sweeper, and sweep once at the start."""
 
 import asyncio
 import importlib.util
@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from sexton.kernel.errors import BadInput, SextonError
 from sexton.replication.agent.meta import SqliteMeta
+from sexton.replication.agent.model import ID
 from sexton.replication.agent.sweeping import BackendSweeper
 
 log = logging.getLogger(__name__)
-AGAIN_SECONDS = 15
+RETRY_SECONDS = 15
 DEFAULT_API = "http://127.0.0.1:8470"
-_BACKEND = re.compile(r"[A-Za-z0-9.-]{1,128}")
 
 
 class ServedBackend(NamedTuple):
-    """Which backend a worker stands beside. ``api``: of Sexton; ``instance``: whose backend it is."""
+    """The backend of a worker. ``api``: the address of Sexton's API; ``instance``: the instance of the backend."""
 
     id: str
     data_dir: Path
@@ -32,39 +32,40 @@ class ServedBackend(NamedTuple):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options that say beside which backend."""
-    its = parser.add_argument_group("with --role backend")
-    its.add_argument("--backend-id", metavar="N", help="the id of the storage node it stands beside")
-    its.add_argument("--data-dir", metavar="D", type=Path, help="the node's data directory, with its meta.db")
-    its.add_argument("--api", metavar="URL", help=f"of Sexton (default: SEXTON_API_URL, else {DEFAULT_API})")
-    its.add_argument("--instance", metavar="I", help="whose storage node it is")
+    """Add the options that name the backend."""
+    group = parser.add_argument_group("with --role backend")
+    group.add_argument("--backend-id", metavar="N", help="the id of the storage node beside the worker")
+    group.add_argument("--data-dir", metavar="D", type=Path, help="the node's data directory, with its meta.db")
+    group.add_argument(
+        "--api", metavar="URL", help=f"the address of Sexton's API (default: SEXTON_API_URL, else {DEFAULT_API})"
+    )
+    group.add_argument("--instance", metavar="I", help="the instance of the storage node")
 
 
-def asked(parser: ArgumentParser, its: Namespace) -> ServedBackend | None:
-    """Return beside which backend, None of another role; wrong usage ends the process."""
-    if its.role != "backend":
-        if any((its.backend_id, its.data_dir, its.api, its.instance)):
+def asked(parser: ArgumentParser, options: Namespace) -> ServedBackend | None:
+    """Return the backend that the options name, None for another role; wrong usage ends the process."""
+    if options.role != "backend":
+        if any((options.backend_id, options.data_dir, options.api, options.instance)):
             parser.error("--backend-id, --data-dir, --api and --instance are for --role backend")
         return None
-    if not its.backend_id or not its.data_dir:
+    if not options.backend_id or not options.data_dir:
         parser.error("--role backend needs --backend-id and --data-dir")
-    return ServedBackend(
-        its.backend_id, its.data_dir, its.api or os.environ.get("SEXTON_API_URL") or DEFAULT_API, its.instance or ""
-    )
+    api = options.api or os.environ.get("SEXTON_API_URL") or DEFAULT_API
+    return ServedBackend(options.backend_id, options.data_dir, api, options.instance or "")
 
 
 @contextmanager
 def opened(backend: ServedBackend, environment: Mapping[str, str] = os.environ) -> Iterator[BackendSweeper]:
-    """Give who sweeps, once it is certain that the data directory is this backend's.
+    """Return a sweeper as a context manager, after the proof that the data directory is this backend's.
 
     Raises:
-        BadInput: of the id, the address or the token.
-        NoStore, OtherBackend: the data directory is not mounted, or another backend's.
+        BadInput: the id, the address or the token is invalid.
+        NoStore, OtherBackend: the data directory is not mounted, or belongs to another backend.
     """
-    if not _BACKEND.fullmatch(backend.id):
-        raise BadInput(f"{backend.id!r} is no id of a backend: letters, digits, '.' and '-', at most 128")
+    if not re.fullmatch(ID, backend.id):
+        raise BadInput(f"{backend.id!r} is not an id of a backend: use letters, digits, '.' and '-', at most 128")
     if importlib.util.find_spec("httpx") is None:
-        raise SextonError("httpx is not installed: pip install 'sexton[backend]'")
+        raise SextonError("httpx is not installed; run: pip install 'sexton[backend]'")
     from sexton.replication.agent.http import HttpCuts
 
     meta = SqliteMeta(backend.data_dir, backend.id)
@@ -80,12 +81,14 @@ def opened(backend: ServedBackend, environment: Mapping[str, str] = os.environ) 
 
 
 def token(environment: Mapping[str, str]) -> str:
-    """Return the node's token: ``SEXTON_NODE_TOKEN``, or what the file holds that ``SEXTON_NODE_TOKEN_FILE`` names."""
-    if given := environment.get("SEXTON_NODE_TOKEN"):
-        return given.strip()
-    if not (file := environment.get("SEXTON_NODE_TOKEN_FILE")):
+    """Return the node's token from ``SEXTON_NODE_TOKEN``, or from the file that ``SEXTON_NODE_TOKEN_FILE`` names."""
+    value = environment.get("SEXTON_NODE_TOKEN")
+    if value:
+        return value.strip()
+    file = environment.get("SEXTON_NODE_TOKEN_FILE")
+    if not file:
         raise BadInput(
-            "no token: set SEXTON_NODE_TOKEN or SEXTON_NODE_TOKEN_FILE; make one: sexton token create --scope node:ID"
+            "no token: set SEXTON_NODE_TOKEN or SEXTON_NODE_TOKEN_FILE; create one: sexton token create --scope node:ID"
         )
     try:
         return Path(file).read_text().strip()
@@ -94,33 +97,33 @@ def token(environment: Mapping[str, str]) -> str:
 
 
 class _Stopped(SextonError):
-    """The worker stops; what was not swept is swept after its next start."""
+    """The worker stops; its next start sweeps the rest."""
 
 
 @asynccontextmanager
 async def catching_up(sweeper: BackendSweeper) -> AsyncIterator[None]:
-    """Sweep once beside the block, so that a backend that was away is caught up; where the block ends it stops soon."""
+    """Sweep once in a thread beside the block, for a backend that was away; the end of the block stops it soon."""
     stop = threading.Event()
 
     def heartbeat() -> None:
         if stop.is_set():
             raise _Stopped("stopped")
 
-    def once() -> None:
-        # Until it has been heard: a backend that has never asked is told by no round.
+    def sweep_until_done() -> None:
+        # Retry until one sweep succeeds: no workflow notifies a backend that has never pulled.
         while not stop.is_set():
             try:
                 sweeper.sweep(heartbeat)
             except _Stopped:
                 return
             except SextonError as e:
-                bad = logging.WARNING if e.passes else logging.ERROR  # a wrong token, or another instance's
-                log.log(bad, "not caught up at the start: %s; asked again in %d s", e, AGAIN_SECONDS)
-                stop.wait(AGAIN_SECONDS)
+                level = logging.WARNING if e.passes else logging.ERROR  # an error needs an operator, e.g. a wrong token
+                log.log(level, "the sweep at the start failed: %s; trying again in %d s", e, RETRY_SECONDS)
+                stop.wait(RETRY_SECONDS)
             else:
                 return
 
-    task = asyncio.create_task(asyncio.to_thread(once))
+    task = asyncio.create_task(asyncio.to_thread(sweep_until_done))
     try:
         yield
     finally:

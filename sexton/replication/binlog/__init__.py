@@ -1,1 +1,1 @@
-"""Binlogs: change records that expire by TTL, and what backends still store of them."""
+"""Stores change records until their TTL, and grants backends the deletion of binlogs that no replica needs."""

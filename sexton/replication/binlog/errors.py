@@ -1,10 +1,10 @@
-"""What binlogs refuse."""
+"""Errors that the binlog capability raises."""
 
 from sexton.kernel.errors import SextonError
 
 
 class UnknownLog(SextonError):
-    """Nobody keeps that log."""
+    """The log does not exist, is not enabled, or is dropped."""
 
     name = "NOT_FOUND"
 
@@ -13,7 +13,7 @@ class UnknownLog(SextonError):
 
 
 class UnknownConsumer(SextonError):
-    """Nobody has registered it."""
+    """The consumer is not registered."""
 
     name = "NOT_FOUND"
 
@@ -22,17 +22,17 @@ class UnknownConsumer(SextonError):
 
 
 class RecordsTrimmed(SextonError):
-    """What was asked for is gone. ``first``: the lowest number that a record can have now."""
+    """The requested records are cut. ``first``: the lowest number that a record can have now."""
 
     name = "TOO_OLD"
 
     def __init__(self, log: str, after: int, first: int) -> None:
         super().__init__(
-            f"records of {log} behind {after} are gone up to {first - 1}: the first available is {first}; copy the "
-            "data anew, and go on from there"
+            f"records of {log} after {after} are deleted up to {first - 1}: the first available is {first}; "
+            "make a new full copy of the data, and continue from there"
         )
         self.first = first
 
 
 class OutOfOrder(SextonError):
-    """A record came behind a later one: who has read that one would never see it."""
+    """A record arrived after a later one: a consumer that has read the later one would never see it."""

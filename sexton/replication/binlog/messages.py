@@ -1,44 +1,46 @@
-"""What workflows and their activities say to each other about binlogs: names and numbers, never lists of tablets."""
+"""Inputs and results of the binlog GC workflow and its activities: names and numbers, never lists of tablets."""
 
 from sexton.kernel.message import Message
 from sexton.replication.agent.model import Swept
 from sexton.replication.binlog.model import CutReport
 
 PAGE_BACKENDS = 30
-"""Told in one run; three events each."""
-MOST_SAID = 5
+"""Backends per workflow run: each adds three events to the history."""
 
 
 class GcRequest(Message):
-    """Cut an instance's binlogs, and have backends let go. Of a run that goes on for another: up to which backend."""
+    """Cut an instance's binlogs, and let backends delete theirs.
+
+    A run that continues as new passes on its progress: ``after`` is the last backend it has handled.
+    """
 
     deployment: str
     instance: str
     requested_by: str = ""
     after: str = ""
     cut: CutReport | None = None
-    """What was cut already."""
+    """The result of the cut; None: not cut yet."""
     swept: Swept = Swept()
     backends: int = 0
     away: int = 0
 
 
 class WaitingOrder(Message):
-    """Which backends have something to let go, of those whose names come after one."""
+    """Find the backends that have binlogs to delete and whose names sort after ``after``."""
 
     instance: str
     after: str = ""
 
 
 class Backends(Message):
-    """Backends that have something to let go. ``more``: there are others behind them."""
+    """A page of backends that have binlogs to delete. ``more``: there is another page."""
 
     names: tuple[str, ...] = ()
     more: bool = False
 
 
 class GcReport(Message):
-    """How a round ended. ``away``: backends that did not take their work; they pull it when they are back."""
+    """The result of a run. ``away``: backends that did not take their task; they pull their cuts when they are back."""
 
     instance: str
     cut: CutReport = CutReport()
@@ -50,14 +52,14 @@ class GcReport(Message):
 
 
 class GcProgress(Message):
-    """What a round does now."""
+    """The progress of a run."""
 
     instance: str
     doing: str
     cut: CutReport = CutReport()
     swept: Swept = Swept()
     waits: int = 0
-    """Backends that are at it."""
+    """Backends that are deleting now."""
     away: int = 0
     tries: int = 0
     error: str = ""

@@ -1,7 +1,7 @@
-"""Binlogs as values: configuration, records, consumers, and what a round does. Instants in ms since 1970.
+"""Values of binlogs: configuration, records, consumers, cuts, and the results of a run. Instants are ms since 1970.
 
-A *log* is a database's (``tbl`` is empty) or one of its tables'. Where the database's log is enabled it holds every
-record, and all tables are cut with it; where it is not, each table has its own.
+A *log* belongs to a database (``tbl`` is empty) or to one of its tables. If the database's own log is enabled, it
+stores every record, and all tables are cut with it; otherwise each table has a log of its own.
 """
 
 from pydantic import Field
@@ -9,35 +9,35 @@ from pydantic import Field
 from sexton.kernel.message import Message
 
 MOST = 2**62
-"""The largest number of a record or version: the one behind it can still be held. A cut up to it takes everything."""
+"""Above every record number and version; the number after it still fits the column. A cut up to it is a full cut."""
 UPSERT = "UPSERT"
-"""The type of a record that made versions of partitions."""
+"""The type of a record that created versions of partitions."""
 
 
 class BinlogSettings(Message):
-    """What binlogs and replicas run with."""
+    """Settings of binlog GC."""
 
     interval_seconds: int = 313
     hold_limit_seconds: int = 86_400
-    """For so long somebody silent holds a cut back; then he is LOST."""
+    """A consumer that is silent for this long becomes LOST: it no longer blocks a cut."""
     max_cut_fraction: float = 0.5
-    """Of a log's records, that may go at once unasked."""
+    """A cut of a larger fraction of a log's records needs an approval."""
     free_records: int = 1_000
-    """So many may always go unasked."""
+    """A cut of at most this many records never needs an approval."""
 
 
 class Config(Message):
-    """How a log is kept."""
+    """The retention of one log."""
 
     enabled: bool = True
     ttl_seconds: int | None = None
-    """How long a record stays; None: for ever."""
+    """How long a record is retained; None: forever."""
     max_bytes: int | None = None
     max_history_nums: int | None = None
 
 
 class Log(Config):
-    """A log as it is known."""
+    """A log with its configuration, counts and progress."""
 
     instance: str
     db: str
@@ -45,67 +45,67 @@ class Log(Config):
     last_seq: int = 0
     last_ts: int = 0
     records: int = 0
-    """Ever stored; ``gone_records`` of them are gone."""
+    """Records ever stored, including the ``gone_records`` that were cut."""
     bytes: int = 0
     gone_records: int = 0
     gone_bytes: int = 0
     watermark: int = 0
-    """Up to this record all is gone."""
+    """All records up to this number are cut."""
     begins: int = 0
-    """No record up to this one is in the log: nobody kept it then."""
+    """The log has no record up to this number: the log did not exist yet, or was disabled."""
     skipped: int = 0
-    """The last record that is not in it because nobody kept it."""
+    """The last record that is missing because the log was disabled when it arrived."""
     cut_at: int | None = None
     held: dict[str, int] = Field(default_factory=dict)
-    """Consumer → up to where it has everything: who keeps what has expired."""
+    """Consumer → the last record it has acknowledged, for consumers that block the cut of expired records."""
     held_since: int | None = None
     wants: int | None = None
-    """Up to where a cut waits for a person's approval, for it takes very much."""
+    """A cut up to this record waits for an operator's approval, because it exceeds the limit."""
     wants_since: int | None = None
     approved: int = 0
     dropped_at: int | None = None
 
     @property
     def floor(self) -> int:
-        """Return up to which record there is nothing to read."""
+        """Return the number up to which the log has no record to read."""
         return max(self.watermark, self.begins)
 
     @property
     def kept(self) -> int:
-        """Return how many records there are."""
+        """Return how many records the log has now."""
         return self.records - self.gone_records
 
     @property
     def name(self) -> str:
-        """Return what it is called: ``DB``, or ``DB/TABLE``."""
+        """Return the displayed name: ``DB``, or ``DB/TABLE``."""
         return f"{self.db}/{self.tbl}" if self.tbl else self.db
 
 
 class Record(Message):
-    """What changed. ``timestamp`` 0: the owner has none, and it is taken to be as old as the one before it."""
+    """One change. ``timestamp`` 0: the owner sent none, and the record counts as old as the one before it."""
 
     commit_seq: int
     timestamp: int = 0
     tables: tuple[str, ...] = ()
     type: str = UPSERT
     data: str = ""
-    """In JSON, as the owner wrote it; of an UPSERT the versions that it made are read."""
+    """JSON, as the owner wrote it. Sexton reads only the versions in the data of an UPSERT."""
 
 
 class Stored(Message):
-    """What became of records that were sent."""
+    """The result of a request to store records, in records."""
 
     stored: int = 0
     known: int = 0
-    """They were there before."""
+    """Records that were stored before."""
     old: int = 0
-    """They had been cut before, so they are not stored again."""
+    """Records that were cut before, and therefore are not stored again."""
     disabled: int = 0
-    """Neither their database nor a table of theirs has a log."""
+    """Records whose database and tables have no enabled log."""
 
 
 class Read(Message):
-    """Records behind one. ``status``: ``OK``, or ``TOO_NEW`` where there is none yet."""
+    """A page of records. ``status``: ``OK``, or ``TOO_NEW`` if there is no newer record yet."""
 
     status: str = "OK"
     first: int = 0
@@ -115,35 +115,35 @@ class Read(Message):
 
 
 class Consumer(Message):
-    """Who reads a log."""
+    """A registered reader of a log."""
 
     instance: str
     name: str
     db: str
     tbl: str = ""
     acked: int
-    """Up to this record it has everything."""
+    """The consumer has received all records up to this number."""
     since: int = 0
     seen_at: int = 0
     lost_at: int | None = None
-    """Since when it holds nothing back any more."""
+    """Since when the consumer is LOST: it blocks no cut."""
 
 
-class Bounds(Message):
-    """What of a log is kept by its configuration: records that satisfy all of these."""
+class RetentionBounds(Message):
+    """Which records of a log its configuration retains: those that satisfy all three bounds."""
 
     after_ts: int | None = None
     after_n: int = 0
     from_byte: int = 0
 
     @property
-    def all(self) -> bool:
-        """Tell whether nothing goes."""
+    def retains_all(self) -> bool:
+        """Tell whether no record has expired."""
         return self.after_ts is None and self.after_n <= 0 and self.from_byte <= 0
 
 
 class Cut(Message):
-    """Up to where a log goes now, and why no further. ``seq`` is the watermark where nothing goes."""
+    """The record up to which a log is cut now, and what blocks the rest. ``seq`` is the watermark for an empty cut."""
 
     seq: int
     held: dict[str, int] = Field(default_factory=dict)
@@ -152,7 +152,7 @@ class Cut(Message):
 
 
 class CutReport(Message):
-    """What a look at all binlogs of an instance came to, in numbers."""
+    """The result of a run over all binlogs of an instance, in numbers."""
 
     logs: int = 0
     cut: int = 0
@@ -161,23 +161,27 @@ class CutReport(Message):
     waiting: int = 0
     """Logs whose cut waits for approval."""
     lost: int = 0
-    """Consumers that are LOST since now."""
+    """Consumers that became LOST in this run."""
     full_copy: int = 0
-    """Replicas that no longer count since now."""
+    """Replicas that became FULL_COPY_ONLY in this run."""
     more: bool = False
-    """There is more to cut at once: a cut takes some thousands of records at a time."""
+    """More can be cut at once: one transaction cuts some thousands of records."""
     refused: str = ""
-    """Why nothing was cut at all."""
+    """Why the run cut nothing at all."""
 
     def __add__(self, other: "CutReport") -> "CutReport":
-        """Return both together."""
-        words = ("more", "refused")
-        numbers = {n: getattr(self, n) + getattr(other, n) for n in CutReport.model_fields if n not in words}
-        return CutReport(**numbers, more=self.more or other.more, refused=self.refused or other.refused)
+        """Return the sum of both reports."""
+        texts_and_flags = ("more", "refused")
+        counts = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in CutReport.model_fields
+            if name not in texts_and_flags
+        }
+        return CutReport(**counts, more=self.more or other.more, refused=self.refused or other.refused)
 
 
 class Granted(Message):
-    """All binlogs of a tablet up to a version may go from a backend."""
+    """A backend may delete all binlogs of a tablet up to a version."""
 
     uid: str
     tablet: str
@@ -185,16 +189,16 @@ class Granted(Message):
 
 
 class CutPage(Message):
-    """Cuts of one backend. ``next``: where to go on; empty: that was the last page."""
+    """A page of grants for one backend. ``next``: the cursor of the next page; empty: this was the last page."""
 
     cuts: tuple[Granted, ...] = ()
     next: str = ""
     why: str = ""
-    """Why nothing may go now, where that is so: a stop, a list, a window."""
+    """Why nothing may be deleted now: a stop, a policy list or a window."""
 
 
 class CutDone(Message):
-    """What a backend did: all up to ``version`` is gone, whatever the outcome."""
+    """A backend's acknowledgement: all binlogs up to ``version`` are deleted, whatever the outcome."""
 
     uid: str
     version: int
@@ -203,7 +207,7 @@ class CutDone(Message):
 
 
 class Taken(Message):
-    """What became of what a backend told."""
+    """How many acknowledgements of a backend were accepted."""
 
     taken: int = 0
     ignored: int = 0

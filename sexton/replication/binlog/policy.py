@@ -1,156 +1,203 @@
-"""What of a log goes, how far, and what an UPSERT's data says. Pure."""
+"""Decide which records of a log have expired, how far a cut goes, and when a run must not cut. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import MOST, UPSERT, BinlogSettings, Bounds, Config, Consumer, Cut, Log, Record
+from sexton.replication.binlog.model import (
+    MOST,
+    UPSERT,
+    BinlogSettings,
+    Config,
+    Consumer,
+    Cut,
+    Log,
+    Record,
+    RetentionBounds,
+)
 
 FOREVER = "forever"
 LONGEST_TTL = 3_650 * 86_400
-"""Ten years, in seconds: what is longer is a typing error, or the largest number somebody had."""
+"""Ten years, in seconds. A larger value is a typing error, or the largest number of another system."""
 ID_CHARACTERS = 128
-SLACK_SECONDS = 300
-"""Ticks are up to a minute apart: where it is looked more often than that, it is not looked more often."""
+CLOCK_SLACK_SECONDS = 300
+"""Ticks are up to a minute apart, so a shorter interval does not make the check of the clock stricter than this."""
 INHERITED_MS = 3_600_000
-"""A record without a timestamp is taken to be older than its arrival by this at most."""
-_LAST = 2**53
-"""Timestamps in ms that a JSON parser elsewhere still takes for what they are."""
+"""A record without a timestamp counts as at most this much older than its arrival."""
+MAX_TIMESTAMP = 2**53
+"""The largest timestamp in ms that every JSON parser represents exactly."""
+
+Versions = Mapping[str, Mapping[str, int]]
+"""Table → partition → version, as an UPSERT created them."""
 
 
-def ttl(given: int | str) -> int | None:
-    """Return the seconds of a TTL, None for ``forever``.
+def ttl(value: int | str) -> int | None:
+    """Return a TTL in seconds, None for ``forever``.
 
     Raises:
-        BadInput: it is negative, or a number that stands for something else. Doris took 2^63 - 1 for "for ever",
-            multiplied it, and everything had expired (apache/doris 22174).
+        BadInput: it is negative or too large. Doris took 2^63 - 1 for "forever", multiplied it, and every record
+            expired (apache/doris 22174).
     """
-    if given == FOREVER:
+    if value == FOREVER:
         return None
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= LONGEST_TTL:
-        raise BadInput(f"a TTL is 0 to {LONGEST_TTL} seconds (ten years), or {FOREVER!r}; not {str(given)[:40]}")
-    return given
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_TTL:
+        raise BadInput(f"a TTL is 0 to {LONGEST_TTL} seconds (ten years), or {FOREVER!r}; not {str(value)[:40]}")
+    return value
 
 
-def bounds(log: Log, now: int) -> Bounds:
-    """Return what of a log is kept now. A record that is exactly as old as the TTL goes."""
-    return Bounds(
+def retention_bounds(log: Log, now: int) -> RetentionBounds:
+    """Return which records a log's configuration retains at ``now``. A record exactly as old as the TTL has expired."""
+    return RetentionBounds(
         after_ts=None if log.ttl_seconds is None else now - log.ttl_seconds * 1000,
         after_n=0 if log.max_history_nums is None else log.records - log.max_history_nums,
         from_byte=0 if log.max_bytes is None else log.bytes - log.max_bytes,
     )
 
 
-def lost(consumers: Sequence[Consumer], now: int, terms: BinlogSettings) -> list[Consumer]:
-    """Return those that have been silent for too long to hold anything back. For who has looked all that time."""
-    limit = now - terms.hold_limit_seconds * 1000
+def silent_consumers(consumers: Sequence[Consumer], now: int, settings: BinlogSettings) -> list[Consumer]:
+    """Return the consumers that were silent for the whole hold limit and are not LOST yet.
+
+    Valid only if Sexton could receive acknowledgements during all of that time.
+    """
+    limit = now - settings.hold_limit_seconds * 1000
     return [c for c in consumers if c.lost_at is None and c.seen_at <= limit]
 
 
-def old(record: Record, before: int, now: int) -> int:
-    """Return what a record's age is counted from: no later than now, and no earlier than what came before it.
+def effective_timestamp(record: Record, previous: int, now: int) -> int:
+    """Return the timestamp from which a record's age is counted: not after ``now`` and not before the previous record.
 
-    So what has expired is what comes first in a log. A record without a timestamp is as old as the one before it, if
-    that one is not much older than the moment it came in: an owner without any timestamps would lose what is new.
-    """
-    own = min(record.timestamp, now) if record.timestamp else now - INHERITED_MS if before else now
-    return max(before, own)
-
-
-def cut(log: Log, expired: int, goes: int, consumers: Sequence[Consumer], terms: BinlogSettings) -> Cut:
-    """Return up to where a log goes.
+    Expired records are therefore always the first ones of a log. A record without a timestamp counts as old as the
+    previous record, but at most ``INHERITED_MS`` older than its arrival: an owner that sends no timestamps at all
+    would otherwise lose new records.
 
     Args:
-        log: as it is now.
-        expired: the last record that its configuration lets go.
-        goes: how many records that would be.
-        consumers: who reads it, those that are LOST left out.
-        terms: how much may go unasked.
+        record: the new record.
+        previous: the effective timestamp of the record before it, in ms; 0: this is the first one.
+        now: ms since 1970.
+    """
+    if record.timestamp:
+        timestamp = min(record.timestamp, now)
+    elif previous:
+        timestamp = now - INHERITED_MS
+    else:
+        timestamp = now
+    return max(previous, timestamp)
+
+
+def decide_cut(
+    log: Log, expired: int, expired_records: int, consumers: Sequence[Consumer], settings: BinlogSettings
+) -> Cut:
+    """Decide up to which record a log is cut.
+
+    Args:
+        log: its state before the cut.
+        expired: the last record that the configuration no longer retains.
+        expired_records: how many records that are.
+        consumers: the readers that are not LOST.
+        settings: the limits of a cut without an approval.
     """
     held: dict[str, int] = {}
     for reader in consumers:
-        if reader.acked < expired:  # one name may read several logs
+        if reader.acked < expired:  # one consumer may read several logs
             held[reader.name] = min(reader.acked, held.get(reader.name, reader.acked))
     upto = min([expired, *held.values()])
     if upto <= log.watermark:
         return Cut(seq=log.watermark, held=held)
-    # Counted as if nobody held anything: what is held now goes later, in steps that nobody would notice.
-    if goes > terms.free_records and goes > allowed(log, terms) * log.kept and expired > log.approved:
+    if needs_approval(log, expired, expired_records, settings):
         if log.approved <= log.watermark:
             return Cut(seq=log.watermark, held=held, wants=expired)
-        upto = min(upto, log.approved)  # the log went on meanwhile: what was approved goes, the rest is judged anew
+        # More records expired since the approval: cut what is approved, and decide about the rest later.
+        upto = min(upto, log.approved)
     return Cut(seq=upto, held=held)
 
 
-def allowed(log: Config, terms: BinlogSettings) -> float:
-    """Return which part of a log may go at once. Where records hardly outlive a round, all of it usually does."""
+def needs_approval(log: Log, expired: int, expired_records: int, settings: BinlogSettings) -> bool:
+    """Tell whether a cut exceeds the limits and goes beyond the approved record.
+
+    Records that a consumer blocks count too: otherwise they would be deleted later, in steps too small for the limit.
+    """
+    too_many = expired_records > settings.free_records and expired_records > max_fraction(log, settings) * log.kept
+    return too_many and expired > log.approved
+
+
+def max_fraction(log: Config, settings: BinlogSettings) -> float:
+    """Return which fraction of a log may be cut without an approval.
+
+    If the TTL is about as short as the interval, a usual run cuts nearly the whole log; twice the usual fraction is
+    allowed then.
+    """
     if log.ttl_seconds is None:
-        return terms.max_cut_fraction
-    usual = terms.interval_seconds / (terms.interval_seconds + log.ttl_seconds)
-    return max(terms.max_cut_fraction, 2 * usual)
+        return settings.max_cut_fraction
+    usual_fraction = settings.interval_seconds / (settings.interval_seconds + log.ttl_seconds)
+    return max(settings.max_cut_fraction, 2 * usual_fraction)
 
 
-def clock(looked_at: int | None, now: int, terms: BinlogSettings) -> str:
-    """Return why nothing may be cut by this clock; empty where it goes as it should.
+def clock_problem(looked_at: int | None, now: int, settings: BinlogSettings) -> str:
+    """Return why the clock forbids a cut; empty if it advanced as expected.
 
     Args:
-        looked_at: when the last look began, by the same clock; None: there was none.
+        looked_at: when the previous run began, by the same clock; None: there was none.
         now: ms since 1970.
-        terms: how often it is looked.
+        settings: the interval between runs.
     """
     moved = 0 if looked_at is None else now - looked_at
-    if abs(moved) <= max(2 * terms.interval_seconds, SLACK_SECONDS) * 1000:
+    if abs(moved) <= max(2 * settings.interval_seconds, CLOCK_SLACK_SECONDS) * 1000:
         return ""
     way = "forward" if moved > 0 else "back"
     return (
-        f"the database's clock moved {way} by {abs(moved) // 1000} s since the last look, which is more than twice the "
-        "interval: either nobody looked for so long, or it jumped; the next look, half an interval later or more, goes "
-        "by it as it is then: if it is wrong, run sexton stop now"
+        f"the database's clock moved {way} by {abs(moved) // 1000} s since the last run, more than twice the interval: "
+        "either no worker ran for that long, or the clock jumped; the next run, at least half an interval later, "
+        "accepts the clock: if it is wrong, run sexton stop now"
     )
 
 
-def soon(looked_at: int | None, now: int, terms: BinlogSettings) -> bool:
-    """Tell whether a look comes so soon after another that it is the same one, tried again."""
-    return looked_at is not None and 0 <= now - looked_at < terms.interval_seconds * 500
+def is_retry(looked_at: int | None, now: int, settings: BinlogSettings) -> bool:
+    """Tell whether a run begins so soon (less than half an interval) after another that it is its retry."""
+    return looked_at is not None and 0 <= now - looked_at < settings.interval_seconds * 500
 
 
-def checked(record: Record) -> Mapping[str, Mapping[str, int]]:
-    """Return the versions that a record made: table → partition → version.
+def parse_versions(record: Record) -> Versions:
+    """Check a record, and return the versions that it created: table → partition → version.
 
     Raises:
-        BadInput: a number or a name cannot be, or an UPSERT's data is not what it should be. Of such a record nobody
-            would ever know what of it may go from the backends.
+        BadInput: a number or a name is out of range, or an UPSERT's data has the wrong form. It is refused because
+            Sexton could never tell which versions of it backends may delete.
     """
     if not 0 < record.commit_seq < MOST:
         raise BadInput(f"a record's commit_seq is 1 to {MOST - 1}, not {record.commit_seq}")
-    if not 0 <= record.timestamp <= _LAST:
-        raise BadInput(f"record {record.commit_seq}: {record.timestamp} is no timestamp in ms since 1970")
+    if not 0 <= record.timestamp <= MAX_TIMESTAMP:
+        raise BadInput(f"record {record.commit_seq}: {record.timestamp} is not a timestamp in ms since 1970")
     if record.type != UPSERT:
         return {}
     try:
-        return _versions(json.loads(record.data))
+        return _upsert_versions(json.loads(record.data))
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as e:
         why = str(e) if isinstance(e, BadInput) else "its data is not {tableRecords: {TABLE: {partitionRecords: …}}}"
         raise BadInput(f"record {record.commit_seq}, an UPSERT: {why}") from e
 
 
-def _versions(data: Any) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for table, its in data["tableRecords"].items():
-        per: dict[str, int] = {}
-        for part in its["partitionRecords"]:
-            id_, version = part["partitionId"], part["version"]
-            if isinstance(id_, bool) or not isinstance(id_, int | str):
-                raise ValueError(id_)
-            if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < MOST:
-                raise ValueError(version)
-            per[_id(str(id_))] = max(version, per.get(str(id_), 0))
-        found[_id(str(table))] = per
-    return found
+def _upsert_versions(data: Any) -> dict[str, dict[str, int]]:
+    tables: dict[str, dict[str, int]] = {}
+    for table, table_record in data["tableRecords"].items():
+        partitions: dict[str, int] = {}
+        for partition_record in table_record["partitionRecords"]:
+            partition, version = _partition_version(partition_record)
+            partitions[partition] = max(version, partitions.get(partition, 0))
+        tables[_checked_id(str(table))] = partitions
+    return tables
 
 
-def _id(given: str) -> str:
-    if not 0 < len(given) <= ID_CHARACTERS or not given.isprintable():
-        raise ValueError(given[:ID_CHARACTERS])
-    return given
+def _partition_version(partition_record: Any) -> tuple[str, int]:
+    id_, version = partition_record["partitionId"], partition_record["version"]
+    if isinstance(id_, bool) or not isinstance(id_, int | str):
+        raise ValueError(id_)
+    if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < MOST:
+        raise ValueError(version)
+    return _checked_id(str(id_)), version
+
+
+def _checked_id(text: str) -> str:
+    if not 0 < len(text) <= ID_CHARACTERS or not text.isprintable():
+        raise ValueError(text[:ID_CHARACTERS])
+    return text

@@ -1,70 +1,81 @@
-"""What a look at binlogs needs of the stores."""
+"""The ports that a binlog GC run uses; stores in ``sql/`` and in the neighbouring folders implement them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sexton.replication.binlog.model import CutReport
 
 
 class BinlogSchedulePort(Protocol):
-    """Whose binlogs are looked at: ``binlog.turns.BinlogTurns``."""
+    """The state of runs: ``binlog.sql.schedule.BinlogSchedule``."""
 
-    def look(self, instance: str) -> str:
-        """Begin a look; return why nothing may be cut in it, empty where it may."""
+    def begin_run(self, instance: str) -> str:
+        """Begin a run; return why it may cut nothing, empty if it may cut."""
         ...
 
-    def patient(self, instance: str) -> bool:
-        """Tell whether who has been silent for the hold limit may be taken to be gone."""
+    def is_steady(self, instance: str) -> bool:
+        """Tell whether runs had no break for the hold limit, so that a silent consumer is known to be silent."""
         ...
 
-    def looked(self, instance: str, cuts: int) -> None:
-        """End a look that went well."""
+    def finish_run(self, instance: str, cuts: int) -> None:
+        """Record the end of a run that succeeded."""
         ...
 
-    def logs(self, instance: str) -> Mapping[str, Sequence[str]]:
-        """Return the logs of which something may go: database → tables."""
+    def logs_to_cut(self, instance: str) -> Mapping[str, Sequence[str]]:
+        """Return the logs with expired records: database → tables."""
         ...
 
 
-class CutterPort(Protocol):
-    """Who cuts: ``binlog.cutting.Cutter``."""
+class LogCutter(Protocol):
+    """Cuts logs: ``binlog.sql.cutting.Cutter``."""
 
     def cut(self, instance: str, name: str, tables: Sequence[str]) -> CutReport:
         """Cut some logs of a database."""
         ...
 
 
-class Sends(Protocol):
-    """Who tells copies: ``binlog.sending.Sender``."""
+class CutSender(Protocol):
+    """Hands cuts to backends: ``binlog.sql.sending.Sender``."""
 
-    def spread(self, instance: str, heartbeat: Callable[[], None]) -> int:
-        """Let copies know what was cut since the last time."""
+    def propagate(self, instance: str, heartbeat: Callable[[], None]) -> int:
+        """Record in the replicas what was cut since the last run."""
         ...
 
     def waiting(self, instance: str, after: str, limit: int) -> Sequence[str]:
-        """Return backends that have something to let go."""
+        """Return the backends that have binlogs to delete."""
         ...
 
 
-class Removes(Protocol):
-    """Who removes rows: ``binlog.removing.Remover``."""
+class RecordRemover(Protocol):
+    """Deletes rows of records: ``binlog.sql.removing.Remover``."""
 
     def remove(self, instance: str, heartbeat: Callable[[], None]) -> int:
-        """Remove what is below the watermarks."""
+        """Delete the rows below the watermarks."""
         ...
 
 
-class GivesUp(Protocol):
-    """Who no longer waits for replicas: ``replica.store.ReplicaStore``."""
+class ReplicaHolds(Protocol):
+    """Ends the claims of replicas on versions: ``replicas.sql.store.ReplicaStore``."""
 
     def give_up(self, instance: str) -> int:
-        """Count no longer what has been unwell for too long."""
+        """Mark replicas FULL_COPY_ONLY that were unhealthy for longer than the hold limit; return how many."""
         ...
 
 
-class Trims(Protocol):
-    """Who keeps journals short: ``journal.store.JournalStore``."""
+class JournalTrimmer(Protocol):
+    """Shortens journals: ``journal.store.JournalStore``."""
 
-    def trim(self, instance: str, patience_ms: int, heartbeat: Callable[[], None], *, patient: bool) -> int:
-        """Let go of entries that all followers have."""
+    def trim(self, instance: str, patience_ms: int, heartbeat: Callable[[], None], *, steady: bool) -> int:
+        """Delete the entries that all followers have applied."""
         ...
+
+
+class RunPorts(NamedTuple):
+    """All ports of a run."""
+
+    schedule: BinlogSchedulePort
+    cutter: LogCutter
+    sender: CutSender
+    remover: RecordRemover
+    replicas: ReplicaHolds
+    journal: JournalTrimmer

@@ -1,1 +1,1 @@
-"""The journal: one ordered log per instance that followers replay."""
+"""Keeps one ordered log of changes per instance, which followers read and apply."""

@@ -1,6 +1,6 @@
-"""Entries of the journal, by the numbers and in the words of Doris, and how a body is read that may hold anything.
+"""Entries of the journal with the op codes and field names of Doris, and the functions that build and read bodies.
 
-Reading is total: what is not understood is left out, and the rest counts. Ids are text here; numbers are taken too.
+Reading never fails: a part that cannot be read is left out, and the rest counts. Ids are text; numbers are accepted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,42 +15,42 @@ M = TypeVar("M", bound=Message)
 
 
 class Op(IntEnum):
-    """What an entry is about. Others are skipped."""
+    """The op code of an entry. A follower skips other codes."""
 
     BACKEND_TABLETS_INFO = 46
-    """Deprecated, and replayed still: replicas that are bad."""
+    """Replicas that are bad. Deprecated; followers still apply it."""
     BACKEND_REPLICAS_INFO = 48
-    """What a backend's report changed."""
+    """The changes that a backend's report made."""
     GC_BINLOG = 435
     """Binlogs that expired, or whose table or database was dropped."""
 
 
 class ReportKind(StrEnum):
-    """What a report says of a replica. Whoever does not know a kind skips it."""
+    """The outcome of a report for a replica. A follower skips a kind that it does not know."""
 
     BAD = "BAD"
     MISSING_VERSION = "MISSING_VERSION"
     HEALTHY = "HEALTHY"
-    """It was one of the others and is not any more. Not in the seed, whose followers never hear of that."""
+    """It was bad or missing a version before. Not in the seed, whose followers never learn of it."""
 
 
-class _Word(Message):
+class _DorisMessage(Message):
     model_config = ConfigDict(frozen=True, populate_by_name=True, coerce_numbers_to_str=True, serialize_by_alias=True)
 
 
-class Tombstone(_Word):
-    """All records of a log up to ``seq`` are gone: of a database and its tables, or of some tables alone."""
+class Tombstone(_DorisMessage):
+    """All records of a log up to ``seq`` are cut: of a database and its tables, or only of some tables."""
 
     database: bool = Field(alias="dbBinlogTombstone")
     db: str = Field(alias="dbId")
     tables: tuple[str, ...] | None = Field(None, alias="tableIds")
     seq: int = Field(alias="commitSeq")
     dropped: bool = False
-    """The tables, or the whole database, are no more."""
+    """The tables, or the whole database, are dropped."""
 
 
-class ReplicaOutcome(_Word):
-    """What became of one replica."""
+class ReplicaOutcome(_DorisMessage):
+    """The outcome of a report for one replica."""
 
     tablet: str = Field(alias="tabletId")
     kind: str = Field(alias="type")
@@ -67,7 +67,7 @@ class JournalEntry(Message):
 
 
 class Follower(Message):
-    """Who replays a journal."""
+    """A reader that applies the entries of a journal."""
 
     instance: str
     name: str
@@ -77,14 +77,14 @@ class Follower(Message):
 
 
 class JournalPage(Message):
-    """Entries behind one, in their order. ``head``: the last there is."""
+    """A page of entries in their order. ``head``: the number of the last entry of the journal."""
 
     entries: tuple[JournalEntry, ...] = ()
     head: int = 0
 
 
 class Mark(Message):
-    """Up to where a log is gone; ``tbl`` is empty for the one of a database."""
+    """The record up to which a log is cut; ``tbl`` is empty for a database's own log."""
 
     db: str
     tbl: str = ""
@@ -93,12 +93,12 @@ class Mark(Message):
 
 
 class Snapshot(Message):
-    """What a follower begins with that has missed entries: all that those up to ``seq`` amount to."""
+    """The state after all entries up to ``seq``, for a follower that has missed some."""
 
     seq: int
     marks: tuple[Mark, ...] = ()
     replicas: tuple[tuple[str, ReplicaOutcome], ...] = ()
-    """(backend, what is wrong with its replica); the others are healthy."""
+    """(backend, outcome) of each unhealthy replica; all others are healthy."""
 
 
 def gc_binlog(tombstones: Iterable[Tombstone]) -> dict[str, Any]:
@@ -112,34 +112,41 @@ def replicas_info(backend: str, reports: Iterable[ReplicaOutcome]) -> dict[str, 
 
 
 def tombstones(body: Mapping[str, Any]) -> list[Tombstone]:
-    """Return those of an entry 435 that can be understood."""
-    return _each(Tombstone, body.get("tombstones"))
+    """Return the tombstones of an entry 435 that can be read."""
+    return _readable(Tombstone, body.get("tombstones"))
 
 
 def reports(op: int, body: Mapping[str, Any]) -> tuple[str, list[ReplicaOutcome]]:
-    """Return the backend of an entry 48 or 46, and what it says of replicas, as far as that can be understood."""
+    """Return the backend of an entry 48 or 46, and the outcomes that can be read; ("", []) if there is none."""
     backend = body.get("backendId")
     if isinstance(backend, bool) or not isinstance(backend, str | int):
         return "", []
     if op == Op.BACKEND_REPLICAS_INFO:
-        return str(backend), _each(ReplicaOutcome, body.get("replicaReportInfos"))
+        return str(backend), _readable(ReplicaOutcome, body.get("replicaReportInfos"))
     if body.get("bad") is not True:
         return "", []
+    bad_tablets = [{"tabletId": tablet, "type": ReportKind.BAD} for tablet in _deprecated_tablet_ids(body)]
+    return str(backend), _readable(ReplicaOutcome, bad_tablets)
+
+
+def _deprecated_tablet_ids(body: Mapping[str, Any]) -> list[Any]:
+    """Return the ids of the tablets that an entry 46 names, in either of its two forms."""
     pairs, infos = _list(body.get("tabletSchemaHash")), _list(body.get("replicaPersistInfos"))
-    ids = [p.get("first") if isinstance(p, dict) else (_list(p) or [None])[0] for p in pairs]
-    ids += [i.get("tabletId") for i in infos if isinstance(i, dict)]
-    return str(backend), _each(ReplicaOutcome, [{"tabletId": i, "type": ReportKind.BAD} for i in ids])
+    from_pairs = [pair.get("first") if isinstance(pair, dict) else (_list(pair) or [None])[0] for pair in pairs]
+    from_infos = [info.get("tabletId") for info in infos if isinstance(info, dict)]
+    return from_pairs + from_infos
 
 
-def _each(kind: type[M], given: Any) -> list[M]:
-    found = []
-    for item in _list(given):
+def _readable(kind: type[M], items: Any) -> list[M]:
+    """Return the items that can be read as ``kind``."""
+    values = []
+    for item in _list(items):
         try:
-            found.append(kind.model_validate(item))
+            values.append(kind.model_validate(item))
         except ValidationError:
             continue
-    return found
+    return values
 
 
-def _list(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

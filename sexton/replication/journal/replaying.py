@@ -1,7 +1,7 @@
-"""What a follower has, and what each entry of the journal does to it. Pure, total, and the same however often.
+"""Apply journal entries to the state of a follower. Pure; it never fails, and applying an entry twice changes nothing.
 
-A follower brings its own records and replicas: those are not in the journal. What the journal knows of logs, tables and
-tablets that it has not got is passed over, and kept for the day on which it has them.
+A follower adds its own records and replicas: they are not in the journal. Entries about logs, tables and tablets that
+the follower does not have are remembered until it has them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,26 +18,27 @@ from sexton.replication.journal.model import (
     tombstones,
 )
 
-NONE = -1
+NO_VERSION = -1
 """No version has failed."""
 
 
 @dataclass
 class ReplicaHealth:
-    """What is known of one replica."""
+    """The health of one replica."""
 
     bad: bool = False
-    failed: int = NONE
+    failed: int = NO_VERSION
 
 
 @dataclass
 class DatabaseBinlogs:
-    """The binlogs of one database. Up to a watermark all is gone, be it known or not."""
+    """The binlogs of one database. All records up to a watermark are cut, whether the follower has them or not."""
 
     records: dict[int, frozenset[str]] = field(default_factory=dict)
-    """Its number → the tables that it names."""
+    """Record number → the tables that the record names."""
     watermark: int = 0
     tables: dict[str, int] = field(default_factory=dict)
+    """Table → the watermark of its log."""
     dropped: bool = False
     gone: set[str] = field(default_factory=set)
     """Tables that were dropped."""
@@ -46,31 +47,42 @@ class DatabaseBinlogs:
         """Return the records of the database's log, or of a table's, in their order."""
         if self.dropped or table in self.gone:
             return []
-        beyond = self.tables.get(table, 0) if table else self.watermark
-        return sorted(n for n, its in self.records.items() if n > beyond and (not table or table in its))
+        watermark = self.tables.get(table, 0) if table else self.watermark
+        in_log = (seq for seq, tables in self.records.items() if not table or table in tables)
+        return sorted(seq for seq in in_log if seq > watermark)
 
-    def raised(self, t: Tombstone) -> None:
-        """Forget what a tombstone names."""
-        tables: Iterable[str] = t.tables or ()
-        if t.database:
-            self.watermark = max(self.watermark, t.seq)
-            self.dropped |= t.dropped
-            if t.tables is None:
-                tables = {table for its in self.records.values() for table in its}
-        for table in tables:
-            self.tables[table] = max(self.tables.get(table, 0), t.seq)
-            if t.dropped:
+    def apply_tombstone(self, tombstone: Tombstone) -> None:
+        """Raise watermarks, and forget records that are in no log any longer."""
+        cut_tables: Iterable[str] = tombstone.tables or ()
+        if tombstone.database:
+            self.watermark = max(self.watermark, tombstone.seq)
+            self.dropped |= tombstone.dropped
+            if tombstone.tables is None:
+                cut_tables = {table for tables in self.records.values() for table in tables}
+        for table in cut_tables:
+            self.tables[table] = max(self.tables.get(table, 0), tombstone.seq)
+            if tombstone.dropped:
                 self.gone.add(table)
-        # A table's records expire by themselves only where its database has no log; of a drop nobody can tell.
-        alone = not t.database and not t.dropped
-        self.records = {n: its for n, its in self.records.items() if not self.over(n, its, alone=alone)}
+        # A table's records expire by themselves only if its database has no log; a drop tells nothing about that.
+        no_database_log = not tombstone.database and not tombstone.dropped
+        self.records = {
+            seq: tables
+            for seq, tables in self.records.items()
+            if not self.is_cut(seq, tables, no_database_log=no_database_log)
+        }
 
-    def over(self, n: int, its: frozenset[str], *, alone: bool) -> bool:
-        """Tell whether a record is in no log any more; ``alone``: the database has none of its own."""
+    def is_cut(self, seq: int, tables: frozenset[str], *, no_database_log: bool) -> bool:
+        """Tell whether a record is in no log any longer.
+
+        Args:
+            seq: the number of the record.
+            tables: the tables that it names.
+            no_database_log: whether the database is known to have no log of its own.
+        """
         if self.dropped:
             return True
-        cut = all(n <= self.tables.get(table, 0) for table in its)
-        return cut and (n <= self.watermark or (alone and bool(its)))
+        cut_in_tables = all(seq <= self.tables.get(table, 0) for table in tables)
+        return cut_in_tables and (seq <= self.watermark or (no_database_log and bool(tables)))
 
 
 class FollowerState:
@@ -80,70 +92,73 @@ class FollowerState:
         self.applied = 0
         self.databases: dict[str, DatabaseBinlogs] = {}
         self.health: dict[tuple[str, str], ReplicaHealth] = {}
-        """(tablet, backend) → its health."""
+        """(tablet, backend) → the health of the replica."""
 
     def record(self, db: str, seq: int, tables: Iterable[str]) -> None:
-        """Take a record, unless it is gone already."""
-        logs = self.databases.setdefault(db, DatabaseBinlogs())
-        its = frozenset(tables)
-        if not logs.over(seq, its, alone=False):
-            logs.records[seq] = its
+        """Add a record, unless it is cut already."""
+        binlogs, record_tables = self.databases.setdefault(db, DatabaseBinlogs()), frozenset(tables)
+        if not binlogs.is_cut(seq, record_tables, no_database_log=False):
+            binlogs.records[seq] = record_tables
 
     def place(self, tablet: str, backend: str) -> None:
-        """Say that a tablet has a copy there; repeatable."""
+        """Add a replica of a tablet on a backend; repeatable."""
         self.health.setdefault((tablet, backend), ReplicaHealth())
 
     def displace(self, tablet: str, backend: str) -> None:
-        """Say that it has none there any more; repeatable."""
+        """Remove the replica of a tablet from a backend; repeatable."""
         self.health.pop((tablet, backend), None)
 
     def begin(self, at: Snapshot) -> None:
-        """Take what all entries up to one amount to, in place of those that were missed."""
-        self.databases = {db: DatabaseBinlogs(records=logs.records) for db, logs in self.databases.items()}
-        for m in at.marks:
-            tombstone = Tombstone(
-                database=not m.tbl, db=m.db, tables=(m.tbl,) if m.tbl else (), seq=m.seq, dropped=m.dropped
-            )
-            self.databases.setdefault(m.db, DatabaseBinlogs()).raised(tombstone)
+        """Load a snapshot in place of all entries up to its number."""
+        self.databases = {db: DatabaseBinlogs(records=binlogs.records) for db, binlogs in self.databases.items()}
+        for mark in at.marks:
+            tables = (mark.tbl,) if mark.tbl else ()
+            tombstone = Tombstone(database=not mark.tbl, db=mark.db, tables=tables, seq=mark.seq, dropped=mark.dropped)
+            self._apply_tombstone(tombstone)
         self.health = {key: ReplicaHealth() for key in self.health}
-        for backend, its in at.replicas:
-            self._report(backend, its)
+        for backend, outcome in at.replicas:
+            self._apply_outcome(backend, outcome)
         self.applied = at.seq
 
     def apply(self, entry: JournalEntry) -> bool:
-        """Apply one entry; False where it was applied before."""
+        """Apply one entry; return False if it was applied before."""
         if entry.seq <= self.applied:
             return False
         if entry.op == Op.GC_BINLOG:
             for tombstone in tombstones(entry.body):
-                self.databases.setdefault(tombstone.db, DatabaseBinlogs()).raised(tombstone)
+                self._apply_tombstone(tombstone)
         elif entry.op in (Op.BACKEND_REPLICAS_INFO, Op.BACKEND_TABLETS_INFO):
-            backend, told = reports(entry.op, entry.body)
-            for its in told:
-                self._report(backend, its)
+            backend, outcomes = reports(entry.op, entry.body)
+            for outcome in outcomes:
+                self._apply_outcome(backend, outcome)
         self.applied = entry.seq
         return True
 
     def logs(self) -> Mapping[str, Mapping[str, list[int]]]:
-        """Return all logs that have records: database → table, empty for its own → their numbers."""
-        found = {}
-        for db, logs in self.databases.items():
-            names = {"", *(table for its in logs.records.values() for table in its)}
-            if its := {name: log for name in sorted(names) if (log := logs.log(name))}:
-                found[db] = its
-        return found
+        """Return all logs that have records: database → table (empty: the database's own log) → record numbers."""
+        logs = {}
+        for db, binlogs in self.databases.items():
+            tables = {"", *(table for record_tables in binlogs.records.values() for table in record_tables)}
+            numbers = {table: binlogs.log(table) for table in sorted(tables)}
+            with_records = {table: seqs for table, seqs in numbers.items() if seqs}
+            if with_records:
+                logs[db] = with_records
+        return logs
 
     def unwell(self) -> Mapping[tuple[str, str], ReplicaHealth]:
-        """Return the replicas with which something is wrong."""
-        return {key: its for key, its in self.health.items() if its != ReplicaHealth()}
+        """Return the unhealthy replicas by (tablet, backend)."""
+        return {key: health for key, health in self.health.items() if health != ReplicaHealth()}
 
-    def _report(self, backend: str, its: ReplicaOutcome) -> None:
-        replica = self.health.get((its.tablet, backend))
-        if replica is None:
+    def _apply_tombstone(self, tombstone: Tombstone) -> None:
+        self.databases.setdefault(tombstone.db, DatabaseBinlogs()).apply_tombstone(tombstone)
+
+    def _apply_outcome(self, backend: str, outcome: ReplicaOutcome) -> None:
+        health = self.health.get((outcome.tablet, backend))
+        if health is None:
             return
-        if its.kind == ReportKind.BAD:
-            replica.bad = True
-        elif its.kind == ReportKind.MISSING_VERSION:
-            replica.failed = its.failed
-        elif its.kind == ReportKind.HEALTHY:
-            replica.bad, replica.failed = False, NONE
+        if outcome.kind == ReportKind.BAD:
+            health.bad = True
+        elif outcome.kind == ReportKind.MISSING_VERSION:
+            health.failed = outcome.failed
+        elif outcome.kind == ReportKind.HEALTHY:
+            health.bad, health.failed = False, NO_VERSION

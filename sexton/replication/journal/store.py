@@ -1,7 +1,8 @@
-"""The journal as rows. Its numbers come from one locked row: whoever reads up to 7 has seen all that is below.
+"""Append entries to journals, read them, and delete those that all followers have applied.
 
-A number from a sequence would be taken before its transaction commits: a reader could see 8 while 7 is still open, and
-would never ask for it again.
+Entry numbers come from one locked row: a reader that has read up to 7 has seen every lower number. A number from a
+sequence would be taken before its transaction commits: a reader could see 8 while 7 is still open, and would never ask
+for 7 again.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,31 +21,31 @@ TRIMMED_AT_ONCE = 10_000
 
 
 class JournalStore:
-    """Journals of all instances."""
+    """The journals of all instances."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def append(self, c: Connection, instance: str, op: int, body: dict[str, Any]) -> int:
-        """Append an entry in the transaction that does what it says; return its number."""
+        """Append an entry in the transaction that makes the change; return its number."""
         head, t = self._db.t.journal_head, self._db.t.journal
-        new = upsert(self._db, head).values(instance=instance, seq=1)
-        taken = new.on_conflict_do_update(index_elements=["instance"], set_={"seq": head.c.seq + 1})
-        seq = int(c.execute(taken.returning(head.c.seq)).scalar_one())
+        first = upsert(self._db, head).values(instance=instance, seq=1)
+        next_number = first.on_conflict_do_update(index_elements=["instance"], set_={"seq": head.c.seq + 1})
+        seq = int(c.execute(next_number.returning(head.c.seq)).scalar_one())
         c.execute(insert(t).values(instance=instance, seq=seq, op=op, body=body, at=self._db.now(c)))
         return seq
 
     def read(self, instance: str, after: int, follower: str = "") -> JournalPage:
-        """Return the entries behind one, a hundred at most.
+        """Return the entries after a number, a hundred at most.
 
         Args:
-            instance: whose journal.
-            after: the last entry that whoever asks has applied; 0: none.
-            follower: who asks; entries that it has not applied are kept for it.
+            instance: the instance of the journal.
+            after: the last entry that the caller has applied; 0: none.
+            follower: the caller's name; entries that it has not applied are retained for it. Empty: not a follower.
 
         Raises:
-            JournalTrimmed: the next entry is gone.
-            JournalAhead: there was never an entry ``after``.
+            JournalTrimmed: the next entry is deleted.
+            FollowerAhead: there was never an entry ``after``.
         """
         t = self._db.t.journal
         check_text(follower)
@@ -55,77 +56,78 @@ class JournalStore:
             if after < trimmed:
                 raise JournalTrimmed(instance, after, trimmed + 1)
             if follower:
-                self._heard(c, instance, follower, after)
-            its = and_(t.c.instance == instance, t.c.seq > after)
-            rows = c.execute(select(t.c.seq, t.c.op, t.c.body, t.c.at).where(its).order_by(t.c.seq).limit(PAGE_ENTRIES))
-            found = tuple(JournalEntry(**r._mapping) for r in rows)
-            # Without a hole: they may have been trimmed since we asked what is there.
-            if head > after and (not found or found[0].seq != after + 1):
-                raise JournalTrimmed(instance, after, found[0].seq if found else head + 1)
-            return JournalPage(entries=found, head=head)
+                self._record_progress(c, instance, follower, after)
+            later = select(t.c.seq, t.c.op, t.c.body, t.c.at).where(t.c.instance == instance, t.c.seq > after)
+            rows = c.execute(later.order_by(t.c.seq).limit(PAGE_ENTRIES))
+            entries = tuple(JournalEntry(**row._mapping) for row in rows)
+            # The entries may have been trimmed since their bounds were read: never return a page with a hole.
+            if head > after and (not entries or entries[0].seq != after + 1):
+                raise JournalTrimmed(instance, after, entries[0].seq if entries else head + 1)
+            return JournalPage(entries=entries, head=head)
 
     def head(self, instance: str) -> int:
-        """Return the number of the last entry, 0 before the first: asked again and again while somebody waits."""
+        """Return the number of the last entry, 0 if there is none. Polled while a client waits for an entry."""
         with self._db.read() as c:
             return self.bounds(c, instance)[0]
 
     def bounds(self, c: Connection, instance: str) -> tuple[int, int]:
-        """Return the numbers of the last entry, and of the last one that is gone."""
+        """Return the numbers of the last entry, and of the last one that is deleted."""
         head = self._db.t.journal_head
         row = c.execute(select(head.c.seq, head.c.trimmed).where(head.c.instance == instance)).one_or_none()
         return (0, 0) if row is None else (row.seq, row.trimmed)
 
     def followers(self, instance: str) -> Sequence[Follower]:
-        """Return who follows, the slowest first."""
+        """Return the followers, the slowest first."""
         t = self._db.t.journal_follower
         with self._db.read() as c:
-            found = c.execute(select(t).where(t.c.instance == instance).order_by(t.c.applied, t.c.name))
-            return [Follower(**r._mapping) for r in found]
+            followers = c.execute(select(t).where(t.c.instance == instance).order_by(t.c.applied, t.c.name))
+            return [Follower(**row._mapping) for row in followers]
 
     def forget(self, instance: str, follower: str) -> bool:
-        """Keep nothing for a follower any more; tell whether there was one."""
+        """Remove a follower, so that no entries are retained for it; tell whether it existed."""
         t = self._db.t.journal_follower
         with self._db.write() as c:
             return c.execute(delete(t).where(t.c.instance == instance, t.c.name == follower)).rowcount == 1
 
-    def trim(self, instance: str, patience_ms: int, heartbeat: Callable[[], None], *, patient: bool = True) -> int:
-        """Let go of entries that all followers have; return how many.
+    def trim(self, instance: str, patience_ms: int, heartbeat: Callable[[], None], *, steady: bool = True) -> int:
+        """Delete entries that all followers have applied; return how many.
 
         Args:
-            instance: whose journal.
-            patience_ms: a follower that was silent for so long is LOST, and has to begin anew. Where nobody follows,
-                entries are kept for as long.
-            beat: called between some thousands of entries.
-            patient: whether somebody would have heard a follower all that time; if not, nobody is LOST.
+            instance: the instance of the journal.
+            patience_ms: a follower that was silent for this long becomes LOST, and has to load a snapshot. If there is
+                no follower, entries are retained for this long.
+            heartbeat: called between some thousands of entries.
+            steady: whether Sexton could receive requests during all of that time; if not, no follower becomes LOST.
         """
-        gone = 0
-        while n := self._trim(instance, patience_ms, patient=patient):
-            gone += n
+        deleted = 0
+        while chunk := self._trim_chunk(instance, patience_ms, steady=steady):
+            deleted += chunk
             heartbeat()
-        return gone
+        return deleted
 
-    def _trim(self, instance: str, patience_ms: int, *, patient: bool) -> int:
+    def _trim_chunk(self, instance: str, patience_ms: int, *, steady: bool) -> int:
         t, head, follower = self._db.t.journal, self._db.t.journal_head, self._db.t.journal_follower
         with self._db.write() as c:
             now = self._db.now(c)
-            mine = and_(follower.c.instance == instance, follower.c.lost_at.is_(None))
-            if patient:
-                c.execute(update(follower).where(mine, follower.c.seen_at <= now - patience_ms).values(lost_at=now))
-            slowest = c.execute(select(func.min(follower.c.applied)).where(mine)).scalar_one()
+            limit = now - patience_ms
+            active = and_(follower.c.instance == instance, follower.c.lost_at.is_(None))
+            if steady:
+                c.execute(update(follower).where(active, follower.c.seen_at <= limit).values(lost_at=now))
+            slowest = c.execute(select(func.min(follower.c.applied)).where(active)).scalar_one()
             _, trimmed = self.bounds(c, instance)
-            its = and_(t.c.instance == instance, t.c.seq <= trimmed + TRIMMED_AT_ONCE)
-            goes = t.c.at <= now - patience_ms if slowest is None else t.c.seq <= slowest
-            upto = c.execute(select(func.max(t.c.seq)).where(its, goes)).scalar_one()
+            chunk = and_(t.c.instance == instance, t.c.seq <= trimmed + TRIMMED_AT_ONCE)
+            deletable = t.c.at <= limit if slowest is None else t.c.seq <= slowest
+            upto = c.execute(select(func.max(t.c.seq)).where(chunk, deletable)).scalar_one()
             if upto is None:
                 return 0
-            gone = c.execute(delete(t).where(t.c.instance == instance, t.c.seq <= upto)).rowcount
+            deleted = c.execute(delete(t).where(t.c.instance == instance, t.c.seq <= upto)).rowcount
             c.execute(update(head).where(head.c.instance == instance).values(trimmed=upto))
-            return gone
+            return deleted
 
-    def _heard(self, c: Connection, instance: str, name: str, applied: int) -> None:
+    def _record_progress(self, c: Connection, instance: str, name: str, applied: int) -> None:
         t = self._db.t.journal_follower
         values = {"applied": applied, "seen_at": self._db.now(c), "lost_at": None}
         new = upsert(self._db, t).values(instance=instance, name=name, **values)
-        # Never back: a poll that was under way says less than the one behind it. One that begins anew says more.
-        newer = or_(new.excluded.applied >= t.c.applied, t.c.lost_at.is_not(None))
-        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values, where=newer))
+        # Never move back: a delayed poll reports less than a later one. A LOST follower counts again from any entry.
+        is_newer = or_(new.excluded.applied >= t.c.applied, t.c.lost_at.is_not(None))
+        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values, where=is_newer))

@@ -1,1 +1,1 @@
-"""Replicas of tablets: which versions each has, which it lacks, and what must therefore be retained."""
+"""Knows which versions each replica of a tablet has and lacks, and which versions must therefore be retained."""

@@ -1,10 +1,10 @@
-"""What is refused of replicas and backends."""
+"""Errors that the replica stores raise."""
 
 from sexton.kernel.errors import SextonError
 
 
 class UnknownTablet(SextonError):
-    """Nobody has placed it."""
+    """The tablet has no replica, or none on that backend."""
 
     name = "NOT_FOUND"
 
@@ -14,7 +14,7 @@ class UnknownTablet(SextonError):
 
 
 class UnknownBackend(SextonError):
-    """It has no replica, and has never reported."""
+    """The backend has no replica, and has never reported."""
 
     name = "NOT_FOUND"
 
@@ -23,4 +23,4 @@ class UnknownBackend(SextonError):
 
 
 class LastCopy(SextonError):
-    """What is asked for would leave a tablet without a copy that is in order."""
+    """The request would leave a tablet without a healthy replica."""

@@ -1,28 +1,28 @@
-"""Replicas of tablets as values: where they are, what a backend reports, and what is made of it. Instants in ms."""
+"""Values of replicas: where they are placed, what a backend reports, and the state derived from it. Instants in ms."""
 
 from sexton.kernel.message import Message
 
 
 class ReplicaSettings(Message):
-    """What reports are judged by."""
+    """Limits by which reports are judged."""
 
     freshness_seconds: int = 600
-    """For so long a report counts."""
+    """How long a report counts."""
     gap_persist_seconds: int = 60
-    """After so long a gap is no late arrival any more."""
+    """A gap that lasts this long is a missing version, not a late arrival."""
     hold_limit_seconds: int = 86_400
-    """For so long a replica that is unwell counts, where another copy is well."""
+    """How long an unhealthy replica still counts if another replica of the tablet is healthy."""
 
 
 class Copy(Message):
-    """One copy of a tablet. A copy that replaces another one has an id of its own."""
+    """One replica of a tablet. A replica that replaces another one has a uid of its own."""
 
     backend: str
     uid: str
 
 
 class Tablet(Message):
-    """A tablet of a partition, and all of its copies."""
+    """A tablet of a partition, and all of its replicas."""
 
     tablet: str
     part: str
@@ -30,7 +30,7 @@ class Tablet(Message):
 
 
 class Placement(Message):
-    """All tablets of some partitions of a table. ``dropped``: partitions that are no more."""
+    """All tablets of some partitions of a table. ``dropped``: partitions that were dropped."""
 
     db: str
     table: str
@@ -39,7 +39,7 @@ class Placement(Message):
 
 
 class Placed(Message):
-    """What a placement came to, in copies."""
+    """The result of a placement, in replicas."""
 
     added: int = 0
     kept: int = 0
@@ -48,20 +48,20 @@ class Placed(Message):
 
 
 class TabletReport(Message):
-    """What a backend says of one copy: its rowsets' ranges of versions, or only the highest continuous version."""
+    """A backend's report on one replica: the version ranges of its rowsets, or only the highest continuous version."""
 
     uid: str
     ranges: tuple[tuple[int, int], ...] | None = None
     version: int | None = None
     bad: bool = False
     version_miss: bool = False
-    """It knows of a gap, and does not say where: behind ``version``."""
+    """The backend knows of a gap somewhere after ``version``."""
     rows: int = 0
     bytes: int = 0
 
 
 class ReplicaReport(Message):
-    """What a backend says of its copies, or a page of that.
+    """A backend's report on its replicas, or a page of it.
 
     ``boot`` grows with each start of the backend, and ``sequence`` with each page.
     """
@@ -72,21 +72,21 @@ class ReplicaReport(Message):
 
 
 class ReportReceipt(Message):
-    """What became of a report, in copies."""
+    """The result of a report, in replicas."""
 
     taken: int = 0
     stale: int = 0
-    """A newer report of them is known."""
+    """Replicas with a newer report."""
     unknown: int = 0
-    """Nobody has placed them there: they were replaced, or their table is dropped."""
+    """Replicas that are not placed on the backend: they were replaced, or their table is dropped."""
     bad: int = 0
     missing: int = 0
     healthy: int = 0
-    """They are bad, marked as missing versions, or in order again, since this report."""
+    """Replicas that this report made bad, missing versions, or healthy again."""
 
 
 class Replica(Message):
-    """A copy as it is known."""
+    """The state of a replica."""
 
     instance: str
     uid: str
@@ -96,29 +96,29 @@ class Replica(Message):
     tbl: str
     part: str
     version: int = -1
-    """All versions up to it can be read, by the newest that was ever known; -1: none."""
+    """All versions up to this one can be read, by the best report so far; -1: none."""
     failed: int = -1
-    """A version that it lacks, marked for repair; -1: none."""
+    """The missing version that is marked for repair; -1: none."""
     succeeded: int = -1
     needs: int = 0
-    """The first version that it still has to get, by its last report."""
+    """The first version that it still needs, by its last report."""
     highest: int = -1
     bad_since: int | None = None
     gap_since: int | None = None
     crossing: bool = False
-    """Ranges of it overlap in a way that cannot be."""
+    """Two version ranges overlap and neither contains the other: the replica is corrupt."""
     boot: int = -1
     sequence: int = -1
     fresh_until: int = 0
     row_count: int = 0
     bytes: int = 0
     full_copy: str = ""
-    """Why it no longer counts: FULL_COPY_ONLY; empty: it counts."""
+    """Why it is FULL_COPY_ONLY and does not count; empty: it counts."""
     full_copy_at: int | None = None
     full_copy_until: int = -1
-    """It counts again when it has this version, and all that may be gone by then."""
+    """It counts again when it has this version and no version that may be deleted is missing."""
     gone: int = -1
-    """Up to here versions of the tablet may be gone, from whatever backend."""
+    """Versions of the tablet up to this one may have been deleted, on any backend."""
     desired: int = -1
     granted: int = -1
     acked: int = -1
@@ -127,17 +127,17 @@ class Replica(Message):
 
     @property
     def bad(self) -> bool:
-        """Tell whether it cannot be read at all."""
+        """Tell whether the replica cannot be read at all."""
         return self.bad_since is not None
 
     @property
     def name(self) -> str:
-        """Return what it is called where somebody is told who keeps something."""
+        """Return the name of the replica as a blocker."""
         return f"replica {self.tablet} on {self.backend}"
 
 
 class Backend(Message):
-    """A storage node. ``queue_at``: when a worker of ours beside it pulled last."""
+    """A storage node. ``queue_at``: when the Sexton worker beside it last pulled."""
 
     instance: str
     name: str
@@ -149,7 +149,7 @@ class Backend(Message):
 
 
 class BackendStanding(Message):
-    """A backend, and its copies in numbers; those of dropped tables count in ``copies`` and ``behind`` alone."""
+    """A backend and the counts of its replicas. Replicas of dropped tables count in ``copies`` and ``behind`` only."""
 
     backend: str
     reported_at: int | None = None
@@ -159,22 +159,22 @@ class BackendStanding(Message):
     bad: int = 0
     missing: int = 0
     silent: int = 0
-    """Without a fresh report."""
+    """Replicas without a fresh report."""
     full_copy: int = 0
     by_limit: int = 0
-    """Of those that no longer count: so many were unwell for too long, and nobody said it of them."""
+    """Replicas that no longer count because they were unhealthy for too long, without an operator's order."""
     behind: int = 0
-    """They have something to let go."""
+    """Replicas that have binlogs to delete."""
     problems: int = 0
-    """Of them the backend told that something went wrong."""
+    """Replicas for which the backend reported a problem."""
     quarantined: int = 0
-    """Of these: so many stay until a person has looked."""
+    """The problems among them that need an operator."""
     problem: str = ""
-    """One of these, or of the others."""
+    """One of the problems, a quarantined one if there is any."""
 
 
 class RetainingReplica(Message):
-    """Copies on one backend for which others keep what should go. ``backend`` is empty: no copy of a tablet counts."""
+    """Replicas on one backend for which others retain versions. Empty ``backend``: tablets where no replica counts."""
 
     backend: str
     copies: int = 0
@@ -182,15 +182,16 @@ class RetainingReplica(Message):
     missing: int = 0
     silent: int = 0
     since: int | None = None
-    """Since when the first of them is unwell; None: they are slow, no more."""
+    """Since when the first of them is unhealthy; None: they are only slow."""
 
     @property
     def why(self) -> str:
-        """Return what is wrong with them, in words."""
+        """Return in words what is wrong with the replicas."""
         if not self.backend:
-            return "no copy counts any more, and the last good one may be among them"
+            return "no replica counts, and the last good one may be among them"
         slow = self.copies - self.bad - self.missing - self.silent
-        said = ((self.bad, "bad"), (self.missing, "missing versions"), (self.silent, "without a fresh report"))
-        return ", ".join(
-            [f"{n:,} {what}" for n, what in said if n] + ([f"{slow:,} not as far yet"] if slow > 0 else [])
-        )
+        faults = ((self.bad, "bad"), (self.missing, "missing versions"), (self.silent, "without a fresh report"))
+        texts = [f"{count:,} {fault}" for count, fault in faults if count]
+        if slow > 0:
+            texts.append(f"{slow:,} not as far yet")
+        return ", ".join(texts)

@@ -1,21 +1,20 @@
-"""What a report makes of a replica, and what a tablet's replicas still need. Pure."""
+"""Derive a replica's state from a report, and find which versions a tablet's replicas still need. Pure."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from sexton.kernel.errors import BadInput
-from sexton.replication.journal.model import ReplicaOutcome as Told
-from sexton.replication.journal.model import ReportKind
+from sexton.replication.journal.model import ReplicaOutcome, ReportKind
 from sexton.replication.replicas.model import Replica, ReplicaSettings, TabletReport
-from sexton.replication.replicas.state_machine import NONE, VersionState, updated
-from sexton.replication.replicas.version_graph import HIGHEST, NO_VERSION, judged
+from sexton.replication.replicas.state_machine import VersionState, updated
+from sexton.replication.replicas.version_graph import MAX_VERSION, NO_VERSION, judged
 
 BY_LIMIT = "hold limit"
-"""Why a replica no longer counts that was unwell for too long."""
+"""The reason of a replica that is FULL_COPY_ONLY because it was unhealthy for too long."""
 
 
 class ReportedVersions(NamedTuple):
-    """What a backend says of a copy, in one form. ``needs``: the first version that it lacks."""
+    """A backend's report on one replica, in one form. ``needs``: the first version that it lacks."""
 
     version: int
     needs: int
@@ -26,117 +25,143 @@ class ReportedVersions(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A replica after a report, and what the journal is told of it: nothing where nothing changed for others."""
+    """A replica after a report, and the outcomes for the journal: none if nothing changed for followers."""
 
     replica: Replica
-    told: tuple[Told, ...]
+    outcomes: tuple[ReplicaOutcome, ...]
 
 
-def seen(its: TabletReport) -> ReportedVersions:
-    """Return what a report says of a copy. One without any version is bad, whatever else it says.
+def reported_versions(report: TabletReport) -> ReportedVersions:
+    """Return the versions that a report names. A replica without any version is bad, whatever else is reported.
 
     Raises:
-        BadInput: a version or a range cannot be.
+        BadInput: a version or a range is impossible.
     """
-    if its.ranges is not None:
-        graph = judged(its.ranges)
+    if report.ranges is not None:
+        graph = judged(report.ranges)
         version, highest, crossing = graph.continuous, graph.highest, graph.crossing
     else:
-        version = NO_VERSION if its.version is None else its.version
-        if not NO_VERSION <= version <= HIGHEST:
-            raise BadInput(f"{version} is no version: 0 to {HIGHEST}, or -1 for none")
+        version = NO_VERSION if report.version is None else report.version
+        if not NO_VERSION <= version <= MAX_VERSION:
+            raise BadInput(f"{version} is not a version: use 0 to {MAX_VERSION}, or -1 for none")
         highest, crossing = version, False
-    bad = its.bad or highest == NO_VERSION
+    bad = report.bad or highest == NO_VERSION
     return ReportedVersions(
-        version, 0 if bad else version + 1, highest, bad, highest > version or its.version_miss, crossing
+        version=version,
+        needs=0 if bad else version + 1,
+        highest=highest,
+        bad=bad,
+        gap=highest > version or report.version_miss,
+        crossing=crossing,
     )
 
 
-def reported(before: Replica, said: ReportedVersions, now: int, terms: ReplicaSettings) -> Judged:
-    """Return what a report makes of a replica.
+def apply_report(before: Replica, report: ReportedVersions, now: int, settings: ReplicaSettings) -> Judged:
+    """Return a replica's state after a report.
 
-    What it lacks counts at once, for what may go. That it is to be repaired is said when it has lacked that for a
-    while: versions may come one after another in any order.
+    A missing version is retained at once. It is marked for repair only after ``gap_persist_seconds``, because versions
+    may arrive in any order.
 
     Args:
-        before: as it was known.
-        said: what the backend says.
+        before: the state before the report.
+        report: the reported versions.
         now: ms since 1970.
-        terms: when a gap is one.
+        settings: how long a gap must persist.
     """
-    # One that had more before lacks what it had, also where nothing is behind the gap.
-    gap = not said.bad and (said.gap or said.version < before.version)
-    same = before.gap_since is not None and before.needs == said.needs
-    gap_since = ((before.gap_since if same else None) or now) if gap else None
-    persists = gap_since is not None and now - gap_since >= terms.gap_persist_seconds * 1000
+    # A replica that had a higher version before lacks it now, even if there is no gap in the report.
+    gap = not report.bad and (report.gap or report.version < before.version)
+    gap_since = _gap_since(before, report, now) if gap else None
+    persists = gap_since is not None and now - gap_since >= settings.gap_persist_seconds * 1000
     state = VersionState(before.version, before.failed, before.succeeded)
-    if not said.bad:  # bad wins: of what cannot be read no version is worth anything
-        state = updated(state, version=said.version)
-        if persists and state.failed == NONE:
-            state = updated(state, failed=state.version + 1)
-        elif not gap and state.failed != NONE:
-            state = updated(state, committed=state.version)  # whole again: what failed above never came to be
-    values: dict[str, Any] = {"version": state.version, "failed": state.failed, "succeeded": state.succeeded}
-    values |= {"needs": said.needs, "highest": said.highest, "crossing": said.crossing, "gap_since": gap_since}
-    values |= {"bad_since": (before.bad_since or now) if said.bad else None}
-    if before.full_copy and not said.bad and not gap and said.version >= max(before.full_copy_until, before.gone):
-        values |= {"full_copy": "", "full_copy_at": None}  # it was copied in full, and lacks nothing that may be gone
+    if not report.bad:  # the reported versions of an unreadable replica mean nothing
+        state = _state_after(state, report.version, gap=gap, persists=persists)
+    values: dict[str, Any] = {
+        "version": state.version,
+        "failed": state.failed,
+        "succeeded": state.succeeded,
+        "needs": report.needs,
+        "highest": report.highest,
+        "crossing": report.crossing,
+        "gap_since": gap_since,
+        "bad_since": (before.bad_since or now) if report.bad else None,
+    }
+    was_copied = report.version >= max(before.full_copy_until, before.gone)
+    if before.full_copy and not report.bad and not gap and was_copied:
+        values |= {"full_copy": "", "full_copy_at": None}  # no version is missing that may be deleted by now
     after = before.model_copy(update=values)
-    return Judged(after, tuple(_told(before, after)))
+    return Judged(after, tuple(_outcomes(before, after)))
 
 
-def _told(before: Replica, after: Replica) -> Iterable[Told]:
+def _gap_since(before: Replica, report: ReportedVersions, now: int) -> int:
+    """Return since when a replica has lacked the version that it lacks now."""
+    same_gap = before.gap_since is not None and before.needs == report.needs
+    return (before.gap_since if same_gap else None) or now
+
+
+def _state_after(state: VersionState, version: int, *, gap: bool, persists: bool) -> VersionState:
+    state = updated(state, version=version)
+    if persists and state.failed == NO_VERSION:
+        return updated(state, failed=state.version + 1)
+    if not gap and state.failed != NO_VERSION:
+        return updated(state, committed=state.version)  # no version is missing: the failed one was never committed
+    return state
+
+
+def _outcomes(before: Replica, after: Replica) -> Iterable[ReplicaOutcome]:
+    """Return the changes that followers must learn of."""
     if after.bad:
         if not before.bad:
-            yield Told(tablet=after.tablet, kind=ReportKind.BAD)
+            yield ReplicaOutcome(tablet=after.tablet, kind=ReportKind.BAD)
         return
-    if before.bad or (after.failed == NONE and before.failed != NONE):
-        yield Told(tablet=after.tablet, kind=ReportKind.HEALTHY)
-    if after.failed != NONE and (before.bad or after.failed != before.failed):
-        yield Told(tablet=after.tablet, kind=ReportKind.MISSING_VERSION, failed=after.failed)
+    if before.bad or (after.failed == NO_VERSION and before.failed != NO_VERSION):
+        yield ReplicaOutcome(tablet=after.tablet, kind=ReportKind.HEALTHY)
+    if after.failed != NO_VERSION and (before.bad or after.failed != before.failed):
+        yield ReplicaOutcome(tablet=after.tablet, kind=ReportKind.MISSING_VERSION, failed=after.failed)
 
 
-def standing(its: Replica) -> Iterable[tuple[str, Told]]:
-    """Return what a follower that begins anew is told of a replica, with its backend; nothing of one in order."""
-    if its.failed != NONE:
-        yield its.backend, Told(tablet=its.tablet, kind=ReportKind.MISSING_VERSION, failed=its.failed)
-    if its.bad:
-        yield its.backend, Told(tablet=its.tablet, kind=ReportKind.BAD)
+def standing(replica: Replica) -> Iterable[tuple[str, ReplicaOutcome]]:
+    """Return (backend, outcome) of a replica for a follower's snapshot; nothing if the replica is healthy."""
+    if replica.failed != NO_VERSION:
+        outcome = ReplicaOutcome(tablet=replica.tablet, kind=ReportKind.MISSING_VERSION, failed=replica.failed)
+        yield replica.backend, outcome
+    if replica.bad:
+        yield replica.backend, ReplicaOutcome(tablet=replica.tablet, kind=ReportKind.BAD)
 
 
-def need(its: Replica, now: int) -> int:
-    """Return the first version that a replica still has to get: all below may go, as far as it is concerned.
+def need(replica: Replica, now: int) -> int:
+    """Return the first version that a replica still needs: it does not block deletion of the versions below.
 
-    Nothing may where its report is not fresh: what it lacks by now nobody knows.
+    It is 0 if the replica has no fresh report, because its missing versions are unknown then.
     """
-    return 0 if its.bad or its.fresh_until <= now else its.needs
+    return 0 if replica.bad or replica.fresh_until <= now else replica.needs
 
 
 def lowest(replicas: Iterable[Replica], now: int) -> tuple[int, Replica | None] | None:
-    """Return the first version that one of a tablet's replicas still has to get, and which one that is.
+    """Return the first version that one of a tablet's replicas still needs, and that replica.
 
-    None where the tablet has no replicas: nobody copies from one to another then, and this is not asked. Where none of
-    them counts nothing may go: the last copy may be among them.
+    The replica is None, and the version 0, if no replica counts: nothing may be deleted, because the last good replica
+    may be among them. The result is None if the tablet has no replicas: no replica can need a version then.
     """
-    every = [r for r in replicas if not r.dropped]
-    if not every:
+    live = [replica for replica in replicas if not replica.dropped]
+    if not live:
         return None
-    counts = [r for r in every if not r.full_copy]
-    if not counts:
+    counting = [replica for replica in live if not replica.full_copy]
+    if not counting:
         return 0, None
-    least = min(counts, key=lambda r: (need(r, now), r.backend))
-    return need(least, now), least
+    neediest = min(counting, key=lambda replica: (need(replica, now), replica.backend))
+    return need(neediest, now), neediest
 
 
-def unwell(its: Replica, now: int) -> str:
-    """Return what is wrong with a replica, in words; empty: nothing is."""
-    said = []
-    if its.bad:
-        said.append("bad")
-    if its.gap_since is not None:
-        said.append(f"version {its.needs} is missing" + (", to be repaired" if its.failed != NONE else ""))
-    if its.crossing:
-        said.append("ranges of versions cross")
-    if its.fresh_until <= now:
-        said.append("no fresh report")
-    return ", ".join(said)
+def unwell(replica: Replica, now: int) -> str:
+    """Return in words what is wrong with a replica; empty if it is healthy."""
+    faults = []
+    if replica.bad:
+        faults.append("bad")
+    if replica.gap_since is not None:
+        repair = ", to be repaired" if replica.failed != NO_VERSION else ""
+        faults.append(f"version {replica.needs} is missing{repair}")
+    if replica.crossing:
+        faults.append("ranges of versions cross")
+    if replica.fresh_until <= now:
+        faults.append("no fresh report")
+    return ", ".join(faults)

@@ -1,25 +1,25 @@
-"""What is known of a replica's versions, and what an update makes of it: the five cases of Doris' ``Replica``.
+"""Update the versions of one replica: the five cases of Doris' ``Replica``. Pure.
 
-Pure. Versions have no hashes here: case 5, a failed version that is V with an unknown hash, is one of case 4.
+Versions have no hashes here, so case 5, a failed version that equals V with an unknown hash, falls under case 4.
 
-After any update, whatever was there before: V has not fallen; there is no failed version, or it is above V; the
-succeeded version is V, or, while a version failed, above that one.
+After any update, whatever the state before: V has not decreased; there is no failed version, or it is above V; and the
+succeeded version is V, or is above the failed version while there is one.
 """
 
 from typing import NamedTuple
 
-NONE = -1
+from sexton.replication.replicas.version_graph import NO_VERSION
 
 
 class VersionState(NamedTuple):
-    """The versions of one replica, as far as reports and commits have told."""
+    """The versions of one replica, as far as reports and commits are known."""
 
     version: int
-    """V: all up to here can be read."""
+    """V: all versions up to this one can be read."""
     failed: int
-    """LFV, the last failed version: one above V is missing; -1: none."""
+    """LFV, the last failed version: a version above V that is missing; -1: none."""
     succeeded: int
-    """LSV, the last version that was written: what is between V and it has holes as long as a version failed."""
+    """LSV, the last written version: while a version failed, there are holes between V and this one."""
 
 
 def updated(
@@ -30,26 +30,27 @@ def updated(
     succeeded: int | None = None,
     committed: int | None = None,
 ) -> VersionState:
-    """Return what becomes of a replica; what is not given is as it was.
+    """Return the state of a replica after an update; an argument that is None leaves its part unchanged.
 
     Args:
-        version: V as it is now. Below the known one it is a late answer, and nothing changes, whatever else is given.
-        failed: a version that is missing; it replaces a lower one only. A found gap is V + 1.
+        state: the state before.
+        version: V now. If it is below the known V, the answer is late, and nothing changes, whatever else is given.
+        failed: a missing version; it replaces only a lower one. For a gap that was found it is V + 1.
         succeeded: a version that was written.
-        committed: the partition's committed version. Give it when a clone is done, not with a gap that was just found:
-            a replica that has all that was committed misses nothing, and what failed above it never came to be.
+        committed: the partition's committed version. Pass it when a clone is done, not with a gap that was just found:
+            a replica that has all committed versions lacks none, and a failed version above them was never committed.
     """
-    now = state.version if version is None else version
-    if now < state.version:
+    new_version = state.version if version is None else version
+    if new_version < state.version:
         return state
-    said = state.failed if failed is None else failed
-    wrote = max(now, state.succeeded, state.succeeded if succeeded is None else succeeded)
-    lost = max(said, state.failed)
-    # cases 1 to 3: what was written counts only above what failed, and not at all when that is told anew
-    if said != state.failed or lost >= wrote:
-        wrote = now
-    if now >= lost:  # cases 4 and 5: it has caught up, and what was written behind the failed version counts again
-        return VersionState(wrote, NONE, wrote)
-    if now == committed:  # what failed lies above it
-        return VersionState(now, NONE, now)
-    return VersionState(now, lost, wrote)
+    reported_failed = state.failed if failed is None else failed
+    new_succeeded = max(new_version, state.succeeded, state.succeeded if succeeded is None else succeeded)
+    new_failed = max(reported_failed, state.failed)
+    # Cases 1 to 3: a written version counts only above the failed one, and not at all if that one is new.
+    if reported_failed != state.failed or new_failed >= new_succeeded:
+        new_succeeded = new_version
+    if new_version >= new_failed:  # cases 4 and 5: it has caught up, and versions written after the failed one count
+        return VersionState(new_succeeded, NO_VERSION, new_succeeded)
+    if new_version == committed:  # the failed version lies above the committed ones
+        return VersionState(new_version, NO_VERSION, new_version)
+    return VersionState(new_version, new_failed, new_succeeded)

@@ -1,8 +1,8 @@
-"""Which versions a replica can read, by the ranges its rowsets cover: ``[start, end]``, both included, in any order.
+"""Compute which versions a replica can read from its rowsets' ranges: ``[start, end]``, both included, in any order.
 
-A version can be read when a path of ranges leads to it: the first starts at 0, each next one where the one before has
-ended. Two ranges may cover the same versions, since compaction leaves what it replaced; that two cross is corrupt.
-Pure. Everything here takes O(n log n), and refuses ranges that cannot be with ``BadInput``.
+A version can be read if a path of ranges leads to it: the first range starts at 0, each next one right after the end of
+the one before. Two ranges may cover the same versions, because compaction leaves the ranges that it replaced; ranges
+that cross are corrupt. Pure. Every function takes O(n log n), and raises ``BadInput`` for impossible ranges.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -13,19 +13,19 @@ from typing import NamedTuple
 from sexton.kernel.errors import BadInput
 
 Range = tuple[int, int]
-HIGHEST = 1 << 62
-MOST_RANGES = 100_000
-MOST_GAPS = 16
+MAX_VERSION = 1 << 62
+MAX_RANGES = 100_000
+MAX_GAPS = 16
 NO_VERSION = -1
 
 
 class Graph(NamedTuple):
-    """What can be said of a replica's versions."""
+    """The readable and missing versions of a replica."""
 
     continuous: int
-    """The highest version a path leads to; -1 where there is none."""
+    """The highest version that a path leads to; -1 if there is none."""
     highest: int
-    """The highest version that any range covers; -1 of no ranges at all."""
+    """The highest version that any range covers; -1 if there are no ranges."""
     gaps: tuple[Range, ...]
     """The versions up to the highest that no range covers: the first 16 gaps."""
     gap_count: int
@@ -33,69 +33,70 @@ class Graph(NamedTuple):
     crossing: bool
     """Whether two ranges overlap and neither contains the other."""
     aligned: bool
-    """Whether all versions before the first gap can be read: if not, ranges are there, and they do not meet."""
+    """Whether all versions before the first gap can be read; if not, ranges cover them but do not join."""
 
 
 def capture(ranges: Collection[Range], spec: int) -> list[Range] | None:
     """Return the path that ends with exactly ``spec``, or None.
 
-    Of several it is one of the fewest ranges, and of those the one whose last range is longest (and so on backwards).
+    Of several paths it is one with the fewest ranges, and of those the one with the longest last range (and so on
+    backwards).
     """
-    _check(spec)
+    _check_version(spec)
     last: dict[int, tuple[int, int]] = {0: (0, 0)}
-    """Where a path may go on → how many ranges it takes to get there, and where the last of them starts."""
+    """The version after a path → how many ranges the path has, and where the last of them starts."""
     for start, end in _ordered(ranges):
-        # starts only rise, so all that leads to this one has been seen
+        # ranges are ordered by start, so every path to this start is known already
         if start in last:
             length = last[start][0] + 1
             if end + 1 not in last or length < last[end + 1][0]:
                 last[end + 1] = (length, start)
     if spec + 1 not in last:
         return None
-    path, at = [], spec + 1
-    while at:
-        start = last[at][1]
-        path.append((start, at - 1))
-        at = start
+    path, after = [], spec + 1
+    while after:
+        start = last[after][1]
+        path.append((start, after - 1))
+        after = start
     return path[::-1]
 
 
 def continuous(ranges: Collection[Range]) -> int:
-    """Return the highest version that a path leads to, -1 where there is none."""
+    """Return the highest version that a path leads to, -1 if there is none."""
     return _continuous(_ordered(ranges))
 
 
 def first_missing(ranges: Collection[Range]) -> int:
-    """Return the first version that must still come: what lies before it can be read."""
+    """Return the first version that the replica needs: every version before it can be read."""
     return continuous(ranges) + 1
 
 
 def missing(ranges: Collection[Range], spec: int) -> list[Range]:
     """Return the versions up to ``spec`` that no range covers, as gaps from the first to the last.
 
-    When there are none and ``capture`` finds no path all the same, the ranges are not aligned.
+    If there are no gaps and ``capture`` finds no path, the ranges are not aligned.
     """
-    _check(spec)
+    _check_version(spec)
     return list(_gaps(_ordered(ranges), spec))
 
 
 def overlaps(ranges: Collection[Range]) -> list[tuple[Range, Range]]:
-    """Return who crosses whom: ranges that overlap while neither contains the other.
+    """Return the pairs of ranges that cross: they overlap, and neither contains the other.
 
-    Each range that crosses some that start before it is named once, behind the one of them that ends first.
+    A range that crosses several earlier ones is returned once, paired with the one of them that ends first.
     """
     return list(_crossings(_ordered(ranges)))
 
 
 def judged(ranges: Collection[Range]) -> Graph:
-    """Return all that can be said of a replica's versions, in bounded size."""
+    """Return the readable and missing versions of a replica, in bounded size."""
     ordered = _ordered(ranges)
     reached, highest = _continuous(ordered), max((end for _, end in ordered), default=NO_VERSION)
     gaps = list(_gaps(ordered, highest))
     return Graph(
         continuous=reached,
         highest=highest,
-        gaps=tuple(islice(gaps, MOST_GAPS)),
+        gaps=tuple(islice(gaps, MAX_GAPS)),
         gap_count=len(gaps),
         crossing=next(_crossings(ordered), None) is not None,
         aligned=reached + 1 == (gaps[0][0] if gaps else highest + 1),
@@ -124,26 +125,26 @@ def _gaps(ordered: Sequence[Range], spec: int) -> Iterator[Range]:
 
 def _crossings(ordered: Sequence[Range]) -> Iterator[tuple[Range, Range]]:
     open_: list[Range] = []
-    """A heap of what may still be crossed, as (end, start)."""
+    """A heap of the ranges that a later one may cross, as (end, start)."""
     for start, end in ordered:
         while open_ and open_[0][0] < start:
             heappop(open_)
-        # of one start the longest came first: what ends before this one has started before it, too
+        # of equal starts the longest comes first, so a range that ends earlier has started earlier too
         if open_ and open_[0][0] < end:
             yield (open_[0][1], open_[0][0]), (start, end)
         heappush(open_, (end, start))
 
 
 def _ordered(ranges: Collection[Range]) -> list[Range]:
-    """Return each range once, by its start, of one start the longest first."""
-    if len(ranges) > MOST_RANGES:
-        raise BadInput(f"{len(ranges):,} ranges of versions: a replica has at most {MOST_RANGES:,}; compact it")
+    """Return each range once, ordered by start, of equal starts the longest first."""
+    if len(ranges) > MAX_RANGES:
+        raise BadInput(f"a replica has at most {MAX_RANGES:,} version ranges, not {len(ranges):,}; compact it")
     for start, end in ranges:
-        if not 0 <= start <= end <= HIGHEST:
-            raise BadInput(f"[{start}, {end}] is no range of versions: 0 <= start <= end <= {HIGHEST}")
+        if not 0 <= start <= end <= MAX_VERSION:
+            raise BadInput(f"[{start}, {end}] is not a range of versions: 0 <= start <= end <= {MAX_VERSION}")
     return sorted({(start, end) for start, end in ranges}, key=lambda r: (r[0], -r[1]))
 
 
-def _check(spec: int) -> None:
-    if not 0 <= spec <= HIGHEST:
-        raise BadInput(f"{spec} is no version: 0 to {HIGHEST}")
+def _check_version(spec: int) -> None:
+    if not 0 <= spec <= MAX_VERSION:
+        raise BadInput(f"{spec} is not a version: use 0 to {MAX_VERSION}")

@@ -1,1 +1,1 @@
-"""The embedded stack: Temporal, S3 and workers as child processes on loopback."""
+"""Run the embedded stack: Temporal, S3 and workers as child processes on loopback, without configuration."""

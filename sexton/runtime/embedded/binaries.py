@@ -1,4 +1,4 @@
-"""The embedded stack: Temporal, S3 and a worker as child processes on loopback, for one machine, no configuration."""
+"""Find the programs that the embedded stack runs."""
 
 import shutil
 import sys
@@ -12,9 +12,9 @@ class EmbeddedError(SextonError):
 
 
 def find_binary(name: str) -> str:
-    """The path of a server's binary: beside this Python first, then in PATH; ``EmbeddedError`` where there is none."""
-    # Not resolved: a venv's python is a link to one in a directory without our binaries.
-    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
-    if found is None:
+    """Return the path of a program: beside this Python, else in PATH; raise ``EmbeddedError`` where it is missing."""
+    # Not resolved: a venv's python is a link into a directory without these programs.
+    path = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    if path is None:
         raise EmbeddedError(f"the program {name!r} is missing: pip install 'sexton[embedded]'")
-    return found
+    return path

@@ -1,6 +1,6 @@
-"""One child process: it has a log and a pid file, and it never outlives its parent.
+"""Run a child process that has a log and a pid file, and that never outlives its parent.
 
-A pid file of a killed parent is trusted only when the process' start time and command line still are what it says.
+The pid file of a killed parent is trusted only where it also has the process' start time and command line.
 """
 
 import json
@@ -15,24 +15,25 @@ from pathlib import Path
 from sexton.runtime.embedded.binaries import EmbeddedError
 from sexton.runtime.embedded.ports import write_atomically
 
-# Runs between fork and exec of the real program, in its own interpreter: a preexec_fn may deadlock beside threads.
-# prctl(PR_SET_PDEATHSIG = 1, SIGTERM): the kernel ends the child when we are killed. A parent that died before is 1.
+# Runs in its own interpreter before it executes the real program, as a preexec_fn may deadlock in a process with
+# threads. prctl(PR_SET_PDEATHSIG = 1, SIGTERM): the kernel ends the child when its parent is killed. If the parent died
+# before that call, getppid() is another process.
 _LAUNCH = """
 import os, sys
 if sys.platform == "linux":
     import ctypes
     ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
 if os.getppid() != int(sys.argv[1]):
-    sys.exit("parent is gone")
+    sys.exit("the parent has ended")
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 _POLL_SECONDS = 0.05
 GRACE_SECONDS = 25.0
-"""Longer than a worker's graceful shutdown: it stores what it has deleted."""
+"""Longer than a worker's graceful shutdown, in which it records its deletions."""
 
 
 class Child:
-    """A program of the stack, its log under `logs/NAME.log` and its pid under `run/NAME.pid` of a home."""
+    """A program of the stack, with its log in ``logs/NAME.log`` and its pid in ``run/NAME.pid`` of a home."""
 
     def __init__(self, name: str, command: Sequence[str], home: Path, env: Mapping[str, str]) -> None:
         self.name = name
@@ -48,14 +49,14 @@ class Child:
         return self._process.pid if self._process else None
 
     def exit_code(self) -> int | None:
-        """How it ended (negative: by that signal), or None while it runs."""
+        """Return its exit code (negative: ended by that signal), or None while it runs."""
         return self._process.poll() if self._process else None
 
     def start(self, ready: Callable[[], bool], timeout: float) -> float:
-        """Start it and wait until `ready()`; return the seconds it took.
+        """Start it and wait until ``ready()``; return the seconds it took.
 
         Raises:
-            EmbeddedError: it ended, or was not ready after `timeout` seconds; with the last lines of its log.
+            EmbeddedError: it ended, or was not ready after ``timeout`` seconds; with the last lines of its log.
         """
         began = time.monotonic()
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ class Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._env,
-                # Its own group: Ctrl-C in the terminal reaches only us, and we stop the children in order.
+                # Its own group: Ctrl-C in the terminal reaches only the parent, which stops its children in order.
                 start_new_session=True,
             )
         record = {"pid": self._process.pid, "started": _start_time(self._process.pid), "command": self._command}
@@ -79,19 +80,19 @@ class Child:
             if ready():
                 return time.monotonic() - began
             if time.monotonic() - began > timeout:
-                last = self._last_words()
+                last_lines = self._last_lines()
                 self.stop()
-                raise EmbeddedError(f"{self.name} was not ready after {timeout:.0f} s{last}")
+                raise EmbeddedError(f"{self.name} was not ready after {timeout:.0f} s{last_lines}")
             time.sleep(_POLL_SECONDS)
 
     def check(self) -> None:
-        """Raise ``EmbeddedError`` with exit code and the log's last lines when it ended by itself."""
+        """Raise ``EmbeddedError`` with its exit code and the last lines of its log, if it has ended by itself."""
         code = self.exit_code()
         if code is not None:
-            raise EmbeddedError(f"{self.name} ended with exit code {code}{self._last_words()}")
+            raise EmbeddedError(f"{self.name} ended with exit code {code}{self._last_lines()}")
 
     def tail(self, lines: int = 15) -> list[str]:
-        """The last lines of its log."""
+        """Return the last lines of its log."""
         if not self.log.is_file():
             return []
         with self.log.open("rb") as log:
@@ -99,13 +100,13 @@ class Child:
             return log.read().decode(errors="replace").splitlines()[-lines:]
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is dead: what a crash looks like."""
+        """Send SIGKILL and wait for its end, as in a crash."""
         if self._process:
             _signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def stop(self, grace: float = GRACE_SECONDS) -> None:
-        """SIGTERM, after `grace` seconds SIGKILL; to its whole group, so that nothing it started stays."""
+        """Send SIGTERM, and after ``grace`` seconds SIGKILL, to its whole process group."""
         if self._process is None:
             return
         _signal_group(self._process.pid, signal.SIGTERM)
@@ -117,20 +118,20 @@ class Child:
         self._process = None
         self._pid_file.unlink(missing_ok=True)
 
-    def _last_words(self) -> str:
+    def _last_lines(self) -> str:
         return "".join(f"\n  {line}" for line in [f"last lines of {self.log}:", *self.tail()])
 
 
 def stop_leftovers(home: Path, grace: float = GRACE_SECONDS) -> list[str]:
-    """Stop what a killed parent left behind in this home; return the names of those that still ran."""
+    """Stop the children that a killed parent left behind in this home; return the names of those that still ran."""
     names = []
     for file in sorted((home / "run").glob("*.pid")):
         record = json.loads(file.read_text())
         deadline = time.monotonic() + grace
-        if _is(record):
+        if _still_runs(record):
             names.append(file.stem)
             _signal_group(record["pid"], signal.SIGTERM)
-        while _is(record):
+        while _still_runs(record):
             if time.monotonic() > deadline:
                 _signal_group(record["pid"], signal.SIGKILL)
             time.sleep(_POLL_SECONDS)
@@ -138,18 +139,18 @@ def stop_leftovers(home: Path, grace: float = GRACE_SECONDS) -> list[str]:
     return names
 
 
-def _is(record: dict[str, object]) -> bool:
-    """Whether the process of a pid file still runs: same pid, same start, and our command line."""
-    proc = Path("/proc") / str(record["pid"])
+def _still_runs(record: dict[str, object]) -> bool:
+    """Return whether the process of a pid file still runs: with the same pid, start time and command line."""
+    process = Path("/proc") / str(record["pid"])
     try:
-        command = (proc / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+        command = (process / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     except OSError:
         return False
     return _start_time(record["pid"]) == record["started"] and command == record["command"]
 
 
 def _start_time(pid: object) -> str:
-    """The start of a process in clock ticks since boot (/proc/PID/stat, field 22); empty where that cannot be read."""
+    """Return a process' start in clock ticks since boot (/proc/PID/stat, field 22); empty where it is unreadable."""
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
     except OSError:

@@ -1,4 +1,4 @@
-"""Loopback ports that stay the same over restarts, as long as nobody else took them meanwhile."""
+"""Choose loopback ports that stay the same over restarts, unless another process has taken them meanwhile."""
 
 import json
 import os
@@ -7,11 +7,11 @@ import socket
 from pathlib import Path
 
 _RANGE = range(20_000, 32_000)
-"""Below Linux' range for outgoing connections, so that none of those takes a port while its server is down."""
+"""Below Linux' range for outgoing connections, so that none of these takes a port while its server is down."""
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on 127.0.0.1:port now."""
+    """Return whether a server could listen on 127.0.0.1:port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -22,32 +22,33 @@ def is_free(port: int) -> bool:
 
 
 def is_open(port: int) -> bool:
-    """Whether something accepts connections on 127.0.0.1:port."""
+    """Return whether a server accepts connections on 127.0.0.1:port."""
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 nobody listens on."""
-    while not is_free(port := random.choice(_RANGE)):
-        pass
-    return port
+    """Return a port of 127.0.0.1 that no server listens on."""
+    while True:
+        port = random.choice(_RANGE)
+        if is_free(port):
+            return port
 
 
 def write_atomically(file: Path, text: str) -> None:
     """Replace a file, readable by its owner only; a crash leaves the old or the new one."""
-    fresh = file.with_name(file.name + ".new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+    unfinished = file.with_name(file.name + ".new")
+    unfinished.unlink(missing_ok=True)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(text)
         out.flush()
         os.fsync(out.fileno())
-    fresh.replace(file)
+    unfinished.replace(file)
 
 
 class Ports:
-    """The named ports of one home, remembered in its `stack.json`."""
+    """The named ports of one home, stored in its ``stack.json``."""
 
     def __init__(self, home: Path) -> None:
         self._file = home / "stack.json"
@@ -55,7 +56,7 @@ class Ports:
         self._taken: set[int] = set()
 
     def take(self, name: str) -> int:
-        """The port of that name: the one of last time where it is still free, else a new one."""
+        """Return the port of that name: the stored one where it is free, otherwise a new one."""
         port = self._known.get(name)
         while port is None or port in self._taken or not is_free(port):
             port = free_port()

@@ -1,4 +1,4 @@
-"""A real S3 server (SeaweedFS) on loopback, its data under a home; a restart over the same home keeps every object."""
+"""Run a real S3 server (SeaweedFS) on loopback. A restart over the same home keeps every object."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from sexton.runtime.embedded.ports import Ports
 
 READY_SECONDS = 60.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Past any http_proxy of the environment: loopback is not for a proxy."""
+"""Ignores any http_proxy of the environment: a proxy cannot reach loopback."""
 _PARTS = ("master", "volume", "filer", "s3")
 """Each listens on two ports, HTTP and gRPC."""
 _FIXED = (
@@ -20,13 +20,13 @@ _FIXED = (
     "-s3.port.iceberg=0",
     "-s3.port.lance=0",
     "-master.telemetry=false",
-    "-volume.max=5000",  # every bucket takes a volume, an empty file at first; by free disk there are too few for tests
+    "-volume.max=5000",  # each bucket takes a volume, at first an empty file; the default, by free disk, is too few
     "-s3.autoCreateBucket=false",  # a mistyped bucket must be an error, not a new bucket
 )
 
 
 class S3Server:
-    """One SeaweedFS over `HOME/s3`, with the access and secret key it is given."""
+    """One SeaweedFS over ``HOME/s3``, with the given access and secret key."""
 
     def __init__(self, home: Path, ports: Ports, access_key: str, secret_key: str) -> None:
         data = home.resolve() / "s3"
@@ -34,7 +34,7 @@ class S3Server:
         flags = [f"-dir={data}", f"-master.dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *_FIXED]
         port = {name: ports.take(f"s3 {name}") for name in (*_PARTS, "admin", *(f"{part} grpc" for part in _PARTS))}
         flags += [f"-{part}.port={port[part]}" for part in (*_PARTS, "admin")]
-        # Not the admin's: its worker dials the default, HTTP port + 10,000, whatever is set here.
+        # Not the admin's: its worker always dials the default, HTTP port + 10,000.
         flags += [f"-{part}.port.grpc={port[f'{part} grpc']}" for part in _PARTS]
         self._data = data
         self._master = f"http://127.0.0.1:{port['master']}"
@@ -44,15 +44,15 @@ class S3Server:
         self.child = Child("s3", [find_binary("weed"), "mini", *flags], home, env | keys)
 
     def start(self) -> float:
-        """Start it; return the seconds until it answers."""
+        """Start the server; return the seconds until it answers."""
         return self.child.start(self._answers, READY_SECONDS)
 
     def stop(self) -> None:
-        """Stop it; its data stays."""
+        """Stop the server; its data stays."""
         self.child.stop()
 
     def _answers(self) -> bool:
-        """Healthy, and every volume on disk registered: until then, up to 5 s after a start, requests get a 500."""
+        """Return whether it is healthy with every volume registered; until then (up to 5 s) requests get a 500."""
         try:
             with _DIRECT.open(f"{self.endpoint_url}/healthz", timeout=2):
                 pass

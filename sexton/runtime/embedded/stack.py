@@ -1,7 +1,7 @@
-"""The whole embedded stack over one home directory: S3, Temporal, the database's schema, workers.
+"""Run the embedded stack over one home directory: S3, Temporal, the database's schema, workers.
 
-A restart over the same home keeps every object, workflow, row, key and (where still free) port. One stack per home:
-the lock goes with the process that holds it, also when that is killed.
+A restart over the same home keeps every object, workflow, row and key, and every port that is still free. A lock allows
+one stack for each home; it ends with the process that holds it, even when that is killed.
 """
 
 import fcntl
@@ -21,21 +21,21 @@ from sexton.runtime.embedded.s3 import S3Server
 from sexton.runtime.embedded.temporal import TemporalServer
 
 WORKER = "worker"
-"""The name of the first worker, and how the names of all others begin."""
+"""The name of the first worker; the names of all others begin with it."""
 WORKER_READY_SECONDS = 60.0
 WORKER_READY_LINE = "is polling"
-"""What `worker.py` logs once it takes work; a test starts a worker and waits for it."""
+"""The line that ``worker.py`` logs once it takes work; a test compares them."""
 
 API = "api"
 API_READY_LINE = "the API is listening"
 
 _POLL_SECONDS = 0.05
 _FOREIGN = frozenset({"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
-"""A developer's variables that would lead a worker away from the embedded store."""
+"""A developer's variables that would direct a worker to another store."""
 
 
 class Stack:
-    """The stack of one home directory. ``stop()`` in a ``finally``; it may be called in any state."""
+    """The stack of one home directory. Call ``stop()`` in a ``finally``; it may be called in any state."""
 
     def __init__(self, home: Path) -> None:
         self.home = home.resolve()
@@ -44,11 +44,11 @@ class Stack:
         self._lock: IO[str] | None = None
 
     def start(self, report: Callable[[str], None]) -> None:
-        """Start every part but the workers, in order, one reported line with its seconds each.
+        """Start every part except the workers, in order; report one line for each, with the seconds it took.
 
         Raises:
-            EmbeddedError: another process runs this home, a program is missing, or a part does not start;
-                what had started is stopped.
+            EmbeddedError: another process runs this home, a program is missing, or a part does not start. Parts that
+                had started are stopped.
         """
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._acquire()
@@ -60,17 +60,17 @@ class Stack:
 
     def _start(self, report: Callable[[str], None]) -> None:
         for name in stop_leftovers(self.home):
-            report(f"stopped {name}, left behind by a stack that was killed")
+            report(f"stopped {name}, left running by a stack that was killed")
         ports = self._ports = Ports(self.home)
-        kept = home_env(self.home)
+        stored = home_env(self.home)
         keys = {
-            "AWS_ACCESS_KEY_ID": kept.get("AWS_ACCESS_KEY_ID") or secrets.token_hex(8),
-            "AWS_SECRET_ACCESS_KEY": kept.get("AWS_SECRET_ACCESS_KEY") or secrets.token_hex(20),
+            "AWS_ACCESS_KEY_ID": stored.get("AWS_ACCESS_KEY_ID") or secrets.token_hex(8),
+            "AWS_SECRET_ACCESS_KEY": stored.get("AWS_SECRET_ACCESS_KEY") or secrets.token_hex(20),
         }
         s3 = S3Server(self.home, ports, *keys.values())
         temporal = TemporalServer(self.home, ports)
         written = {
-            "SEXTON_DEPLOYMENT": self._deployment(kept.get("SEXTON_DEPLOYMENT", "")),
+            "SEXTON_DEPLOYMENT": self._deployment(stored.get("SEXTON_DEPLOYMENT", "")),
             "SEXTON_DATABASE_URL": f"sqlite:///{self.home / 'sexton.db'}",
             "SEXTON_TEMPORAL__ADDRESS": temporal.address,
             "SEXTON_TEMPORAL__UI_URL": temporal.ui_url,
@@ -79,7 +79,7 @@ class Stack:
             "SEXTON_API__LISTEN": f"127.0.0.1:{ports.take('api')}",
             "AWS_DEFAULT_REGION": "us-east-1",
         }
-        lines = "".join(f"{name}={value}\n" for name, value in (kept | written | keys).items())
+        lines = "".join(f"{name}={value}\n" for name, value in (stored | written | keys).items())
         write_atomically(self.home / "env", lines)
 
         self.children["s3"] = s3.child
@@ -88,17 +88,18 @@ class Stack:
         report(f"Temporal  ready in {temporal.start():.1f} s")
         report(f"database  ready in {self._init_schema(written):.1f} s")
 
-    def _deployment(self, kept: str) -> str:
-        """Return the deployment of this home; the environment names it only as long as the home has none."""
-        named = os.environ.get("SEXTON_DEPLOYMENT", "")
-        if kept and named not in ("", kept):
+    def _deployment(self, stored: str) -> str:
+        """Return the stored deployment of this home; a new home takes the environment's, or a random one."""
+        variable = os.environ.get("SEXTON_DEPLOYMENT", "")
+        if stored and variable not in ("", stored):
             raise EmbeddedError(
-                f"SEXTON_DEPLOYMENT is {named}, and {self.home} belongs to {kept}: unset it, or use another SEXTON_HOME"
+                f"SEXTON_DEPLOYMENT is {variable}, but {self.home} belongs to {stored}: unset it, or use another "
+                "SEXTON_HOME"
             )
-        return kept or named or f"demo-{secrets.token_hex(4)}"
+        return stored or variable or f"demo-{secrets.token_hex(4)}"
 
     def start_worker(self, name: str = WORKER, settings: Mapping[str, str] | None = None) -> float:
-        """Launch a worker and wait until it takes work; return the seconds. Raises as ``await_worker`` does."""
+        """Launch a worker and wait until it takes work; return the seconds it took. Raises as ``await_worker`` does."""
         began = time.monotonic()
         self.launch_worker(name, settings)
         self.await_worker(name)
@@ -107,39 +108,40 @@ class Stack:
     def launch_worker(
         self, name: str = WORKER, settings: Mapping[str, str] | None = None, arguments: Sequence[str] = ()
     ) -> None:
-        """Launch a worker against the running servers, in place of the last one of that name.
+        """Launch a worker that uses the running servers, and stop an earlier one of that name.
 
         Args:
-            name: ``worker``, or for one more beside it a name that begins so.
-            settings: variables that only this worker gets.
-            arguments: of its command line, such as another role.
+            name: ``worker``, or for an additional worker a name that begins with it.
+            settings: variables for this worker only.
+            arguments: of its command line, for example its role.
         """
         assert name.startswith(WORKER)
         assert self._ports is not None
-        if before := self.children.pop(name, None):
-            before.stop()
-        env = self._of_a_child()
-        if name != WORKER:  # each listens on a port of its own
+        previous = self.children.pop(name, None)
+        if previous is not None:
+            previous.stop()
+        env = self._child_environment()
+        if name != WORKER:  # each additional worker needs its own port
             env["SEXTON_METRICS__LISTEN"] = f"127.0.0.1:{self._ports.take(f'metrics of {name}')}"
         child = Child(name, [sys.executable, "-m", "worker", *arguments], self.home, env | dict(settings or {}))
         self.children[name] = child
         child.start(lambda: True, WORKER_READY_SECONDS)
 
     def start_api(self) -> float:
-        """Start ``sexton api`` and wait until it listens; return the seconds. ``EmbeddedError`` as of a server."""
-        child = Child(API, [sys.executable, "-m", "sexton", "api"], self.home, self._of_a_child())
+        """Start ``sexton api`` and wait until it listens; return the seconds it took. Raises ``EmbeddedError``."""
+        child = Child(API, [sys.executable, "-m", "sexton", "api"], self.home, self._child_environment())
         self.children[API] = child
         return child.start(lambda: any(API_READY_LINE in line for line in child.tail(50)), WORKER_READY_SECONDS)
 
-    def _of_a_child(self) -> dict[str, str]:
+    def _child_environment(self) -> dict[str, str]:
         env = {variable: value for variable, value in os.environ.items() if variable not in _FOREIGN}
         return env | self.environment() | {"SEXTON_HOME": str(self.home)}
 
     def await_worker(self, name: str = WORKER) -> None:
-        """Wait until a worker takes work, as its log says.
+        """Wait until a worker's log shows that it takes work.
 
         Raises:
-            EmbeddedError: it ended, with the last lines of its log, or took too long.
+            EmbeddedError: it ended (with the last lines of its log), or took too long.
         """
         child, deadline = self.children[name], time.monotonic() + WORKER_READY_SECONDS
         while not any(WORKER_READY_LINE in line for line in child.tail(50)):
@@ -149,16 +151,16 @@ class Stack:
             time.sleep(_POLL_SECONDS)
 
     def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to use this stack; as in `HOME/env`, empty before the first start."""
+        """Return the variables of a process that uses this stack, from ``HOME/env``; empty before the first start."""
         return home_env(self.home)
 
     def check(self) -> None:
-        """Raise ``EmbeddedError`` with name, exit code and the log's last 15 lines of a part that died."""
+        """Raise ``EmbeddedError`` if a part died, with its name, exit code and the last 15 lines of its log."""
         for child in self.children.values():
             child.check()
 
     def stop(self) -> None:
-        """Stop every part, the last started first, and free the home."""
+        """Stop every part, the last started first, and release the home."""
         while self.children:
             self.children.popitem()[1].stop()
         if self._lock:
@@ -167,7 +169,7 @@ class Stack:
 
     def _init_schema(self, written: dict[str, str]) -> float:
         began = time.monotonic()
-        from sexton.database import schema  # SQLAlchemy and Alembic take half a second, which the CLI's start must not
+        from sexton.database import schema  # here, as importing SQLAlchemy and Alembic takes the CLI half a second
 
         schema.init(written["SEXTON_DATABASE_URL"], written["SEXTON_DEPLOYMENT"])
         return time.monotonic() - began

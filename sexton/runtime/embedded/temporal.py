@@ -1,4 +1,4 @@
-"""A Temporal dev server with its UI on loopback; workflows and schedules survive a restart over the same home."""
+"""Run a Temporal dev server with its UI on loopback. Workflows and schedules survive a restart over the same home."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ NAMESPACE = "default"
 
 
 class TemporalServer:
-    """One dev server over `HOME/temporal.db`."""
+    """One dev server over ``HOME/temporal.db``."""
 
     def __init__(self, home: Path, ports: Ports) -> None:
         self._binary = find_binary("temporal")
@@ -21,29 +21,29 @@ class TemporalServer:
         ui = ports.take("temporal ui")
         self.address = f"127.0.0.1:{self._port}"
         self.ui_url = f"http://127.0.0.1:{ui}"
-        # TEMPORAL_ variables of a developer would point the commands at another server.
+        # A developer's TEMPORAL_ variables would direct the commands to another server.
         self._env = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
         command = [self._binary, "server", "start-dev", "--ip=127.0.0.1", f"--port={self._port}"]
         command += ["--ui-ip=127.0.0.1", f"--ui-port={ui}", f"--http-port={ports.take('temporal http')}"]
         command += [f"--metrics-port={ports.take('temporal metrics')}", "--log-level=error"]
-        # WAL and NORMAL: several times faster, and still whole after a SIGKILL.
+        # WAL and NORMAL: several times faster, and still consistent after a SIGKILL.
         command += ["--sqlite-pragma=journal_mode=WAL", "--sqlite-pragma=synchronous=NORMAL"]
         command.append(f"--db-filename={home.resolve() / 'temporal.db'}")
         self.child = Child("temporal", command, home, self._env)
 
     def start(self) -> float:
-        """Start it; return the seconds until its namespace answers."""
+        """Start the server; return the seconds until its namespace answers."""
         return self.child.start(self._answers, READY_SECONDS)
 
     def stop(self) -> None:
-        """Stop it; its data stays."""
+        """Stop the server; its data stays."""
         self.child.stop()
 
     def _answers(self) -> bool:
         if not is_open(self._port):
             return False
         # The port opens before the namespace exists.
-        ask = [
+        command = [
             self._binary,
             "operator",
             "namespace",
@@ -52,6 +52,6 @@ class TemporalServer:
             f"--address={self.address}",
         ]
         try:
-            return subprocess.run(ask, env=self._env, capture_output=True, timeout=10).returncode == 0
+            return subprocess.run(command, env=self._env, capture_output=True, timeout=10).returncode == 0
         except subprocess.TimeoutExpired:
             return False

@@ -1,1 +1,1 @@
-"""Heavy listing, comparing and deleting on Spark, through Spark Connect only."""
+"""List, compare and delete large numbers of objects on Spark, through Spark Connect only."""

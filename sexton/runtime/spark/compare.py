@@ -1,59 +1,53 @@
-"""Compare objects with records on Spark: list to scratch, read the live side to scratch, join, tell.
+"""Compare objects with records on Spark: list to scratch, read the live side to scratch, join, write findings.
 
-What is listed stays in scratch, pass by pass, and the run's row says which passes are done: an attempt that takes over
-goes on behind them. Nothing but counts comes to this process.
+Listings stay in scratch, pass by pass, and the run's row records which passes are done: an attempt that takes over
+continues after them. Only counts pass through this process.
 """
 
 import shutil
 import uuid
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypeVar
 
-from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.session import SparkSession
 
-from sexton.check.model import CheckOrder, Evidence, Listing
+from sexton.check.model import CheckOrder, Evidence
 from sexton.check.policy import judged_until, live_read
 from sexton.check.port import CheckRuns, Heartbeat, Live, NoLiveSide
 from sexton.kernel.errors import BadInput
-from sexton.kernel.message import Message
 from sexton.owners.port import OwnerSilent
 from sexton.runtime.spark import reconcile
 from sexton.runtime.spark.findings import FindingWriter
+from sexton.runtime.spark.listing_progress import ListingProgress, Pass, listing_evidence, pending_parts
 from sexton.runtime.spark.locations import ConnectionTarget, check_reachable
 from sexton.runtime.spark.session import Sessions, run
 from sexton.runtime.spark.sources import ListedObjects, ListingOrder, ListingPart, LiveRecords, RecordsOrder
 from sexton.storage.model import Shard, VaultSpec
 from sexton.storage.port import UnknownVault, VaultFault, Vaults
 
+T = TypeVar("T")
 PARTS = 64
-"""Parts a vault's listing is cut into, where it can be."""
+"""Parts that a vault's listing is divided into, where that is possible."""
 PASS_PARTS = 32
-"""Parts listed by one job: what is repeated when a worker dies."""
-TRIES = 3
+"""Parts listed by one job: so much is repeated when a worker dies."""
 
 
-class Pass(Message):
-    """One listing job that has ended: where its rows are, and which of its parts are no good."""
+class _Run(NamedTuple):
+    """One comparison: the check's order, its scratch folder, and the tagged session that its jobs run in."""
 
-    number: int
-    parts: tuple[int, ...]
-    failed: dict[int, str] = Field(default_factory=dict)
-    again: tuple[int, ...] = ()
+    order: CheckOrder
+    vaults: Sequence[VaultSpec]
+    folder: str
+    session: SparkSession
+    tag: str
+    heartbeat: Heartbeat
 
-
-class ListingProgress(Message):
-    """How far a run's listing is."""
-
-    parts: tuple[ListingPart, ...]
-    faults: dict[str, str] = Field(default_factory=dict)
-    """Vaults that could not be cut, and why."""
-    passes: tuple[Pass, ...] = ()
-    ended: int | None = None
+    def do(self, job: Callable[[], T]) -> T:
+        """Run a job, with heartbeats meanwhile."""
+        return run(self.session, self.tag, job, self.heartbeat)
 
 
 class OnSpark:
@@ -70,15 +64,15 @@ class OnSpark:
         scratch: str,
         connections: int = 16,
     ) -> None:
-        """Nothing runs yet.
+        """Store the ports; raise ``BadInput`` where executors cannot open the database.
 
         Args:
             sessions: where jobs run.
             where: the deployment as executors reach it.
-            vaults: the vaults, compared with our database.
+            vaults: the vaults, each confirmed by its marker.
             live: the live side.
-            runs: where findings are kept.
-            scratch: a folder that every executor sees: a path, or a URL of what Spark reads.
+            runs: stores progress and findings.
+            scratch: a folder that every executor sees: a path, or a URL that Spark reads.
             connections: to the database, of all executors together.
         """
         check_reachable(where.database_url, local=sessions.local)
@@ -87,84 +81,88 @@ class OnSpark:
         self._connections = 1 if where.database_url.startswith("sqlite") else connections
 
     def compare(self, order: CheckOrder, vaults: Sequence[VaultSpec], heartbeat: Heartbeat) -> Evidence:
-        """List every vault, then read the live side, and tell what does not agree."""
-        tag = f"check-{order.run.run}"  # the run of a workflow, which no other deployment has
+        """List every vault, then read the live side, and write down where they differ."""
+        tag = f"check-{order.run.run}"  # a workflow's run id, so no other deployment has it
         folder = f"{self._scratch}/{tag}"
-        self._forget_others()
+        self._remove_scratch_of_others()
         with self._sessions.of(tag) as session:
-            do = partial(run, session, tag, heartbeat=heartbeat)
+            this = _Run(order, vaults, folder, session, tag, heartbeat)
             session.dataSource.register(ListedObjects)
             session.dataSource.register(LiveRecords)
-            progress = self._list(session, do, order, vaults, folder, heartbeat)
-            seen, objects = self._listed(session, do, order, vaults, progress, folder)
+            progress = self._list(this)
+            evidence, objects = self._evidence_of_listings(this, progress)
             try:
-                seen, known = self._read(session, do, order, seen, folder)
+                evidence, known = self._read_live_side(this, evidence)
             except (OwnerSilent, NoLiveSide) as e:
-                return seen.model_copy(update={"errors": (str(e),)})
-            found = do(lambda: self._tell(order, seen, objects, known))
-            self._forget(folder)
-            return seen.model_copy(update={"found": found})
+                return evidence.model_copy(update={"errors": (str(e),)})
+            counts = this.do(lambda: self._write_findings(this, evidence, objects, known))
+            self._remove_scratch(folder)
+            return evidence.model_copy(update={"found": counts})
 
-    def _forget(self, folder: str) -> None:
-        """Remove the scratch of a run, where it is a folder of this machine."""
+    def _remove_scratch(self, folder: str) -> None:
+        """Remove a run's scratch folder, where it is on this machine."""
         if "://" not in folder:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _forget_others(self) -> None:
-        """Remove what runs left that were cancelled, or went another way when their worker died."""
+    def _remove_scratch_of_others(self) -> None:
+        """Remove the scratch of runs that were cancelled, or that continued without Spark when their worker died."""
         if "://" in self._scratch:
             return
-        left = {folder.name.removeprefix("check-"): folder for folder in Path(self._scratch).glob("check-*")}
-        for name in left.keys() - self._runs.running(left):
-            self._forget(str(left[name]))
+        folders = {folder.name.removeprefix("check-"): folder for folder in Path(self._scratch).glob("check-*")}
+        for name in folders.keys() - self._runs.running(folders):
+            self._remove_scratch(str(folders[name]))
 
-    def _list(
-        self,
-        session: SparkSession,
-        do: Any,
-        order: CheckOrder,
-        vaults: Sequence[VaultSpec],
-        folder: str,
-        heartbeat: Heartbeat,
-    ) -> ListingProgress:
-        """List what is not listed yet, pass by pass."""
-        progress = self._begun(order, vaults, folder, heartbeat)
-        while pending := _pending(progress):
+    def _list(self, this: _Run) -> ListingProgress:
+        """List the parts that are not listed yet, pass by pass."""
+        progress = self._begin_or_resume(this)
+        while pending := pending_parts(progress):
             parts = tuple(p for p in progress.parts if p.number in pending[:PASS_PARTS])
-            number = len(progress.passes)
-            asked = ListingOrder(where=self._where, vaults=tuple(vaults), parts=parts)
-            rows = session.read.format(ListedObjects.name()).option("order", asked.model_dump_json()).load()
-            path = f"{folder}/objects/{number}"
-            do(lambda rows=rows, path=path: rows.write.mode("overwrite").parquet(path))
-            bad = do(lambda path=path: session.read.parquet(path).where("error is not null").collect())
-            failed = {row.part: f"{row.vault}: {row.error}" for row in bad}
-            again = tuple(row.part for row in bad if row.again)
-            one = Pass(number=number, parts=tuple(p.number for p in parts), failed=failed, again=again)
-            progress = progress.model_copy(update={"passes": (*progress.passes, one)})
-            self._runs.went_on(order.run, progress.model_dump(mode="json"))
+            ended_pass = self._list_pass(this, len(progress.passes), parts)
+            progress = progress.model_copy(update={"passes": (*progress.passes, ended_pass)})
+            self._runs.went_on(this.order.run, progress.model_dump(mode="json"))
         if progress.ended is None:
-            for spec in vaults:
-                heartbeat()
-                try:
-                    self._vaults.confirm(spec.instance, spec.name)
-                except (VaultFault, UnknownVault) as e:
-                    progress = progress.model_copy(update={"faults": progress.faults | {spec.name: str(e)[:500]}})
-            progress = progress.model_copy(update={"ended": self._runs.now()})
-            self._runs.went_on(order.run, progress.model_dump(mode="json"))
+            faults = progress.faults | self._faults(this)
+            progress = progress.model_copy(update={"faults": faults, "ended": self._runs.now()})
+            self._runs.went_on(this.order.run, progress.model_dump(mode="json"))
         return progress
 
-    def _begun(
-        self, order: CheckOrder, vaults: Sequence[VaultSpec], folder: str, heartbeat: Heartbeat
-    ) -> ListingProgress:
-        """Return how far an earlier attempt came, or cut the vaults into parts."""
-        if before := self._runs.progress(order.run):
-            progress = ListingProgress.model_validate(before)
-            if "://" in folder or all(Path(f"{folder}/objects/{p.number}").is_dir() for p in progress.passes):
+    def _list_pass(self, this: _Run, number: int, parts: tuple[ListingPart, ...]) -> Pass:
+        """List some parts to scratch, by one job."""
+        order = ListingOrder(where=self._where, vaults=tuple(this.vaults), parts=parts)
+        rows = this.session.read.format(ListedObjects.name()).option("order", order.model_dump_json()).load()
+        path = f"{this.folder}/objects/{number}"
+        this.do(lambda: rows.write.mode("overwrite").parquet(path))
+        errors = this.do(lambda: this.session.read.parquet(path).where("error is not null").collect())
+        return Pass(
+            number=number,
+            parts=tuple(p.number for p in parts),
+            failed={row.part: f"{row.vault}: {row.error}" for row in errors},
+            again=tuple(row.part for row in errors if row.again),
+        )
+
+    def _faults(self, this: _Run) -> dict[str, str]:
+        """Return the vaults that are not provably this deployment's any longer, now that they are listed."""
+        faults: dict[str, str] = {}
+        for spec in this.vaults:
+            this.heartbeat()
+            try:
+                self._vaults.confirm(spec.instance, spec.name)
+            except (VaultFault, UnknownVault) as e:
+                faults[spec.name] = str(e)[:500]
+        return faults
+
+    def _begin_or_resume(self, this: _Run) -> ListingProgress:
+        """Return the progress of an earlier attempt, or divide the vaults into parts."""
+        stored = self._runs.progress(this.order.run)
+        if stored:
+            progress = ListingProgress.model_validate(stored)
+            paths = (Path(f"{this.folder}/objects/{p.number}") for p in progress.passes)
+            if "://" in this.folder or all(path.is_dir() for path in paths):
                 return progress
         parts: list[ListingPart] = []
         faults: dict[str, str] = {}
-        for spec in vaults:
-            heartbeat()
+        for spec in this.vaults:
+            this.heartbeat()
             try:
                 self._vaults.confirm(spec.instance, spec.name)
                 shards: Sequence[Shard] = self._vaults.get(spec.instance, spec.name).shards(PARTS)
@@ -174,69 +172,33 @@ class OnSpark:
                 parts += [ListingPart(number=len(parts) + n, vault=spec.name, shard=s) for n, s in enumerate(shards)]
         return ListingProgress(parts=tuple(parts), faults=faults)
 
-    def _listed(
-        self,
-        session: SparkSession,
-        do: Any,
-        order: CheckOrder,
-        vaults: Sequence[VaultSpec],
-        progress: ListingProgress,
-        folder: str,
-    ) -> tuple[Evidence, DataFrame | None]:
-        """Return what was seen of the listings, and their objects with whether each is judged."""
-        until = judged_until(order.run.cutoff, order.grace_seconds)
-        objects: DataFrame | None = None
-        for one in progress.passes:
-            rows = session.read.parquet(f"{folder}/objects/{one.number}").where("error is null")
-            rows = rows.where(~rows.part.isin(sorted(one.failed))) if one.failed else rows
-            objects = rows if objects is None else objects.unionByName(rows)
+    def _evidence_of_listings(self, this: _Run, progress: ListingProgress) -> tuple[Evidence, DataFrame | None]:
+        """Return the evidence of the listings, and the listed objects with whether each is old enough to be judged."""
+        objects = _listed_objects(this, progress)
         counts: dict[str, tuple[int, int]] = {}
         if objects is not None:
-            old = (f.col("written") != "") & (f.col("written") <= until)
-            objects = objects.select(
-                "vault", "name", "key", "bytes", "etag", f.coalesce(old, f.lit(False)).alias("old")
-            )
             counted = objects.groupBy("vault").agg(
                 f.count_if("old").alias("old"), f.count_if(~f.col("old")).alias("young")
             )
-            counts = {row.vault: (row.old, row.young) for row in do(counted.collect)}
-        ended = {n for one in progress.passes for n in one.parts if n not in one.failed}
-        said = {n: why for one in progress.passes for n, why in one.failed.items() if n not in ended}
-        listings = []
-        for spec in vaults:
-            mine = [p.number for p in progress.parts if p.vault == spec.name]
-            errors = [progress.faults[spec.name]] if spec.name in progress.faults else []
-            errors += [said[n] for n in mine if n in said][:5]
-            old_, young = counts.get(spec.name, (0, 0))
-            done = len(ended.intersection(mine))
-            listings.append(
-                Listing(
-                    vault=spec.name,
-                    parts=max(1, len(mine)),
-                    ended=done if mine else int(not errors),
-                    objects=old_,
-                    young=young,
-                    errors=tuple(errors),
-                )
-            )
-        return Evidence(cutoff=order.run.cutoff, listings=tuple(listings), listed_at=progress.ended), objects
+            counts = {row.vault: (row.old, row.young) for row in this.do(counted.collect)}
+        listings = tuple(listing_evidence(spec.name, progress, *counts.get(spec.name, (0, 0))) for spec in this.vaults)
+        return Evidence(cutoff=this.order.run.cutoff, listings=listings, listed_at=progress.ended), objects
 
-    def _read(
-        self, session: SparkSession, do: Any, order: CheckOrder, seen: Evidence, folder: str
-    ) -> tuple[Evidence, DataFrame]:
-        """Read the live side, at one moment, by at most so many connections; return what was seen of it."""
-        path = f"{folder}/records-{uuid.uuid4().hex}"  # an earlier attempt may still be writing its own
-        with self._live.moment(order.instance) as moment:
+    def _read_live_side(self, this: _Run, evidence: Evidence) -> tuple[Evidence, DataFrame]:
+        """Read the live side as of one moment, over at most ``connections``; return evidence and rows."""
+        path = f"{this.folder}/records-{uuid.uuid4().hex}"  # an earlier attempt may still be writing its own
+        instance = this.order.instance
+        with self._live.moment(instance) as moment:
             at_once = max(1, min(self._connections, len(moment.parts)))
             groups = tuple(tuple(moment.parts[n::at_once]) for n in range(at_once))
-            asked = RecordsOrder(where=self._where, instance=order.instance, moment=moment.name, parts=groups)
-            rows = session.read.format(LiveRecords.name()).option("order", asked.model_dump_json()).load()
-            do(lambda: rows.write.mode("overwrite").parquet(path))
-        known = session.read.parquet(path)
-        errors = do(lambda: known.where("error is not null").select("error").limit(1).collect())
+            order = RecordsOrder(where=self._where, instance=instance, moment=moment.name, parts=groups)
+            rows = this.session.read.format(LiveRecords.name()).option("order", order.model_dump_json()).load()
+            this.do(lambda: rows.write.mode("overwrite").parquet(path))
+        known = this.session.read.parquet(path)
+        errors = this.do(lambda: known.where("error is not null").select("error").limit(1).collect())
         if errors:
             raise OwnerSilent(errors[0].error)
-        each = (
+        by_vault = (
             known.where("live")
             .groupBy("vault")
             .agg(
@@ -244,40 +206,56 @@ class OnSpark:
                 f.count_if("prefix").alias("prefixes"),
             )
         )
-        counted = do(each.collect)
-        files, prefixes = ({row.vault: row[n] for row in counted if row[n]} for n in (1, 2))
-        return live_read(seen, moment.at, files, prefixes), known
+        counts = this.do(by_vault.collect)
+        files = {row.vault: row.files for row in counts if row.files}
+        prefixes = {row.vault: row.prefixes for row in counts if row.prefixes}
+        return live_read(evidence, moment.at, files, prefixes), known
 
-    def _tell(self, order: CheckOrder, seen: Evidence, objects: DataFrame | None, known: DataFrame) -> dict[str, int]:
-        """Join both sides and have executors tell what they find; return how many of each type."""
-        whole = [its.vault for its in seen.listings if its.whole]
-        counts: dict[str, int] = {}
+    def _write_findings(
+        self, this: _Run, evidence: Evidence, objects: DataFrame | None, known: DataFrame
+    ) -> dict[str, int]:
+        """Join both sides and have executors write the findings; return the number of each type."""
         if objects is None:
-            return counts
-        covers, tell = known.where("prefix"), FindingWriter(self._where, order, self._live.pattern(order.instance))
-        nothing = [f.lit(None).cast(t).alias(n) for n, t in (("type", "string"), ("expected", "bigint"))]
-        record = f.lit(None).cast("string").alias("record")
+            return {}
+        order = this.order
+        complete_vaults = [listing.vault for listing in evidence.listings if listing.whole]
+        writer = FindingWriter(self._where, order, self._live.pattern(order.instance))
+        no_type, no_expected, no_record = (
+            f.lit(None).cast(type_).alias(name)
+            for name, type_ in (("type", "string"), ("expected", "bigint"), ("record", "string"))
+        )
+        counts: dict[str, int] = {}
         with reconcile.narrowed(objects, known.where("not prefix")) as (some, exact):
-            found = [reconcile.forward(some, exact, whole)]
+            frames = [reconcile.forward(some, exact, complete_vaults)]
             if order.inverted:
-                unknown = reconcile.inverted(some.where("old"), exact, covers)
-                found.append(unknown.select(nothing[0], "vault", "key", nothing[1], "size", "etag", record))
-            for frame in found:
-                told = frame.coalesce(self._connections).mapInArrow(tell, "type string, number bigint")
-                for row in told.groupBy("type").agg(f.sum("number").alias("number")).collect():
+                unknown = reconcile.inverted(some.where("old"), exact, known.where("prefix"))
+                frames.append(unknown.select(no_type, "vault", "key", no_expected, "size", "etag", no_record))
+            for frame in frames:
+                written = frame.coalesce(self._connections).mapInArrow(writer, "type string, number bigint")
+                for row in written.groupBy("type").agg(f.sum("number").alias("number")).collect():
                     counts[row.type] = counts.get(row.type, 0) + row.number
         return counts
 
 
-def _pending(progress: ListingProgress) -> list[int]:
-    """Return the parts that are still to be listed: not yet, or cut short by a busy store less than ``TRIES`` times."""
-    over = {n for one in progress.passes for n in one.parts if n not in one.again}
-    tried = [n for one in progress.passes for n in one.again]
-    return [p.number for p in progress.parts if p.number not in over and tried.count(p.number) < TRIES]
+def _listed_objects(this: _Run, progress: ListingProgress) -> DataFrame | None:
+    """Return the listed objects of all passes, with whether each is old enough to be judged; None without a pass."""
+    objects: DataFrame | None = None
+    for listing_pass in progress.passes:
+        rows = this.session.read.parquet(f"{this.folder}/objects/{listing_pass.number}").where("error is null")
+        if listing_pass.failed:
+            rows = rows.where(~rows.part.isin(sorted(listing_pass.failed)))
+        objects = rows if objects is None else objects.unionByName(rows)
+    if objects is None:
+        return None
+    until = judged_until(this.order.run.cutoff, this.order.grace_seconds)
+    old = (f.col("written") != "") & (f.col("written") <= until)
+    return objects.select("vault", "name", "key", "bytes", "etag", f.coalesce(old, f.lit(False)).alias("old"))
 
 
 def scratch_of(setting: str, home: Path, *, local: bool) -> str:
-    """Return the folder that all executors see; ``BadInput`` where nobody named one for a cluster."""
+    """Return the folder that all executors see; raise ``BadInput`` where a cluster has none."""
     if setting or local:
         return setting or str((home / "spark").resolve())
-    raise BadInput("spark.scratch names no folder: on a cluster every executor must see it, e.g. s3a://BUCKET/sexton")
+    raise BadInput(
+        "spark.scratch is empty: on a cluster, set it to a folder that every executor sees, e.g. s3a://BUCKET/sexton"
+    )

@@ -1,6 +1,6 @@
-"""Deleting on Spark, seen from the process that claims and settles: jobs over the stored files of a batch.
+"""Delete on Spark: the driver's side, in the process that claims and settles. It runs jobs over a batch's stored files.
 
-Implements ``recycle.sweeps.Sweeps``. No key comes here: jobs are told numbers of files, and tell what became of parts.
+No key passes through this process: jobs get numbers of files, and return results of parts.
 """
 
 import time
@@ -18,29 +18,29 @@ from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import POLL_SECONDS, PROOF_SECONDS, ActiveLease
 from sexton.recycle.pipeline.port import Outcomes
-from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartTold, Work
+from sexton.runtime.spark.deletion import DeleteOrder, ExecutorDeletion, PartResult, Work
 from sexton.runtime.spark.locations import check_reachable
 from sexton.runtime.spark.session import Sessions, SparkFailed, interrupt, tagged
 from sexton.storage.model import PAGE_KEYS
 
 LEAST_FILES, JOB_FILES = 10_000, 100_000
-"""Files of a job, while more are claimed. Between two tasks a core sends nothing for half a second, so jobs grow; and
-what is claimed while two are under way is another one."""
+"""Files of a job, at least and at most, while more are claimed. A core is idle for half a second between two tasks, so
+jobs grow; files that are claimed while two jobs are under way form the next one."""
 GROWS = 3
-"""What is sent behind another job is so many times what was sent before."""
+"""A job that is queued behind another has so many times the files of all jobs before."""
 GROUP_FILES = 50_000
 RANGE_OBJECTS = 250_000
 JOBS_AT_ONCE = 2
-"""Jobs of one batch under way: where the first has fewer tasks left than there are cores, the next one fills them."""
+"""Jobs of one batch under way: when the first has fewer tasks left than there are cores, the next one uses them."""
 
 
 class SparkDeleter:
-    """Begins sweeps that run on executors."""
+    """Starts deletions that run on executors. Implements the port ``Deleter``."""
 
     def __init__(self, sessions: Sessions, work: Work, outcomes: Outcomes, connections: int) -> None:
-        """``connections``: to the database, of all executors of one sweep together; a task has one."""
+        """``connections``: to the database, of all executors of one deletion together; each task has one."""
         check_reachable(work.where.database_url, local=sessions.local)
-        # A folder is another one on each machine: there, only this process tells the audit.
+        # A folder is a different one on each machine: then only this process writes the audit.
         audits = sessions.local or work.audit_url.startswith("s3://") or not work.audit_url
         self.sessions, self.work = sessions, work.model_copy(update={"audits": audits})
         self.outcomes = outcomes
@@ -51,53 +51,53 @@ class SparkDeleter:
 
 
 class _Job(NamedTuple):
-    """A job over the files after one number, up to another."""
+    """A job over the files after one number, up to another, and its results."""
 
     after: int
     to: int
-    told: Future[list[PartTold]]
+    results: Future[list[PartResult]]
 
 
 class SparkDeletion:
-    """One go through the undone files of a batch. Implements ``recycle.sweeps.Sweep``."""
+    """One pass over the files of a batch that are not done. Implements the port ``Deletion``."""
 
-    def __init__(self, sweeper: SparkDeleter, token: WriteToken, active_lease: ActiveLease) -> None:
-        self._sweeper, self._token, self._active_lease = sweeper, token, active_lease
+    def __init__(self, deleter: SparkDeleter, token: WriteToken, active_lease: ActiveLease) -> None:
+        self._deleter, self._token, self._active_lease = deleter, token, active_lease
         self._batch = f"recycle-{token.instance}-{token.batch}"
         self._tag = f"{self._batch}-{token.lease.epoch}-{token.attempt}-{token.opens}"
         self._session: SparkSession | None = None
-        self._open = ExitStack()
+        self._resources = ExitStack()
         self._pool = ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="spark")
         self._jobs: deque[_Job] = deque()
         self._claimed_to = self._sent_to = self._tried_to = 0
         self._unaudited: list[tuple[int, int]] = []
-        self._under_way, self._looked_at = 0, float("-inf")
+        self._under_way, self._counted_at = 0, float("-inf")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
-        """Interrupt what is under way until it is gone: no lease is given back before."""
-        left = [job.told for job in self._jobs if not job.told.cancel()]
-        with self._open:  # left at last, whatever happens
+        """Interrupt jobs under way until they have ended: only then may the lease be released."""
+        unfinished = [job.results for job in self._jobs if not job.results.cancel()]
+        with self._resources:  # closed last, also after an error
             if self._session is not None:
-                interrupt(self._session, self._tag, left)
+                interrupt(self._session, self._tag, unfinished)
             self._pool.shutdown()
 
     def claimed(self, to: int) -> None:
-        self._hear()
+        self._take_results()
         self._claimed_to = to
         self._send(min(JOB_FILES, max(LEAST_FILES, GROWS * self._sent_to)) if self._jobs else LEAST_FILES)
 
     def wait_for(self, to: int) -> None:
         while not self.tried(to):
-            self._send(1)  # nothing more is claimed meanwhile
+            self._send(1)  # no more files are claimed meanwhile
             self._active_lease.keep_alive()
-            self._look()
-            wait([self._jobs[0].told], POLL_SECONDS)  # the others are taken in after it
+            self._count_under_way()
+            wait([self._jobs[0].results], POLL_SECONDS)  # the other jobs' results are taken after this one's
 
     def tried(self, to: int) -> bool:
-        self._hear()
+        self._take_results()
         return self._tried_to >= to
 
     @property
@@ -111,17 +111,17 @@ class SparkDeletion:
         self.wait_for(self._claimed_to)
 
     def _send(self, least: int) -> None:
-        """Send what is claimed and was not sent yet, if it is so many files, and so few jobs are under way."""
+        """Send claimed files that were not sent yet, if they are at least so many and a job may be started."""
         while self._claimed_to - self._sent_to >= least and len(self._jobs) < JOBS_AT_ONCE:
             self._send_one(min(self._claimed_to, self._sent_to + JOB_FILES))
 
     def _send_one(self, to: int) -> None:
         if self._session is None:
-            self._session = self._open.enter_context(self._sweeper.sessions.of(self._batch))
+            self._session = self._resources.enter_context(self._deleter.sessions.of(self._batch))
         order = DeleteOrder(
-            work=self._sweeper.work,
+            work=self._deleter.work,
             token=self._token,
-            parts=tuple(_parts(self._sent_to, to, self._sweeper.tasks)),
+            parts=tuple(_parts(self._sent_to, to, self._deleter.tasks)),
             excluded_vaults=self._active_lease.excluded_vaults,
             faults=self._active_lease.faults,
         )
@@ -130,38 +130,41 @@ class SparkDeletion:
         )
         self._sent_to = to
 
-    def _look(self) -> None:
-        """Look once in a while how far the jobs under way are, for people."""
-        if (now := time.monotonic()) - self._looked_at >= PROOF_SECONDS:
-            self._looked_at = now
-            self._under_way = self._sweeper.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
+    def _count_under_way(self) -> None:
+        """Count the tried files of jobs under way, every few seconds, for the progress that people see."""
+        now = time.monotonic()
+        if now - self._counted_at >= PROOF_SECONDS:
+            self._counted_at = now
+            self._under_way = self._deleter.outcomes.tried_between(self._token, self._tried_to, self._sent_to)
 
-    def _hear(self) -> None:
-        """Take in the jobs that have ended, in the order of their files."""
-        while self._jobs and self._jobs[0].told.done():
+    def _take_results(self) -> None:
+        """Take the results of jobs that have ended, in the order of their files."""
+        while self._jobs and self._jobs[0].results.done():
             job = self._jobs[0]
-            for part in job.told.result():
+            for part in job.results.result():
                 for vault, reason in part.faults.items():
-                    self._active_lease.exclude_vault(vault, reason)  # executors cannot use it, though this process may
+                    self._active_lease.exclude_vault(
+                        vault, reason
+                    )  # executors cannot use the vault, though this process may
                 if part.stopped:
-                    self._active_lease.renew_now()  # says it in its own words, where it still is so
+                    self._active_lease.renew_now()  # raises the precise error, where the lease is really lost
                     raise (LeaseLost if part.stopped == LeaseLost.__name__ else SparkFailed)(part.error)
-                if not part.logged:
+                if not part.audited:
                     self._unaudited.append((job.after, job.to))
             self._jobs.popleft()
             self._tried_to, self._under_way = job.to, 0
 
 
 def _parts(after: int, to: int, tasks: int) -> Iterator[tuple[int, int]]:
-    """Yield so many parts of about the same size, fewer where a part would be less than a page."""
+    """Yield so many parts of about the same size; fewer where a part would be smaller than a page."""
     files = to - after
     number = max(1, min(tasks, -(-files // PAGE_KEYS)))
     yield from pairwise(after + files * n // number for n in range(number + 1))
 
 
-def _run(session: SparkSession, tags: Collection[str], order: DeleteOrder) -> list[PartTold]:
-    """Run one job and return what its parts tell."""
+def _run(session: SparkSession, tags: Collection[str], order: DeleteOrder) -> list[PartResult]:
+    """Run one job and return the results of its parts."""
     parts = session.range(0, len(order.parts), 1, len(order.parts))
-    told = parts.mapInArrow(ExecutorDeletion(order), "told string")
-    rows = tagged(session, tags, told.collect)
-    return [PartTold.model_validate_json(row.told) for row in rows]
+    results = parts.mapInArrow(ExecutorDeletion(order), "result string")
+    rows = tagged(session, tags, results.collect)
+    return [PartResult.model_validate_json(row.result) for row in rows]

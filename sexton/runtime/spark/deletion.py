@@ -1,7 +1,7 @@
-"""Deleting on an executor: a part of a batch's stored files, by the same sweep that a control worker runs.
+"""Delete a part of a batch's stored files on an executor, with the same sweep that a control worker runs.
 
-An executor reads its pages, proves the lease every 5 s and the vault before each page, keeps its share of the pace,
-stores outcomes page by page and tells the audit. So whoever repeats a part repeats nothing that was stored.
+An executor reads its pages, proves the lease every 5 s and the vault before each page, stays within its share of the
+pace, stores outcomes page by page and writes the audit. So a repeated part repeats no page whose outcome is stored.
 """
 
 from collections.abc import Iterator
@@ -23,24 +23,24 @@ from sexton.runtime.engine import Engine
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.model import PAGE_KEYS
 
-TOLD = pa.schema([("told", pa.string())])
+RESULT = pa.schema([("result", pa.string())])
 
 
 class Work(Message):
-    """What an executor's engine is put together with. ``requests``: that one task has under way at a time."""
+    """The settings of an executor's engine. ``requests``: under way at the same time in one task."""
 
     where: ConnectionTarget
     requests: int
     audit_url: str = ""
     audits: bool = True
-    """Whether executors tell the audit; else whoever settles does."""
+    """Whether executors write the audit; otherwise the process that settles does."""
     controls: tuple[Control, ...] = ()
 
 
 class DeleteOrder(Message):
-    """Delete the files of a batch by their numbers, a part for each task: after the one, up to the other.
+    """Delete files of a batch. Each task has a part: the files numbered after the first number, up to the second.
 
-    ``shut`` and ``faults``: vaults that the round, and the range so far, leave alone, and why.
+    ``shut`` and ``faults``: vaults that the round, and the range so far, exclude, with the reason.
     """
 
     work: Work
@@ -50,17 +50,17 @@ class DeleteOrder(Message):
     faults: dict[str, str]
 
 
-class PartTold(Message):
-    """What became of one part: vaults left alone, whether the audit has all of it, and what stopped it, if anything."""
+class PartResult(Message):
+    """The result of one part: excluded vaults, whether the audit is complete, and the error that stopped it, if any."""
 
     faults: dict[str, str]
-    logged: bool
+    audited: bool
     stopped: str = ""
     error: str = ""
 
 
 class ExecutorDeletion:
-    """Takes numbers of parts and returns what became of each, as JSON. For ``mapInArrow``, one part in a partition."""
+    """A function for ``mapInArrow``, with one part in a partition: takes numbers of parts, returns results as JSON."""
 
     def __init__(self, order: DeleteOrder) -> None:
         self._order = order
@@ -68,12 +68,12 @@ class ExecutorDeletion:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         order = self._order
         for batch in batches:
-            told = [_delete(order, *order.parts[n]).model_dump_json() for n in batch.column(0).to_pylist()]
-            yield pa.RecordBatch.from_pydict({"told": told}, schema=TOLD)
+            results = [_delete(order, *order.parts[n]).model_dump_json() for n in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pydict({"result": results}, schema=RESULT)
 
 
-def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
-    """Delete one part. What stops it is told: a failed job would say it in a trace, and end its other parts."""
+def _delete(order: DeleteOrder, after: int, to: int) -> PartResult:
+    """Delete one part. An error is part of the result: a failed job would hide it, and end all parts."""
     engine, token = engine_of(order.work), order.token
     active_lease = ActiveLease(engine.leases, engine.controls, token.lease, _alive, order.excluded_vaults)
     for vault, reason in order.faults.items():
@@ -81,34 +81,34 @@ def _delete(order: DeleteOrder, after: int, to: int) -> PartTold:
     try:
         with engine.deleter.begin(token, active_lease, after) as sweep:
             sweep.claimed(to)
-            # The audit of a lap is told while the next one is deleted.
+            # The audit of one lap is written while the next one is deleted.
             for first, last in pairwise((*range(after, to, GROUP_FILES), to) if order.work.audits else ()):
                 sweep.wait_for(last)
                 log_deletions(engine.audit, active_lease, engine.stores.outcomes.between(token, first, last))
             sweep.finish()
-        # With a fault something was not tried here, or not told: whoever settles tells all of it.
-        return PartTold(faults=active_lease.faults, logged=order.work.audits and not active_lease.faults)
+        # With a fault, files may be untried or unaudited: the process that settles audits the whole part.
+        return PartResult(faults=active_lease.faults, audited=order.work.audits and not active_lease.faults)
     except (SextonError, *AWAY) as e:
-        why = str(e) if isinstance(e, SextonError) else f"the database answered an executor: {first_line(e)}"
-        return PartTold(faults=active_lease.faults, logged=False, stopped=type(e).__name__, error=why[:500])
+        error = str(e) if isinstance(e, SextonError) else f"the database answered an executor: {first_line(e)}"
+        return PartResult(faults=active_lease.faults, audited=False, stopped=type(e).__name__, error=error[:500])
     finally:
         engine.db.close()  # an idle process keeps no connection; the next task opens one
 
 
 @cache
 def engine_of(work: Work) -> Engine:
-    """Return the engine of this process: what it has learned of the stores' pace outlives a task."""
-    terms = EngineSettings(
+    """Return the engine of this process; the pace that it has learned of each store outlives a task."""
+    settings = EngineSettings(
         deployment=work.where.deployment,
         endpoint_url=work.where.endpoint_url,
         controls=work.controls,
-        # All requests of a task together carry one page: so much is repeated where a process is killed.
+        # All requests of a task together carry one page: that much is repeated where a process is killed.
         requests_at_once=work.requests,
         keys_a_request=max(1, PAGE_KEYS // work.requests),
         audit_url=work.audit_url,
     )
-    return Engine(work.where.database(connections=1), terms)
+    return Engine(work.where.database(connections=1), settings)
 
 
 def _alive() -> None:
-    """The heartbeat is the driver's; a task is stopped with its process, or by its lease."""
+    """Do nothing: the driver sends the heartbeat. A task stops with its process, or when it loses its lease."""

@@ -1,4 +1,4 @@
-"""The steps of the engine with their heavy part on executors: what a Spark worker's activities use."""
+"""Compare and delete with executors: the engine that a Spark worker's activities use."""
 
 from sexton.runtime.engine import Engine
 from sexton.runtime.spark.compare import OnSpark
@@ -7,25 +7,25 @@ from sexton.runtime.spark.deletion import Work
 from sexton.runtime.spark.session import Sessions
 
 AT_ONCE = 2
-"""Pieces of work that one worker does at the same time; executors share them."""
+"""Activities that one Spark worker runs at the same time, on the same executors."""
 
 
 class SparkEngine:
     """Compares and deletes on Spark."""
 
     def __init__(self, engine: Engine, sessions: Sessions, work: Work, *, connections: int, scratch: str) -> None:
-        """Nothing runs yet.
+        """Build the comparison and the recycler.
 
         Args:
-            engine: what claims, settles and keeps findings, in this process.
+            engine: claims, settles and stores findings, in this process.
             sessions: where jobs run.
-            work: what executors put theirs together with.
+            work: the settings that executors build their engines with.
             connections: to the database, of all executors together.
             scratch: a folder that every executor sees.
         """
         share = max(1, connections // AT_ONCE)
         self.compare = OnSpark(
-            sessions, work.where, engine.vaults, engine.live, engine.runs, scratch=scratch, connections=share
+            sessions, work.where, engine.vaults, engine.live_side, engine.check_runs, scratch=scratch, connections=share
         )
-        sweeper = SparkDeleter(sessions, work, engine.stores.outcomes, share)
-        self.recycler = engine.recycler(sweeper, group_files=GROUP_FILES, range_objects=RANGE_OBJECTS)
+        deleter = SparkDeleter(sessions, work, engine.stores.outcomes, share)
+        self.recycler = engine.recycler(deleter, group_files=GROUP_FILES, range_objects=RANGE_OBJECTS)

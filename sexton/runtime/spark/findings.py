@@ -1,4 +1,4 @@
-"""Findings told by executors: written to the database where they are found, so that none comes to the driver."""
+"""Write findings to the database on the executors that find them, so that none passes through the driver."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +10,12 @@ from sexton.check.policy import Kinds
 from sexton.check.sql.store import CheckStore
 from sexton.runtime.spark.locations import ConnectionTarget
 
-TELL = 1_000
+PAGE_FINDINGS = 1_000
 """Findings written by one transaction."""
 
 
 class FindingWriter:
-    """Writes findings to the database, on an executor, and returns how many of each type. May be repeated."""
+    """Writes findings to the database, on an executor, and returns the number of each type. It may be repeated."""
 
     def __init__(self, where: ConnectionTarget, order: CheckOrder, pattern: str) -> None:
         self._where, self._order, self._pattern = where.model_dump_json(), order.model_dump_json(), pattern
@@ -26,14 +26,14 @@ class FindingWriter:
         db = None
         try:
             for batch in batches:
-                for start in range(0, batch.num_rows, TELL):
-                    page = [_found(row, kinds) for row in batch.slice(start, TELL).to_pylist()]
+                for start in range(0, batch.num_rows, PAGE_FINDINGS):
+                    page = [_discrepancy(row, kinds) for row in batch.slice(start, PAGE_FINDINGS).to_pylist()]
                     if page and db is None:
                         db = ConnectionTarget.model_validate_json(self._where).database()
                     if db is not None:
                         CheckStore(db).saw(order.run, page)
-                    for one in page:
-                        counts[one.type] = counts.get(one.type, 0) + 1
+                    for finding in page:
+                        counts[finding.type] = counts.get(finding.type, 0) + 1
         finally:
             if db is not None:
                 db.close()
@@ -44,7 +44,7 @@ class FindingWriter:
         )
 
 
-def _found(row: dict[str, Any], kinds: Kinds) -> Discrepancy:
+def _discrepancy(row: dict[str, Any], kinds: Kinds) -> Discrepancy:
     if row["type"] is None:
         return kinds.unknown(row["vault"], row["key"], row["size"], row["etag"] or "")
     return Discrepancy(

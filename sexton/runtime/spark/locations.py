@@ -1,4 +1,4 @@
-"""What an executor needs to reach vaults and records: no secret is among it, those are in its own environment."""
+"""The addresses that executors need to reach vaults and records. Secrets come from their own environment."""
 
 import os
 from collections.abc import Sequence
@@ -22,23 +22,23 @@ class ConnectionTarget(Message):
     endpoint_url: str = ""
 
     def database(self, connections: int | None = None) -> Database:
-        """Open the database, with the password of this executor's own environment where it has one."""
-        own = os.environ.get(DATABASE, "")
-        same = own and without_password(own) == self.database_url
-        return Database.open(own if same else self.database_url, connections)
+        """Open the database, with the password of this executor's environment where that has one."""
+        own_url = os.environ.get(DATABASE, "")
+        is_same = own_url and without_password(own_url) == self.database_url
+        return Database.open(own_url if is_same else self.database_url, connections)
 
     def vaults(self, specs: Sequence[VaultSpec]) -> ProvenVaults:
-        """Return these vaults, each proved by its marker; whoever sent us compared their rounds with the database."""
-        known = {(spec.instance, spec.name): spec for spec in specs}
-        return ProvenVaults(lambda instance, name: known[instance, name], self.deployment, self.endpoint_url)
+        """Return these vaults, each proved by its marker; the driver has compared their rounds with the database."""
+        specs_by_name = {(spec.instance, spec.name): spec for spec in specs}
+        return ProvenVaults(lambda instance, name: specs_by_name[instance, name], self.deployment, self.endpoint_url)
 
 
 def without_password(url: str) -> str:
-    """Return a database's URL without the password in it."""
+    """Return a database's URL without its password."""
     return make_url(url).set(password=None).render_as_string(hide_password=False)
 
 
 def check_reachable(database_url: str, *, local: bool) -> None:
-    """Refuse a database that executors on other machines cannot open: ``BadInput``."""
+    """Raise ``BadInput`` for a database that executors on other machines cannot open."""
     if database_url.startswith("sqlite") and not local:
         raise BadInput("executors of a cluster cannot open a SQLite file; use PostgreSQL, or spark.remote = local[*]")

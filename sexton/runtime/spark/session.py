@@ -1,7 +1,7 @@
-"""The Spark session of a deployment: who takes work over finds in it what was left running.
+"""The Spark session that all workers of a deployment share.
 
-Jobs carry tags. What is cancelled is interrupted until it is gone, and who takes work over first interrupts what its
-predecessor left on a server that outlived it.
+Jobs carry tags. A cancelled job is interrupted until it has ended. A worker that takes work over first interrupts the
+jobs that its predecessor left running on the server.
 """
 
 import hashlib
@@ -29,42 +29,42 @@ from sexton.runtime.spark.server import ConnectServer, is_local
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 GONE = (PySparkException, RpcError, ValueError)
-"""What a client says whose server, or channel, is gone."""
+"""Errors of a client whose server or channel has ended."""
 _RAISED = re.compile(r"(?!org\.|java\.|scala\.)[A-Za-z_][\w.]*(Error|Exception|Fault|Silent|Input|Busy|Away): ")
 LOOK_SECONDS = 0.25
-LIVES = 1_000
-"""Times the session may have been ended by a server since that started; each costs a request."""
+MOST_SESSIONS = 1_000
+"""Most sessions that the server may have ended since its start; each costs one request to skip."""
 RETRIES, BACKOFF_MS = 6, 2_000
-"""How often a server that does not answer is asked again, and after how long at most: some 10 s in all, as whoever asks
-has a heart to beat."""
+"""Retries of a request to a server that does not answer, and the longest wait between them: some 10 s in all, because
+the caller must heartbeat."""
 OLD = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in an archive: the same code is the same archive, or a session refuses it."""
+"""The timestamp of every file in an archive: the same code must give the same archive, or a session refuses it."""
 SHIPPED = ("sexton", "config")
 RUNTIME = ("spark.sql.",)
-"""Settings that a session may change; the others belong to a server's start."""
+"""Prefixes of settings that a session may change; all others are set when a server starts."""
 
 
 class SparkFailed(SextonError):
-    """A job failed on Spark, in its own words."""
+    """A job failed on Spark; the message is Spark's."""
 
     passes = True
 
 
 class Sessions:
-    """Where this process' jobs run. ``close()`` in a ``finally``."""
+    """The sessions in which this process' jobs run. Call ``close()`` in a ``finally``."""
 
     def __init__(self, remote: str, conf: Mapping[str, str], home: Path, name: str = "sexton") -> None:
-        """Start a server where ``remote`` is local; raises ``NoSpark`` or ``EmbeddedError``.
+        """Start a server where ``remote`` is local; raise ``NoSpark`` or ``EmbeddedError`` where that fails.
 
-        ``name``: the deployment's; all its workers have one session.
+        ``name``: the deployment, whose workers share one session.
         """
         self._name, self._remote = name, remote
         self.local = is_local(remote)
         self._conf = {k: v for k, v in conf.items() if k.startswith(RUNTIME)}
         self._server: ConnectServer | None = None
-        self._url, self._home = remote, home / "spark"
-        self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._code = archive(self._home)
+        self._url, scratch = remote, home / "spark"
+        scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._code = archive(scratch)
         if self.local:
             self._server = ConnectServer(home, remote, conf)
             self._server.start()
@@ -75,9 +75,9 @@ class Sessions:
 
     @contextmanager
     def of(self, tag: str) -> Iterator[SparkSession]:
-        """Give the session, which others use too; what was left running under the tag is interrupted.
+        """Open the shared session, and interrupt jobs that were left running under the tag.
 
-        There is one for all work of a deployment: for each session Spark starts Python anew, and never ends it.
+        All work of a deployment shares one: for each session Spark starts new Python processes, and never ends them.
         """
         self.check()
         with self._lock:
@@ -91,29 +91,31 @@ class Sessions:
         finally:
             with self._lock:
                 self._users -= 1
-                if not self._users:  # the next one asks anew whether its server still has it
+                if not self._users:  # the next user checks that the server still has the session
                     self._leave()
 
     @property
     def cores(self) -> int | None:
-        """Tasks that run at a time on a server of our own; None: on a cluster, which may grow."""
+        """Tasks that run at the same time on a server of this process' own; None on a cluster, which may grow."""
         if not self.local:
             return None
-        told = re.search(r"[0-9]+", self._remote)
-        return int(told[0]) if told else 1 if self._remote == "local" else os.cpu_count()
+        number = re.search(r"[0-9]+", self._remote)
+        if number:
+            return int(number[0])
+        return 1 if self._remote == "local" else os.cpu_count()
 
     @property
     def server_pid(self) -> int | None:
-        """The process, and the session of processes, of a server of our own."""
+        """The process id, and the id of the process session, of a server of this process' own."""
         return self._server.child.pid if self._server is not None else None
 
     def check(self) -> None:
-        """Raise ``SparkFailed`` where a server of our own has ended: nothing can be done here any more."""
+        """Raise ``SparkFailed`` where a server of this process' own has ended: the worker needs it."""
         if self._server is not None and self._server.child.exit_code() is not None:
-            raise SparkFailed(f"Spark's server has ended; its last words are in {self._server.child.log}")
+            raise SparkFailed(f"Spark's server has ended; see its log: {self._server.child.log}")
 
     def close(self) -> None:
-        """End everything."""
+        """Leave the session, and stop a server of this process' own."""
         with self._lock:
             self._leave()
         if self._server is not None:
@@ -126,16 +128,17 @@ class Sessions:
             self._open = None
 
     def _join(self) -> SparkSession:
-        for again in range(LIVES):
-            # Other code of ours would not mix with what a session was sent.
-            key = uuid.uuid5(uuid.NAMESPACE_URL, f"{self._name}/{self._code.stem}/{again}")
-            parts = self._url.rstrip("/")
-            session = SparkSession.builder.remote(f"{parts}{';' if '/;' in parts else '/;'}session_id={key}").create()
+        for number in range(MOST_SESSIONS):
+            # The id depends on the code: a session cannot mix two versions of it.
+            session_id = uuid.uuid5(uuid.NAMESPACE_URL, f"{self._name}/{self._code.stem}/{number}")
+            url = self._url.rstrip("/")
+            separator = ";" if "/;" in url else "/;"
+            session = SparkSession.builder.remote(f"{url}{separator}session_id={session_id}").create()
             session.client.set_retry_policies(
                 [DefaultPolicy(max_retries=RETRIES, max_backoff=BACKOFF_MS, max_server_retry_delay=BACKOFF_MS)]
             )
             try:
-                session.interruptTag("nobody's")  # a request, which says whether the session can be had
+                session.interruptTag("unused")  # any request fails where the server has ended this session
                 if not self.local:
                     session.addArtifacts(str(self._code), pyfile=True)
                 for option, value in self._conf.items():
@@ -144,21 +147,20 @@ class Sessions:
             except PySparkException as e:
                 session.release_session_on_close = False
                 session.stop()
-                if "SESSION_CLOSED" not in str(e) or again == LIVES - 1:
+                if "SESSION_CLOSED" not in str(e) or number == MOST_SESSIONS - 1:
                     raise SparkFailed(f"Spark: {first_words(e)}") from e
         raise AssertionError("unreachable")
 
 
 def run(session: SparkSession, tag: str, work: Callable[[], T], heartbeat: Callable[[], None]) -> T:
-    """Do the work in a thread of its own with tagged jobs, and call ``heartbeat`` meanwhile.
+    """Do the work in its own thread, with tagged jobs; call ``heartbeat`` meanwhile.
 
-    When ``heartbeat`` raises, the jobs are interrupted until the work has ended: a single interrupt may come before the
-    job was submitted.
+    When ``heartbeat`` raises, interrupt the jobs repeatedly until the work has ended: a single interrupt may arrive
+    before the job is submitted.
 
     Raises:
         SparkFailed: a job failed.
     """
-
     with ThreadPoolExecutor(1, thread_name_prefix="spark") as thread:
         job = thread.submit(tagged, session, {tag}, work)
         try:
@@ -173,7 +175,7 @@ def run(session: SparkSession, tag: str, work: Callable[[], T], heartbeat: Calla
 
 
 def tagged(session: SparkSession, tags: Collection[str], work: Callable[[], T]) -> T:
-    """Do the work in this thread, its jobs tagged; raises ``SparkFailed`` where one failed."""
+    """Do the work in this thread with tagged jobs; raise ``SparkFailed`` where one failed."""
     for tag in tags:
         session.addTag(tag)
     try:
@@ -186,33 +188,36 @@ def tagged(session: SparkSession, tags: Collection[str], work: Callable[[], T]) 
 
 
 def interrupt(session: SparkSession, tag: str, jobs: Collection[Future[Any]]) -> None:
-    """Interrupt the jobs of a tag until all of these have ended; what ended well needs none.
+    """Interrupt the jobs of a tag until all of these have ended; do nothing where all have succeeded.
 
-    One that failed here may go on at the server: its stream was cut, not its work.
+    A job that failed in this process may still run on the server: its stream was cut, not its work.
     """
     while any(not job.done() or job.exception() is not None for job in jobs):
         try:
             session.interruptTag(tag)
         except GONE as e:
-            log.warning("Spark could not be told to stop %s: %s", tag, first_words(e))
+            log.warning("could not interrupt Spark's jobs of %s: %s", tag, first_words(e))
         if not wait(jobs, timeout=LOOK_SECONDS).not_done:
             return
 
 
 def first_words(error: Exception) -> str:
-    """Return what a job's error says, without the traces of three languages: of a Python one its last line."""
+    """Return the message of a job's error without stack traces: Python's last error, or the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if _RAISED.match(line)]
-    return (ours[-1] if ours else lines[0] if lines else type(error).__name__)[:500]
+    raised = [line for line in lines if _RAISED.match(line)]
+    if raised:
+        return raised[-1][:500]
+    return (lines[0] if lines else type(error).__name__)[:500]
 
 
 def archive(folder: Path) -> Path:
-    """Write our own packages as one archive, named by what is in it, and return it: for executors that lack them."""
-    root, fresh, digest = Path(sexton.__file__).parents[1], folder / f"{uuid.uuid4().hex}.zip", hashlib.sha256()
-    with zipfile.ZipFile(fresh, "w") as packed:
+    """Write Sexton's packages into an archive for executors, named by its contents, and return its path."""
+    root = Path(sexton.__file__).parents[1]
+    unfinished, digest = folder / f"{uuid.uuid4().hex}.zip", hashlib.sha256()
+    with zipfile.ZipFile(unfinished, "w") as packed:
         for package in SHIPPED:
             for source in sorted((root / package).rglob("*.py")):
                 name, text = source.relative_to(root).as_posix(), source.read_bytes()
                 digest.update(f"{name} {len(text)} ".encode() + text)
                 packed.writestr(zipfile.ZipInfo(name, OLD), text)
-    return fresh.replace(folder / f"sexton-{digest.hexdigest()[:16]}.zip")
+    return unfinished.replace(folder / f"sexton-{digest.hexdigest()[:16]}.zip")

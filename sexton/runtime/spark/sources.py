@@ -1,7 +1,7 @@
-"""Spark data sources: ``sexton.objects``, what vaults list, and ``sexton.records``, what the live side knows.
+"""Spark data sources: ``sexton.objects`` lists vaults, ``sexton.records`` reads the live side.
 
-Options are small JSON: vaults and parts, never keys. A part that cannot be read to its end gives one row whose
-``error`` says so: a job that fails would say it in a trace, and lose what the other parts saw.
+Options are small JSON: vaults and parts, never keys. A part that cannot be read to its end yields one row with an
+``error``: a failed job would hide it in a stack trace, and lose the rows of the other parts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sexton.check.model import Part
 from sexton.check.sources.live_side import LiveSide
 from sexton.kernel.errors import SextonError
 from sexton.kernel.message import Message
+from sexton.marks.live import Part
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.storage.identity import canonical
 from sexton.storage.model import Shard, VaultSpec
@@ -65,7 +65,7 @@ class ListingOrder(Message):
 
 
 class RecordsOrder(Message):
-    """Parts of the live side to read, at one moment."""
+    """Parts of the live side to read, as of one moment."""
 
     where: ConnectionTarget
     instance: str
@@ -81,7 +81,7 @@ class NumberedPartition(InputPartition):
 
 
 class ListedObjects(DataSource):
-    """What vaults list. Option ``order``: a ``ListingOrder`` as JSON."""
+    """The objects in vaults. Option ``order``: a ``ListingOrder`` as JSON."""
 
     @classmethod
     def name(cls) -> str:
@@ -90,12 +90,12 @@ class ListedObjects(DataSource):
     def schema(self) -> StructType:
         return from_arrow_schema(OBJECTS)
 
-    def reader(self, schema: StructType) -> "ListedObjectsReader":  # noqa: ARG002  # Spark calls it so
+    def reader(self, schema: StructType) -> "ListedObjectsReader":  # noqa: ARG002  # Spark's interface
         return ListedObjectsReader(self.options["order"])
 
 
 class ListedObjectsReader(DataSourceReader):
-    """Lists on executors; no key comes to the driver."""
+    """Lists on executors; no key passes through the driver."""
 
     def __init__(self, order: str) -> None:
         self._order = order
@@ -113,14 +113,14 @@ class ListedObjectsReader(DataSourceReader):
             for page in vaults.get(instance, part.vault).list_shard(part.shard):
                 rows = ((part.vault, canonical(o.key), *o, part.number, None, None) for o in page)
                 yield _batch(OBJECTS, rows)
-            vaults.confirm(instance, part.vault)  # what an unmounted disk shows is no listing
+            vaults.confirm(instance, part.vault)  # the listing of an unmounted disk must not count
         except SextonError as e:
             busy = isinstance(e, VaultFault) and e.reason == UNREACHABLE
             yield _batch(OBJECTS, [(part.vault, "", "", None, None, None, part.number, str(e)[:500], busy)])
 
 
 class LiveRecords(DataSource):
-    """What the live side knows. Option ``order``: a ``RecordsOrder`` as JSON."""
+    """The live side's entries. Option ``order``: a ``RecordsOrder`` as JSON."""
 
     @classmethod
     def name(cls) -> str:
@@ -129,7 +129,7 @@ class LiveRecords(DataSource):
     def schema(self) -> StructType:
         return from_arrow_schema(RECORDS)
 
-    def reader(self, schema: StructType) -> "LiveRecordsReader":  # noqa: ARG002  # Spark calls it so
+    def reader(self, schema: StructType) -> "LiveRecordsReader":  # noqa: ARG002  # Spark's interface
         return LiveRecordsReader(self.options["order"])
 
 

@@ -1,4 +1,4 @@
-"""Reach Temporal from a command, and see whether any worker is there: a round without one waits for ever."""
+"""Connect to Temporal, and count the workers that poll: a round without one waits permanently."""
 
 import asyncio
 import logging
@@ -23,20 +23,21 @@ log = logging.getLogger(__name__)
 
 
 async def connect(settings: Settings) -> Client:
-    """Return a client, or raise ``SextonError`` that says how to get a server."""
+    """Return a client; raise a ``SextonError`` with a way to start a server where none answers."""
     temporal = settings.temporal
     try:
         return await Client.connect(
             temporal.address, namespace=temporal.namespace, data_converter=pydantic_data_converter
         )
     except RuntimeError as e:
-        raise SextonError(f"cannot reach Temporal at {temporal.address}; start it: sexton up, or see doctor") from e
+        address = temporal.address
+        raise SextonError(f"cannot reach Temporal at {address}; start it: sexton up, or see: sexton doctor") from e
 
 
 def run(main: Coroutine[Any, Any, None]) -> NoReturn:
-    """Run a program that uses Temporal to its end, and leave at once.
+    """Run a program that uses Temporal to its end, then exit the process at once.
 
-    Without the interpreter's own exit: Temporal's threads can abort there after the work is done (sdk-python #300).
+    It skips the interpreter's own exit, in which Temporal's threads can abort after the work is done (sdk-python #300).
     """
     asyncio.run(main)
     sys.stdout.flush()
@@ -45,44 +46,45 @@ def run(main: Coroutine[Any, Any, None]) -> NoReturn:
 
 
 POLL_SECONDS = 70
+"""A poller that was seen within this time counts as running; each polls again at least once a minute."""
 
 
 async def taken(handle: WorkflowHandle[Any, Any]) -> bool:
-    """Return whether a worker has begun with the workflow; before, its history is start and a scheduled task."""
+    """Return whether a worker has taken the workflow: until then its history is its start and a scheduled task."""
     return (await handle.describe()).history_length > 2
 
 
 async def pollers(client: Client, settings: Settings, *, spark: bool = False) -> int:
-    """Return how many workers polled this deployment's queue for workflows lately, or the one for Spark's work."""
+    """Return how many workers have polled this deployment's workflow queue recently, or its Spark queue."""
     try:
         return await _pollers(client, settings, spark=spark)
     except RPCError as e:
-        raise SextonError(f"Temporal does not say who polls: {e.message}") from e
+        raise SextonError(f"Temporal did not list the workers that poll: {e.message}") from e
 
 
 async def spark_queue(client: Client, settings: Settings) -> str:
-    """Return where this deployment's Spark workers poll; empty where none polled lately.
+    """Return the task queue of this deployment's Spark workers; empty where none has polled recently.
 
-    Where Temporal does not say, it is worth trying.
+    Where Temporal does not list pollers, return the queue: a Spark worker may take the work in time.
     """
     try:
         polled = await pollers(client, settings, spark=True) > 0
     except SextonError as e:
-        log.warning("%s; a Spark worker is waited for", e)
+        log.warning("%s; trying Spark anyway", e)
         polled = True
     return ids.spark_queue(settings.require_deployment()) if polled else ""
 
 
 async def _pollers(client: Client, settings: Settings, *, spark: bool) -> int:
-    deployment, kinds = settings.require_deployment(), TaskQueueType
+    deployment = settings.require_deployment()
     queue = ids.spark_queue(deployment) if spark else ids.control_queue(deployment)
     described = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=settings.temporal.namespace,
             task_queue=TaskQueue(name=queue),
-            task_queue_type=kinds.TASK_QUEUE_TYPE_ACTIVITY if spark else kinds.TASK_QUEUE_TYPE_WORKFLOW,
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if spark else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
         )
     )
-    # Temporal remembers pollers for minutes after they stopped; one that lives polls anew at least once a minute.
-    edge = time.time() - POLL_SECONDS
-    return sum(1 for p in described.pollers if p.last_access_time.seconds >= edge)
+    # Temporal remembers pollers for minutes after they have stopped.
+    oldest = time.time() - POLL_SECONDS
+    return sum(1 for p in described.pollers if p.last_access_time.seconds >= oldest)

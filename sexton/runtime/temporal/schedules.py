@@ -1,6 +1,7 @@
-"""The one schedule of a deployment: a tick that starts due rounds. Applying it again changes what differs, no more."""
+"""The Temporal schedule of a deployment: it ticks, and each tick starts the rounds that are due."""
 
 import datetime as dt
+from collections.abc import Awaitable
 
 from temporalio.client import (
     Client,
@@ -25,7 +26,7 @@ from sexton.recycle.model import TickRequest
 from workflows import ids
 
 CATCH_UP = dt.timedelta(seconds=10)
-"""What was missed is not made up for: the next tick starts all that is due. Temporal's own floor."""
+"""Missed ticks are skipped: the next one starts everything that is due. Temporal allows no shorter window."""
 LONGEST_TICK_SECONDS = 60
 SHORTEST_TICK_SECONDS = 2
 
@@ -35,7 +36,7 @@ class NoSchedule(SextonError):
 
 
 class ScheduleInfo(Message):
-    """One schedule as Temporal has it; instants in ms since 1970."""
+    """One schedule as Temporal reports it; instants in ms since 1970."""
 
     id: str
     every_seconds: float
@@ -46,72 +47,76 @@ class ScheduleInfo(Message):
 
 
 def tick_seconds(interval_seconds: int) -> int:
-    """Return how often a tick looks for due instances: a quarter of the interval, at most a minute."""
+    """Return the seconds between ticks: a quarter of the interval between rounds, 2 s at least and 60 s at most."""
     return max(SHORTEST_TICK_SECONDS, min(LONGEST_TICK_SECONDS, interval_seconds // 4))
 
 
 async def apply(client: Client, settings: Settings) -> str:
-    """Create or update the schedule; an operator's pause stays. Return ``created``, ``updated`` or ``unchanged``."""
+    """Create or update the schedule and keep an operator's pause; return ``created``, ``updated`` or ``unchanged``."""
     deployment = settings.require_deployment()
-    wanted = Schedule(
-        action=ScheduleActionStartWorkflow(
-            ids.TICK,
-            TickRequest(deployment=deployment),
-            id=ids.tick(deployment),
-            task_queue=ids.control_queue(deployment),
-            # A tick that no worker takes is not worth keeping: the next one sees the same and more.
-            execution_timeout=dt.timedelta(minutes=5),
-            static_summary="start rounds that are due",
-        ),
-        spec=ScheduleSpec(
-            intervals=[
-                ScheduleIntervalSpec(
-                    every=dt.timedelta(seconds=tick_seconds(settings.recycle.recycle_interval_seconds))
-                )
-            ]
-        ),
-        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.BUFFER_ONE, catchup_window=CATCH_UP),
-        state=ScheduleState(note="starts due rounds; made by: sexton schedules apply"),
-    )
+    desired = _schedule(deployment, tick_seconds(settings.recycle.recycle_interval_seconds))
     try:
-        await client.create_schedule(ids.tick(deployment), wanted)
+        await client.create_schedule(ids.tick(deployment), desired)
         return "created"
     except ScheduleAlreadyRunningError:
         pass
     changed = False
 
-    def differs(found: ScheduleUpdateInput) -> ScheduleUpdate | None:
+    def update(current: ScheduleUpdateInput) -> ScheduleUpdate | None:
         nonlocal changed
-        now = found.description.schedule
-        action = now.action
-        assert isinstance(action, ScheduleActionStartWorkflow)
-        same = (
-            [i.every for i in now.spec.intervals] == [i.every for i in wanted.spec.intervals]
-            and (now.policy.overlap, now.policy.catchup_window) == (wanted.policy.overlap, CATCH_UP)
-            and (action.workflow, action.task_queue) == (ids.TICK, ids.control_queue(deployment))
-        )
-        if same:
+        existing = current.description.schedule
+        if _is_same(existing, desired):
             return None
         changed = True
-        wanted.state = now.state  # an operator's pause, and why
-        return ScheduleUpdate(wanted)
+        desired.state = existing.state  # an operator's pause, and its note
+        return ScheduleUpdate(desired)
 
-    await handle(client, deployment).update(differs)
+    await handle(client, deployment).update(update)
     return "updated" if changed else "unchanged"
 
 
+def _schedule(deployment: str, every_seconds: int) -> Schedule:
+    """Return the schedule of a deployment as it should be."""
+    return Schedule(
+        action=ScheduleActionStartWorkflow(
+            ids.TICK,
+            TickRequest(deployment=deployment),
+            id=ids.tick(deployment),
+            task_queue=ids.control_queue(deployment),
+            # A tick that no worker takes may expire: the next one finds the same instances due.
+            execution_timeout=dt.timedelta(minutes=5),
+            static_summary="start rounds that are due",
+        ),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=dt.timedelta(seconds=every_seconds))]),
+        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.BUFFER_ONE, catchup_window=CATCH_UP),
+        state=ScheduleState(note="starts due rounds; created by: sexton schedules apply"),
+    )
+
+
+def _is_same(existing: Schedule, desired: Schedule) -> bool:
+    """Return whether two schedules tick alike and start the same workflow; their state is not compared."""
+    action, desired_action = existing.action, desired.action
+    assert isinstance(action, ScheduleActionStartWorkflow)
+    assert isinstance(desired_action, ScheduleActionStartWorkflow)
+    return (
+        [i.every for i in existing.spec.intervals] == [i.every for i in desired.spec.intervals]
+        and (existing.policy.overlap, existing.policy.catchup_window) == (desired.policy.overlap, CATCH_UP)
+        and (action.workflow, action.task_queue) == (desired_action.workflow, desired_action.task_queue)
+    )
+
+
 async def pause(client: Client, deployment: str, note: str) -> None:
-    """Pause it; rounds that run go on. Raises ``NoSchedule``."""
-    await _told(handle(client, deployment).pause(note=note))
+    """Pause the schedule; running rounds continue. Raises ``NoSchedule``."""
+    await _call(handle(client, deployment).pause(note=note))
 
 
 async def resume(client: Client, deployment: str, note: str) -> None:
-    """Let it tick again. Raises ``NoSchedule``."""
-    await _told(handle(client, deployment).unpause(note=note))
+    """Resume the schedule. Raises ``NoSchedule``."""
+    await _call(handle(client, deployment).unpause(note=note))
 
 
 async def nudge(client: Client, deployment: str) -> None:
-    """Tick now, unless there is no schedule or an operator has paused it: a slot is free."""
+    """Trigger a tick now, as a slot is free; do nothing without a schedule, or where an operator has paused it."""
     try:
         if not (await handle(client, deployment).describe()).schedule.state.paused:
             # Not SKIP: a trigger while a tick runs would be dropped silently.
@@ -122,22 +127,23 @@ async def nudge(client: Client, deployment: str) -> None:
 
 
 async def describe(client: Client, deployment: str) -> list[ScheduleInfo]:
-    """Return the deployment's schedules, none where rounds are not scheduled."""
+    """Return the deployment's schedules; none where rounds are not scheduled."""
     try:
-        found = await handle(client, deployment).describe()
+        description = await handle(client, deployment).describe()
     except RPCError as e:
         if e.status is RPCStatusCode.NOT_FOUND:
             return []
-        raise SextonError(f"Temporal does not tell of its schedules: {e.message}") from e
-    last = [a.started_at for a in found.info.recent_actions]
+        raise SextonError(f"Temporal did not describe the schedule: {e.message}") from e
+    started = [a.started_at for a in description.info.recent_actions]
+    upcoming = description.info.next_action_times
     return [
         ScheduleInfo(
-            id=found.id,
-            every_seconds=found.schedule.spec.intervals[0].every.total_seconds(),
-            paused=found.schedule.state.paused,
-            note=found.schedule.state.note or "",
-            last=_ms(max(last)) if last else None,
-            next=_ms(min(found.info.next_action_times)) if found.info.next_action_times else None,
+            id=description.id,
+            every_seconds=description.schedule.spec.intervals[0].every.total_seconds(),
+            paused=description.schedule.state.paused,
+            note=description.schedule.state.note or "",
+            last=_ms(max(started)) if started else None,
+            next=_ms(min(upcoming)) if upcoming else None,
         )
     ]
 
@@ -147,9 +153,9 @@ def handle(client: Client, deployment: str) -> ScheduleHandle:
     return client.get_schedule_handle(ids.tick(deployment))
 
 
-async def _told(call: object) -> None:
+async def _call(request: Awaitable[None]) -> None:
     try:
-        await call  # type: ignore[misc]
+        await request
     except RPCError as e:
         if e.status is RPCStatusCode.NOT_FOUND:
             raise NoSchedule("rounds are not scheduled yet; run: sexton schedules apply") from e

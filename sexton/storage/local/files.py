@@ -1,7 +1,7 @@
-"""File operations below a directory that cannot be led out of it.
+"""List and delete files below a directory, and never leave that directory.
 
-Every path component is opened relative to the one before and without following symbolic links, so neither a link that
-lies there nor one that is put there meanwhile takes a listing or an unlink to another place.
+Every path component is opened relative to the one before and without following symbolic links, so neither an existing
+link nor one that is created meanwhile leads a listing or an unlink to another place.
 """
 
 import errno
@@ -14,19 +14,21 @@ from sexton.storage.model import KeyOutcome, KeyResult
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ABOUT_KEY = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EBUSY}
-"""Errors that blame one key. Any other one (EIO, EROFS, ESTALE, ...) blames the disk, and so the vault."""
+"""Errors of one key. Any other one (EIO, EROFS, ESTALE, ...) is a fault of the disk, and so of the vault."""
 
 
 class NoPlace(Exception):
-    """The directory that a vault consists of is not there."""
+    """The directory of a vault does not exist."""
 
 
 @contextmanager
 def place(path: str, folders: Sequence[str] = ()) -> Iterator[int]:
-    """Open a vault's location (the operator's word: links in it are followed) and go down its prefix (not followed).
+    """Open a vault's location, and below it the folders of its prefix; yield the file descriptor.
+
+    Symbolic links are followed in the location, which an operator chose, but not in the folders.
 
     Raises:
-        NoPlace: a part of it is missing or is no directory.
+        NoPlace: a part of the path is missing or is no directory.
     """
     try:
         location = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -46,7 +48,11 @@ def place(path: str, folders: Sequence[str] = ()) -> Iterator[int]:
 
 @contextmanager
 def folder(start: int, folders: Sequence[str]) -> Iterator[int]:
-    """Open a directory below an open one; raises ``OSError`` ELOOP where a component is a symbolic link."""
+    """Open a directory below an open one; yield its file descriptor.
+
+    Raises:
+        OSError: ELOOP where a component is a symbolic link.
+    """
     fd = _open(start, folders)
     try:
         yield fd
@@ -55,7 +61,7 @@ def folder(start: int, folders: Sequence[str]) -> Iterator[int]:
 
 
 def make_folders(start: int, folders: Sequence[str]) -> None:
-    """Make the directories below an open one that are missing, durably."""
+    """Create the missing directories below an open one, durably."""
     for depth, name in enumerate(folders):
         with folder(start, folders[:depth]) as parent:
             with suppress(FileExistsError):
@@ -66,13 +72,13 @@ def make_folders(start: int, folders: Sequence[str]) -> None:
 def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterator[tuple[str, int, float]]:
     """Yield (key, bytes, last write in seconds since 1970) of the files below an open directory, in byte order of keys.
 
-    Holds the names of one directory per level, not more. Symbolic links, sockets and the like are no objects.
+    Only the names of one directory per level are in memory. Symbolic links, sockets and the like are no objects.
 
     Args:
         start: the directory.
-        path: what its keys begin with: empty or ending with ``/``.
-        stem: what names in it (not below) must begin with.
-        deep: whether to go down into directories.
+        path: the beginning of its keys: empty or ending with ``/``.
+        stem: the beginning of names directly in it; names in directories below may be any.
+        deep: whether to walk into directories.
     """
     with os.scandir(start) as entries:
         # A directory sorts as the keys in it do: `a-x` and `a.x` before `a/x`, `a0` after.
@@ -83,21 +89,20 @@ def walk(start: int, path: str, stem: str = "", *, deep: bool = True) -> Iterato
         )
     for raw in names:
         name = raw.decode()
-        # What goes away while we look was not there.
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):  # deleted since the scan: the listing does not show it
             if name.endswith("/"):
                 if not deep:
                     continue
                 with folder(start, [name[:-1]]) as inner:
                     yield from walk(inner, path + name)
             else:
-                found = os.stat(name, dir_fd=start, follow_symlinks=False)
-                if stat.S_ISREG(found.st_mode):
-                    yield path + name, found.st_size, found.st_mtime
+                status = os.stat(name, dir_fd=start, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    yield path + name, status.st_size, status.st_mtime
 
 
 def folders_in(start: int, path: str) -> list[str]:
-    """Return the directories directly in an open one, as keys begin with them."""
+    """Return the directories directly in an open one, as the beginning of keys: ``path`` and the name with ``/``."""
     with os.scandir(start) as entries:
         names = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return sorted(f"{path}{name.decode()}/" for name in names)
@@ -106,7 +111,7 @@ def folders_in(start: int, path: str) -> list[str]:
 def unlink_together(root: int, parent: str, keys: Sequence[str]) -> list[KeyResult]:
     """Unlink files of one directory, durably; the directory stays.
 
-    An empty directory is left, because a writer may have made it a moment ago and be about to create its file there.
+    An empty directory stays too, because a writer may have just created it and be about to create a file there.
 
     Args:
         root: the vault's directory.
@@ -114,45 +119,46 @@ def unlink_together(root: int, parent: str, keys: Sequence[str]) -> list[KeyResu
         keys: paths of the files below ``root``, all directly in ``parent``.
 
     Raises:
-        OSError: the disk is at fault; nothing is known of the keys.
+        OSError: the disk failed; the results of the keys are unknown.
     """
     try:
         with folder(root, parent.split("/") if parent else []) as inner:
             results = [_unlink(inner, key) for key in keys]
-            os.fsync(inner)  # the record goes next; after a power cut the file must not be back
+            os.fsync(inner)  # its record is deleted next: the file must not come back after a power cut
             return results
     except OSError as error:
-        return [_verdict(key, error) for key in keys]
+        return [_result_of_error(key, error) for key in keys]
 
 
-def look(root: int, path: str) -> os.stat_result | None:
-    """Return what is known of a regular file below an open directory, None where there is none."""
+def stat_file(root: int, path: str) -> os.stat_result | None:
+    """Return the status of a regular file below an open directory, None where there is none."""
     parent, _, name = path.rpartition("/")
     try:
         with folder(root, parent.split("/") if parent else []) as inner:
-            found = os.stat(name, dir_fd=inner, follow_symlinks=False)
+            status = os.stat(name, dir_fd=inner, follow_symlinks=False)
     except OSError as error:
         if error.errno == errno.ENOENT or error.errno in _ABOUT_KEY - {errno.EACCES, errno.EPERM}:
             return None
         raise
-    return found if stat.S_ISREG(found.st_mode) else None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _unlink(inner: int, key: str) -> KeyResult:
     name = key.rpartition("/")[2]
     if not name:
-        return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="names a directory; only files are deleted")
+        return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="the key names a directory; only files are deleted")
     try:
-        found = os.stat(name, dir_fd=inner, follow_symlinks=False)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.stat(name, dir_fd=inner, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
             return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason="not a regular file (a directory or a link)")
         os.unlink(name, dir_fd=inner)
     except OSError as error:
-        return _verdict(key, error)
-    return KeyResult(key=key, outcome=KeyOutcome.DELETED, bytes=found.st_size)
+        return _result_of_error(key, error)
+    return KeyResult(key=key, outcome=KeyOutcome.DELETED, bytes=status.st_size)
 
 
-def _verdict(key: str, error: OSError) -> KeyResult:
+def _result_of_error(key: str, error: OSError) -> KeyResult:
+    """Return the result of a key for an error about it; raise an error about the disk."""
     if error.errno == errno.ENOENT:
         return KeyResult(key=key, outcome=KeyOutcome.ABSENT)
     if error.errno in _ABOUT_KEY:
@@ -166,7 +172,7 @@ def _open(start: int, folders: Sequence[str]) -> int:
         try:
             inner = os.open(name, _FOLDER, dir_fd=fd)
         except NotADirectoryError as error:
-            # Linux says the same of a link and of a file; below a file is nothing, below a link is another place.
+            # Linux reports this error for a link and for a file. Nothing is below a file, but a link leads elsewhere.
             if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                 raise OSError(errno.ELOOP, f"{name} is a symbolic link, which is not followed") from error
             raise

@@ -1,4 +1,4 @@
-"""Sexton's own files in a local vault: written whole and durably, below its ``_sexton/``."""
+"""Read and write Sexton's own files in a local vault, below its ``_sexton/``; a write is durable and all or nothing."""
 
 import os
 import secrets
@@ -16,16 +16,17 @@ _FOLDER = RESERVED_PREFIX.removesuffix("/")
 def write_file(
     path: str, folders: Sequence[str], name: str, data: bytes, publish: Callable[[str, int], None] | None = None
 ) -> None:
-    """Write a file of a folder that is made where it is missing.
+    """Write a file, and create its folder where it is missing.
 
-    Complete before it has its name: a crash leaves a whole file or none.
+    The file is complete before it gets its name: a crash leaves a complete file or none.
 
     Args:
         path: the vault's location.
-        folders: the way down from it.
+        folders: the folders from there to the file.
         name: of the file.
         data: its bytes.
-        publish: gives the draft (its name, the open folder) its name; without it the draft takes an older one's place.
+        publish: called with the draft's name and the open folder to give the draft its final name; by default the draft
+            replaces an older file.
     """
     draft = f"{DRAFT}{secrets.token_hex(8)}"
     with place(path) as location:
@@ -48,20 +49,20 @@ def write_file(
 
 
 def write(path: str, folders: Sequence[str], name: str, data: bytes) -> None:
-    """Write one file of Sexton's own."""
+    """Write one of Sexton's own files."""
     check_own(name)
     *inner, last = name.split("/")
     write_file(path, [*folders, _FOLDER, *inner], last, data)
 
 
 def read(path: str, folders: Sequence[str], name: str) -> bytes | None:
-    """Return one file of Sexton's own, None where there is none."""
+    """Return one of Sexton's own files, None where it does not exist."""
     check_own(name)
     *inner, last = name.split("/")
     with place(path) as location:
         try:
-            with folder(location, [*folders, _FOLDER, *inner]) as there:
-                file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=there)
+            with folder(location, [*folders, _FOLDER, *inner]) as parent:
+                file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         except (FileNotFoundError, NotADirectoryError):
             return None
         with os.fdopen(file, "rb") as source:
@@ -69,13 +70,13 @@ def read(path: str, folders: Sequence[str], name: str) -> bytes | None:
 
 
 def pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[Listed]]:
-    """Yield pages of the files of Sexton's own whose names begin with a prefix."""
+    """Yield pages of Sexton's own files whose names begin with a prefix."""
     check_own_prefix(prefix)
     return _pages(path, folders, prefix)
 
 
 def remove(path: str, folders: Sequence[str], names: Sequence[str]) -> list[KeyResult]:
-    """Unlink files of Sexton's own."""
+    """Unlink some of Sexton's own files."""
     for name in names:
         check_own(name)
     with place(path) as location:
@@ -93,8 +94,8 @@ def _pages(path: str, folders: Sequence[str], prefix: str) -> Iterator[Sequence[
         try:
             inner = opened.enter_context(folder(location, [*folders, _FOLDER, *(parent.split("/") if parent else [])]))
         except (FileNotFoundError, NotADirectoryError):
-            return  # nothing was written there yet
-        # Outside of the try: a folder that changes under the walk must not end the listing early and in silence.
+            return  # no file was written yet
+        # Outside of the try: a folder that changes during the walk must not end the listing early without an error.
         for name, size, _ in walk(inner, parent + slash, stem):
             if is_own(name):
                 page.append(Listed(key=name, bytes=size))

@@ -1,1 +1,1 @@
-"""A vault in an S3 bucket."""
+"""A vault in an S3 bucket: a listing is complete or a fault, and a key's result is what the store reported."""

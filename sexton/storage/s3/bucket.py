@@ -1,4 +1,4 @@
-"""The bucket of one vault: sends requests to it, and turns what fails into a fault of the vault."""
+"""Send requests to the bucket of one vault, and turn their failures into faults of the vault."""
 
 import threading
 import time
@@ -15,17 +15,17 @@ from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, fault, s3_client
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-READ_AGAIN_SECONDS = (0.2, 0.5, 1.0)
-"""Waits before a read that failed quickly is tried again."""
+RETRY_WAITS_SECONDS = (0.2, 0.5, 1.0)
+"""Waits before a request that failed quickly is tried again."""
 QUICK_SECONDS = 2.0
 VERSIONING_SECONDS = 60.0
-"""How long the bucket's word on being versioned is believed; somebody may switch it on meanwhile."""
-TOGETHER = 8
-"""Requests of one page that are under way at once, where one request cannot do for all its keys."""
+"""How long the bucket's versioning status is cached; an operator may switch it on meanwhile."""
+REQUESTS_AT_ONCE = 8
+"""Requests of one page that are under way at once, where the page needs more than one."""
 PAGE_SECONDS = 20.0
-"""A page that takes many requests sends none after this, so that it ends well before a lease does."""
-UNTOLD = ("AccessDenied", "NotImplemented", "MethodNotAllowed")
-"""Codes of a store that does not let us ask."""
+"""A page that takes many requests sends none after this time, so that it ends well before a lease does."""
+NOT_ALLOWED_CODES = ("AccessDenied", "NotImplemented", "MethodNotAllowed")
+"""Error codes of a store that does not allow or does not know a request."""
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -43,63 +43,63 @@ class S3Bucket:
         self._versioning: tuple[float, str | None] | None = None
 
     def full(self, key: str) -> str:
-        """Return the key as the store knows it."""
+        """Return a key of the vault as the store knows it."""
         return self.prefix + key
 
-    def own(self, full: str) -> str:
+    def relative(self, full_key: str) -> str:
         """Return a key of the store as the vault knows it."""
-        return full[len(self.prefix) :]
+        return full_key[len(self.prefix) :]
 
     def versioning(self) -> str | None:
-        """Return ``Enabled``, ``Suspended``, empty (never versioned), or None where the store does not tell."""
+        """Return ``Enabled``, ``Suspended``, empty (never versioned), or None where the store does not report it."""
 
         def request(s3: "S3Client") -> str | None:
             try:
                 return s3.get_bucket_versioning(Bucket=self.name).get("Status", "")
             except ClientError as error:
-                if error_of(error)[0] in UNTOLD:
+                if error_of(error)[0] in NOT_ALLOWED_CODES:
                     return None
                 raise
 
         if self._versioning is None or time.monotonic() - self._versioning[0] > VERSIONING_SECONDS:
-            self._versioning = (time.monotonic(), self.ask(request))
+            self._versioning = (time.monotonic(), self.call_with_retries(request))
         return self._versioning[1]
 
-    def require(self) -> None:
-        """Raise ``VaultFault`` NO_BUCKET where the bucket is not there."""
+    def require_exists(self) -> None:
+        """Raise ``VaultFault`` NO_BUCKET where the bucket does not exist."""
         self.call(lambda s3: s3.head_bucket(Bucket=self.name))
 
-    def get(self, full: str, at_most: int | None = None) -> bytes | None:
-        """Return the bytes of an object of the store, the first ones or all; None where there is none."""
+    def get(self, full_key: str, at_most: int | None = None) -> bytes | None:
+        """Return the first ``at_most`` bytes of an object, or all; None where it does not exist."""
 
         def request(s3: "S3Client") -> bytes | None:
             try:
-                return s3.get_object(Bucket=self.name, Key=full)["Body"].read(at_most)
+                return s3.get_object(Bucket=self.name, Key=full_key)["Body"].read(at_most)
             except ClientError as error:
                 if error_of(error)[0] == "NoSuchKey":
                     return None
                 raise
 
-        return self.ask(request)
+        return self.call_with_retries(request)
 
     def call(self, request: "Callable[[S3Client], T]") -> T:
-        """Send a request once; what fails is a ``VaultFault``."""
+        """Send a request once; a failure is a ``VaultFault``."""
         try:
             return request(s3_client(self.endpoint, self.spec.region, self.spec.profile))
         except REQUEST_ERRORS as error:
             raise fault(self.spec.name, error) from error
 
-    def ask(self, request: "Callable[[S3Client], T]") -> T:
-        """Call, and again a few times where the store failed quickly: one bad reply is no reason to leave it alone.
+    def call_with_retries(self, request: "Callable[[S3Client], T]") -> T:
+        """Send a request, and a few times again where the store fails quickly: one bad reply is no fault of the vault.
 
-        Not after a time-out: whoever waits must prove its lease meanwhile. Not for deletes: the sweep does that.
+        Not after a time-out: the caller must renew its lease meanwhile. Not for deletes: the sweep retries them.
         """
-        for wait in READ_AGAIN_SECONDS:
+        for wait in RETRY_WAITS_SECONDS:
             began = time.monotonic()
             try:
                 return self.call(request)
-            except VaultFault as busy:
-                if busy.reason != UNREACHABLE or time.monotonic() - began > QUICK_SECONDS:
+            except VaultFault as failure:
+                if failure.reason != UNREACHABLE or time.monotonic() - began > QUICK_SECONDS:
                     raise
             time.sleep(wait)
         return self.call(request)
@@ -109,34 +109,38 @@ class S3Bucket:
         return VaultFault(self.spec.name, reason, detail)
 
 
-def each(do: Callable[[A], T], items: Sequence[A], until: float = float("inf")) -> list[T | None]:
-    """Do something for each item, a few at once; None where it was too late to begin (``until``: monotonic seconds).
+def run_together(task: Callable[[A], T], items: Sequence[A], until: float = float("inf")) -> list[T | None]:
+    """Run a task for each item, a few at once; None for an item that was too late to begin.
+
+    Args:
+        task: called with one item.
+        items: in the order of the results.
+        until: no task begins after this instant, in monotonic seconds.
 
     Raises:
-        VaultFault: one of them failed; no other is begun after it.
+        VaultFault: a task failed; no other begins after it.
     """
-    over = threading.Event()
+    failed = threading.Event()
 
-    def one(item: A) -> T | None:
-        if over.is_set() or time.monotonic() > until:
+    def run(item: A) -> T | None:
+        if failed.is_set() or time.monotonic() > until:
             return None
         try:
-            return do(item)
+            return task(item)
         except BaseException:
-            over.set()
+            failed.set()
             raise
 
-    with ThreadPoolExecutor(TOGETHER, thread_name_prefix="requests") as pool:
-        return list(pool.map(one, items))
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="requests") as pool:
+        return list(pool.map(run, items))
 
 
 def throttled(key: str, busy: Throttled) -> KeyResult:
-    """Return what a busy store means for one key."""
+    """Return the result of a key whose request the store throttled."""
     return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=busy.detail, retry_after=busy.retry_after)
 
 
-def later(key: str) -> KeyResult:
-    """Return the result of a key that its page had no time left for."""
-    return KeyResult(
-        key=key, outcome=KeyOutcome.THROTTLED, reason=f"its page took over {PAGE_SECONDS:.0f} s; tried again"
-    )
+def out_of_time(key: str) -> KeyResult:
+    """Return the result of a key for which its page had no time left."""
+    reason = f"its page took over {PAGE_SECONDS:.0f} s; tried again"
+    return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=reason)

@@ -1,4 +1,4 @@
-"""Conditional deletes: an object goes only while it has the ETag that was resolved."""
+"""Delete conditionally: an object is deleted only while it has the ETag that was resolved."""
 
 import time
 from collections.abc import Sequence
@@ -8,85 +8,86 @@ from botocore.exceptions import ClientError
 
 from sexton.storage.model import KeyOutcome, KeyResult, Listed
 from sexton.storage.port import Throttled
-from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, each, later, throttled
-from sexton.storage.s3.delete import Target, as_gone, delete
+from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, out_of_time, run_together, throttled
+from sexton.storage.s3.delete import Target, delete, with_deleted_as
 from sexton.storage.s3.wire import error_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+NO_ETAG = "no ETag known: a conditional vault needs it; not deleted"
+
 
 class HeadResult(NamedTuple):
-    """What HEAD says of a key: the object, or None; and whether a delete marker hides it."""
+    """The answer of HEAD for a key: the object, or None; and whether a delete marker hides it."""
 
     object: Listed | None
     hidden: bool = False
 
 
-def delete_meant(bucket: S3Bucket, meant: dict[str, str], gone: KeyOutcome) -> dict[str, KeyResult]:
+def delete_conditionally(bucket: S3Bucket, etags: dict[str, str], deleted: KeyOutcome) -> dict[str, KeyResult]:
     """Delete each key while it has its ETag.
 
-    In requests of many where the store was seen to read an ETag for each key; else one by one.
+    Sends requests of many keys where the probe showed that the store respects an ETag per key; otherwise one by one.
 
     Args:
-        bucket: where.
-        meant: key → ETag without quotes; empty where it is not known, and then the object stays.
-        gone: what a delete does here: DELETED, or HIDDEN in a versioned bucket.
+        bucket: of the vault.
+        etags: key → ETag without quotes; empty where it is unknown, and then the object is not deleted.
+        deleted: the outcome of a delete in this bucket: DELETED, or HIDDEN in a versioned bucket.
     """
     probe, until = bucket.spec.probe, time.monotonic() + PAGE_SECONDS
-    targets = [Target(key, etag=etag) for key, etag in meant.items() if etag]
-    tried = as_gone(delete(bucket, targets, alone=not (probe and probe.etag_multi)), gone)
+    targets = [Target(key, etag=etag) for key, etag in etags.items() if etag]
+    replies = with_deleted_as(deleted, delete(bucket, targets, alone=not (probe and probe.etag_multi)))
     results = {
-        key: KeyResult(
-            key=key, outcome=KeyOutcome.FAILED, reason="no ETag known: a conditional vault needs it; not deleted"
-        )
-        for key, etag in meant.items()
-        if not etag
+        key: KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=NO_ETAG) for key, etag in etags.items() if not etag
     }
-    doubtful = [t for t, r in tried.items() if r.outcome in (KeyOutcome.CHANGED, KeyOutcome.ABSENT)]
-    results |= {t.key: r for t, r in tried.items() if t not in doubtful}
-    explained = each(lambda target: _explained(bucket, target, tried[target]), doubtful, until)
-    return results | {t.key: told or later(t.key) for t, told in zip(doubtful, explained, strict=True)}
+    unclear = [t for t, reply in replies.items() if reply.outcome in (KeyOutcome.CHANGED, KeyOutcome.ABSENT)]
+    results |= {t.key: reply for t, reply in replies.items() if t not in unclear}
+    explained = run_together(lambda target: _explain(bucket, target, replies[target]), unclear, until)
+    for target, result in zip(unclear, explained, strict=True):
+        results[target.key] = result or out_of_time(target.key)
+    return results
 
 
-def look(bucket: S3Bucket, keys: Sequence[str]) -> list[HeadResult]:
-    """HEAD each key, some at once, in the order given."""
-    return [seen for seen in each(lambda key: head(bucket, key), keys) if seen is not None]
+def head_all(bucket: S3Bucket, keys: Sequence[str]) -> list[HeadResult]:
+    """Send HEAD for each key, some at once; return the answers in the order of the keys."""
+    answers = run_together(lambda key: head(bucket, key), keys)
+    return [answer for answer in answers if answer is not None]
 
 
 def head(bucket: S3Bucket, key: str) -> HeadResult:
-    """Ask for one key. A missing bucket looks like a missing key here."""
+    """Send HEAD for one key. The answer for a missing bucket is the same as for a missing key."""
 
     def request(s3: "S3Client") -> HeadResult:
         try:
-            found = s3.head_object(Bucket=bucket.name, Key=bucket.full(key))
+            reply = s3.head_object(Bucket=bucket.name, Key=bucket.full(key))
         except ClientError as error:
             if error_of(error)[2] != 404:
                 raise
             headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
             return HeadResult(None, headers.get("x-amz-delete-marker") == "true")
-        etag, written = found["ETag"].strip('"'), f"{found['LastModified']:%Y-%m-%dT%H:%M:%S}"
-        return HeadResult(Listed(key, found["ContentLength"], etag, written))
+        etag, written = reply["ETag"].strip('"'), f"{reply['LastModified']:%Y-%m-%dT%H:%M:%S}"
+        return HeadResult(Listed(key, reply["ContentLength"], etag, written))
 
-    return bucket.ask(request)
+    return bucket.call_with_retries(request)
 
 
-def _explained(bucket: S3Bucket, target: Target, refused: KeyResult) -> KeyResult:
-    """Say what a failed precondition means: stores give it for another object, and some for none at all."""
+def _explain(bucket: S3Bucket, target: Target, refusal: KeyResult) -> KeyResult:
+    """Return the result that a failed precondition means: stores report it for another object, and some for none."""
     try:
-        seen = head(bucket, target.key)
+        current = head(bucket, target.key)
     except Throttled as busy:
         return throttled(target.key, busy)
-    if seen.object is None:
-        return KeyResult(key=target.key, outcome=KeyOutcome.HIDDEN if seen.hidden else KeyOutcome.ABSENT)
-    if seen.object.etag == target.etag:
+    if current.object is None:
+        return KeyResult(key=target.key, outcome=KeyOutcome.HIDDEN if current.hidden else KeyOutcome.ABSENT)
+    if current.object.etag == target.etag:
         return KeyResult(
             key=target.key,
             outcome=KeyOutcome.FAILED,
-            reason=f"{refused.reason}, though its ETag is the one resolved; try: sexton vault probe",
+            reason=f"{refusal.reason}, although its ETag is the resolved one; try: sexton vault probe",
         )
     return KeyResult(
         key=target.key,
         outcome=KeyOutcome.CHANGED,
-        reason=f"rewritten since it was resolved: its ETag was {target.etag} and is {seen.object.etag}",
+        reason=f"rewritten since it was resolved: its ETag was {target.etag} and is {current.object.etag}",
     )

@@ -1,14 +1,14 @@
-"""Delete objects or versions of an S3 bucket; says of each only what the store said of it."""
+"""Delete objects or versions of an S3 bucket; the result of each is exactly what the store reported for it."""
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
 from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 from sexton.storage.port import Throttled
-from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, each, later, throttled
+from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, out_of_time, run_together, throttled
 from sexton.storage.s3.wire import error_of, fits_xml, is_about_request, is_busy, is_lock
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """What is to go: a key, one version of it, or the object under it that has this ETag."""
+    """The thing to delete: a key, one version of it, or the object under it that has this ETag."""
 
     key: str
     version: str = ""
@@ -28,30 +28,30 @@ Results = dict[Target, KeyResult]
 
 
 def delete(bucket: S3Bucket, targets: Sequence[Target], *, alone: bool = False) -> Results:
-    """Delete targets, 1,000 in a request; DELETED is said of what the store took, whatever that means in its bucket.
+    """Delete targets, 1,000 in a request. DELETED means that the store accepted it, whatever that means in its bucket.
 
     Args:
-        bucket: where.
-        targets: no two the same.
-        alone: a request for each, where the store does not read an ETag for each key of a request.
+        bucket: of the vault.
+        targets: all different.
+        alone: send one request per target, where the store does not respect an ETag per key of a request.
     """
     together = [] if alone else [target for target in targets if fits_xml(target.key)]
     results: Results = {}
     for start in range(0, len(together), PAGE_KEYS):
-        results |= _together(bucket, together[start : start + PAGE_KEYS])
-    # A name that XML cannot express (a control character, U+FFFF) goes into a URL instead.
-    return results | _each(bucket, [target for target in targets if target not in results])
+        results |= _delete_together(bucket, together[start : start + PAGE_KEYS])
+    # A key that XML cannot express (a control character, U+FFFF) is part of a URL instead.
+    return results | _delete_each(bucket, [target for target in targets if target not in results])
 
 
-def as_gone(results: Results, gone: KeyOutcome) -> Results:
-    """Return them with what a taken delete means in the bucket: DELETED, or HIDDEN where it is versioned."""
-    if gone is KeyOutcome.DELETED:
+def with_deleted_as(deleted: KeyOutcome, results: Results) -> Results:
+    """Return the results with another outcome instead of DELETED: HIDDEN in a versioned bucket."""
+    if deleted is KeyOutcome.DELETED:
         return results
-    return {t: r._replace(outcome=gone) if r.outcome is KeyOutcome.DELETED else r for t, r in results.items()}
+    return {t: r._replace(outcome=deleted) if r.outcome is KeyOutcome.DELETED else r for t, r in results.items()}
 
 
-def _together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
-    objects = [_named(bucket, target) for target in targets]
+def _delete_together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
+    objects = [_identifier(bucket, target) for target in targets]
     try:
         reply = bucket.call(
             lambda s3: s3.delete_objects(Bucket=bucket.name, Delete={"Objects": objects, "Quiet": True})
@@ -59,54 +59,70 @@ def _together(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
     except Throttled as busy:
         return {target: throttled(target.key, busy) for target in targets}
     results = {target: KeyResult(target.key, KeyOutcome.DELETED) for target in targets}
-    if not (reply.get("Errors") or reply.get("Deleted")):
-        return results
-    asked: dict[str, list[Target]] = {}
+    targets_of_key: dict[str, list[Target]] = {}
     for target in targets:
-        asked.setdefault(bucket.full(target.key), []).append(target)
+        targets_of_key.setdefault(bucket.full(target.key), []).append(target)
     for error in reply.get("Errors", ()):
-        blamed = asked.get(error.get("Key", ""), [])
-        if not blamed:
-            raise bucket.fault("BAD_REPLY", f"an error for a key that was not asked for: {error}")
-        version = error.get("VersionId", "")
-        for target in [t for t in blamed if t.version == version] or blamed:
-            results[target] = _refused(bucket, target, error.get("Code", ""), error.get("Message", ""))
-    # A store that ignores Quiet names what it deleted; then silence about a key is not consent.
-    if done := reply.get("Deleted", ()):
-        named = {(d.get("Key", ""), d.get("VersionId") or d.get("DeleteMarkerVersionId", "")) for d in done}
-        keys = {key for key, _ in named}
-        for target, result in results.items():
-            full = bucket.full(target.key)
-            told = (full, target.version) in named if target.version else full in keys
-            if result.outcome is KeyOutcome.DELETED and not told:
-                raise bucket.fault("BAD_REPLY", f"the reply names {len(named)} objects and is silent about {full!r}")
-        if not keys <= asked.keys():
-            raise bucket.fault("BAD_REPLY", f"the reply names keys that were not asked for: {keys - asked.keys()}")
+        results |= _failures(bucket, error, targets_of_key.get(error.get("Key", ""), []))
+    # A store that ignores Quiet names what it deleted; then silence about a key does not mean that it was deleted.
+    if deleted := reply.get("Deleted", ()):
+        _check_all_named(bucket, deleted, results, targets_of_key)
     return results
 
 
-def _named(bucket: S3Bucket, target: Target) -> "ObjectIdentifierTypeDef":
-    named: ObjectIdentifierTypeDef = {"Key": bucket.full(target.key)}
+def _failures(bucket: S3Bucket, error: Mapping[str, Any], targets: Sequence[Target]) -> Results:
+    """Return the results that one error of a reply means for the targets with its key."""
+    if not targets:
+        raise bucket.fault("BAD_REPLY", f"an error for a key that was not in the request: {error}")
+    version = error.get("VersionId", "")
+    blamed = [target for target in targets if target.version == version] or targets
+    return {target: _refused(bucket, target, error.get("Code", ""), error.get("Message", "")) for target in blamed}
+
+
+def _check_all_named(
+    bucket: S3Bucket,
+    deleted: Sequence[Mapping[str, Any]],
+    results: Results,
+    targets_of_key: Mapping[str, Sequence[Target]],
+) -> None:
+    """Refuse a reply that names deleted objects, but not all that would count as deleted, or others."""
+    versions = {(d.get("Key", ""), d.get("VersionId") or d.get("DeleteMarkerVersionId", "")) for d in deleted}
+    keys = {key for key, _ in versions}
+    for target, result in results.items():
+        full_key = bucket.full(target.key)
+        is_named = (full_key, target.version) in versions if target.version else full_key in keys
+        if result.outcome is KeyOutcome.DELETED and not is_named:
+            raise bucket.fault("BAD_REPLY", f"the reply names {len(versions)} objects, but not {full_key!r}")
+    if not keys <= targets_of_key.keys():
+        unknown = keys - targets_of_key.keys()
+        raise bucket.fault("BAD_REPLY", f"the reply names keys that were not in the request: {unknown}")
+
+
+def _identifier(bucket: S3Bucket, target: Target) -> "ObjectIdentifierTypeDef":
+    identifier: ObjectIdentifierTypeDef = {"Key": bucket.full(target.key)}
     if target.version:
-        named["VersionId"] = target.version
+        identifier["VersionId"] = target.version
     if target.etag:
-        named["ETag"] = f'"{target.etag}"'
-    return named
+        identifier["ETag"] = f'"{target.etag}"'
+    return identifier
 
 
-def _each(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
-    done = each(lambda target: _alone(bucket, target), targets, time.monotonic() + PAGE_SECONDS)
-    return {target: result or later(target.key) for target, result in zip(targets, done, strict=True)}
+def _delete_each(bucket: S3Bucket, targets: Sequence[Target]) -> Results:
+    until = time.monotonic() + PAGE_SECONDS
+    results = run_together(lambda target: _delete_alone(bucket, target), targets, until)
+    return {target: result or out_of_time(target.key) for target, result in zip(targets, results, strict=True)}
 
 
-def _alone(bucket: S3Bucket, target: Target) -> KeyResult:
-    which = ({"VersionId": target.version} if target.version else {}) | (
-        {"IfMatch": f'"{target.etag}"'} if target.etag else {}
-    )
+def _delete_alone(bucket: S3Bucket, target: Target) -> KeyResult:
+    condition = {}
+    if target.version:
+        condition["VersionId"] = target.version
+    if target.etag:
+        condition["IfMatch"] = f'"{target.etag}"'
 
     def request(s3: "S3Client") -> KeyResult:
         try:
-            s3.delete_object(Bucket=bucket.name, Key=bucket.full(target.key), **which)  # type: ignore[arg-type]
+            s3.delete_object(Bucket=bucket.name, Key=bucket.full(target.key), **condition)  # type: ignore[arg-type]
         except ClientError as error:
             if is_about_request(error):
                 raise
@@ -121,6 +137,7 @@ def _alone(bucket: S3Bucket, target: Target) -> KeyResult:
 
 
 def _refused(bucket: S3Bucket, target: Target, code: str, message: str) -> KeyResult:
+    """Return the result of a target that the store refused with an error code."""
     reason = f"{code}: {message}"
     outcome = KeyOutcome.FAILED
     if code == "NoSuchBucket":

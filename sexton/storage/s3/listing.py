@@ -1,117 +1,169 @@
-"""Listings of an S3 bucket: complete or a fault, whatever the store's order and page sizes are."""
+"""List an S3 bucket: the result is complete or a fault, whatever the store's order and page sizes are."""
 
 import operator
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from sexton.storage.model import PAGE_KEYS, Listed
 from sexton.storage.s3.bucket import S3Bucket
-from sexton.storage.s3.listing_page import Entries
+from sexton.storage.s3.listing_page import Columns, Entries
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
 SECONDS = len("YYYY-MM-DDTHH:MM:SS")
 FOLDER_PAGES = 10
-"""Pages in which a folder's folders are looked for: one with more is listed as it is, or cut by keys."""
+"""Pages that are searched for the folders of a folder; one that needs more is listed as it is, or cut by keys."""
+
+
+class OrderProof:
+    """Proves that the keys of a listing rise from page to page, in byte order or in path order.
+
+    A key that steps back means that a page was repeated or out of place, so another page may be missing.
+    """
+
+    def __init__(self, *, allow_path_order: bool = True) -> None:
+        self._last_key = ""
+        self._in_byte_order, self._in_path_order = True, allow_path_order
+
+    def extend(self, keys: Sequence[str]) -> bool:
+        """Add the keys of the next page; return whether all keys so far are in one of the orders."""
+        self._in_byte_order = self._in_byte_order and _rise(self._last_key, keys)
+        self._in_path_order = self._in_path_order and _rise(_path_order(self._last_key), [*map(_path_order, keys)])
+        if keys:
+            self._last_key = keys[-1]
+        return self._in_byte_order or self._in_path_order
 
 
 def pages(
     bucket: S3Bucket, prefix: str, *, loose: bool = False, after: str = "", until: str = ""
 ) -> Iterator[list[Listed]]:
-    """Yield pages of the objects under a prefix relative to the vault's; Sexton's own ones as well.
+    """Yield pages of the objects under a prefix relative to the vault's, including Sexton's own files.
 
     Args:
         bucket: the vault's.
         prefix: empty for the whole vault.
-        loose: only those that lie in no folder below it.
-        after: only keys beyond this; the store lists in byte order then, or the listing is refused.
-        until: and only up to this; as ``after``.
+        loose: only objects in no folder below the prefix.
+        after: only keys beyond this one; the listing is refused unless the store lists in byte order.
+        until: only keys up to this one; as ``after``.
 
     Raises:
-        VaultFault: the store does not answer, or its pages cannot be all that there is.
+        VaultFault: the store does not answer, or its pages cannot be complete.
     """
-    under = bucket.full(prefix)
-    last, token, root = "", "", len(bucket.prefix)
-    by_bytes, by_path = True, not (after or until)
+    full_prefix = bucket.full(prefix)
+    first_key = bucket.full(after) if after else ""
+    last_key = bucket.full(until) if until else ""
+    order = OrderProof(allow_path_order=not (after or until))
+    vault_prefix = len(bucket.prefix)
+    token = ""
     while True:
-        reply = _page(bucket, under, token, after=bucket.full(after) if after else "", loose=loose)
-        found = reply.get("Contents", ())
-        keys, sizes, etags, written = (found if isinstance(found, Entries) else Entries.of(found)).columns
-        if bucket.prefix in keys:  # the folder placeholder of the vault itself is no object in it
-            at = keys.index(bucket.prefix)
-            keys, sizes = [*keys[:at], *keys[at + 1 :]], [*sizes[:at], *sizes[at + 1 :]]
-            etags, written = [*etags[:at], *etags[at + 1 :]], [*written[:at], *written[at + 1 :]]
-        for key in keys:
-            if not key.startswith(under) or (loose and "/" in key[len(under) :]):
-                raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {under!r}")
-        # A key that steps back means a page repeated or out of place, hence perhaps another one left out.
-        by_bytes = by_bytes and _rise(last, keys)
-        by_path = by_path and _rise(last.replace("/", "\0"), [key.replace("/", "\0") for key in keys])
-        if not (by_bytes or by_path) or (after and keys and keys[0] <= bucket.full(after)):
+        reply = _page(bucket, full_prefix, token, after=first_key, loose=loose)
+        columns = _without_key(_columns(reply), bucket.prefix)  # the vault's own folder placeholder is no object in it
+        keys = columns.keys
+        _check_keys_match(bucket, keys, full_prefix, loose=loose)
+        if not order.extend(keys) or (first_key and keys and keys[0] <= first_key):
             raise bucket.fault("BAD_REPLY", f"a page from {keys[0]!r} on is in no order, or was listed before")
-        last = keys[-1] if keys else last
-        if until and last > bucket.full(until):
-            keys = [key for key in keys if key <= bucket.full(until)]
-            reply["IsTruncated"] = False
-        names = [key[root:] for key in keys] if root else keys
-        page = [
-            Listed(name, size, etag.strip('"'), when[:SECONDS])
-            for name, size, etag, when in zip(names, sizes, etags, written, strict=False)  # keys may have been cut off
+        is_last = not reply["IsTruncated"]
+        if last_key and keys and keys[-1] > last_key:
+            columns, is_last = _trim(columns, last_key), True
+        yield [
+            Listed(key[vault_prefix:], size, etag.strip('"'), written[:SECONDS])
+            for key, size, etag, written in zip(*columns, strict=True)
         ]
-        yield page
-        if not reply["IsTruncated"]:
+        if is_last:
             return
-        token = _further(bucket, reply, prefix, token)
+        token = _next_token(bucket, reply, prefix, token)
 
 
 def folders(bucket: S3Bucket, prefix: str) -> Sequence[str] | None:
     """Return the folders directly below a prefix, relative to the vault; None where it is better listed as a whole.
 
-    That is where they take over ten pages to find, or are named with characters that stores encode: a folder whose
-    name was read wrongly would be listed as an empty one, and nobody would know.
+    That is where finding them takes over ten pages, or where their names have characters that stores encode: a folder
+    whose name was decoded wrongly would be listed as an empty one, without an error.
 
     Raises:
         VaultFault: as ``pages``.
     """
-    found: list[str] = []
-    token, under = "", bucket.full(prefix)
+    names: list[str] = []
+    order, token, full_prefix = OrderProof(), "", bucket.full(prefix)
     for _ in range(FOLDER_PAGES):
-        reply = _page(bucket, under, token, loose=True)
+        reply = _page(bucket, full_prefix, token, loose=True)
         if reply.get("EncodedFolders"):
             return None
-        for folder in reply.get("CommonPrefixes", ()):
-            name = folder["Prefix"]
-            if not (name.startswith(under) and name.endswith("/") and name.count("/", len(under)) == 1):
-                raise bucket.fault("BAD_REPLY", f"{name!r} was listed as a folder directly below {under!r}")
-            found.append(bucket.own(name))
-        if not (_rise("", found) or _rise("", [name.replace("/", "\0") for name in found])):
+        page_names = [folder["Prefix"] for folder in reply.get("CommonPrefixes", ())]
+        for name in page_names:
+            if not (name.startswith(full_prefix) and name.endswith("/") and name.count("/", len(full_prefix)) == 1):
+                raise bucket.fault("BAD_REPLY", f"{name!r} was listed as a folder directly below {full_prefix!r}")
+        if not order.extend(page_names):
             raise bucket.fault("BAD_REPLY", f"the folders of {prefix!r} are in no order, or a page was repeated")
+        names += [bucket.relative(name) for name in page_names]
         if not reply["IsTruncated"]:
-            return found
-        token = _further(bucket, reply, prefix, token)
+            return names
+        token = _next_token(bucket, reply, prefix, token)
     return None
 
 
-def _further(bucket: S3Bucket, reply: "ListObjectsV2OutputTypeDef", prefix: str, token: str) -> str:
-    """Return the token of the next page."""
+def _columns(reply: "ListObjectsV2OutputTypeDef") -> Columns:
+    contents = reply.get("Contents", ())
+    return (contents if isinstance(contents, Entries) else Entries.of(contents)).columns
+
+
+def _without_key(columns: Columns, key: str) -> Columns:
+    """Return the objects without the one of a key."""
+    if key not in columns.keys:
+        return columns
+    at = columns.keys.index(key)
+    before, behind = columns.between(0, at), columns.between(at + 1, len(columns.keys))
+    return Columns(
+        keys=[*before.keys, *behind.keys],
+        sizes=[*before.sizes, *behind.sizes],
+        etags=[*before.etags, *behind.etags],
+        written=[*before.written, *behind.written],
+    )
+
+
+def _check_keys_match(bucket: S3Bucket, keys: Sequence[str], full_prefix: str, *, loose: bool) -> None:
+    """Refuse keys that the request did not ask for."""
+    for key in keys:
+        if not key.startswith(full_prefix) or (loose and "/" in key[len(full_prefix) :]):
+            raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
+
+
+def _trim(columns: Columns, last_key: str) -> Columns:
+    """Return the objects up to a key; their keys are in byte order."""
+    return columns.between(0, bisect_right(columns.keys, last_key))
+
+
+def _next_token(bucket: S3Bucket, reply: "ListObjectsV2OutputTypeDef", prefix: str, token: str) -> str:
+    """Return the token of the next page; a listing that repeats a token would not end."""
     if reply.get("NextContinuationToken", "") in ("", token):
-        raise bucket.fault("BAD_REPLY", f"the listing of {prefix!r} is truncated without a way to go on")
+        raise bucket.fault("BAD_REPLY", f"the listing of {prefix!r} is truncated, but has no token for the next page")
     return reply["NextContinuationToken"]
 
 
 def _page(
-    bucket: S3Bucket, prefix: str, token: str, *, after: str = "", loose: bool = False
+    bucket: S3Bucket, full_prefix: str, token: str, *, after: str = "", loose: bool = False
 ) -> "ListObjectsV2OutputTypeDef":
-    where = {"Bucket": bucket.name, "Prefix": prefix} | ({"Delimiter": "/"} if loose else {})
-    where |= {"ContinuationToken": token} if token else {"StartAfter": after} if after else {}
-    reply = bucket.ask(lambda s3: s3.list_objects_v2(**where, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
+    request = {"Bucket": bucket.name, "Prefix": full_prefix}
+    if loose:
+        request["Delimiter"] = "/"
+    if token:
+        request["ContinuationToken"] = token
+    elif after:
+        request["StartAfter"] = after
+    reply = bucket.call_with_retries(lambda s3: s3.list_objects_v2(**request, MaxKeys=PAGE_KEYS))  # type: ignore[arg-type]
     entries = reply.get("Contents", ())
-    whole = isinstance(entries, Entries) or all("Key" in entry and "Size" in entry for entry in entries)
-    if "IsTruncated" not in reply or not whole or len(entries) > PAGE_KEYS:
-        raise bucket.fault("BAD_REPLY", f"the listing of {prefix!r} is no ListObjectsV2 page")
+    complete = isinstance(entries, Entries) or all("Key" in entry and "Size" in entry for entry in entries)
+    if "IsTruncated" not in reply or not complete or len(entries) > PAGE_KEYS:
+        raise bucket.fault("BAD_REPLY", f"the listing of {full_prefix!r} is no ListObjectsV2 page")
     return reply
+
+
+def _path_order(key: str) -> str:
+    """Return a text that sorts as a key does in path order: a folder's keys before its longer neighbours."""
+    return key.replace("/", "\0")
 
 
 def _rise(last: str, keys: Sequence[str]) -> bool:

@@ -1,89 +1,190 @@
-"""One page of a listing, read by a C parser: boto3's own reading costs twenty times what sending the request does.
+"""Read one page of a listing with a C parser: reading it with boto3 costs twenty times as much as sending the request.
 
-What comes out has the form of boto3's reply, so that whoever lists need not know. A page is whole or no page.
+The result has the form of boto3's reply, so callers need not know. A page is read completely or refused.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
 from lxml import etree
 
 ROOT = "ListBucketResult"
 COLUMNS = ("Key", "Size", "ETag", "LastModified")
+"""What a page has of each object, in the order of ``Columns``."""
 
 
 class UnreadableReply(Exception):
-    """A 200 whose body is not the document that was asked for."""
+    """A 200 whose body is not the document that was requested."""
+
+
+class Columns(NamedTuple):
+    """The objects of a page, column by column; the same position in each column is the same object."""
+
+    keys: Sequence[str]
+    sizes: Sequence[int]
+    etags: Sequence[str]
+    written: Sequence[str]
+
+    def between(self, start: int, end: int) -> "Columns":
+        """Return the objects from one position up to, but not including, another."""
+        return Columns(self.keys[start:end], self.sizes[start:end], self.etags[start:end], self.written[start:end])
 
 
 class Entries(Sequence[dict[str, Any]]):
-    """The objects of a page: columns for whoever reads them all, and boto3's form for whoever looks at one."""
+    """The objects of a page: columns for callers that read them all, and boto3's form for callers that read one."""
 
-    def __init__(self, keys: Sequence[str], sizes: Sequence[int], etags: Sequence[str], written: Sequence[str]) -> None:
-        """All four go together, object by object."""
-        self.columns = (keys, sizes, etags, written)
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
 
     @classmethod
-    def of(cls, found: Sequence[Any]) -> "Entries":
-        """Return what boto3 has read itself."""
-        names = {"Key": "", "Size": 0, "ETag": "", "LastModified": ""}
-        columns = ([entry.get(name, default) for entry in found] for name, default in names.items())
-        keys, sizes, etags, written = columns
-        return cls(keys, sizes, etags, [str(at).replace(" ", "T") for at in written])
+    def of(cls, contents: Sequence[Any]) -> "Entries":
+        """Return the objects of a reply that boto3 has read itself."""
+        return cls(
+            Columns(
+                keys=[entry.get("Key", "") for entry in contents],
+                sizes=[entry.get("Size", 0) for entry in contents],
+                etags=[entry.get("ETag", "") for entry in contents],
+                written=[str(entry.get("LastModified", "")).replace(" ", "T") for entry in contents],
+            )
+        )
 
     def __len__(self) -> int:
-        return len(self.columns[0])
+        return len(self.columns.keys)
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
-            return [self[n] for n in range(*at.indices(len(self)))]
+            return [self[position] for position in range(*at.indices(len(self)))]
         return dict(zip(COLUMNS, (column[at] for column in self.columns), strict=True))
 
 
+class PagePaths:
+    """The compiled XPaths of a page whose elements are in one namespace, or in none."""
+
+    def __init__(self, namespace: str) -> None:
+        n = "n:" if namespace else ""
+        objects, folders = f"{n}Contents", f"{n}CommonPrefixes"
+        texts = [f"{objects}/{n}{tag}" for tag in ("Key", "Size", "ETag")] + [f"{folders}/{n}Prefix"]
+        expected = f"{n}*" if namespace else "*[namespace-uri()='']"
+
+        def compiled(path: str) -> etree.XPath:
+            return etree.XPath(path, namespaces={"n": namespace} if namespace else None, smart_strings=False)
+
+        # Tests by name run in C; a Python function called for each element would be slow.
+        self.has_foreign_elements = compiled(f"count(*)!=count({expected}) or count(*/*)!=count(*/{expected})")
+        self.has_split_text = compiled(f"boolean({' | '.join(f'{path}/node()[2]' for path in texts)})")
+
+        self.count_objects = compiled(f"count({objects})")
+        one_each = " and ".join(f"count({n}{tag})=1" for tag in COLUMNS)
+        self.count_complete = compiled(f"count({objects}[{one_each}])")
+        self.count_sized_keys = compiled(f"count({objects}[count({n}Key)=1 and count({n}Size)=1])")
+        self.count_etags = compiled(f"count({objects}[count({n}ETag)=1])")
+        self.count_dates = compiled(f"count({objects}[count({n}LastModified)=1])")
+        self.count_folders = compiled(f"count({folders})")
+        self.count_named_folders = compiled(f"count({folders}[count({n}Prefix)=1])")
+
+        self.objects = compiled(objects)
+        self.etag_of_object = compiled(f"string({n}ETag)")
+        self.keys = compiled(f"{objects}/{n}Key/text()")
+        self.sizes = compiled(f"{objects}/{n}Size/text()")
+        self.etags = compiled(f"{objects}/{n}ETag/text()")
+        self.dates = compiled(f"{objects}/{n}LastModified/text()")
+        self.folders = compiled(f"{folders}/{n}Prefix/text()")
+
+        self.encoding = compiled(f"string({n}EncodingType)")
+        self.is_truncated = compiled(f"string({n}IsTruncated)")
+        self.next_token = compiled(f"string({n}NextContinuationToken)")
+
+
+@dataclass(frozen=True)
+class PageTexts:
+    """The texts of all objects and folders of a page, in the order of the document."""
+
+    keys: list[str]
+    sizes: list[str]
+    etags: list[str]
+    dates: list[str]
+    folders: list[str]
+
+
+@dataclass(frozen=True)
+class PageCounts:
+    """Numbers of elements that show which texts of a page belong to the same object."""
+
+    objects: int
+    sized_keys: int
+    """Objects with exactly one key and one size."""
+    etags: int
+    """Objects with exactly one ETag."""
+    dates: int
+    """Objects with exactly one date."""
+    folders: int
+    named_folders: int
+    """Folders with exactly one name."""
+    has_split_text: bool
+    """A key, size, ETag or folder name consists of several pieces (a comment or an entity between them)."""
+
+    @classmethod
+    def of(cls, root: Any, paths: PagePaths) -> "PageCounts":
+        """Count the elements of a page. The usual page has one of each in every object, which is counted at once."""
+        objects = int(paths.count_objects(root))
+        complete = objects == int(paths.count_complete(root))
+        return cls(
+            objects=objects,
+            sized_keys=objects if complete else int(paths.count_sized_keys(root)),
+            etags=objects if complete else int(paths.count_etags(root)),
+            dates=objects if complete else int(paths.count_dates(root)),
+            folders=int(paths.count_folders(root)),
+            named_folders=int(paths.count_named_folders(root)),
+            has_split_text=bool(paths.has_split_text(root)),
+        )
+
+    def validate(self, texts: PageTexts) -> None:
+        """Refuse a page whose keys, sizes and folder names are not one for each object and folder.
+
+        Raises:
+            UnreadableReply: one is missing, empty, doubled or split.
+        """
+        if self.has_split_text:
+            raise UnreadableReply("a key, size or ETag of a page is not one piece of text")
+        if not self.objects == self.sized_keys == len(texts.keys) == len(texts.sizes):
+            raise UnreadableReply(f"an object without key or size among the {self.objects} of a page")
+        if not self.folders == self.named_folders == len(texts.folders):
+            raise UnreadableReply(f"a folder without a name among the {self.folders} of a page")
+
+
 def read(body: bytes) -> dict[str, Any]:
-    """Return what a reply to ListObjectsV2 says, under the names of boto3's reply.
+    """Return the content of a reply to ListObjectsV2, under the names of boto3's reply.
 
     That is ``IsTruncated``, ``NextContinuationToken``, ``CommonPrefixes``, and ``Contents`` (``Key``, ``Size``,
-    ``ETag``, and ``LastModified``, which stays text: reading it would cost as much as all the rest). Keys are decoded
-    where the store says that it encoded them, as it was asked to: XML cannot hold them all.
+    ``ETag``, and ``LastModified``, which stays text: parsing it would cost as much as everything else). Keys are
+    decoded where the store reports that it encoded them, as the request asks: XML cannot express all keys.
 
     Raises:
-        UnreadableReply: it is no such document, or an object in it lacks its key or size.
+        UnreadableReply: the body is no such document, or an object in it lacks its key or size.
     """
     root = _document(body)
-    ask = _questions(etree.QName(root).namespace or "")
-    if ask["foreign"](root):  # nobody heeds the namespace, so stores write what they like; none may hide an object
-        for element in root.iter("*"):
-            element.tag = etree.QName(element).localname
-        ask = _questions("")
-    keys, sizes, etags, folders = (ask[name](root) for name in ("Key", "Size", "ETag", "folders"))
-    objects, prefixes = int(ask["objects"](root)), int(ask["prefixes"](root))
-    # One of each in each object, in one piece, so that what goes together stands at the same place of the lists.
-    if ask["parted"](root):
-        raise UnreadableReply("a key, size or ETag of a page is not one piece of text")
-    complete = objects == int(ask["complete"](root))  # one question for the usual page
-    if not objects == len(keys) == len(sizes) or not (complete or objects == int(ask["whole"](root))):
-        raise UnreadableReply(f"an object without key or size among the {objects} of a page")
-    if not prefixes == int(ask["named"](root)) == len(folders):
-        raise UnreadableReply(f"a folder without a name among the {prefixes} of a page")
-    if objects != len(etags) or not (complete or objects == int(ask["tagged"](root))):
-        etags = [ask["etag"](element) for element in ask["each"](root)] if etags else [""] * objects
+    paths = _paths_for(root)
+    texts = PageTexts(paths.keys(root), paths.sizes(root), paths.etags(root), paths.dates(root), paths.folders(root))
+    counts = PageCounts.of(root, paths)
+    counts.validate(texts)
+
+    keys, folders = texts.keys, texts.folders
     reply: dict[str, Any] = {}
-    written = ask["LastModified"](root)
-    if objects != len(written) or not (complete or objects == int(ask["dated"](root))):
-        written = [""] * objects  # nobody deletes for the lack of it: what has no date is young
-    if ask["EncodingType"](root) == "url":
+    if paths.encoding(root) == "url":
         reply["EncodedFolders"] = any("%" in name or "+" in name for name in folders)
         keys, folders = [_decoded(key) for key in keys], [_decoded(name) for name in folders]
     if folders:
         reply["CommonPrefixes"] = [{"Prefix": name} for name in folders]
-    if objects:
-        reply["Contents"] = Entries(keys, [_number(size) for size in sizes], etags, written)
-    if (truncated := ask["IsTruncated"](root)) in ("true", "false"):
+    if counts.objects:
+        sizes = [_number(size) for size in texts.sizes]
+        reply["Contents"] = Entries(Columns(keys, sizes, _etags(root, paths, counts, texts), _dates(counts, texts)))
+    truncated, token = paths.is_truncated(root), paths.next_token(root)
+    if truncated in ("true", "false"):
         reply["IsTruncated"] = truncated == "true"
-    if token := ask["NextContinuationToken"](root):
+    if token:
         reply["NextContinuationToken"] = token
     return reply
 
@@ -93,38 +194,44 @@ def _document(body: bytes) -> Any:
         root = etree.fromstring(body, etree.XMLParser(resolve_entities=False, no_network=True))
     except etree.XMLSyntaxError as error:
         raise UnreadableReply(f"not XML ({error}): {body[:80]!r}") from error
-    # What a document declares of its own would be left out of its texts.
+    # Entities that a document declares itself would be missing from its texts.
     if etree.QName(root).localname != ROOT or root.getroottree().docinfo.internalDTD is not None:
         raise UnreadableReply(f"expected a {ROOT}, got {body[:80]!r}")
     return root
 
 
+def _paths_for(root: Any) -> PagePaths:
+    """Return the paths for a page; where its elements mix namespaces, remove the namespaces first.
+
+    Clients ignore the namespace, so stores write any; an element in another namespace must not hide an object.
+    """
+    paths = _paths(etree.QName(root).namespace or "")
+    if not paths.has_foreign_elements(root):
+        return paths
+    for element in root.iter("*"):
+        element.tag = etree.QName(element).localname
+    return _paths("")
+
+
 @cache  # a store has one namespace, or none
-def _questions(namespace: str) -> dict[str, etree.XPath]:
-    """Return what is asked of a page, each compiled."""
-    n = "n:" if namespace else ""
-    of, folder = f"{n}Contents", f"{n}CommonPrefixes"
-    texts = [f"{of}/{n}{tag}" for tag in ("Key", "Size", "ETag")] + [f"{folder}/{n}Prefix"]
-    # Every element of the page, and in what it lists: a test of names is cheap, a function for each of them is not.
-    ours = f"{n}*" if namespace else "*[namespace-uri()='']"
-    asked = {
-        "foreign": f"count(*)!=count({ours}) or count(*/*)!=count(*/{ours})",
-        "objects": f"count({of})",
-        "whole": f"count({of}[count({n}Key)=1 and count({n}Size)=1])",
-        "complete": f"count({of}[{' and '.join(f'count({n}{tag})=1' for tag in COLUMNS)}])",
-        "tagged": f"count({of}[count({n}ETag)=1])",
-        "dated": f"count({of}[count({n}LastModified)=1])",
-        "parted": f"boolean({' | '.join(f'{path}/node()[2]' for path in texts)})",
-        "each": of,
-        "etag": f"string({n}ETag)",
-        "prefixes": f"count({folder})",
-        "named": f"count({folder}[count({n}Prefix)=1])",
-        "folders": f"{folder}/{n}Prefix/text()",
-        **{tag: f"{of}/{n}{tag}/text()" for tag in COLUMNS},
-        **{tag: f"string({n}{tag})" for tag in ("EncodingType", "IsTruncated", "NextContinuationToken")},
-    }
-    spaces = {"n": namespace} if namespace else None
-    return {name: etree.XPath(path, namespaces=spaces, smart_strings=False) for name, path in asked.items()}
+def _paths(namespace: str) -> PagePaths:
+    return PagePaths(namespace)
+
+
+def _etags(root: Any, paths: PagePaths, counts: PageCounts, texts: PageTexts) -> list[str]:
+    """Return the ETag of each object, empty for one that has none."""
+    if counts.objects == counts.etags == len(texts.etags):
+        return texts.etags
+    if not texts.etags:
+        return [""] * counts.objects
+    return [paths.etag_of_object(element) for element in paths.objects(root)]
+
+
+def _dates(counts: PageCounts, texts: PageTexts) -> list[str]:
+    """Return the date of each object; all are empty where one is missing: an object without a date counts as young."""
+    if counts.objects == counts.dates == len(texts.dates):
+        return texts.dates
+    return [""] * counts.objects
 
 
 def _number(text: str) -> int:
@@ -134,7 +241,7 @@ def _number(text: str) -> int:
 
 
 def _decoded(key: str) -> str:
-    """Return the key: most hold nothing that is encoded."""
+    """Return the decoded key; most keys have no encoded character."""
     if "%" not in key and "+" not in key:
         return key
     try:

@@ -1,4 +1,4 @@
-"""Sexton's own files in a bucket, below the vault's ``_sexton/``; never the marker."""
+"""Read and write Sexton's own files in a bucket, below the vault's ``_sexton/``; never the marker."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,11 +14,11 @@ def write(bucket: S3Bucket, name: str, data: bytes) -> None:
     """Write one file; S3 shows all of it or none."""
     check_own(name)
     full = bucket.full(RESERVED_PREFIX + name)
-    bucket.ask(lambda s3: s3.put_object(Bucket=bucket.name, Key=full, Body=data))
+    bucket.call_with_retries(lambda s3: s3.put_object(Bucket=bucket.name, Key=full, Body=data))
 
 
 def read(bucket: S3Bucket, name: str) -> bytes | None:
-    """Return one file, None where there is none."""
+    """Return one file, None where it does not exist."""
     check_own(name)
     return bucket.get(bucket.full(RESERVED_PREFIX + name))
 
@@ -30,10 +30,10 @@ def list_(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[Listed]]:
 
 
 def remove(bucket: S3Bucket, names: Sequence[str]) -> None:
-    """Remove files; where versions are purged, theirs as well.
+    """Remove files; in a vault that purges versions, all versions of them.
 
     Raises:
-        VaultFault: the store refused one.
+        VaultFault: the store did not remove one.
     """
     for name in names:
         check_own(name)
@@ -46,13 +46,14 @@ def remove(bucket: S3Bucket, names: Sequence[str]) -> None:
             results = list(delete(bucket, [Target(key) for key in page]).values())
         for result in results:
             if result.outcome is KeyOutcome.THROTTLED:
-                raise bucket.fault("UNREACHABLE", f"{result.key} could not be removed: {result.reason}")
+                raise bucket.fault("UNREACHABLE", f"{result.key} was not removed: {result.reason}")
             if result.outcome not in (KeyOutcome.DELETED, KeyOutcome.ABSENT):
-                raise bucket.fault("DENIED", f"{result.key} could not be removed: {result.reason}")
+                raise bucket.fault("DENIED", f"{result.key} was not removed: {result.reason}")
 
 
 def _list(bucket: S3Bucket, prefix: str) -> Iterator[Sequence[Listed]]:
     for page in listing.pages(bucket, RESERVED_PREFIX + prefix):
-        named = [one._replace(key=one.key.removeprefix(RESERVED_PREFIX)) for one in page]
-        if shown := [one for one in named if is_own(one.key)]:
-            yield shown
+        files = [listed._replace(key=listed.key.removeprefix(RESERVED_PREFIX)) for listed in page]
+        own_files = [file for file in files if is_own(file.key)]
+        if own_files:
+            yield own_files

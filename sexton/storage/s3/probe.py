@@ -1,23 +1,23 @@
-"""Try what an S3 store really does, with small files of our own below ``_sexton/probe/``.
+"""Probe how an S3 store behaves, with small files of our own below ``_sexton/probe/``.
 
-Stores differ, and some take an ETag and ignore it. Whoever relies on a feature looks here, not at what the store's
-documentation says. What cannot be tried (no permission, not versioned) is None.
+Stores differ, and some accept an ETag and ignore it. Code that relies on a feature reads the probe, not the store's
+documentation. A feature that cannot be tried (no permission, not versioned) is None.
 """
 
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from botocore.exceptions import ClientError
 
-from sexton.storage.model import RESERVED_PREFIX, Probe
+from sexton.storage.model import RESERVED_PREFIX, Listed, Probe
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import listing
 from sexton.storage.s3.bucket import S3Bucket
 from sexton.storage.s3.delete import Target, delete
 from sexton.storage.s3.versions import ObjectVersion, page
-from sexton.storage.s3.wire import REQUEST_ERRORS, error_of, is_about_request, stranger
+from sexton.storage.s3.wire import REQUEST_ERRORS, client_with_wrong_secret, error_of, is_about_request
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -27,41 +27,50 @@ T = TypeVar("T")
 WRONG_ETAG = '"00000000000000000000000000000000"'
 BY_BYTES = ["B", "a-x", "a.x", "a/x", "a0", "b"]
 BY_PATH = ["B", "a/x", "a-x", "a.x", "a0", "b"]
-BEYOND = ["\uff01", "\U0001f600"]
-"""In the order of their bytes in UTF-8; in that of UTF-16, which Java and .NET compare by, the other comes first."""
+BEYOND_BMP = ["\uff01", "\U0001f600"]
+"""In the order of their bytes in UTF-8; in the order of UTF-16, by which Java and .NET compare, the other is first."""
 ODD = "odd\x01 &+"
 
 
 def probe(bucket: S3Bucket) -> Probe:
-    """Return what the store was seen to do; nothing of the probe is left but what the store refuses to delete.
+    """Return how the store behaved; only files that it refuses to delete are left of the probe.
 
     Raises:
-        VaultFault: the bucket is not there, not reachable, or these credentials may not write into it.
+        VaultFault: the bucket does not exist, is not reachable, or these credentials may not write into it.
     """
-    bucket.require()
+    bucket.require_exists()
     versioning = bucket.versioning()
-    tried = _Trial(bucket, f"{RESERVED_PREFIX}probe/{secrets.token_hex(8)}/")
+    is_versioned = versioning == "Enabled"
+    trial = _Trial(bucket, f"{RESERVED_PREFIX}probe/{secrets.token_hex(8)}/")
     try:
-        etag_multi, told, quiet = tried.multi_delete()
-        tells_absent = tried.ask(tried.tells_absent)
-        seen = Probe(
+        multi_delete = trial.multi_delete()
+        tells_absent = trial.attempt(trial.tells_absent)
+        result = Probe(
             versioning="not told" if versioning is None else versioning,
-            etag_multi=etag_multi,
-            per_key_errors=told or tells_absent or None,
-            quiet=quiet,
+            etag_multi=multi_delete.etag,
+            per_key_errors=multi_delete.per_key_errors or tells_absent or None,
+            quiet=multi_delete.quiet,
             tells_absent=tells_absent,
-            etag_single=tried.ask(tried.etag_single),
-            versions=tried.ask(tried.versions) if versioning == "Enabled" else None,
-            versions_paging=tried.ask(tried.versions_paging) if versioning == "Enabled" else None,
-            order=tried.ask(tried.order),
-            paging=tried.ask(tried.paging),
-            start_after=tried.ask(tried.start_after),
-            encoding_type=tried.ask(tried.encoding_type),
-            wrong_credentials_refused=tried.wrong_credentials_refused(),
+            etag_single=trial.attempt(trial.etag_single),
+            versions=trial.attempt(trial.versions) if is_versioned else None,
+            versions_paging=trial.attempt(trial.versions_paging) if is_versioned else None,
+            order=trial.attempt(trial.order),
+            paging=trial.attempt(trial.paging),
+            start_after=trial.attempt(trial.start_after),
+            encoding_type=trial.attempt(trial.encoding_type),
+            wrong_credentials_refused=trial.wrong_credentials_refused(),
         )
     finally:
-        left = tried.clean()
-    return seen.model_copy(update={"left": left})
+        left = trial.clean()
+    return result.model_copy(update={"left": left})
+
+
+class _MultiDelete(NamedTuple):
+    """How the store behaved at a multi-delete, as the fields of ``Probe``."""
+
+    etag: bool
+    per_key_errors: bool | None
+    quiet: bool | None
 
 
 class _Trial:
@@ -70,12 +79,12 @@ class _Trial:
     def __init__(self, bucket: S3Bucket, folder: str) -> None:
         self._bucket, self._folder = bucket, folder
 
-    def ask(self, question: Callable[["S3Client"], T]) -> T | None:
-        """Ask one thing; None where the store refuses the request, which is neither yes nor no."""
+    def attempt(self, experiment: Callable[["S3Client"], T]) -> T | None:
+        """Return the result of one experiment; None where the store refuses a request of it, which shows nothing."""
 
         def request(s3: "S3Client") -> T | None:
             try:
-                return question(s3)
+                return experiment(s3)
             except ClientError as error:
                 if is_about_request(error):
                     raise
@@ -83,11 +92,11 @@ class _Trial:
 
         return self._bucket.call(request)
 
-    def multi_delete(self) -> tuple[bool | None, bool | None, bool | None]:
-        """Return what a request of three keys shows: ETags honoured, errors per key, and silence on what went."""
+    def multi_delete(self) -> _MultiDelete:
+        """Return what a request of three keys shows: one with its ETag, one with a wrong ETag, one without."""
         etag, _, _ = (self._put(name)["ETag"] for name in ("m1", "m2", "m3"))
 
-        def question(s3: "S3Client") -> tuple[bool, bool | None, bool]:
+        def experiment(s3: "S3Client") -> _MultiDelete:
             objects: Any = [
                 {"Key": self._full("m1"), "ETag": etag},
                 {"Key": self._full("m2"), "ETag": WRONG_ETAG},
@@ -95,15 +104,16 @@ class _Trial:
             ]
             reply = s3.delete_objects(Bucket=self._bucket.name, Delete={"Objects": objects, "Quiet": True})
             refused = [error.get("Key", "") for error in reply.get("Errors", ())]
-            kept, gone = self._is_there(s3, "m2"), not self._is_there(s3, "m1") and not self._is_there(s3, "m3")
-            named = kept and gone and refused == [self._full("m2")]
-            return named, named or None, not reply.get("Deleted")
+            wrong_etag_stays = self._exists(s3, "m2")
+            others_deleted = not self._exists(s3, "m1") and not self._exists(s3, "m3")
+            respected = wrong_etag_stays and others_deleted and refused == [self._full("m2")]
+            return _MultiDelete(respected, respected or None, quiet=not reply.get("Deleted"))
 
-        return self.ask(question) or (False, None, None)
+        return self.attempt(experiment) or _MultiDelete(False, None, None)
 
     def tells_absent(self, s3: "S3Client") -> bool:
-        wanted: Any = {"Objects": [{"Key": self._full("never-there")}], "Quiet": False}
-        reply = s3.delete_objects(Bucket=self._bucket.name, Delete=wanted)
+        request: Any = {"Objects": [{"Key": self._full("never-there")}], "Quiet": False}
+        reply = s3.delete_objects(Bucket=self._bucket.name, Delete=request)
         return [error.get("Code") for error in reply.get("Errors", ())] == ["NoSuchKey"]
 
     def etag_single(self, s3: "S3Client") -> bool:
@@ -115,65 +125,66 @@ class _Trial:
                 return False
         else:
             return False
-        if not self._is_there(s3, "s1"):
+        if not self._exists(s3, "s1"):
             return False
         s3.delete_object(Bucket=bucket, Key=key, IfMatch=etag)
-        return not self._is_there(s3, "s1")
+        return not self._exists(s3, "s1")
 
     def versions(self, s3: "S3Client") -> bool:
         for _ in range(2):
             self._put("v/1")
         for _ in range(2):
             s3.delete_object(Bucket=self._bucket.name, Key=self._full("v/1"))
-        found = page(self._bucket, f"{self._folder}v/").versions
-        if sorted((v.marker, v.latest) for v in found) != [(False, False), (False, False), (True, False), (True, True)]:
+        listed = page(self._bucket, f"{self._folder}v/").versions
+        expected = [(False, False), (False, False), (True, False), (True, True)]
+        if sorted((v.marker, v.latest) for v in listed) != expected:
             return False
-        delete(self._bucket, [Target(v.key, v.id) for v in found])
+        delete(self._bucket, [Target(v.key, v.id) for v in listed])
         return not page(self._bucket, f"{self._folder}v/").versions
 
     def versions_paging(self, _: "S3Client") -> bool:
-        """List versions two a page where a key is a folder as well, which a store that keeps a tree finds hard."""
+        """List versions in pages of two, with a key that is a folder as well: stores that have a tree fail at that."""
         for name in ("a", "a", *BY_PATH):
             self._put(f"w/{name}")
-        folder, found = f"{self._folder}w/", list[ObjectVersion]()
-        whole = [(v.key, v.id) for v in page(self._bucket, folder).versions]
+        folder, paged = f"{self._folder}w/", list[ObjectVersion]()
+        at_once = [(v.key, v.id) for v in page(self._bucket, folder).versions]
         after: tuple[str, str] | None = ("", "")
-        while after is not None and len(found) <= len(whole):
+        while after is not None and len(paged) <= len(at_once):
             reply = page(self._bucket, folder, after=after, at_most=2)
-            found += reply.versions
+            paged += reply.versions
             after = reply.after
-        keys = [v.key for v in found]
-        return sorted((v.key, v.id) for v in found) == sorted(whole) and keys == sorted(keys)
+        keys = [v.key for v in paged]
+        return sorted((v.key, v.id) for v in paged) == sorted(at_once) and keys == sorted(keys)
 
     def order(self, _: "S3Client") -> Literal["byte", "path", "other"]:
         for name in BY_PATH:
             self._put(f"o/{name}")
-        listed = [one.key.removeprefix(f"{self._folder}o/") for one in self._list("o/")]
-        if listed != BY_BYTES:
-            return "path" if listed == BY_PATH else "other"
-        for name in BEYOND:
+        names = [listed.key.removeprefix(f"{self._folder}o/") for listed in self._list("o/")]
+        if names != BY_BYTES:
+            return "path" if names == BY_PATH else "other"
+        for name in BEYOND_BMP:
             self._put(f"u/{name}")
         try:
-            last = [one.key.removeprefix(f"{self._folder}u/") for one in self._list("u/")]
+            names = [listed.key.removeprefix(f"{self._folder}u/") for listed in self._list("u/")]
         except VaultFault as fault:
             if fault.reason != "BAD_REPLY":
                 raise
-            return "other"  # each listing is checked for its order
-        finally:  # now, as a listing of all that the probe wrote may be refused for them later
-            delete(self._bucket, [Target(f"{self._folder}u/{name}") for name in BEYOND])
-        return "byte" if last == BEYOND else "other"
+            return "other"  # the listing was refused for its order
+        finally:  # now, because these names would later make the listing of all files of the probe fail
+            delete(self._bucket, [Target(f"{self._folder}u/{name}") for name in BEYOND_BMP])
+        return "byte" if names == BEYOND_BMP else "other"
 
     def paging(self, s3: "S3Client") -> bool:
-        """List what ``order`` wrote, two objects a page."""
-        found: list[str] = []
+        """List the files of ``order`` in pages of two."""
+        keys: list[str] = []
         token: dict[str, Any] = {}
         for _ in BY_PATH:
             reply = s3.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full("o/"), MaxKeys=2, **token)
-            found += [entry["Key"] for entry in reply.get("Contents", ())]
+            keys += [entry["Key"] for entry in reply.get("Contents", ())]
             if not reply.get("NextContinuationToken"):
                 break
             token = {"ContinuationToken": reply["NextContinuationToken"]}
-        return sorted(found) == sorted(self._full(f"o/{name}") for name in BY_PATH)
+        return sorted(keys) == sorted(self._full(f"o/{name}") for name in BY_PATH)
 
     def start_after(self, s3: "S3Client") -> bool:
         after = self._full("o/a0")
@@ -183,16 +194,16 @@ class _Trial:
         ]
 
     def encoding_type(self, s3: "S3Client") -> bool:
-        version, full = self._put(f"e/{ODD}").get("VersionId", ""), self._full(f"e/{ODD}")
-        seen = [one.key for one in self._list("e/")] == [f"{self._folder}e/{ODD}"]
-        # Now, as it may not be found in a listing of versions later.
-        s3.delete_object(Bucket=self._bucket.name, Key=full, **({"VersionId": version} if version else {}))  # type: ignore[arg-type]
-        return seen
+        version, full_key = self._put(f"e/{ODD}").get("VersionId", ""), self._full(f"e/{ODD}")
+        is_listed = [listed.key for listed in self._list("e/")] == [f"{self._folder}e/{ODD}"]
+        # Now, because a listing of versions may not show it later.
+        s3.delete_object(Bucket=self._bucket.name, Key=full_key, **({"VersionId": version} if version else {}))  # type: ignore[arg-type]
+        return is_listed
 
     def wrong_credentials_refused(self) -> bool:
-        """Return whether a wrong secret is refused; any other trouble with that request is no refusal."""
+        """Return whether a wrong secret is refused; any other failure of that request is no refusal."""
         spec = self._bucket.spec
-        client = stranger(self._bucket.endpoint, spec.region, spec.profile)
+        client = client_with_wrong_secret(self._bucket.endpoint, spec.region, spec.profile)
         try:
             client.list_objects_v2(Bucket=self._bucket.name, Prefix=self._full(""), MaxKeys=1)
         except ClientError as error:
@@ -202,23 +213,23 @@ class _Trial:
         return False
 
     def clean(self) -> int:
-        """Remove all versions of the probe's files; return how many stay."""
+        """Remove all versions of the probe's files; return how many are left."""
         if self._bucket.versioning() != "":
-            with suppress(VaultFault):  # versions that may not be listed are hidden below
+            with suppress(VaultFault):  # where versions cannot be listed, the files are hidden below
                 delete(self._bucket, [Target(v.key, v.id) for v in page(self._bucket, self._folder).versions])
-                delete(self._bucket, [Target(one.key) for one in self._list("")])
+                delete(self._bucket, [Target(listed.key) for listed in self._list("")])
                 return len(page(self._bucket, self._folder).versions)
-        delete(self._bucket, [Target(one.key) for one in self._list("")])
+        delete(self._bucket, [Target(listed.key) for listed in self._list("")])
         return len(self._list(""))
 
-    def _list(self, below: str) -> Sequence[Any]:
-        return [one for listed in listing.pages(self._bucket, self._folder + below) for one in listed]
+    def _list(self, prefix: str) -> Sequence[Listed]:
+        return [listed for page in listing.pages(self._bucket, self._folder + prefix) for listed in page]
 
     def _put(self, name: str) -> "PutObjectOutputTypeDef":
         key = self._full(name)
         return self._bucket.call(lambda s3: s3.put_object(Bucket=self._bucket.name, Key=key, Body=b"sexton probe"))
 
-    def _is_there(self, s3: "S3Client", name: str) -> bool:
+    def _exists(self, s3: "S3Client", name: str) -> bool:
         try:
             s3.head_object(Bucket=self._bucket.name, Key=self._full(name))
         except ClientError as error:

@@ -1,114 +1,134 @@
-"""Purge keys of a versioned bucket: every version and delete marker of exactly that key, by version id."""
+"""Purge keys of a versioned bucket: delete every version and delete marker of exactly that key, by version id."""
 
 import time
 from collections.abc import Sequence
 
 from sexton.storage.model import PAGE_KEYS, KeyOutcome, KeyResult
 from sexton.storage.port import Throttled, VaultFault
-from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, later, throttled
+from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, out_of_time, throttled
 from sexton.storage.s3.delete import Results, Target, delete
-from sexton.storage.s3.versions import ObjectVersion, of_keys
+from sexton.storage.s3.versions import FoundVersions, ObjectVersion, versions_of
 
 UNCLEAR = (
-    "this store's listing does not show for certain whether all of its versions are gone: an odd name, or more than "
-    "1,000 neighbours whose names begin with it"
+    "this store's listing does not prove that all of its versions are deleted: the name is odd, or more than 1,000 "
+    "neighbours have names that begin with it"
 )
-STAYS = "the store said of version {} that it was deleted, and still lists it"
+STILL_LISTED = "the store reported version {} deleted, but still lists it"
 Failures = dict[str, KeyResult]
 
 
 def purge(bucket: S3Bucket, keys: Sequence[str]) -> dict[str, KeyResult]:
-    """Delete all that there is under each key.
+    """Delete all versions and delete markers of each key.
 
-    DELETED, with the bytes of its versions, is said of a key when a complete listing no longer shows any; ABSENT when
-    the first one shows none.
+    A key is DELETED, with the bytes of its versions, when a complete listing no longer shows any; it is ABSENT when the
+    first listing shows none.
 
     Raises:
-        VaultFault: the store does not answer, or not readably.
+        VaultFault: the store does not answer, or its answer cannot be read.
     """
     results: dict[str, KeyResult] = {}
-    removed: dict[str, dict[str, int]] = {}
+    removed: dict[str, dict[str, int]] = {}  # key → version id → bytes, of versions that the store reported deleted
     waiting, until = list(keys), time.monotonic() + PAGE_SECONDS
     while waiting:
         if time.monotonic() > until:
-            return results | {key: later(key) for key in waiting}
+            return results | {key: out_of_time(key) for key in waiting}
         try:
-            found, late = of_keys(bucket, waiting)
+            groups, unlisted = versions_of(bucket, waiting)
         except Throttled as busy:
             return results | {key: throttled(key, busy) for key in waiting}
-        results |= {key: later(key) for key in late}
-        going = []
-        for one in found:
-            for key, its in one.versions.items():
-                if verdict := _verdict(key, its, one.whole, removed.get(key, {})):
-                    results[key] = verdict
-                else:
-                    going += its
-        failures = _remove(bucket, going, until)
-        results |= failures
-        waiting = list(dict.fromkeys(v.key for v in going if v.key not in failures))
-        for version in going:
+        results |= {key: out_of_time(key) for key in unlisted}
+        verdicts, doomed = _judge(groups, removed)
+        failures = _remove(bucket, doomed, until)
+        results |= verdicts | failures
+        waiting = list(dict.fromkeys(v.key for v in doomed if v.key not in failures))
+        for version in doomed:
             removed.setdefault(version.key, {})[version.id] = version.bytes
     return results
 
 
-def _verdict(key: str, listed: Sequence[ObjectVersion], whole: bool, removed: dict[str, int]) -> KeyResult | None:
-    """Say what became of a key, by what is listed now and what was removed before; None while there is more to do."""
-    stays = [v for v in listed if v.id in removed]
-    gone = KeyResult(key=key, outcome=KeyOutcome.DELETED, bytes=sum(removed.values()))
-    if [v for v in stays if not v.marker]:
-        return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=STAYS.format(stays[0].id))
-    if stays and len(stays) == len(listed) and whole:
-        # SeaweedFS keeps the marker of a bucket whose versioning is suspended; it holds no byte and hides nothing.
-        return gone._replace(reason=STAYS.format(stays[0].id))
+def _judge(
+    groups: Sequence[FoundVersions], removed: dict[str, dict[str, int]]
+) -> tuple[dict[str, KeyResult], list[ObjectVersion]]:
+    """Return the results of the keys that are done, and the versions to delete of the others."""
+    verdicts: dict[str, KeyResult] = {}
+    doomed: list[ObjectVersion] = []
+    for group in groups:
+        for key, versions in group.versions.items():
+            verdict = _verdict(key, versions, group.complete, removed.get(key, {}))
+            if verdict is None:
+                doomed += versions
+            else:
+                verdicts[key] = verdict
+    return verdicts, doomed
+
+
+def _verdict(key: str, listed: Sequence[ObjectVersion], complete: bool, removed: dict[str, int]) -> KeyResult | None:
+    """Return the result of a key, None while versions are left to delete.
+
+    Args:
+        key: relative to the vault.
+        listed: its versions that are listed now.
+        complete: whether the listing shows all of them.
+        removed: version id → bytes of those that the store reported deleted before.
+    """
+    still_listed = [v for v in listed if v.id in removed]
+    deleted = KeyResult(key=key, outcome=KeyOutcome.DELETED, bytes=sum(removed.values()))
+    if any(not v.marker for v in still_listed):
+        return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=STILL_LISTED.format(still_listed[0].id))
+    if still_listed and len(still_listed) == len(listed) and complete:
+        # SeaweedFS keeps the marker of a bucket whose versioning is suspended; it has no bytes and hides nothing.
+        return deleted._replace(reason=STILL_LISTED.format(still_listed[0].id))
     if listed:
         return None
-    if not whole:
+    if not complete:
         return KeyResult(key=key, outcome=KeyOutcome.FAILED, reason=UNCLEAR)
-    return gone if removed else KeyResult(key=key, outcome=KeyOutcome.ABSENT)
+    return deleted if removed else KeyResult(key=key, outcome=KeyOutcome.ABSENT)
 
 
 def _remove(bucket: S3Bucket, versions: Sequence[ObjectVersion], until: float) -> Failures:
-    """Delete versions, then the markers of keys whose versions all went: what is refused stays as hidden as it was."""
-    failures = _failed(bucket, _in_time(bucket, [Target(v.key, v.id) for v in versions if not v.marker], until))
+    """Delete versions, then the markers of keys without a refused version: a refused version stays hidden."""
+    objects = [Target(v.key, v.id) for v in versions if not v.marker]
+    failures = _failures(bucket, _delete_in_time(bucket, objects, until))
     markers = [Target(v.key, v.id) for v in versions if v.marker and v.key not in failures]
-    return failures | _failed(bucket, _in_time(bucket, markers, until))
+    return failures | _failures(bucket, _delete_in_time(bucket, markers, until))
 
 
-def _in_time(bucket: S3Bucket, targets: Sequence[Target], until: float) -> Results:
-    """Delete, request after request; what there is no time for is left for later: a thousand keys may be a million."""
+def _delete_in_time(bucket: S3Bucket, targets: Sequence[Target], until: float) -> Results:
+    """Delete, request after request, until the time is over: a thousand keys may have a million versions."""
     results: Results = {}
     for start in range(0, len(targets), PAGE_KEYS):
         if start and time.monotonic() > until:
-            return results | {t: later(t.key) for t in targets[start:]}
+            return results | {target: out_of_time(target.key) for target in targets[start:]}
         results |= delete(bucket, targets[start : start + PAGE_KEYS])
     return results
 
 
-def _failed(bucket: S3Bucket, results: Results) -> Failures:
+def _failures(bucket: S3Bucket, results: Results) -> Failures:
+    """Return one failure per key with a version that was not deleted; a refusal counts more than throttling."""
     failures: Failures = {}
     for target, result in results.items():
         if result.outcome in (KeyOutcome.DELETED, KeyOutcome.ABSENT):
             continue
-        worse = failures.get(target.key)
-        if worse is None or worse.outcome is KeyOutcome.THROTTLED:
-            failures[target.key] = _named(bucket, target, result)
+        earlier = failures.get(target.key)
+        if earlier is None or earlier.outcome is KeyOutcome.THROTTLED:
+            failures[target.key] = _with_lock(bucket, target, result)
     return failures
 
 
-def _named(bucket: S3Bucket, target: Target, refused: KeyResult) -> KeyResult:
-    """Name the lock that refused a version, where the store's refusal does not."""
-    if not refused.reason.startswith("AccessDenied"):
-        return refused
-    full = bucket.full(target.key)
+def _with_lock(bucket: S3Bucket, target: Target, refusal: KeyResult) -> KeyResult:
+    """Add the lock that refused a version to the reason, where the store's refusal does not name it."""
+    if not refusal.reason.startswith("AccessDenied"):
+        return refusal
+    full_key = bucket.full(target.key)
     try:
-        found = bucket.call(lambda s3: s3.head_object(Bucket=bucket.name, Key=full, VersionId=target.version))
+        version = bucket.call(lambda s3: s3.head_object(Bucket=bucket.name, Key=full_key, VersionId=target.version))
     except VaultFault:
-        return refused  # the refusal stands, only its cause stays unnamed
-    if found.get("ObjectLockLegalHoldStatus") == "ON":
+        return refusal  # the refusal stands, without its cause
+    if version.get("ObjectLockLegalHoldStatus") == "ON":
         lock = "a legal hold"
-    elif found.get("ObjectLockMode"):
-        lock = f"{found['ObjectLockMode']} retention until {found['ObjectLockRetainUntilDate']:%Y-%m-%d %H:%M} UTC"
+    elif version.get("ObjectLockMode"):
+        end = version["ObjectLockRetainUntilDate"]
+        lock = f"{version['ObjectLockMode']} retention until {end:%Y-%m-%d %H:%M} UTC"
     else:
-        return refused
-    return refused._replace(reason=f"LOCKED: {lock} keeps version {target.version} ({refused.reason})")
+        return refusal
+    return refusal._replace(reason=f"LOCKED: {lock} keeps version {target.version} ({refusal.reason})")

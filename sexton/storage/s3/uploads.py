@@ -1,11 +1,12 @@
-"""Unfinished multipart uploads: parts that no listing of objects shows, and that are paid for."""
+"""List and abort unfinished multipart uploads: their parts cost space, but no listing of objects shows them."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import ClientError
 
 from sexton.storage.model import Listed
-from sexton.storage.s3.bucket import UNTOLD, S3Bucket
+from sexton.storage.s3.bucket import NOT_ALLOWED_CODES, S3Bucket
 from sexton.storage.s3.wire import error_of
 
 if TYPE_CHECKING:
@@ -13,7 +14,15 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListMultipartUploadsOutputTypeDef, MultipartUploadTypeDef
 
 PAGES = 1_000
-"""More than a million uploads under one prefix: whoever made them is to stop first."""
+"""More pages are over a million uploads under one prefix, which is refused: the writer must stop first."""
+
+
+class Upload(NamedTuple):
+    """One unfinished upload; ``begun`` as ``Listed.written``."""
+
+    full_key: str
+    id: str
+    begun: str
 
 
 def abort_uploads(bucket: S3Bucket, prefix: str) -> int:
@@ -23,61 +32,64 @@ def abort_uploads(bucket: S3Bucket, prefix: str) -> int:
         VaultFault: the store does not answer, or its listing cannot be complete.
     """
     aborted = 0
-    for key, upload, _ in _uploads(bucket, bucket.full(prefix)):
-        aborted += bucket.call(lambda s3, key=key, upload=upload: _abort(s3, bucket.name, key, upload))  # type: ignore[misc]
+    for upload in _uploads(bucket, bucket.full(prefix)):
+        aborted += bucket.call(lambda s3, upload=upload: _abort(s3, bucket.name, upload))  # type: ignore[misc]
     return aborted
 
 
 def begun(bucket: S3Bucket, before: str) -> list[Listed]:
-    """Return the unfinished uploads of the vault that were begun up to then; raises as ``abort_uploads``."""
-    found = _uploads(bucket, bucket.prefix)
-    return [Listed(bucket.own(key), 0, upload, at) for key, upload, at in found if "" < at <= before]
+    """Return the unfinished uploads of the vault that began up to ``before``; raises as ``abort_uploads``."""
+    uploads = _uploads(bucket, bucket.prefix)
+    return [Listed(bucket.relative(u.full_key), 0, u.id, u.begun) for u in uploads if "" < u.begun <= before]
 
 
-def _abort(s3: "S3Client", bucket: str, key: str, upload: str) -> bool:
+def _abort(s3: "S3Client", bucket: str, upload: Upload) -> bool:
     try:
-        s3.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
+        s3.abort_multipart_upload(Bucket=bucket, Key=upload.full_key, UploadId=upload.id)
     except ClientError as error:
-        if error_of(error)[0] in ("NoSuchUpload", *UNTOLD):
-            return False  # finished or aborted meanwhile, or not ours to abort
+        if error_of(error)[0] in ("NoSuchUpload", *NOT_ALLOWED_CODES):
+            return False  # finished or aborted meanwhile, or these credentials may not abort it
         raise
     return True
 
 
-def _uploads(bucket: S3Bucket, prefix: str) -> list[tuple[str, str, str]]:
-    """Return (full key, upload id) of all uploads under a full prefix; none where the store does not let us see."""
-    found: list[tuple[str, str, str]] = []
-    after = {"KeyMarker": "", "UploadIdMarker": ""}
+def _uploads(bucket: S3Bucket, full_prefix: str) -> list[Upload]:
+    """Return all uploads under a full prefix; none where the store does not allow to list them."""
+    uploads: list[Upload] = []
+    markers = {"KeyMarker": "", "UploadIdMarker": ""}
     for _ in range(PAGES):
-        reply = bucket.ask(lambda s3, after=after: _page(s3, bucket.name, prefix, after))  # type: ignore[misc]
+        reply = bucket.call_with_retries(lambda s3, markers=markers: _page(s3, bucket.name, full_prefix, markers))  # type: ignore[misc]
         if reply is None:
-            return found
-        named = [(u.get("Key", ""), u.get("UploadId", ""), _when(u)) for u in reply.get("Uploads", ())]
-        if not all(key and id_ for key, id_, _ in named) or "IsTruncated" not in reply:
-            raise bucket.fault("BAD_REPLY", f"the uploads under {prefix!r} are no ListMultipartUploads page")
-        found += [its for its in named if its[0].startswith(prefix)]  # a store may not read the prefix
+            return uploads
+        page = [Upload(u.get("Key", ""), u.get("UploadId", ""), _begun(u)) for u in reply.get("Uploads", ())]
+        if not all(upload.full_key and upload.id for upload in page) or "IsTruncated" not in reply:
+            raise bucket.fault("BAD_REPLY", f"the uploads under {full_prefix!r} are no ListMultipartUploads page")
+        uploads += [upload for upload in page if upload.full_key.startswith(full_prefix)]  # a store may ignore it
         if not reply.get("IsTruncated"):
-            return found
-        onward = {"KeyMarker": reply.get("NextKeyMarker", ""), "UploadIdMarker": reply.get("NextUploadIdMarker", "")}
-        if not onward["KeyMarker"] or onward == after:
-            raise bucket.fault("BAD_REPLY", f"the uploads under {prefix!r} are truncated without a way to go on")
-        after = onward
-    raise bucket.fault("BAD_REPLY", f"there are more than {PAGES:,} pages of uploads under {prefix!r}")
+            return uploads
+        next_ = {"KeyMarker": reply.get("NextKeyMarker", ""), "UploadIdMarker": reply.get("NextUploadIdMarker", "")}
+        if not next_["KeyMarker"] or next_ == markers:
+            raise bucket.fault(
+                "BAD_REPLY", f"the uploads under {full_prefix!r} are truncated, but have no marker of the next page"
+            )
+        markers = next_
+    raise bucket.fault("BAD_REPLY", f"there are more than {PAGES:,} pages of uploads under {full_prefix!r}")
 
 
-def _when(upload: "MultipartUploadTypeDef") -> str:
-    """Return when it was begun, as ``Listed.written``."""
+def _begun(upload: "MultipartUploadTypeDef") -> str:
+    """Return when an upload began, as ``Listed.written``; empty where the store does not report it."""
     return f"{upload['Initiated']:%Y-%m-%dT%H:%M:%S}" if "Initiated" in upload else ""
 
 
 def _page(
-    s3: "S3Client", bucket: str, prefix: str, after: dict[str, str]
+    s3: "S3Client", bucket: str, full_prefix: str, markers: Mapping[str, str]
 ) -> "ListMultipartUploadsOutputTypeDef | None":
-    where = {name: value for name, value in after.items() if value}
+    """Return one page of uploads, None where the store does not allow to list them."""
+    position = {name: value for name, value in markers.items() if value}
     try:
-        # Not encoded: SeaweedFS says that it encodes and does not, and a key decoded wrongly is another key.
-        return s3.list_multipart_uploads(Bucket=bucket, Prefix=prefix, **where)  # type: ignore[arg-type]
+        # Not encoded: SeaweedFS reports that it encodes but does not, and a key decoded wrongly is another key.
+        return s3.list_multipart_uploads(Bucket=bucket, Prefix=full_prefix, **position)  # type: ignore[arg-type]
     except ClientError as error:
-        if error_of(error)[0] in UNTOLD:
+        if error_of(error)[0] in NOT_ALLOWED_CODES:
             return None
         raise

@@ -1,7 +1,7 @@
-"""A vault in an S3 bucket.
+"""Implement the vault's port on an S3 bucket.
 
-Says of a key only what the store said of it: per-key errors in a 200 are read, a reply that is broken, truncated or
-about other keys is a ``VaultFault``, and a listing is complete or none.
+The result of a key is exactly what the store reported for it: per-key errors in a 200 are read; a reply that is broken,
+truncated or about other keys is a ``VaultFault``; a listing is complete or a fault.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,8 +31,8 @@ from sexton.storage.s3 import lifecycle, listing, own_files
 from sexton.storage.s3 import probe as s3_probe
 from sexton.storage.s3 import uploads as s3_uploads
 from sexton.storage.s3.bucket import S3Bucket, throttled
-from sexton.storage.s3.conditional import delete_meant, look
-from sexton.storage.s3.delete import Target, as_gone, delete
+from sexton.storage.s3.conditional import delete_conditionally, head_all
+from sexton.storage.s3.delete import Target, delete, with_deleted_as
 from sexton.storage.s3.purge import purge
 from sexton.storage.s3.undelete import undelete
 from sexton.storage.s3.wire import error_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 KEY_BYTES = 1_024
-"""Longest key an S3 store takes, UTF-8, the vault's prefix included; a longer one spoils its whole delete page."""
+"""Longest key that S3 accepts, in UTF-8, with the vault's prefix; a longer one makes its whole delete page fail."""
 MARKER_BYTES = 65_536
 DESCENDANT_PAGES = 10
 
@@ -68,44 +68,44 @@ class S3Vault:
         return self._marker_at(self.spec.prefix + MARKER_KEY)
 
     def write_marker(self, marker: Marker) -> None:
-        # Asked first, because SeaweedFS makes a missing bucket on PUT, and a mistyped name must not become a vault.
-        self._bucket.require()
-        # Read first as well: not every store honours If-None-Match.
+        # Checked first, because SeaweedFS creates a missing bucket on PUT, and a mistyped name must not become a vault.
+        self._bucket.require_exists()
+        # Read first too, because some stores ignore If-None-Match.
         if self.read_marker() is not None or not self._bucket.call(lambda s3: self._put_new(s3, marker)):
-            raise self._bucket.fault("FOREIGN_MARKER", "there is a marker already; `vault add` never overwrites one")
+            raise self._bucket.fault("FOREIGN_MARKER", "a marker exists already; `vault add` never overwrites one")
         if self.read_marker() != marker:
-            said = "the marker reads back otherwise than written; somebody else wrote one"
-            raise self._bucket.fault("FOREIGN_MARKER", said)
+            detail = "the marker reads back differently than written: another process wrote one; add the vault again"
+            raise self._bucket.fault("FOREIGN_MARKER", detail)
 
     def replace_marker(self, marker: Marker) -> None:
         body, key = marker.model_dump_json().encode(), self.spec.prefix + MARKER_KEY
-        self._bucket.ask(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
+        self._bucket.call_with_retries(lambda s3: s3.put_object(Bucket=self.spec.location, Key=key, Body=body))
 
     def list(self, prefix: str) -> Iterator[Sequence[Listed]]:
         check_listing(prefix)
-        return self._ours(listing.pages(self._bucket, prefix))
+        return self._without_own(listing.pages(self._bucket, prefix))
 
     def shards(self, count: int) -> Sequence[Shard]:
-        return spread(lambda at: listing.folders(self._bucket, at), count)
+        return spread(lambda folder: listing.folders(self._bucket, folder), count)
 
     def list_shard(self, shard: Shard) -> Iterator[Sequence[Listed]]:
         if (shard.after or shard.until) and not in_bytes(self.spec.probe):
             raise ValueError(
-                f"vault {self.spec.name} was not seen to list in byte order; a listing cannot be cut there"
+                f"no probe showed that vault {self.spec.name} lists in byte order; its listing cannot be cut by keys"
             )
-        given = shard._asdict()
-        return self._ours(listing.pages(self._bucket, given.pop("prefix"), **given))
+        pages = listing.pages(self._bucket, shard.prefix, loose=shard.loose, after=shard.after, until=shard.until)
+        return self._without_own(pages)
 
     def stat(self, keys: Sequence[str]) -> Sequence[Listed]:
         self._check(keys)
-        found = [seen.object for seen in look(self._bucket, keys)]
-        if None in found:
-            self._bucket.require()  # HEAD says of a missing bucket what it says of a missing key
-        return [listed for listed in found if listed is not None]
+        objects = [answer.object for answer in head_all(self._bucket, keys)]
+        if None in objects:
+            self._bucket.require_exists()  # the answer of HEAD is the same for a missing bucket and a missing key
+        return [listed for listed in objects if listed is not None]
 
     def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
         if len(keys) > PAGE_KEYS:
-            raise ValueError(f"{len(keys)} keys in one page, at most {PAGE_KEYS} are possible")
+            raise ValueError(f"{len(keys)} keys in one page; at most {PAGE_KEYS} are allowed")
         if etags and len(etags) != len(keys):
             raise ValueError(f"{len(etags)} ETags for {len(keys)} keys")
         self._check(keys)
@@ -115,14 +115,15 @@ class S3Vault:
             versioning = self._bucket.versioning()
         except Throttled as busy:
             return [throttled(key, busy) for key in keys]
-        gone = KeyOutcome.HIDDEN if versioning else KeyOutcome.DELETED
+        deleted = KeyOutcome.HIDDEN if versioning else KeyOutcome.DELETED
         if self.spec.conditional:
-            results = delete_meant(self._bucket, dict(zip(keys, etags or [""] * len(keys), strict=True)), gone)
-        elif self.spec.versions == "purge" and versioning != "":  # where the store does not tell, it may have versions
+            etag_of_key = dict(zip(keys, etags or [""] * len(keys), strict=True))
+            results = delete_conditionally(self._bucket, etag_of_key, deleted)
+        elif self.spec.versions == "purge" and versioning != "":  # None: the store may have versions
             results = purge(self._bucket, list(dict.fromkeys(keys)))
         else:
             plain = delete(self._bucket, [Target(key) for key in dict.fromkeys(keys)])
-            results = {t.key: r for t, r in as_gone(plain, gone).items()}
+            results = {target.key: result for target, result in with_deleted_as(deleted, plain).items()}
         return [results[key] for key in keys]
 
     def abort_uploads(self, prefix: str) -> int:
@@ -155,8 +156,8 @@ class S3Vault:
 
     def ancestor_markers(self) -> Sequence[Marker]:
         folders = self.spec.prefix.split("/")[:-1]
-        above = ["/".join([*folders[:depth], MARKER_KEY]) for depth in range(len(folders))]
-        return [marker for marker in map(self._marker_at, above) if marker is not None]
+        keys = ["/".join([*folders[:depth], MARKER_KEY]) for depth in range(len(folders))]
+        return [marker for marker in map(self._marker_at, keys) if marker is not None]
 
     def descendant_marker(self) -> Marker | None:
         for page in islice(listing.pages(self._bucket, ""), DESCENDANT_PAGES):
@@ -169,18 +170,18 @@ class S3Vault:
         for key in keys:
             check_key(key)
             if len((self.spec.prefix + key).encode()) > KEY_BYTES:
-                raise BadInput(f"key {key!r} is longer than the {KEY_BYTES} bytes that S3 allows")
+                raise BadInput(f"key {key!r} is longer than the {KEY_BYTES} bytes that S3 allows; use a shorter one")
 
-    def _ours(self, pages: Iterator[Sequence[Listed]]) -> Iterator[Sequence[Listed]]:
-        """Leave out what is Sexton's own; nothing may belong to a vault inside this one."""
-        for every in pages:
-            page = [one for one in every if not one.key.startswith(RESERVED_PREFIX)]
-            for listed in page:
+    def _without_own(self, pages: Iterator[Sequence[Listed]]) -> Iterator[Sequence[Listed]]:
+        """Yield the pages without Sexton's own files; refuse an object of another vault inside this one."""
+        for page in pages:
+            objects = [listed for listed in page if not listed.key.startswith(RESERVED_PREFIX)]
+            for listed in objects:
                 if inside_other_vault(listed.key):
-                    said = f"{listed.key!r} belongs to another vault inside this one"
-                    raise self._bucket.fault("FOREIGN_MARKER", said)
-            if page:
-                yield page
+                    detail = f"{listed.key!r} belongs to another vault inside this one"
+                    raise self._bucket.fault("FOREIGN_MARKER", detail)
+            if objects:
+                yield objects
 
     def _marker_at(self, key: str) -> Marker | None:
         raw = self._bucket.get(key, MARKER_BYTES)

@@ -1,8 +1,8 @@
-"""Versions and delete markers of an S3 bucket, listed completely or said not to be.
+"""List versions and delete markers of an S3 bucket, and tell whether the listing is complete.
 
-SeaweedFS leaves versions out of a listing that takes more than one page where a key is a folder as well, or has one
-for a neighbour. So what counts as complete is one reply that is not truncated: a truncated one is asked for again with
-half of the keys, under the longer prefix that these have in common.
+SeaweedFS omits versions from a listing of more than one page where a key is a folder as well, or has a folder as its
+neighbour. So only a reply that is not truncated counts as complete: a truncated one is requested again with half of
+the keys, under the longer prefix that these have in common.
 """
 
 import datetime as dt
@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, each
+from sexton.storage.s3.bucket import PAGE_SECONDS, S3Bucket, run_together
 from sexton.storage.s3.wire import fits_xml
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class ObjectVersion(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """One page; ``after`` is where the next one begins, None where this is the last.
+    """One page; ``after`` is where the next page begins, None where this is the last.
 
-    ``coded``: keys came encoded; else those that XML cannot hold are not shown as they are.
+    ``coded``: keys came encoded; otherwise keys that XML cannot express are not shown correctly.
     """
 
     coded: bool
@@ -46,90 +46,104 @@ class Reply(NamedTuple):
 
 
 class FoundVersions(NamedTuple):
-    """All versions of some keys. Not ``whole``: some may be missing, as the key has too many neighbours or is odd."""
+    """The versions of some keys. Not ``complete``: some may be missing, as a key has too many neighbours or is odd."""
 
     keys: Sequence[str]
     versions: dict[str, list[ObjectVersion]]
-    whole: bool
+    complete: bool
 
 
 def page(
     bucket: S3Bucket, prefix: str, delimiter: str = "", after: tuple[str, str] = ("", ""), at_most: int = 0
 ) -> Reply:
-    """Return one page of the versions under a prefix relative to the vault's; of ``at_most`` or ``LISTED``.
+    """Return one page of versions.
+
+    Args:
+        bucket: of the vault.
+        prefix: relative to the vault.
+        delimiter: ``/`` for keys and folders directly below the prefix only.
+        after: (key, version id) of the last entry of the page before.
+        at_most: entries of the page; 0 means ``LISTED``.
 
     Raises:
-        VaultFault: the store does not answer, or not with such a page.
+        VaultFault: the store does not answer, or the answer is no such page.
     """
-    full = bucket.full(prefix)
-    where = {"Delimiter": delimiter, "KeyMarker": after[0], "VersionIdMarker": after[1]}
-    given = {name: value for name, value in where.items() if value}
-    reply = bucket.ask(
-        lambda s3: s3.list_object_versions(Bucket=bucket.name, Prefix=full, MaxKeys=at_most or LISTED, **given)  # type: ignore[arg-type]
+    full_prefix = bucket.full(prefix)
+    options = {"Delimiter": delimiter, "KeyMarker": after[0], "VersionIdMarker": after[1]}
+    extra = {name: value for name, value in options.items() if value}
+    reply = bucket.call_with_retries(
+        lambda s3: s3.list_object_versions(Bucket=bucket.name, Prefix=full_prefix, MaxKeys=at_most or LISTED, **extra)  # type: ignore[arg-type]
     )
-    listed: list[tuple[Any, bool]] = [(entry, False) for entry in reply.get("Versions", ())]
-    listed += [(entry, True) for entry in reply.get("DeleteMarkers", ())]
+    versions: Sequence[Any] = reply.get("Versions", ())
+    markers: Sequence[Any] = reply.get("DeleteMarkers", ())
     folders = [folder.get("Prefix", "") for folder in reply.get("CommonPrefixes", ())]
-    whole = all(entry.keys() >= _FIELDS and (marker or "Size" in entry) for entry, marker in listed)
-    if "IsTruncated" not in reply or not whole:
+    has_all_fields = all(entry.keys() >= _FIELDS for entry in (*versions, *markers))
+    if "IsTruncated" not in reply or not has_all_fields or not all("Size" in entry for entry in versions):
         raise bucket.fault("BAD_REPLY", f"the versions under {prefix!r} are no ListObjectVersions page")
-    for key in (*(entry["Key"] for entry, _ in listed), *folders):
-        if not key.startswith(full):
-            raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full!r}")
-    versions = [
-        ObjectVersion(bucket.own(e["Key"]), e["VersionId"], e.get("Size", 0), marker, e["IsLatest"], e["LastModified"])
-        for e, marker in listed
-    ]
-    coded = reply.get("EncodingType") == "url"
-    return Reply(coded, versions, [bucket.own(folder) for folder in folders], _onward(bucket, prefix, reply, after))
+    for key in (*(entry["Key"] for entry in (*versions, *markers)), *folders):
+        if not key.startswith(full_prefix):
+            raise bucket.fault("BAD_REPLY", f"{key!r} was listed under {full_prefix!r}")
+    return Reply(
+        coded=reply.get("EncodingType") == "url",
+        versions=[_version(bucket, entry) for entry in versions] + [_marker(bucket, entry) for entry in markers],
+        folders=[bucket.relative(folder) for folder in folders],
+        after=_next_page(bucket, prefix, reply, after),
+    )
 
 
-def of_keys(bucket: S3Bucket, keys: Sequence[str]) -> tuple[list[FoundVersions], list[str]]:
-    """Return what exactly these keys have, and the keys that there was no time left for.
+def versions_of(bucket: S3Bucket, keys: Sequence[str]) -> tuple[list[FoundVersions], list[str]]:
+    """Return the versions of exactly these keys, and the keys for which there was no time left.
 
     Raises:
         VaultFault: as ``page``.
     """
-    found: list[FoundVersions] = []
-    groups = [sorted(keys)] if keys else []
+    results: list[FoundVersions] = []
+    groups: list[list[str]] = [sorted(keys)] if keys else []
     until = time.monotonic() + PAGE_SECONDS / 2  # the other half is for deleting
     while groups and time.monotonic() < until:
-        asked, groups = groups, []
-        for group, reply in zip(asked, each(lambda group: _common(bucket, group), asked, until), strict=True):
+        current, groups = groups, []
+        replies = run_together(lambda group: _page_around(bucket, group), current, until)
+        for group, reply in zip(current, replies, strict=True):
             if reply is None:
                 groups.append(group)
-                continue
-            if reply.after is not None and len(group) > 1:
+            elif reply.after is not None and len(group) > 1:
                 groups += [group[: len(group) // 2], group[len(group) // 2 :]]
-                continue
-            its: dict[str, list[ObjectVersion]] = {key: [] for key in group if reply.coded or fits_xml(key)}
-            for version in reply.versions:
-                if version.key in its:
-                    its[version.key].append(version)
-            found.append(FoundVersions(list(its), its, reply.after is None or _is_past(bucket, group[0], reply)))
-            found += [FoundVersions([key], {key: []}, whole=False) for key in group if key not in its]
-    return found, [key for group in groups for key in group]
+            else:
+                results += _versions_in(bucket, group, reply)
+    return results, [key for group in groups for key in group]
 
 
-def under(bucket: S3Bucket, prefix: str) -> Iterator[dict[str, list[ObjectVersion]]]:
-    """Yield all keys under a prefix with all their versions, a page at a time; a key comes once.
+def versions_under(bucket: S3Bucket, prefix: str) -> Iterator[dict[str, list[ObjectVersion]]]:
+    """Yield all keys under a prefix with all their versions, a page at a time; each key comes once.
 
     Raises:
         VaultFault: as ``page``.
     """
     first = page(bucket, prefix)
-    if first.after is None or _pages_well(bucket):
+    if first.after is None or _pages_reliably(bucket):
         yield from _pages(bucket, prefix, "", first, [])
         return
     waiting = [prefix]
-    while waiting:  # a folder at a time: within one, a store that keeps a tree leaves nothing out
+    while waiting:  # a folder at a time: within one folder, a store that has a tree omits nothing
         folder = waiting.pop()
         yield from _pages(bucket, folder, "/", page(bucket, folder, "/"), waiting)
+
+
+def _versions_in(bucket: S3Bucket, group: Sequence[str], reply: Reply) -> list[FoundVersions]:
+    """Return the versions of a group of keys that a reply shows; keys that it cannot show are not complete."""
+    versions: dict[str, list[ObjectVersion]] = {key: [] for key in group if reply.coded or fits_xml(key)}
+    for version in reply.versions:
+        if version.key in versions:
+            versions[version.key].append(version)
+    complete = reply.after is None or _is_past(bucket, group[0], reply)
+    unshown = [FoundVersions([key], {key: []}, complete=False) for key in group if key not in versions]
+    return [FoundVersions(list(versions), versions, complete), *unshown]
 
 
 def _pages(
     bucket: S3Bucket, prefix: str, delimiter: str, reply: Reply, folders: list[str]
 ) -> Iterator[dict[str, list[ObjectVersion]]]:
+    """Yield the keys of a listing from its first page on; append the folders of its pages to ``folders``."""
     carried: dict[str, list[ObjectVersion]] = {}
     while True:
         for version in reply.versions:
@@ -138,35 +152,50 @@ def _pages(
         if reply.after is None:
             yield carried
             return
-        last = bucket.own(reply.after[0])  # the next page may have more of this key
-        yield {key: versions for key, versions in carried.items() if key != last}
-        carried = {key: versions for key, versions in carried.items() if key == last}
+        last_key = bucket.relative(reply.after[0])  # the next page may have more versions of this key
+        yield {key: versions for key, versions in carried.items() if key != last_key}
+        carried = {key: versions for key, versions in carried.items() if key == last_key}
         reply = page(bucket, prefix, delimiter, reply.after)
 
 
-def _common(bucket: S3Bucket, group: Sequence[str]) -> Reply:
-    if len(group) == 1:  # without what lies below it, as below `a` all of `a/…`
+def _page_around(bucket: S3Bucket, group: Sequence[str]) -> Reply:
+    """Return the first page under the longest prefix that all keys of a sorted group have in common."""
+    if len(group) == 1:  # without the keys below it: below `a` that would be all of `a/…`
         return page(bucket, group[0], "/")
     first, last = group[0], group[-1]
-    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return page(bucket, first[:same])
+    common = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return page(bucket, first[:common])
 
 
 def _is_past(bucket: S3Bucket, key: str, reply: Reply) -> bool:
     """Tell whether a truncated reply shows all versions of a key: in byte order its own come before all neighbours."""
-    return _pages_well(bucket) and (bool(reply.folders) or any(v.key != key for v in reply.versions))
+    return _pages_reliably(bucket) and (bool(reply.folders) or any(v.key != key for v in reply.versions))
 
 
-def _pages_well(bucket: S3Bucket) -> bool:
+def _pages_reliably(bucket: S3Bucket) -> bool:
+    """Tell whether the probe showed that listings of versions in several pages are complete."""
     return bucket.spec.probe is not None and bucket.spec.probe.versions_paging is True
 
 
-def _onward(
+def _version(bucket: S3Bucket, entry: Any) -> ObjectVersion:
+    key, size = bucket.relative(entry["Key"]), entry["Size"]
+    return ObjectVersion(key, entry["VersionId"], size, False, entry["IsLatest"], entry["LastModified"])
+
+
+def _marker(bucket: S3Bucket, entry: Any) -> ObjectVersion:
+    key = bucket.relative(entry["Key"])
+    return ObjectVersion(key, entry["VersionId"], 0, True, entry["IsLatest"], entry["LastModified"])
+
+
+def _next_page(
     bucket: S3Bucket, prefix: str, reply: "ListObjectVersionsOutputTypeDef", before: tuple[str, str]
 ) -> tuple[str, str] | None:
+    """Return where the next page begins, None after the last one."""
     if not reply["IsTruncated"]:
         return None
     after = (reply.get("NextKeyMarker", ""), reply.get("NextVersionIdMarker", ""))
     if not after[0] or after == before:
-        raise bucket.fault("BAD_REPLY", f"the versions under {prefix!r} are truncated without a way to go on")
+        raise bucket.fault(
+            "BAD_REPLY", f"the versions under {prefix!r} are truncated, but have no marker of the next page"
+        )
     return after

@@ -1,7 +1,7 @@
-"""S3 requests as Sexton sends them, and what a failed or unreadable reply means.
+"""Create S3 clients, and translate failed or unreadable replies into faults.
 
-A reply that cannot be read is never taken for success: boto3 turns an empty 200 into "no errors", so the raw bodies of
-the replies we decide on are looked at before boto3 parses them.
+A reply that cannot be read never counts as success: boto3 turns an empty 200 into "no errors", so the raw bodies of
+the replies on which a deletion depends are checked before boto3 parses them.
 """
 
 import datetime as dt
@@ -33,14 +33,14 @@ CONNECTIONS = 64
 
 _BUSY_STATUS = {429, 500, 502, 503, 504}
 _BUSY_CODES = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "RequestLimitExceeded"}
-_BUSY_CODES |= {"ConditionalRequestConflict", "OperationAborted"}  # another request about the same key came between
+_BUSY_CODES |= {"ConditionalRequestConflict", "OperationAborted"}  # another request about the same key interfered
 RETRY_AFTER_SECONDS = 60.0
-"""The longest wait that a store may ask for."""
+"""The longest ``Retry-After`` that is respected."""
 _ENDS = {
     "ListObjectVersions": b"</ListVersionsResult>",
     "ListMultipartUploads": b"</ListMultipartUploadsResult>",
 }
-"""boto3 parses the whole page of a listing; that it ends as one is all that it does not see to."""
+"""boto3 parses a page of these listings completely, but does not check that the page ends."""
 _LOGIN_CODES = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "RequestTimeTooSkewed"}
 _LOGIN_ERRORS = (NoCredentialsError, PartialCredentialsError, ProfileNotFound, UnreadableCredentials)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -49,24 +49,24 @@ _creating = threading.Lock()
 
 
 def s3_client(endpoint: str, region: str, profile: str) -> "S3Client":
-    """Return the client for one store and login; thread-safe, made once per process.
+    """Return the client for one store and login; thread-safe, created once per process.
 
     Args:
         endpoint: URL, or empty for AWS.
         region: empty for the profile's or environment's, else us-east-1.
         profile: empty for the default credential chain.
     """
-    with _creating:  # making a client is the one thing boto3 does not do thread-safely
+    with _creating:  # boto3 is thread-safe except for creating a client
         return _make_client(endpoint, region, profile)
 
 
-def stranger(endpoint: str, region: str, profile: str) -> "S3Client":
+def client_with_wrong_secret(endpoint: str, region: str, profile: str) -> "S3Client":
     """Return a client that signs with our access key and a wrong secret; a store should refuse it."""
     with _creating:
         session = _session(profile)
-        ours = session.get_credentials()
-        key = ours.access_key if ours else "nobody"
-        return _client_of(session, endpoint, region, (key, "not-the-secret"))
+        credentials = session.get_credentials()
+        access_key = credentials.access_key if credentials else "nobody"
+        return _client_of(session, endpoint, region, (access_key, "not-the-secret"))
 
 
 @lru_cache(maxsize=256)
@@ -76,12 +76,12 @@ def _make_client(endpoint: str, region: str, profile: str) -> "S3Client":
 
 @lru_cache(maxsize=1)
 def _models() -> Loader:
-    """Return what reads the descriptions of services: each reader parses them anew, for half a second."""
+    """Return the one loader of service descriptions: each new loader would parse them again, for half a second."""
     return create_loader()
 
 
 def _session(profile: str) -> boto3.Session:
-    """Return a session that finds its login now."""
+    """Return a session that looks up its login now."""
     core = Session()
     core.register_component("data_loader", _models())
     return boto3.Session(botocore_session=core, profile_name=profile or None)
@@ -90,14 +90,14 @@ def _session(profile: str) -> boto3.Session:
 def _client_of(
     session: boto3.Session, endpoint: str, region: str, login: tuple[str | None, str | None] = (None, None)
 ) -> "S3Client":
-    """``login``: access key and secret; by default the session's own."""
+    """Return a new client; ``login``: access key and secret, by default the session's own."""
     config = Config(
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
         read_timeout=READ_TIMEOUT_SECONDS,
         max_pool_connections=CONNECTIONS,
         retries={"total_max_attempts": 1},  # the pacer decides when to try again
         s3={"addressing_style": "path"} if endpoint else {},
-        # AWS_ENDPOINT_URL would give one store two names
+        # otherwise AWS_ENDPOINT_URL would give one store two names
         ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]  # botocore knows it, its stubs do not
     )
     region = region or session.region_name or "us-east-1"
@@ -111,20 +111,21 @@ def _client_of(
     )
     client.meta.events.register_first("before-parse.*.ListObjectsV2", _read_page)
     for operation in ("DeleteObjects", "GetBucketVersioning", *_ENDS):
-        # Before boto3's own handler (at `before-parse.s3.*`), which makes a broken 200 a 500, as of a busy store: the
-        # wider pattern runs first. Should that ever change, a broken reply is tried again, still not believed.
+        # Before boto3's own handler (at `before-parse.s3.*`), which turns a broken 200 into a 500, as of a busy store:
+        # the wider pattern runs first. If that order changes, a broken reply is tried again, but still not trusted.
         client.meta.events.register_first(f"before-parse.*.{operation}", _refuse_unreadable)
     return client
 
 
 def _read_page(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Read a page of a listing, and leave boto3 an empty one; what the store refused it reads itself."""
+    """Read a page of a listing, and leave an empty one to boto3; boto3 itself reads errors of the store."""
     if response_dict["status_code"] == 200 and not response_dict["body"].rstrip().endswith(b"</Error>"):
         customized_response_dict.update(listing_page.read(response_dict["body"]))
         response_dict["body"] = b"<ListBucketResult/>"
 
 
 def _refuse_unreadable(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:
+    """Raise ``UnreadableReply`` unless the body of a 200 is the complete document of its operation, or an error."""
     if response_dict["status_code"] != 200:
         return
     body: bytes = response_dict["body"]
@@ -137,30 +138,30 @@ def _refuse_unreadable(operation_model: Any, response_dict: dict[str, Any], **_:
     except ElementTree.ParseError as error:
         raise UnreadableReply(f"not XML ({error}): {body[:80]!r}") from error
     tags = [element.tag.rpartition("}")[2] for element in (root, *root)]
-    known = {"DeleteObjects": "DeleteResult", "GetBucketVersioning": "VersioningConfiguration"}[operation_model.name]
+    expected = {"DeleteObjects": "DeleteResult", "GetBucketVersioning": "VersioningConfiguration"}[operation_model.name]
     if tags[0] == "Error":
         return  # boto3 raises it
-    if tags[0] != known or (known == "DeleteResult" and not {"Deleted", "Error"}.issuperset(tags[1:])):
-        raise UnreadableReply(f"expected a {known}, got {body[:80]!r}")
+    if tags[0] != expected or (expected == "DeleteResult" and not {"Deleted", "Error"}.issuperset(tags[1:])):
+        raise UnreadableReply(f"expected a {expected}, got {body[:80]!r}")
 
 
 def error_of(error: ClientError) -> tuple[str, str, int]:
     """Return code, message and HTTP status of a refused request."""
-    told = error.response.get("Error", {})
+    details = error.response.get("Error", {})
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return str(told.get("Code", "")), str(told.get("Message", "")), status
+    return str(details.get("Code", "")), str(details.get("Message", "")), status
 
 
 def retry_after(error: ClientError) -> float | None:
     """Return the seconds that a refusal asks to wait (``Retry-After``: a number or a date), at most a minute."""
-    said = str(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("retry-after", ""))
-    if not said:
+    header = str(error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("retry-after", ""))
+    if not header:
         return None
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", said):
-        seconds = float(said)
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", header):
+        seconds = float(header)
     else:
         try:
-            until = email.utils.parsedate_to_datetime(said)
+            until = email.utils.parsedate_to_datetime(header)
         except ValueError:
             return None
         seconds = (until.astimezone(dt.UTC) - dt.datetime.now(dt.UTC)).total_seconds()
@@ -168,45 +169,45 @@ def retry_after(error: ClientError) -> float | None:
 
 
 def is_lock(code: str, message: str) -> bool:
-    """Tell whether a refusal names an object lock, as far as stores name it (AWS, Ceph, MinIO each in its words)."""
+    """Tell whether a refusal names an object lock; AWS, Ceph and MinIO use different words for it."""
     return _LOCKED.search(f"{code}: {message}") is not None
 
 
 def is_busy(code: str, status: int = 0) -> bool:
-    """Tell whether a store asks for patience, by error code (per key or per request) or HTTP status."""
+    """Tell whether a store throttles, by error code (per key or per request) or HTTP status."""
     return code in _BUSY_CODES or code.startswith(("Throttl", "TooManyRequests")) or status in _BUSY_STATUS
 
 
 def is_about_request(error: ClientError) -> bool:
-    """Tell whether a refused single delete says something about the store or the login rather than about its key."""
+    """Tell whether a refused single delete is about the store or the login rather than about its key."""
     code, _, status = error_of(error)
     return is_busy(code, status) or code == "NoSuchBucket" or code in _LOGIN_CODES
 
 
 def fault(vault: str, error: Exception) -> VaultFault:
-    """Return the vault fault that a failed request stands for."""
+    """Return the vault fault that a failed request means."""
     if isinstance(error, ClientError):
         code, message, status = error_of(error)
-        said = f"{code}: {message} (HTTP {status})"
+        answer = f"{code}: {message} (HTTP {status})"
         # The code before the status: boto3 gives an error document in a 200 the status 500.
         if code == "NoSuchBucket" or (code == "404" and status == 404):
-            return VaultFault(vault, "NO_BUCKET", f"{said}; create the bucket, or correct its name")
+            return VaultFault(vault, "NO_BUCKET", f"{answer}; create the bucket, or correct its name")
         if code in _LOGIN_CODES or code == "AccessDenied" or status in (401, 403):
-            return VaultFault(vault, "DENIED", f"{said}; check the credentials and their permissions")
+            return VaultFault(vault, "DENIED", f"{answer}; check the credentials and their permissions")
         if is_busy(code, status):
-            return Throttled(vault, said, retry_after(error))
-        return VaultFault(vault, "BAD_REPLY", said)
+            return Throttled(vault, answer, retry_after(error))
+        return VaultFault(vault, "BAD_REPLY", answer)
     if isinstance(error, _LOGIN_ERRORS):
         return VaultFault(vault, "DENIED", f"{error}; configure credentials for this vault")
     if isinstance(error, UnreadableReply | ResponseParserError | ValueError):
-        return VaultFault(vault, "BAD_REPLY", f"{error}; look at what answers at this endpoint")
+        return VaultFault(vault, "BAD_REPLY", f"{error}; check which program answers at this endpoint")
     return VaultFault(vault, "UNREACHABLE", f"{error}; check endpoint and network")
 
 
 def fits_xml(key: str) -> bool:
-    """Tell whether a key can be written into the XML of DeleteObjects; one that cannot spoils its whole page."""
+    """Tell whether a key can be written into the XML of DeleteObjects; one that cannot makes its whole page fail."""
     return _NOT_XML.search(key) is None
 
 
 REQUEST_ERRORS = (ClientError, BotoCoreError, ResponseParserError, UnreadableReply, ValueError)
-"""What a request may raise: refused, not sent, not answered, not readable (ValueError: a bad number or date)."""
+"""Errors of a request: refused, not sent, not answered, not readable (ValueError: a bad number or date)."""

@@ -1,7 +1,8 @@
-"""A log in Sexton's own database, with Kafka's semantics: for a demo on one machine, and as Kafka's double in tests."""
+"""Keep a log with Kafka's semantics in Sexton's own database: for a demo on one machine, and tests without Kafka."""
 
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -11,25 +12,25 @@ from sexton.kernel.errors import SextonError
 from sexton.wal.model import Facts
 from sexton.wal.port import LogFault
 
-WEIGHED = 100
-"""So many of a topic's newest entries are looked at for their size."""
+SAMPLE_ENTRIES = 100
+"""The newest entries of a topic whose sizes are averaged."""
 
 
 class OutOfRange(SextonError):
-    """What is to be read lies before the first entry, or behind the end. A reader must not go on as if nothing were."""
+    """The entry to read lies before the first entry or behind the end; the reader must not continue elsewhere."""
 
     def __init__(self, topic: str, at: int, start: int, end: int) -> None:
-        super().__init__(f"topic {topic}: {at} is out of range; there are {start}..{end - 1}")
+        super().__init__(f"topic {topic}: {at} is out of range; its entries are {start}..{end - 1}")
 
 
 class EmbeddedLog:
-    """Implements ``wal.port.Log``; and appends and reads."""
+    """Implements ``wal.port.TopicLog``, and appends and reads."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def create(self, topic: str, *, partitions: int = 1, compacted: bool = False) -> None:
-        """Make a topic, empty; one of that name is lost with its entries."""
+        """Create an empty topic; an existing topic of that name is deleted with its entries."""
         t = self._db.t.wal_log
         with self._db.write() as c:
             c.execute(delete(t).where(t.c.name == topic))
@@ -37,35 +38,36 @@ class EmbeddedLog:
             c.execute(insert(t).values(**row))
 
     def append(self, topic: str, payloads: Sequence[bytes]) -> int:
-        """Append entries, and return the id of the first; raises ``LogFault`` where there is no such topic."""
+        """Append entries and return the id of the first; raises ``LogFault`` if there is no such topic."""
         t = self._db.t.wal_log
         with self._db.write() as c:
-            # One writer at a time, as a partition has.
-            taken = update(t).where(t.c.name == topic).values(log_end=t.c.log_end + len(payloads))
-            end = c.execute(taken.returning(t.c.log_end)).scalar_one_or_none()
+            # The update locks the row: one writer at a time, as a partition has.
+            reserved = update(t).where(t.c.name == topic).values(log_end=t.c.log_end + len(payloads))
+            end = c.execute(reserved.returning(t.c.log_end)).scalar_one_or_none()
             if end is None:
-                raise _unknown(topic)
+                raise _unknown_topic(topic)
             first = int(end) - len(payloads)
             if payloads:
-                rows = [{"topic": topic, "id": first + n, "payload": p} for n, p in enumerate(payloads)]
+                rows = [{"topic": topic, "id": first + n, "payload": payload} for n, payload in enumerate(payloads)]
                 c.execute(insert(self._db.t.wal_entry), rows)
             return first
 
     def read(self, topic: str, at: int, limit: int = 1_000) -> Sequence[tuple[int, bytes]]:
-        """Return entries from one on, none at the end; raises ``OutOfRange`` before the first and behind the end."""
+        """Return entries from an id on, none at the end; raises ``OutOfRange`` before the first and behind the end."""
         e = self._db.t.wal_entry
         with self._db.snapshot() as c:
-            its = self._log(c, topic)
-            if not its.start <= at <= its.end:
-                raise OutOfRange(topic, at, its.start, its.end)
-            asked = select(e.c.id, e.c.payload).where(e.c.topic == topic, e.c.id >= at).order_by(e.c.id).limit(limit)
-            return [(row.id, row.payload) for row in c.execute(asked)]
+            facts = self._facts(c, topic)
+            if not facts.start <= at <= facts.end:
+                raise OutOfRange(topic, at, facts.start, facts.end)
+            entries = select(e.c.id, e.c.payload).where(e.c.topic == topic, e.c.id >= at).order_by(e.c.id).limit(limit)
+            return [(row.id, row.payload) for row in c.execute(entries)]
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
+        t = self._db.t.wal_log
         with self._db.read() as c:
-            t = self._db.t.wal_log
-            there = {r.name: _facts(r) for r in c.execute(select(t).where(in_list(self._db, t.c.name, topics)))}
-        return {name: there.get(name) or _unknown(name) for name in topics}
+            rows = c.execute(select(t).where(in_list(self._db, t.c.name, topics)))
+            facts = {row.name: _facts_of(row) for row in rows}
+        return {name: facts.get(name) or _unknown_topic(name) for name in topics}
 
     def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
         for topic, offset in offsets.items():
@@ -74,14 +76,16 @@ class EmbeddedLog:
         return {topic: self._delete(topic, offset) for topic, offset in offsets.items()}
 
     def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
-        e, found = self._db.t.wal_entry, dict[str, float]()
+        e = self._db.t.wal_entry
+        averages: dict[str, float] = {}
         with self._db.read() as c:
-            for name, its in topics.items():
-                newest = select(func.length(e.c.payload).label("size")).where(e.c.topic == name)
-                some = newest.where(e.c.id >= its.end - WEIGHED).limit(WEIGHED).subquery()
-                size = c.execute(select(func.avg(some.c.size))).scalar_one()
-                found |= {} if size is None else {name: float(size)}
-        return found
+            for name, facts in topics.items():
+                sizes = select(func.length(e.c.payload).label("size")).where(e.c.topic == name)
+                sample = sizes.where(e.c.id >= facts.end - SAMPLE_ENTRIES).limit(SAMPLE_ENTRIES).subquery()
+                average = c.execute(select(func.avg(sample.c.size))).scalar_one()
+                if average is not None:
+                    averages[name] = float(average)
+        return averages
 
     def check(self, topic: str) -> Sequence[str]:
         t = self._db.t.wal_log
@@ -94,7 +98,7 @@ class EmbeddedLog:
         with self._db.write() as c:
             row = c.execute(select(t).where(t.c.name == topic).with_for_update()).first()
             if row is None:
-                return _unknown(topic)
+                return _unknown_topic(topic)
             if row.compacted:
                 return LogFault(topic, "POLICY_VIOLATION", "it is compacted, not deleted", passes=False)
             if offset > row.log_end:
@@ -104,17 +108,17 @@ class EmbeddedLog:
             c.execute(update(t).where(t.c.name == topic).values(log_start=start))
             return start
 
-    def _log(self, c: Connection, topic: str) -> Facts:
+    def _facts(self, c: Connection, topic: str) -> Facts:
         t = self._db.t.wal_log
         row = c.execute(select(t).where(t.c.name == topic)).first()
         if row is None:
-            raise _unknown(topic)
-        return _facts(row)
+            raise _unknown_topic(topic)
+        return _facts_of(row)
 
 
-def _facts(row: object) -> Facts:
-    return Facts(id=row.id, partitions=row.partitions, start=row.log_start, end=row.log_end)  # type: ignore[attr-defined]
+def _facts_of(row: Any) -> Facts:
+    return Facts(id=row.id, partitions=row.partitions, start=row.log_start, end=row.log_end)
 
 
-def _unknown(topic: str) -> LogFault:
+def _unknown_topic(topic: str) -> LogFault:
     return LogFault(topic, "UNKNOWN_TOPIC_OR_PART", "there is no such topic", passes=True)

@@ -1,9 +1,9 @@
-"""Floors: the one transaction that decides how far topics may be purged, and what was seen after it was done.
+"""Decide in one transaction how far topics may be purged, and record later how far the log has deleted.
 
-Deleting below a persisted floor does no harm, whoever does it, whenever and however often: nothing else is locked.
+Deleting below a persisted floor is harmless, by any process, at any time and repeatedly: nothing else is locked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, func, select, update
@@ -14,243 +14,242 @@ from sexton.kernel.crash_points import reached
 from sexton.operators.controls.model import Halt
 from sexton.operators.controls.store import ControlStore
 from sexton.wal import policy, verdict_rows
+from sexton.wal.completion import OpenPurge, PurgeCompletion, completed_purges
 from sexton.wal.model import (
-    Block,
-    Candidate,
     Facts,
-    KeepFromSource,
+    FlushCandidate,
     LogStateBeforeRead,
-    Mode,
     PurgeVerdict,
     Region,
     RegionState,
     Topic,
     WalSettings,
-    Why,
 )
 from sexton.wal.port import LogFault
-from sexton.wal.sql.rows import deciding, pins, regions, topics
-
-_NONE_WAITS = policy.WAITS_NOT | {name: bindparam(name) for name in ("keep_from", "marks", "flushed", "source")}
+from sexton.wal.reports import CLEAR_PENDING, accept_pending
+from sexton.wal.sql.rows import deciding, read_pins, read_regions, read_topics
+from sexton.wal.verdict_rows import Answers, TopicDecision, TopicState
 
 
 class FloorStore:
-    """Decides about topics."""
+    """Implements ``wal.port.Floors``."""
 
-    def __init__(self, db: Database, terms: WalSettings) -> None:
-        self._db, self._terms, self._controls = db, terms, ControlStore(db)
+    def __init__(self, db: Database, settings: WalSettings) -> None:
+        self._db, self._settings, self._controls = db, settings, ControlStore(db)
 
     def stopped(self) -> Halt | None:
-        """Return why nothing at all may go now."""
+        """Return the operator's order that stops all deletion, if there is one."""
         with self._db.read() as c:
             return self._controls.stopped(c)
 
-    def before(self, names: Sequence[str]) -> LogStateBeforeRead:
-        """Return what must be known before the log is asked; see ``LogStateBeforeRead``."""
+    def state_before_read(self, names: Sequence[str]) -> LogStateBeforeRead:
+        """Return what must be read before the log; see ``LogStateBeforeRead``."""
         r = self._db.t.wal_region
-        of = in_list(self._db, r.c.topic, names)
-        each = select(r.c.topic, func.max(r.c.keep_from).label("most")).where(of, r.c.keep_from.is_not(None))
+        of_topics = in_list(self._db, r.c.topic, names)
+        highest_need = select(r.c.topic, func.max(r.c.keep_from).label("keep_from"))
+        needs = highest_need.where(of_topics, r.c.keep_from.is_not(None)).group_by(r.c.topic)
+        moved_regions = select(r).where(of_topics, r.c.state == RegionState.MOVED, r.c.until.is_(None))
         moved: dict[str, tuple[str, ...]] = {}
         with self._db.read() as c:
-            there = topics(self._db, c, names)
-            safe = {name: max(its.floor or 0, its.log_end or 0) for name, its in there.items()}
-            for row in c.execute(each.group_by(r.c.topic)):
-                safe[row.topic] = max(row.most, safe.get(row.topic, 0))
-            for row in c.execute(select(r).where(of, r.c.state == RegionState.MOVED, r.c.until.is_(None))):
+            topics = read_topics(self._db, c, names)
+            safe = {name: max(topic.floor or 0, topic.log_end or 0) for name, topic in topics.items()}
+            for row in c.execute(needs):
+                safe[row.topic] = max(row.keep_from, safe.get(row.topic, 0))
+            for row in c.execute(moved_regions):
                 moved[row.topic] = (*moved.get(row.topic, ()), row.region)
-        maps = {name: its.generation for name, its in there.items() if its.generation is not None}
-        return LogStateBeforeRead(safe=safe, generation=maps, moved=moved)
+        generations = {name: topic.generation for name, topic in topics.items() if topic.generation is not None}
+        return LogStateBeforeRead(safe=safe, generation=generations, moved=moved)
 
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
-        """Return those that are known."""
+        """Return the topics that are known."""
         with self._db.read() as c:
-            return topics(self._db, c, names)
+            return read_topics(self._db, c, names)
 
-    def behind(self, names: Sequence[str]) -> Sequence[Candidate]:
-        """Return the regions that should flush, who frees most first, by the ends that were seen last."""
+    def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
+        """Return the regions that should flush, by the ends last seen; those whose flushes free most come first."""
         node = self._db.t.wal_node
         with self._db.read() as c:
-            now, there, of = self._db.now(c), topics(self._db, c, names), regions(self._db, c, names)
+            now = self._db.now(c)
+            topics, regions = read_topics(self._db, c, names), read_regions(self._db, c, names)
             urls: dict[str, str] = {row.name: row.url for row in c.execute(select(node.c.name, node.c.url))}
-        found = [
-            its.model_copy(update={"url": urls.get(its.node, "")})
-            for topic in there.values()
-            if topic.enabled and not topic.quarantined and topic.log_end is not None
-            for its in policy.candidates(topic, topic.log_end, of[topic.name], now, self._terms)
-        ]
-        return sorted(found, key=lambda its: (-its.bytes, -its.entries, its.topic, its.region))
+        candidates: list[FlushCandidate] = []
+        for topic in topics.values():
+            if topic.enabled and not topic.quarantined and topic.log_end is not None:
+                candidates += policy.regions_to_flush(topic, topic.log_end, regions[topic.name], now, self._settings)
+        addressed = [region.model_copy(update={"url": urls.get(region.node, "")}) for region in candidates]
+        return sorted(addressed, key=lambda region: (-region.bytes, -region.entries, region.topic, region.region))
 
-    def judge(self, answers: verdict_rows.Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
-        """Say how far each topic may be purged; what was seen is stored, no floor is raised."""
+    def judge(self, answers: Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
+        """Return how far each topic may be purged; the log's state is stored, no floor is raised."""
         return self._decide(answers, before, raises=False)
 
-    def raise_floors(self, answers: verdict_rows.Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
-        """Persist how far each topic may be purged, where that rises: from then on all below it may be deleted.
+    def raise_floors(self, answers: Answers, before: LogStateBeforeRead) -> Mapping[str, PurgeVerdict]:
+        """Persist how far each topic may be purged, where that rises: from then on entries below may be deleted.
 
         Args:
-            answers: what the log said of each, asked after ``before`` was read.
-            before: as ``before`` returned it.
+            answers: the log's answer about each topic, read after ``before``.
+            before: as ``state_before_read`` returned it.
         """
         return self._decide(answers, before, raises=True)
 
-    def seen(self, answers: verdict_rows.Answers, faults: Mapping[str, LogFault] | None = None) -> None:
-        """Store where topics begin now, after something was deleted, and conclude the purges that this shows done.
+    def record_log_state(self, answers: Answers, faults: Mapping[str, LogFault] | None = None) -> None:
+        """Store where topics begin after a deletion, and complete the purges that the log has carried out.
 
-        ``faults``: of deleting; a topic with one that passes has its next turn at once.
+        ``faults``: of the deletion; a topic with a transient fault is due again at once.
         """
-        facts = {name: its for name, its in answers.items() if isinstance(its, Facts)}
-        t, purge = self._db.t.wal_topic, self._db.t.wal_purge
+        facts = {name: answer for name, answer in answers.items() if isinstance(answer, Facts)}
+        faults = faults or {}
         with deciding(self._db, *sorted(facts)) as c:
             now = self._db.now(c)
-            known = topics(self._db, c, facts)
-            # Of another topic, which the next decision quarantines, and of one that is, nothing is stored.
-            there = {n: its for n, its in known.items() if facts[n].id == its.kafka_id and not its.quarantined}
-            faulty = faults or {}
-            seen = [
-                {"of": name, "ok_at": its.ok_at if name in faulty else now, **verdict_rows.ends(its, facts[name])}
-                for name, its in there.items()
-            ]
-            if seen:
-                c.execute(update(t).where(t.c.name == bindparam("of")), seen)
-            self._note_faults(c, faulty)
-            open_ = and_(in_list(self._db, purge.c.topic, there), purge.c.done_at.is_(None))
-            done: dict[str, dict[str, Any]] = {}
-            began: dict[str, int] = {}
-            rows = []
-            for row in c.execute(select(purge).where(open_).order_by(purge.c.floor)):
-                topic, its = there[row.topic], facts[row.topic]
-                if row.kafka_id != its.id:  # of a topic that is no more
-                    continue
-                began.setdefault(row.topic, row.log_start)
-                # In logical mode Kafka deletes when it likes: the floor is all there is to see.
-                reach = its.start + policy.SLACK if topic.mode is Mode.DELETE else topic.floor or 0
-                if row.floor <= reach:
-                    done[row.topic] = {"of": row.id, "done_at": now, "log_start": its.start, "freed": 0}
-                    rows.append(done[row.topic])
-            for name, last in done.items():  # what went at once is told once, with the highest
-                last["freed"] = max(0, facts[name].start - began[name])
-            if rows:
-                c.execute(update(purge).where(purge.c.id == bindparam("of")), rows)
-                told = [{"of": name, "begins": facts[name].start} for name in done]  # and no other purge tells it again
-                left = and_(purge.c.topic == bindparam("of"), purge.c.done_at.is_(None))
-                c.execute(update(purge).where(left).values(log_start=bindparam("begins")), told)
-                went = [{"of": name, "more": last["freed"]} for name, last in done.items()]
-                c.execute(
-                    update(t).where(t.c.name == bindparam("of")).values(freed=t.c.freed + bindparam("more")), went
-                )
+            # An answer about a replaced topic is not stored: the next decision quarantines it. Nor is one about a
+            # topic in quarantine.
+            topics = {
+                name: topic
+                for name, topic in read_topics(self._db, c, facts).items()
+                if facts[name].id == topic.kafka_id and not topic.quarantined
+            }
+            rows: list[dict[str, Any]] = []
+            for name, topic in topics.items():
+                ok_at = topic.ok_at if name in faults else now
+                rows.append({"topic_name": name, "ok_at": ok_at, **verdict_rows.log_bounds(topic, facts[name])})
+            self._update_topics(c, rows)
+            self._record_faults(c, faults)
+            open_purges = self._open_purges(c, topics)
+            completions: list[PurgeCompletion] = []
+            for name, topic in topics.items():
+                completions += completed_purges(topic, facts[name], open_purges[name])
+            self._complete(c, completions, now)
         reached("wal.seen")
 
-    def weighed(self, names: Sequence[str], sizes: Mapping[str, float]) -> None:
-        """Note that these topics were looked at, and store the bytes of an entry where they are known now."""
+    def record_entry_sizes(self, names: Sequence[str], sizes: Mapping[str, float]) -> None:
+        """Note that the entries of these topics were measured, and store the average bytes of an entry where known."""
         t = self._db.t.wal_topic
-        rows = [{"of": name, "size": size} for name, size in sorted(sizes.items())]
+        rows = [{"topic_name": name, "entry_bytes": size} for name, size in sorted(sizes.items())]
         with self._db.write() as c:
             c.execute(update(t).where(in_list(self._db, t.c.name, names)).values(weighed_at=self._db.now(c)))
-            if rows:
-                c.execute(update(t).where(t.c.name == bindparam("of")).values(entry_bytes=bindparam("size")), rows)
+            self._update_topics(c, rows)
 
-    def _decide(
-        self, answers: verdict_rows.Answers, before: LogStateBeforeRead, *, raises: bool
-    ) -> Mapping[str, PurgeVerdict]:
+    def _decide(self, answers: Answers, before: LogStateBeforeRead, *, raises: bool) -> Mapping[str, PurgeVerdict]:
         names = sorted(answers)
-        verdicts: dict[str, PurgeVerdict] = {}
+        decisions: list[TopicDecision] = []
         with deciding(self._db, *names) as c:
             now = self._db.now(c)
-            there = topics(self._db, c, names)
-            sound = verdict_rows.sound(there, answers, before)
-            of = regions(self._db, c, names, lock=True)
-            self._accept(c, sound, of)
-            self._note_ends(c, there, sound, before)
-            of, pinned = regions(self._db, c, names), pins(self._db, c, names)
+            topics = read_topics(self._db, c, names)
+            trusted = verdict_rows.trusted_answers(topics, answers, before)
+            self._accept_pending_reports(c, trusted, read_regions(self._db, c, names, lock=True))
+            self._record_move_ends(c, topics, trusted, before)
+            regions, pins = read_regions(self._db, c, names), read_pins(self._db, c, names)
             halt = self._controls.stopped(c)
-            rows: list[dict[str, Any]] = []
-            floors: list[dict[str, Any]] = []
-            for name, topic in there.items():
-                holding = [its for its in of[name] if its.state is not RegionState.GONE]
-                now_empty = self._emptied(c, topic, holding, now) if name in sound else topic
-                state = verdict_rows.TopicDecision(now_empty, answers[name], holding, pinned[name])
-                verdict = self._verdict(state, now, before.safe.get(name, 0))
-                verdicts[name] = verdict = verdict_rows.halted(verdict, halt)
-                rows.append(verdict_rows.topic_row(state, verdict, now))
-                if raises:
-                    rows[-1] |= verdict_rows.turn(answers[name], now)
-                if raises and policy.rises(topic.floor, verdict.keep_from):
-                    rows[-1]["floor"] = verdict.keep_from
-                    verdicts[name] = verdict.model_copy(update={"rose": True})
-                    floors.append(verdict_rows.purge_row(state, verdict, now))
-            if rows:
-                t = self._db.t.wal_topic
-                c.execute(update(t).where(t.c.name == bindparam("of")), rows)
-            if floors:
-                self._note(c, floors)
+            for name, topic in topics.items():
+                holding = [region for region in regions[name] if region.state is not RegionState.GONE]
+                state = TopicState(topic, answers[name], policy.TopicReaders(holding, pins[name]))
+                if name in trusted:
+                    state = self._release_regions(c, state, now)
+                verdict = verdict_rows.topic_verdict(state, halt, now, self._settings, before.safe.get(name, 0))
+                decisions.append(verdict_rows.decide(state, verdict, now, raises=raises))
+            self._update_topics(c, [decision.topic_row for decision in decisions])
+            self._insert_purges(c, [decision.purge_row for decision in decisions if decision.purge_row is not None])
         reached("wal.floor")
-        return verdicts
+        return {decision.topic: decision.verdict for decision in decisions}
 
-    def _verdict(self, state: verdict_rows.TopicDecision, now: int, safe: int) -> PurgeVerdict:
-        topic, its = state.topic, state.its
-        if isinstance(its, LogFault):
-            return PurgeVerdict(blocked=(Block(why=Why.FAULT, said=str(its)),), quarantine=topic.quarantined)
-        return policy.verdict(topic, its, state.regions, state.pins, now, self._terms, safe)
-
-    def _accept(self, c: Connection, sound: Mapping[str, Facts], of: Mapping[str, Sequence[Region]]) -> None:
-        """Let what was reported above the end that we knew count as far as the end is known now."""
-        r = self._db.t.wal_region
-        good = [
-            {"of": name, "its": its.region, "keep_from": max(its.keep_from or 0, its.waits), **_newest(its)}
-            for name, facts in sound.items()
-            for its in of[name]
-            if its.waits is not None and its.waits <= facts.end
-        ]
-        if good:
-            that = and_(r.c.topic == bindparam("of"), r.c.region == bindparam("its"))
-            c.execute(update(r).where(that).values(**_NONE_WAITS), good)
-
-    def _note_ends(
-        self, c: Connection, there: Mapping[str, Topic], sound: Mapping[str, Facts], before: LogStateBeforeRead
+    def _accept_pending_reports(
+        self, c: Connection, trusted: Mapping[str, Facts], regions: Mapping[str, Sequence[Region]]
     ) -> None:
-        """Note where topics ended that regions had moved away from: they need nothing from there on.
+        """Count pending reports that the topic's end, as known now, has reached."""
+        r = self._db.t.wal_region
+        accepted_rows = []
+        for name, facts in trusted.items():
+            for region in regions[name]:
+                columns = accept_pending(region, facts.end)
+                if columns is not None:
+                    accepted_rows.append({"topic_name": name, "region_name": region.region, **columns})
+        if accepted_rows:
+            columns = CLEAR_PENDING | {name: bindparam(name) for name in ("keep_from", "marks", "flushed", "source")}
+            same_region = and_(r.c.topic == bindparam("topic_name"), r.c.region == bindparam("region_name"))
+            c.execute(update(r).where(same_region).values(**columns), accepted_rows)
 
-        By the map that was known before the log was asked: one that came back since, and left again, has newer entries.
+    def _record_move_ends(
+        self, c: Connection, topics: Mapping[str, Topic], trusted: Mapping[str, Facts], before: LogStateBeforeRead
+    ) -> None:
+        """Record the topic's end for regions that moved away: they need no entry at or above it.
+
+        Only under the map that was known before the log was read: a region that has returned since, and left again, has
+        newer entries.
         """
         r = self._db.t.wal_region
-        for topic, moved in before.moved.items():
-            if topic in sound and there[topic].generation == before.generation.get(topic):
-                its = and_(r.c.topic == topic, in_list(self._db, r.c.region, moved), r.c.until.is_(None))
-                c.execute(update(r).where(its, r.c.state == RegionState.MOVED).values(until=sound[topic].end))
+        for name, moved in before.moved.items():
+            if name in trusted and topics[name].generation == before.generation.get(name):
+                unrecorded = and_(r.c.topic == name, in_list(self._db, r.c.region, moved), r.c.until.is_(None))
+                still_moved = r.c.state == RegionState.MOVED
+                c.execute(update(r).where(unrecorded, still_moved).values(until=trusted[name].end))
 
-    def _emptied(self, c: Connection, topic: Topic, of: list[Region], now: int) -> Topic:
-        """Let the regions go that hold nothing any more; when the last one went, its time is noted."""
-        gone = [r for r in of if not policy.holds(r, now)]
-        if not gone:
-            return topic
-        t = self._db.t.wal_region
-        its = and_(t.c.topic == topic.name, in_list(self._db, t.c.region, (r.region for r in gone)))
-        c.execute(update(t).where(its).values(state=RegionState.GONE, releases_at=None, until=None))
-        of[:] = [r for r in of if r not in gone]
-        if of:
-            return topic
-        name = self._db.t.wal_topic.c.name
-        c.execute(update(self._db.t.wal_topic).where(name == topic.name).values(emptied_at=now))
-        return topic.model_copy(update={"emptied_at": now})
+    def _release_regions(self, c: Connection, state: TopicState, now: int) -> TopicState:
+        """Set regions to GONE that need no entry; when the last one is released, note the time."""
+        topic, regions = state.topic, state.readers.regions
+        released = [region for region in regions if not policy.holds(region, now)]
+        if not released:
+            return state
+        r, t = self._db.t.wal_region, self._db.t.wal_topic
+        same_regions = and_(r.c.topic == topic.name, in_list(self._db, r.c.region, (row.region for row in released)))
+        c.execute(update(r).where(same_regions).values(state=RegionState.GONE, releases_at=None, until=None))
+        holding = [region for region in regions if region not in released]
+        if not holding:
+            c.execute(update(t).where(t.c.name == topic.name).values(emptied_at=now))
+            topic = topic.model_copy(update={"emptied_at": now})
+        return state._replace(topic=topic, readers=state.readers._replace(regions=holding))
 
-    def _note_faults(self, c: Connection, faults: Mapping[str, LogFault]) -> None:
+    def _record_faults(self, c: Connection, faults: Mapping[str, LogFault]) -> None:
         t = self._db.t.wal_topic
-        if faults:
-            rows = [{"of": name, "said": str(its)[: verdict_rows.MOST_SAID]} for name, its in faults.items()]
-            c.execute(update(t).where(t.c.name == bindparam("of")).values(fault=bindparam("said")), rows)
-        again = [name for name, its in faults.items() if its.passes]
-        if again:
-            c.execute(update(t).where(in_list(self._db, t.c.name, again)).values(looked_at=None))
+        rows = [
+            {"topic_name": name, "fault": str(fault)[: verdict_rows.MAX_FAULT_CHARS]} for name, fault in faults.items()
+        ]
+        self._update_topics(c, rows)
+        transient = [name for name, fault in faults.items() if fault.passes]
+        if transient:
+            c.execute(update(t).where(in_list(self._db, t.c.name, transient)).values(looked_at=None))
 
-    def _note(self, c: Connection, floors: list[dict[str, Any]]) -> None:
-        """Write down which floors are raised; a floor has one row, whoever raised it."""
-        c.execute(upsert(self._db, self._db.t.wal_purge).on_conflict_do_nothing(), floors)
+    def _open_purges(self, c: Connection, names: Iterable[str]) -> dict[str, list[OpenPurge]]:
+        """Return the purges of each topic that are not complete, the lowest floor first."""
+        purge = self._db.t.wal_purge
+        purges: dict[str, list[OpenPurge]] = {name: [] for name in names}
+        incomplete = and_(in_list(self._db, purge.c.topic, purges), purge.c.done_at.is_(None))
+        columns = select(purge.c.id, purge.c.topic, purge.c.kafka_id, purge.c.floor, purge.c.log_start)
+        for row in c.execute(columns.where(incomplete).order_by(purge.c.floor)):
+            purges[row.topic].append(OpenPurge(*row))
+        return purges
 
+    def _complete(self, c: Connection, completions: Sequence[PurgeCompletion], now: int) -> None:
+        """Store completed purges, and add the freed entries to their topics."""
+        if not completions:
+            return
+        t, purge = self._db.t.wal_topic, self._db.t.wal_purge
+        rows = [
+            {"purge_id": done.id, "done_at": now, "log_start": done.log_start, "freed": done.freed}
+            for done in completions
+        ]
+        c.execute(update(purge).where(purge.c.id == bindparam("purge_id")), rows)
+        freed: dict[str, int] = {}
+        for done in completions:
+            freed[done.topic] = freed.get(done.topic, 0) + done.freed
+        # Purges that are still open must not count the same entries again.
+        starts = {done.topic: done.log_start for done in completions}
+        still_open = and_(purge.c.topic == bindparam("topic_name"), purge.c.done_at.is_(None))
+        c.execute(
+            update(purge).where(still_open).values(log_start=bindparam("start")),
+            [{"topic_name": name, "start": start} for name, start in starts.items()],
+        )
+        c.execute(
+            update(t).where(t.c.name == bindparam("topic_name")).values(freed=t.c.freed + bindparam("more")),
+            [{"topic_name": name, "more": more} for name, more in freed.items()],
+        )
 
-def _newest(its: Region) -> dict[str, Any]:
-    """Return what the newest report of a region said of its manifest: one that waited, or one before it."""
-    if its.waits_flushed is not None and (its.waits_marks or 0) >= its.marks:
-        idle = (its.waits or 0) > min(its.waits_flushed, default=0)
-        source = KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED
-        return {"marks": its.waits_marks, "flushed": its.waits_flushed, "source": source}
-    return {"marks": its.marks, "flushed": its.flushed, "source": its.source}
+    def _update_topics(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Update topics: ``topic_name`` selects the row, the other keys are columns."""
+        t = self._db.t.wal_topic
+        if rows:
+            c.execute(update(t).where(t.c.name == bindparam("topic_name")), rows)
+
+    def _insert_purges(self, c: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Store raised floors; a floor has one row, even if two processes raise it."""
+        if rows:
+            c.execute(upsert(self._db, self._db.t.wal_purge).on_conflict_do_nothing(), rows)

@@ -1,79 +1,101 @@
-"""What nodes report of their regions: one statement for all of them. No topic is locked: a report only raises."""
+"""Store the reports of nodes on their regions in one statement. No topic is locked: a report only raises needs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Text, and_, case, func, null, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Text,
+    and_,
+    case,
+    func,
+    null,
+    or_,
+    select,
+    update,
+)
 
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, upsert
-from sexton.wal import policy
-from sexton.wal.model import HeartbeatReceipt, KeepFromSource, LeaderReport
-from sexton.wal.sql.rows import most
+from sexton.wal.orders import HeartbeatReceipt, LeaderReport
+from sexton.wal.reports import CLEAR_PENDING, is_plausible, reported_need
+from sexton.wal.sql.rows import greatest
 
 
 class HeartbeatStore:
-    """Takes reports."""
+    """Stores heartbeats."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def hear(self, node: str, reports: Sequence[LeaderReport], url: str = "") -> HeartbeatReceipt:
-        """Raise what regions need by what their leaders say, component by component.
+        """Raise what regions need by the reports of their leaders; ``reports.merge`` documents the rule.
 
-        ``url``: where the node takes requests to flush; empty: as it said before.
+        A report is ignored if it is in another epoch than the map or an opening made known, comes from a follower, is
+        about a region that is not mapped, or has impossible numbers.
 
-        What is above the topic's end as we know it waits until we see an end as high: somebody's wrong number must
-        not count, and the end we know is older than a report. Of two that wait the lower one is kept, so that a busy
-        topic's end comes by it. What is said in another epoch than the map or an opening made known, by a follower, of
-        a region that is not mapped, or in numbers that cannot be, is ignored.
+        Args:
+            node: who reports.
+            reports: one for each region and topic.
+            url: where the node takes requests to flush; empty: the address that it reported before.
         """
-        data = []
-        for its in reports:
-            needs = policy.keep_from(its.streams)
-            if its.leader and policy.believable(its):
-                flushed = [s.flushed for s in its.streams]
-                # With neither mark it says nothing but who leads it, and so whom to ask to flush.
-                idle = None in flushed or (needs or 0) - 1 > min(f for f in flushed if f is not None)
-                data.append(
-                    {"topic": its.topic, "region": its.region, "epoch": its.epoch, "needs": needs}
-                    | {"flushed": policy.knows(flushed), "marks": sum(policy.knows(flushed))}
-                    | {"source": KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED}
-                )
+        rows = [_report_row(report) for report in reports if report.leader and is_plausible(report)]
         db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
         number = BigInteger()
         types = {"topic": Text(), "region": Text(), "source": Text(), "flushed": r.c.flushed.type}
-        g = as_rows(db, data, **types, epoch=number, needs=number, marks=number)
-        its_own = and_(r.c.topic == g.c.topic, r.c.region == g.c.region, g.c.epoch == r.c.epoch)
-        seen = g.c.needs <= func.coalesce(t.c.log_end, -1)
-        newer = and_(seen, g.c.needs > func.coalesce(r.c.keep_from, -1))
-        waits = or_(r.c.waits <= g.c.needs, g.c.needs.is_(None))  # false where nothing waits
-        heard = (
-            update(r)
-            .where(its_own, t.c.name == r.c.topic)
-            .values(
-                keep_from=case((seen, most(db, r.c.keep_from, g.c.needs)), else_=r.c.keep_from),
-                marks=case((seen, most(db, r.c.marks, g.c.marks)), else_=r.c.marks),
-                flushed=case((and_(seen, g.c.marks >= r.c.marks), g.c.flushed), else_=r.c.flushed),
-                source=case((newer, g.c.source), else_=r.c.source),
-                waits=case((seen, None), (waits, r.c.waits), else_=g.c.needs),
-                waits_marks=case((seen, None), (waits, r.c.waits_marks), else_=g.c.marks),
-                waits_flushed=case((seen, null()), (waits, r.c.waits_flushed), else_=g.c.flushed),
-                node=node,
-            )
-            .returning(r.c.waits)
-        )
+        report = as_rows(db, rows, **types, epoch=number, keep_from=number, marks=number)
+        same_region = and_(r.c.topic == report.c.topic, r.c.region == report.c.region, report.c.epoch == r.c.epoch)
+        merged = update(r).where(same_region, t.c.name == r.c.topic).values(**self._merged_columns(report), node=node)
         with db.write() as c:
             now = db.now(c)
             if url:
-                self._note(c, {"name": node, "url": url, "seen_at": now})
-            if db.dialect == "postgresql":  # else two who take the same rows in another order wait for each other
-                rows = select(r.c.region).select_from(g).join(r, its_own).order_by(r.c.topic, r.c.region)
-                c.execute(rows.with_for_update(of=r))
-            told = [row.waits is not None for row in c.execute(heard.values(reported_at=now))] if data else []
-        return HeartbeatReceipt(taken=len(told) - sum(told), waiting=sum(told), ignored=len(reports) - len(told))
+                self._store_address(c, {"name": node, "url": url, "seen_at": now})
+            if db.dialect == "postgresql":  # lock in one order: two nodes that report the same rows would deadlock
+                locked = select(r.c.region).select_from(report).join(r, same_region).order_by(r.c.topic, r.c.region)
+                c.execute(locked.with_for_update(of=r))
+            waiting: list[bool] = []
+            if rows:
+                updated = c.execute(merged.values(reported_at=now).returning(r.c.waits))
+                waiting = [row.waits is not None for row in updated]
+        taken = len(waiting) - sum(waiting)
+        return HeartbeatReceipt(taken=taken, waiting=sum(waiting), ignored=len(reports) - len(waiting))
 
-    def _note(self, c: Connection, node: Mapping[str, Any]) -> None:
+    def _merged_columns(self, report: FromClause) -> dict[str, ColumnElement[Any]]:
+        """Return the columns of a region after a report: the truth table of ``reports.merge`` as SQL.
+
+        Each column is one CASE: its value in ``counted`` if the report counts, unchanged if the report is dropped, else
+        its value in ``pending``, if there is one.
+        """
+        db, r, t = self._db, self._db.t.wal_region, self._db.t.wal_topic
+        is_counted = report.c.keep_from <= func.coalesce(t.c.log_end, -1)
+        is_dropped = or_(r.c.waits <= report.c.keep_from, report.c.keep_from.is_(None))
+        rises = report.c.keep_from > func.coalesce(r.c.keep_from, -1)
+        counted: dict[str, ColumnElement[Any]] = {
+            "keep_from": greatest(db, r.c.keep_from, report.c.keep_from),
+            "marks": greatest(db, r.c.marks, report.c.marks),
+            "flushed": case((report.c.marks >= r.c.marks, report.c.flushed), else_=r.c.flushed),
+            "source": case((rises, report.c.source), else_=r.c.source),
+            **{name: null() for name in CLEAR_PENDING},
+        }
+        pending: dict[str, ColumnElement[Any]] = {
+            "waits": report.c.keep_from,
+            "waits_marks": report.c.marks,
+            "waits_flushed": report.c.flushed,
+        }
+        return {
+            name: case((is_counted, value), (is_dropped, r.c[name]), else_=pending.get(name, r.c[name]))
+            for name, value in counted.items()
+        }
+
+    def _store_address(self, c: Connection, row: Mapping[str, Any]) -> None:
         t = self._db.t.wal_node
-        new = upsert(self._db, t).values(**node)
-        c.execute(new.on_conflict_do_update(index_elements=[t.c.name], set_=dict(node)))
+        insert = upsert(self._db, t).values(**row)
+        c.execute(insert.on_conflict_do_update(index_elements=[t.c.name], set_=dict(row)))
+
+
+def _report_row(report: LeaderReport) -> dict[str, Any]:
+    need = reported_need(report)
+    return {"topic": report.topic, "region": report.region, "epoch": report.epoch, **need._asdict()}

@@ -1,66 +1,92 @@
-"""Which regions a topic has: the owner's map, a whole set each time. Nobody else adds a region or lets one go."""
+"""Store the owner's map of a topic, a complete set of regions each time. Nothing else adds or releases a region."""
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
 from sexton.database.engine import Database
 from sexton.database.rows import upsert
 from sexton.kernel.errors import BadInput
-from sexton.wal import policy
-from sexton.wal.model import MapOrder, RegionState, Topic
+from sexton.wal.mapping import remapped
+from sexton.wal.model import Region, RegionState, Topic
+from sexton.wal.orders import MapOrder
 from sexton.wal.port import OldMap
-from sexton.wal.sql.rows import deciding, known, make, regions
+from sexton.wal.sql.rows import deciding, ensure_topic, read_regions, read_topic
 
 
 class MapStore:
-    """Takes maps."""
+    """Stores maps."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def put(self, order: MapOrder) -> Topic:
-        """Store a map; the same again only says that it is fresh. A region is mapped before its first append.
+        """Store a map; sending the same map again only renews its age. A region is mapped before its first append.
 
         Raises:
-            OldMap: a newer one is known, or another one of this generation.
-            BadInput: a region is named twice, or begins below the floor: read the topic's end again, and map it so.
+            OldMap: a newer map is known, or another map of this generation.
+            BadInput: a region appears twice, or begins below the floor: read the topic's end again, and map it there.
         """
-        names = [r.region for r in order.regions] + list(order.moved) + [d.region for d in order.dropped]
-        if len(set(names)) < len(names):
-            twice = next(n for n in names if names.count(n) > 1)
-            raise BadInput(f"the map of topic {order.topic} names region {twice} twice: as it is now, or as it went")
-        db, t, r = self._db, self._db.t.wal_topic, self._db.t.wal_region
+        _refuse_duplicates(order)
+        db, t = self._db, self._db.t.wal_topic
         digest = _digest(order)
         with db.write() as c:
-            make(db, c, order.topic)
+            ensure_topic(db, c, order.topic)
         with deciding(db, order.topic) as c:
-            now, topic = db.now(c), known(db, c, order.topic)
-            if topic.generation is not None and order.generation < topic.generation:
-                said = f"{order.generation} is older than {topic.generation}, which is known"
-                raise OldMap(f"topic {order.topic}: map {said}")
-            again = topic.generation == order.generation and topic.map_digest != ""  # else it is to be told anew
-            if again and digest != topic.map_digest:
-                raise OldMap(f"topic {order.topic}: map {order.generation} was another one before; number it anew")
-            values: dict[str, Any] = {"generation": order.generation, "mapped_at": now, "map_digest": digest}
-            if not again:
-                there = {its.region: its for its in regions(db, c, [order.topic], lock=True)[order.topic]}
-                changed = policy.remapped(topic, there, order, now)
-                if changed:
-                    new = upsert(db, r)
-                    columns = {c.name: new.excluded[c.name] for c in r.c if not c.primary_key}
-                    rows = [its.model_dump() for its in changed]
-                    c.execute(new.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns), rows)
-                if any(its.state is not RegionState.GONE for its in (there | {i.region: i for i in changed}).values()):
-                    values["emptied_at"] = None
-            c.execute(update(t).where(t.c.name == order.topic).values(**values))
-            return known(db, c, order.topic)
+            now, topic = db.now(c), read_topic(db, c, order.topic)
+            _refuse_older(topic, order, digest)
+            columns: dict[str, Any] = {"generation": order.generation, "mapped_at": now, "map_digest": digest}
+            if not _is_repeated(topic, order):
+                stored = {row.region: row for row in read_regions(db, c, [order.topic], lock=True)[order.topic]}
+                changed = remapped(topic, stored, order, now)
+                self._store_regions(c, changed)
+                regions = stored | {region.region: region for region in changed}
+                if any(region.state is not RegionState.GONE for region in regions.values()):
+                    columns["emptied_at"] = None
+            c.execute(update(t).where(t.c.name == order.topic).values(**columns))
+            return read_topic(db, c, order.topic)
+
+    def _store_regions(self, c: Connection, regions: Sequence[Region]) -> None:
+        if not regions:
+            return
+        r = self._db.t.wal_region
+        insert = upsert(self._db, r)
+        columns = {column.name: insert.excluded[column.name] for column in r.c if not column.primary_key}
+        rows = [region.model_dump() for region in regions]
+        c.execute(insert.on_conflict_do_update(index_elements=[r.c.topic, r.c.region], set_=columns), rows)
+
+
+def _refuse_duplicates(order: MapOrder) -> None:
+    names = [mapping.region for mapping in order.regions] + list(order.moved) + [drop.region for drop in order.dropped]
+    if len(set(names)) < len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise BadInput(
+            f"the map of topic {order.topic}: region {duplicate} appears more than once (in regions, moved or dropped)"
+        )
+
+
+def _refuse_older(topic: Topic, order: MapOrder, digest: str) -> None:
+    if topic.generation is not None and order.generation < topic.generation:
+        raise OldMap(
+            f"topic {order.topic}: map generation {order.generation} is older than {topic.generation}, which is known"
+        )
+    if _is_repeated(topic, order) and digest != topic.map_digest:
+        raise OldMap(
+            f"topic {order.topic}: another map of generation {order.generation} is known; send this one with a higher "
+            "generation"
+        )
+
+
+def _is_repeated(topic: Topic, order: MapOrder) -> bool:
+    """Return whether a map of this generation is known; after a reset or a restore, every map counts as new."""
+    return topic.generation == order.generation and topic.map_digest != ""
 
 
 def _digest(order: MapOrder) -> str:
-    """Return what is the same for a map that is sent again: in any order, with less time left of a drop."""
-    its = [sorted((i.region, i.epoch, -1 if i.first is None else i.first) for i in order.regions), sorted(order.moved)]
-    its.append(sorted(i.region for i in order.dropped))
-    return hashlib.sha256(json.dumps(its).encode()).hexdigest()
+    """Return a digest that is the same for a repeated map: in any order, with less time left to undo a drop."""
+    mapped = sorted((m.region, m.epoch, -1 if m.first is None else m.first) for m in order.regions)
+    dropped = sorted(drop.region for drop in order.dropped)
+    return hashlib.sha256(json.dumps([mapped, sorted(order.moved), dropped]).encode()).hexdigest()

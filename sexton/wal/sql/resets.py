@@ -1,6 +1,6 @@
-"""What an operator may say of topics when the world has changed behind them, in the deciding transaction.
+"""Apply an operator's resets of topics and regions, in the deciding transaction.
 
-Who said it and why is in the record of calls (``sexton calls``).
+The call log records who ordered a reset and why (``sexton log``).
 """
 
 from typing import Any
@@ -10,96 +10,104 @@ from sqlalchemy import select, update
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.wal.model import KeepFromSource, Region, RegionState, Topic
-from sexton.wal.policy import UNTOLD
 from sexton.wal.port import UnknownRegion
-from sexton.wal.sql.rows import deciding, known
+from sexton.wal.reports import FORGET_REPORTS
+from sexton.wal.sql.rows import deciding, read_topic
+
+FORGET_PROGRESS: dict[str, Any] = FORGET_REPORTS | {"flushed": [], "marks": 0, "source": KeepFromSource.RESET}
+"""The columns of a region after a reset: its manifest proves nothing."""
+FORGET_TOPIC: dict[str, Any] = {
+    "kafka_id": "",
+    "floor": None,
+    "log_start": None,
+    "log_end": None,
+    "quarantined": "",
+    "blocked": {},
+    "map_digest": "",
+    "mapped_at": None,
+    "emptied_at": None,
+    "looked_at": None,
+    "fault": "",
+}
 
 
 class ResetStore:
-    """Resets."""
+    """Resets topics and regions."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def region(self, topic: str, region: str, to: int | None = None) -> Region:
-        """Say that a region needs nothing below an entry, whatever is lost: it opens there, and is no LOSS any more.
+        """Set the first entry that a region needs, whatever is lost: the region opens there, and LOSS ends.
 
         Args:
-            topic: where the region is mapped.
-            region: which.
-            to: the first entry that it needs; None: the first that is there.
+            topic: in which the region is mapped.
+            region: its name.
+            to: the first entry that it needs; None: the topic's first entry.
 
         Raises:
-            UnknownTopic, UnknownRegion: nobody has mapped it there.
-            BadInput: there is no such entry, or nobody knows which there are.
+            UnknownTopic, UnknownRegion: no map names the region in this topic.
+            BadInput: the topic has no such entry, or its entries are not known.
         """
         db, r = self._db, self._db.t.wal_region
         with deciding(db, topic) as c:
-            its = known(db, c, topic)
-            of = (r.c.topic == topic) & (r.c.region == region)
-            row = c.execute(select(r).where(of).with_for_update()).first()
+            known_topic = read_topic(db, c, topic)
+            same_region = (r.c.topic == topic) & (r.c.region == region)
+            row = c.execute(select(r).where(same_region).with_for_update()).first()
             if row is None or row.state == RegionState.GONE:
                 raise UnknownRegion(topic, region)
-            if its.log_end is None or its.mapped_at is None:
-                raise BadInput(
-                    f"topic {topic} was not seen yet, or not since a reset: let its owner send its map, run: sexton "
-                    f"wal explain {topic}; then say from where region {region} reads"
-                )
-            first, end = max(its.floor or 0, its.log_start or 0), its.log_end
-            at = first if to is None else to
-            if not first <= at <= end:
-                raise BadInput(f"{at} is not in topic {topic}: it has {first} to {end}, as seen last")
-            # Nothing that it told before says more than the operator, whatever its manifest knows.
-            # Reports on their way from before are of an epoch that is over.
-            values = UNTOLD | {"keep_from": at, "first": at, "flushed": [], "marks": 0, "source": KeepFromSource.RESET}
-            values |= {"epoch": row.epoch + 1}
-            c.execute(update(r).where(of).values(**values))
-            return Region(**{**row._mapping, **values})
+            keep_from = _verified_entry(known_topic, region, to)
+            # The operator overrides every earlier report and the manifest. Reports that are still on their way are of
+            # an epoch that is over.
+            columns = FORGET_PROGRESS | {"keep_from": keep_from, "first": keep_from, "epoch": row.epoch + 1}
+            c.execute(update(r).where(same_region).values(**columns))
+            return Region(**{**row._mapping, **columns})
 
     def topic(self, name: str) -> Topic:
-        """Forget what is known of a topic, as of one that was made anew; it ends a quarantine. It stays enabled.
+        """Forget a topic, as if it had been created again; a quarantine ends. The topic stays enabled.
 
-        Nothing of it is purged until its owner has mapped it again and all of its regions have told anew: in epochs
-        above those that are known, so that nothing counts that is on its way from before. Their manifests say nothing:
-        they may count by a topic that is no more. A region whose node is gone needs a reset of its own.
+        Nothing is purged until the owner has sent its map again and all regions have reported, in epochs above the
+        known ones, so that no earlier report counts. Their manifests prove nothing: their ids may be those of a deleted
+        topic. A region whose node does not return needs a reset of its own.
 
         Raises:
-            UnknownTopic: nobody has told of it.
+            UnknownTopic: no owner or operator has named the topic.
         """
         db, t, r, pin = self._db, self._db.t.wal_topic, self._db.t.wal_region, self._db.t.wal_pin
-        anew: dict[str, Any] = {
-            "kafka_id": "",
-            "floor": None,
-            "log_start": None,
-            "log_end": None,
-            "quarantined": "",
-            "blocked": {},
-        }
-        anew |= {"map_digest": "", "mapped_at": None, "emptied_at": None, "looked_at": None, "fault": ""}
+        topic_columns = dict(FORGET_TOPIC)
         with deciding(db, name) as c:
-            known(db, c, name)
-            # Whatever went or moved holds until it is told of again: where the topic is the same, it is all there.
-            left = select(r.c.region).where(r.c.topic == name, r.c.state != RegionState.GONE).limit(1)
-            if c.execute(left).first() is None:
-                anew["emptied_at"] = db.now(c)
-            c.execute(update(t).where(t.c.name == name).values(**anew))
-            untold = UNTOLD | {
-                "first": 0,
-                "flushed": [],
-                "marks": 0,
-                "source": KeepFromSource.RESET,
-                "epoch": r.c.epoch + 1,
-            }
-            c.execute(update(r).where(r.c.topic == name).values(**untold))
+            read_topic(db, c, name)
+            # Dropped and moved regions block deletion until the owner names them again: if the topic is the same, all
+            # their entries still exist.
+            holding = select(r.c.region).where(r.c.topic == name, r.c.state != RegionState.GONE).limit(1)
+            if c.execute(holding).first() is None:
+                topic_columns["emptied_at"] = db.now(c)
+            c.execute(update(t).where(t.c.name == name).values(**topic_columns))
+            region_columns = FORGET_PROGRESS | {"first": 0, "epoch": r.c.epoch + 1}
+            c.execute(update(r).where(r.c.topic == name).values(**region_columns))
             c.execute(pin.delete().where(pin.c.topic == name))
-            return known(db, c, name)
+            return read_topic(db, c, name)
 
     def restored(self) -> int:
-        """Trust no map: this database was restored from a copy. Nothing is purged before each owner has sent its own.
+        """Distrust every map, because this database was restored from a backup; return how many topics need a new one.
 
-        Returns how many topics wait for one.
+        No topic is purged before its owner has sent its map again.
         """
         t = self._db.t.wal_topic
         with self._db.write() as c:
             c.execute(update(t).values(seq=t.c.seq + 1, map_digest="", mapped_at=None))
             return len(c.execute(select(t.c.name).where(t.c.enabled)).all())
+
+
+def _verified_entry(topic: Topic, region: str, to: int | None) -> int:
+    """Return the entry that a reset sets; raises ``BadInput`` unless the topic has it."""
+    if topic.log_end is None or topic.mapped_at is None:
+        raise BadInput(
+            f"topic {topic.name} was not seen yet, or not since a reset: let its owner send its map, run: sexton wal "
+            f"explain {topic.name}; then reset region {region} to the entry from which it reads"
+        )
+    first, end = max(topic.floor or 0, topic.log_start or 0), topic.log_end
+    keep_from = first if to is None else to
+    if not first <= keep_from <= end:
+        raise BadInput(f"{keep_from} is not in topic {topic.name}: it has {first} to {end}, as last seen")
+    return keep_from

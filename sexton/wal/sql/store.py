@@ -1,4 +1,4 @@
-"""Topics, as rows: what is known, and whether each is purged at all."""
+"""Read topics, their regions and purges, and enable or disable the purge of a topic."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,13 +8,13 @@ from sqlalchemy import and_, func, select, update
 from sexton.database.engine import Database
 from sexton.database.rows import in_list
 from sexton.wal.model import Mode, Purge, Region, RegionState, Topic
-from sexton.wal.sql.rows import deciding, known, lost, make, regions, topics
+from sexton.wal.sql.rows import deciding, ensure_topic, lost, read_regions, read_topic, read_topics
 
-NEWEST = 20
+SHOWN_PURGES = 20
 
 
 class WalStore:
-    """Topics and their regions, for people and for rounds."""
+    """Reads topics and regions for operators and rounds."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -22,54 +22,55 @@ class WalStore:
     def topic(self, name: str) -> Topic:
         """Return a topic; raises ``UnknownTopic``."""
         with self._db.read() as c:
-            return known(self._db, c, name)
+            return read_topic(self._db, c, name)
 
     def topics(self, after: str = "", limit: int = 100, *, enabled: bool | None = None) -> Sequence[Topic]:
-        """Return the topics behind a name, in the order of names; ``enabled``: only those that are, or are not."""
+        """Return the topics whose names come after one, by name; ``enabled``: only these, or only the others."""
         t = self._db.t.wal_topic
-        asked = select(t.c.name).where(t.c.name > after).order_by(t.c.name).limit(limit)
+        query = select(t.c.name).where(t.c.name > after).order_by(t.c.name).limit(limit)
         if enabled is not None:
-            asked = asked.where(t.c.enabled.is_(enabled))
+            query = query.where(t.c.enabled.is_(enabled))
         with self._db.read() as c:
-            names = list(c.execute(asked).scalars())
-            found = topics(self._db, c, names)
-        return [found[name] for name in names]
+            names = list(c.execute(query).scalars())
+            topics = read_topics(self._db, c, names)
+        return [topics[name] for name in names]
 
     def regions(self, name: str) -> Sequence[Region]:
-        """Return the regions of a topic, who needs the oldest entries first."""
+        """Return the regions of a topic, those that need the oldest entries first."""
         with self._db.read() as c:
-            here = [its for its in regions(self._db, c, [name])[name] if its.state is not RegionState.GONE]
-            return sorted(here, key=lambda r: (-1 if r.keep_from is None else r.keep_from, r.region))
+            regions = read_regions(self._db, c, [name])[name]
+        holding = [region for region in regions if region.state is not RegionState.GONE]
+        return sorted(holding, key=lambda region: (-1 if region.keep_from is None else region.keep_from, region.region))
 
     def lost(self, names: Sequence[str]) -> Mapping[str, int]:
-        """Return how many regions of each topic need what is gone: LOSS. Those without any are left out."""
+        """Return for each topic how many regions need deleted entries: LOSS. Topics without any are left out."""
         r = self._db.t.wal_region
-        of = and_(in_list(self._db, r.c.topic, names), lost(self._db))
+        lost_regions = and_(in_list(self._db, r.c.topic, names), lost(self._db))
+        counts = select(r.c.topic, func.count().label("regions")).where(lost_regions).group_by(r.c.topic)
         with self._db.read() as c:
-            found = c.execute(select(r.c.topic, func.count().label("n")).where(of).group_by(r.c.topic))
-            return {row.topic: row.n for row in found}
+            return {row.topic: row.regions for row in c.execute(counts)}
 
     def enable(self, name: str, mode: Mode) -> Topic:
-        """Let a topic be purged from now on; repeatable. A topic may be enabled before it has a map."""
+        """Purge a topic from now on; repeatable. A topic may be enabled before it has a map."""
         t = self._db.t.wal_topic
         with self._db.write() as c:
-            make(self._db, c, name)
-            # What kept it before it was enabled is nobody's concern, and its turn is at once.
-            new: dict[str, Any] = {"ok_at": self._db.now(c), "looked_at": None, "blocked": {}, "fault": ""}
-            c.execute(update(t).where(t.c.name == name, t.c.enabled.is_(False)).values(**new))
+            ensure_topic(self._db, c, name)
+            # Reasons from before it was enabled no longer matter, and the topic is due at once.
+            columns: dict[str, Any] = {"ok_at": self._db.now(c), "looked_at": None, "blocked": {}, "fault": ""}
+            c.execute(update(t).where(t.c.name == name, t.c.enabled.is_(False)).values(**columns))
             c.execute(update(t).where(t.c.name == name).values(enabled=True, mode=mode))
-            return known(self._db, c, name)
+            return read_topic(self._db, c, name)
 
     def disable(self, name: str) -> Topic:
-        """Purge a topic no more; repeatable. What Kafka was told to delete already goes. Raises ``UnknownTopic``."""
+        """Stop purging a topic; repeatable. A deletion that Kafka has accepted proceeds. Raises ``UnknownTopic``."""
         t = self._db.t.wal_topic
         with deciding(self._db, name) as c:
             c.execute(update(t).where(t.c.name == name).values(enabled=False))
-            return known(self._db, c, name)
+            return read_topic(self._db, c, name)
 
     def purges(self, name: str) -> Sequence[Purge]:
-        """Return the newest purges of a topic, the newest first."""
+        """Return the last purges of a topic, the newest first."""
         t = self._db.t.wal_purge
         with self._db.read() as c:
-            newest = c.execute(select(t).where(t.c.topic == name).order_by(t.c.id.desc()).limit(NEWEST))
+            newest = c.execute(select(t).where(t.c.topic == name).order_by(t.c.id.desc()).limit(SHOWN_PURGES))
             return [Purge(**row._mapping) for row in newest]

@@ -12,7 +12,7 @@ import pytest
 from sexton.operators.controls.model import ControlKind
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item
-from sexton.protocol.bodies import MAX_BODY_BYTES, MAX_ITEMS_BYTES
+from sexton.protocol.body import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from tests.contract.api.conftest import Ask
 from tests.contract.test_protection import left
 from tests.rig import Rig
@@ -215,7 +215,7 @@ def test_what_nobody_foresaw_is_one_sentence_and_the_log_has_the_trace(
     def broken() -> None:
         raise RuntimeError("a secret of the program")
 
-    monkeypatch.setattr(api.app.state.desk, "status", broken)
+    monkeypatch.setattr(api.app.state.service, "status", broken)
     with caplog.at_level(logging.ERROR):
         answer = ask("GET", "/v1/status")
 

@@ -16,11 +16,10 @@ from sexton.operators.access import policy
 from sexton.protection.errors import Exists, Invalid, ProtectionNotFound, SoftDeleted
 from sexton.protection.model import Protection, ProtectionSettings, ProtectionState
 from sexton.protection.sql.rows import digest
-from sexton.protocol.bodies import Items
+from sexton.protocol.protections import Items
 from tests.contract.test_protection import left, same
 from tests.rig import Rig, put
 from tests.servers.api import Api
-from tests.support.kept import kept_texts
 
 A = "disk/data/a.dat"
 SHORT = 2
@@ -46,7 +45,7 @@ def test_what_is_copied_stays_and_is_finished_at_the_end(client: Sexton, rig: Ri
         during = left(root)
         protected.check()
 
-    assert (kept_texts(inside), during) == ({"protection copy:1": 1}, {"data/a.dat"})
+    assert (inside.held, during) == ({"protection copy:1": 1}, {"data/a.dat"})
     assert protected.registered.sealed is not None
     assert protected.registered.sealed.objects == 1
     assert state(rig) is ProtectionState.SOFT
@@ -76,7 +75,7 @@ def test_an_exception_leaves_it_to_its_time_and_the_same_job_goes_on(client: Sex
         pass
 
     assert kept is ProtectionState.ACTIVE
-    assert "goes on" in caught.value.__notes__[0]
+    assert "continues it" in caught.value.__notes__[0]
     assert state(rig) is ProtectionState.SOFT
 
 
@@ -166,7 +165,7 @@ def test_a_stop_that_comes_out_at_the_very_end_of_the_block_is_seen_to(
     left, other = (client.protect("shop", f"copy:{n}", owner="ada", objects=[A]) for n in (1, 2))
 
     def stopped(self: protecting.Protecting) -> None:
-        raise self._stopped
+        raise self._interruption
 
     monkeypatch.setattr(protecting.Protecting, "_leave", stopped)
     with pytest.raises(protecting.CopyInterrupted) as at_the_end:
@@ -178,7 +177,7 @@ def test_a_stop_that_comes_out_at_the_very_end_of_the_block_is_seen_to(
     for name, raised in (("at the end", at_the_end), ("inside", inside)):
         for one in (left, other):
             one._raised.append(raised.value)
-            seen[name, one is left] = one._came_out()
+            seen[name, one is left] = one._raised_at_the_end()
     assert seen == {k: k == ("at the end", True) for k in seen}
     assert left._raised == []
 
@@ -208,7 +207,7 @@ def test_whatever_keeps_it_from_being_renewed_stops_the_copy(
         if harm == "its client is closed":
             client.close()
         else:
-            api.app.state.desk.protections._terms = ProtectionSettings(max_seconds=1)
+            api.app.state.service.protections._settings = ProtectionSettings(max_seconds=1)
         for _ in range(1_000):
             time.sleep(0.02)
             protected.check()
@@ -378,7 +377,7 @@ class TestAsync:
             await asyncio.sleep(LONG / 2)
             inside = await asyncio.to_thread(rig.round)
 
-        assert kept_texts(inside) == {"protection copy:1": 1}
+        assert inside.held == {"protection copy:1": 1}
         assert state(rig) is ProtectionState.SOFT
 
     async def test_whoever_copies_is_stopped_when_the_protection_is_ended(self, api: Api, rig: Rig, root: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from sexton.client import AsyncSexton, RequestRefused, Sexton
 from sexton.kernel.errors import BadInput
 from sexton.operators.access import policy
-from sexton.operators.access.sql.login_throttle import Throttle
+from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 from tests.leaks import made
@@ -106,7 +106,7 @@ def test_whoever_guesses_waits_and_is_told_how_long(http: httpx.Client) -> None:
 
 
 def test_many_at_once_are_refused_and_may_come_again(http: httpx.Client, api: Api) -> None:
-    places = api.app.state.logins._places
+    places = api.app.state.logins._slots
     with places, places:
         busy = login(http)
     free = login(http)
@@ -215,7 +215,7 @@ async def test_a_client_logs_in_and_awaits_it(http: httpx.Client, api: Api) -> N
 
 def test_who_waits_is_not_looked_at_and_costs_no_row(http: httpx.Client, rig: Rig) -> None:
     for n in range(20):
-        Throttle(rig.db).failed("127.0.0.1", f"user{n}")
+        LoginThrottle(rig.db).failed("127.0.0.1", f"user{n}")
     with rig.db.read() as c:
         before = c.execute(rig.db.t.login_failure.select()).all()
 

@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from sexton.operators.access import policy
-from sexton.operators.access.model import CallRecord
+from sexton.operators.call_log.model import CallRecord
 from sexton.operators.call_log.store import CallStore
-from sexton.wal.sql.rows import make
+from sexton.wal.sql.rows import ensure_topic
 from tests.contract.api.conftest import Ask
 from tests.contract.api.routes import OPEN, PIN, ROUTES, Route
 from tests.rig import Rig
@@ -21,7 +21,7 @@ LADDER = ("read", "operate", "admin")
 def http(api: Api, rig: Rig) -> Iterator[httpx.Client]:
     pin = {"id": PIN, "topic": "orders", "region": "r1", "start": 0, "node": "n7", "kafka_id": "", "log_end": 0}
     with rig.db.write() as c:
-        make(rig.db, c, "orders")
+        ensure_topic(rig.db, c, "orders")
         now = rig.db.now(c)
         c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 60_000))
     with httpx.Client(base_url=api.url) as http:
@@ -73,9 +73,13 @@ def test_nobody_comes_in_without_a_token_that_counts(http: httpx.Client, api: Ap
     other = policy.presented(f"Bearer {api.token('admin')}").secret
     api.tokens.revoke(policy.presented(f"Bearer {(revoked := api.token('admin'))}").id, "test")
     bad = [None, "", "Bearer", f"Basic {good}", f"Bearer {good}x", f"Bearer {good[:-1]}", f"Bearer {secret}"]
-    bad += [f"Bearer {policy.written(id_, other)}", f"Bearer {policy.written('0' * 12, secret)}", f"Bearer {revoked}"]
+    bad += [
+        f"Bearer {policy.token_text(id_, other)}",
+        f"Bearer {policy.token_text('0' * 12, secret)}",
+        f"Bearer {revoked}",
+    ]
     # Each route meets a few of them, the first all.
-    few = [None, f"Bearer {policy.written(id_, other)}", f"Bearer {revoked}"]
+    few = [None, f"Bearer {policy.token_text(id_, other)}", f"Bearer {revoked}"]
     answers = {(r.name, given): send(http, r, given) for r in ROUTES for given in (bad if r is ROUTES[0] else few)}
     rig.later(86_400)
     answers |= {(r.name, "expired"): send(http, r, f"Bearer {good}") for r in ROUTES}

@@ -111,4 +111,4 @@ def test_the_answer_is_true_when_a_removal_is_read_alone(node: Node, tmp_path: P
     removal = Removal(node.meta, node.granted.cuts["a"], lambda: None)
     answer = removal.run()
 
-    assert (answer.outcome, answer.version, removal.counted().files) == ("done", 7, 1)
+    assert (answer.outcome, answer.version, removal.counts().files) == ("done", 7, 1)

@@ -101,7 +101,9 @@ def test_what_a_writer_stores_is_json_that_is_read_back(node: Node) -> None:
     node.tablet("a")
     node.binlog("a", 3, segments=2, creation_time=1_700_000_000)
 
-    its = layout.binlog(layout.meta_key("a", 3, "r3"), node.meta.get(layout.meta_key("a", 3, "r3")) or b"", "a", "ta")
+    its = layout.parse_entry(
+        layout.meta_key("a", 3, "r3"), node.meta.get(layout.meta_key("a", 3, "r3")) or b"", "a", "ta"
+    )
 
     assert (its.rowset, its.segments, list(its.files())) == ("r3", 2, ["r3_0.dat", "r3_1.dat"])
     assert json.loads(node.meta.get(layout.tablet_key("a")) or b"") == {"tablet": "ta", "path": "data/a"}

@@ -128,13 +128,13 @@ def test_a_token_is_in_the_environment_or_in_a_file(tmp_path: Path) -> None:
 def test_the_command_line_says_beside_which_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "--role backend --backend-id 7 --data-dir /d"
 
-    assert worker.asked([]) == ("control", None)
-    assert worker.asked(["--role", "spark"]) == ("spark", None)
-    assert worker.asked(line.split()) == ("backend", ServedBackend("7", Path("/d")))
+    assert worker.parse_arguments([]) == ("control", None)
+    assert worker.parse_arguments(["--role", "spark"]) == ("spark", None)
+    assert worker.parse_arguments(line.split()) == ("backend", ServedBackend("7", Path("/d")))
     monkeypatch.setenv("SEXTON_API_URL", "http://y:2")
-    assert worker.asked(line.split()) == ("backend", ServedBackend("7", Path("/d"), "http://y:2"))
+    assert worker.parse_arguments(line.split()) == ("backend", ServedBackend("7", Path("/d"), "http://y:2"))
     named = f"{line} --api http://x:1 --instance shop"
-    assert worker.asked(named.split()) == ("backend", ServedBackend("7", Path("/d"), "http://x:1", "shop"))
+    assert worker.parse_arguments(named.split()) == ("backend", ServedBackend("7", Path("/d"), "http://x:1", "shop"))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_the_command_line_says_beside_which_backend(monkeypatch: pytest.MonkeyPa
 )
 def test_a_command_line_that_does_not_fit_ends_with_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        worker.asked(line.split())
+        worker.parse_arguments(line.split())
 
     assert "usage: python -m worker" in capsys.readouterr().err
 

@@ -279,17 +279,17 @@ def test_a_copy_that_is_new_holds_until_it_reports(world: World) -> None:
 
 def test_no_tablet_is_left_without_copies_by_mistake(world: World) -> None:
     other = Tablet(tablet="t9", part="p1", copies=(Copy(backend="b1", uid="u9"),))
-    with pytest.raises(BadInput, match="tablet t1 of table orders is not named"):
+    with pytest.raises(BadInput, match="tablet t1 of table orders is missing"):
         world.b.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(other,)))
     none = Tablet(tablet="t1", part="p1", copies=())
-    with pytest.raises(BadInput, match="has no copy"):
+    with pytest.raises(BadInput, match="has no replica"):
         world.b.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(none,)))
 
-    with pytest.raises(LastCopy, match="no copy of tablet t1 on another backend than b2 is in order"):
+    with pytest.raises(LastCopy, match="no replica of tablet t1 on another backend than b2 is healthy"):
         world.b.placements.decommission(SHOP, "b2")  # nobody has heard of b1's
     well(world, 9, "b1", "b2")
     assert world.b.placements.decommission(SHOP, "b2") == 1
-    with pytest.raises(LastCopy, match="no copy of tablet t1"):
+    with pytest.raises(LastCopy, match="no replica of tablet t1"):
         world.b.placements.decommission(SHOP, "b1")
     dropped = Placement(db=DB, table="orders", dropped=("p1",))
     assert world.b.placements.place(SHOP, dropped).dropped == 1

@@ -219,7 +219,7 @@ def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(
         replica.place("t1", b)
     served.report("b2", bad=True)
     following.catch_up()
-    first = (replica.logs(), health(replica), following.anew)
+    first = (replica.logs(), health(replica), following.restarts)
     served.world.look()
     served.world.steadily(HOLD + 1)  # it is silent for so long that nothing is kept for it
     served.report("b2", (0, 1), (3, 3), sequence=2)
@@ -232,7 +232,7 @@ def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(
     with pytest.raises(TooOld):
         served.follower.journal(replica.applied, follower="f1")
     following.catch_up()
-    assert (following.anew, replica.logs()) == (1, {})
+    assert (following.restarts, replica.logs()) == (1, {})
     assert health(replica) == served.health() == {("t1", "b1"): (True, -1), ("t1", "b2"): (False, 2)}
     assert replica.applied == served.world.b.journal.head(SHOP)
 
@@ -248,7 +248,7 @@ def test_a_follower_of_a_journal_that_was_restored_begins_anew(served: Served) -
         served.follower.journal(1_000, follower="f1")
 
     assert (following.step(), following.step()) == (True, False)
-    assert (replica.applied, following.anew, health(replica)) == (1, 1, {("t1", "b1"): (True, -1)})
+    assert (replica.applied, following.restarts, health(replica)) == (1, 1, {("t1", "b1"): (True, -1)})
 
 
 def test_another_ones_journal_is_not_followed(served: Served) -> None:

@@ -66,7 +66,7 @@ def test_an_acknowledgement_only_rises_and_is_of_what_there_is(world: World) -> 
 
     assert world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 70).acked == 70
     assert world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 60).acked == 70
-    with pytest.raises(BadInput, match="ends with record 110"):
+    with pytest.raises(BadInput, match="the last record of sales is 110"):
         world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 2**61)
     with pytest.raises(UnknownConsumer):
         world.b.consumers.acknowledge(SHOP, "porto", DB, "", 60)

@@ -158,7 +158,7 @@ def test_when_what_lacked_counts_no_more_nobody_is_waited_for(world: World) -> N
     assert [h.backend for h in held] == ["b2"]
     assert free == ()
     assert (nobody.backend, nobody.copies) == ("", 1)
-    assert "no copy counts" in nobody.why
+    assert "no replica counts" in nobody.why
 
 
 def test_backends_are_counted_with_what_is_wrong(world: World) -> None:

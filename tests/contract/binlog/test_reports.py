@@ -6,7 +6,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.errors import BadInput
 from sexton.replication.journal.model import Op
 from sexton.replication.replicas.model import ReplicaReport, TabletReport
-from sexton.replication.replicas.version_graph import HIGHEST
+from sexton.replication.replicas.version_graph import MAX_VERSION
 from tests.contract.binlog.world import REPLICA_TERMS, World
 
 GAP = REPLICA_TERMS.gap_persist_seconds
@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused_and_nothing_of_it_is_taken(world: World) -> N
     for its in (
         [good, good],
         [ranges((3, 1))],
-        [ranges((0, HIGHEST + 1))],
+        [ranges((0, MAX_VERSION + 1))],
         [TabletReport(uid="t1.b1", version=-2)],
         [TabletReport(uid="t1.b1", version=1, rows=-1)],
     ):

@@ -287,7 +287,7 @@ def test_another_record_of_a_number_that_is_known_is_refused(world: World) -> No
     world.keep(None)
     world.commit(1, orders={"p1": 3})
 
-    with pytest.raises(OutOfOrder, match="was another one"):
+    with pytest.raises(OutOfOrder, match="with another type or data"):
         world.commit(1, orders={"p1": 9})
 
 

@@ -293,6 +293,6 @@ def test_what_rounds_deleted_since_is_not_missed(owned: Owned) -> None:
 
     assert (before.run.state, after.run.state) == (RunState.WHOLE, RunState.WHOLE)
     assert vanished.run.state is RunState.PARTIAL
-    assert "10 objects are far below the 40 of the last whole run; if rightly so: sexton check rebase" in str(
+    assert "10 objects are far below the 40 of the last whole run; if correct: sexton check rebase" in str(
         vanished.run.lacks
     )

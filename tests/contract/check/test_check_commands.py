@@ -52,7 +52,7 @@ def test_what_a_check_found_is_listed_shown_accepted_and_repaired(
     assert before == 0
     assert "marked 1 orphan, kept 0" in repaired.out
     assert found.count("mark", kind="orphan") == 1
-    assert "compared with none before it" in rebased.out
+    assert "is not compared with earlier ones" in rebased.out
 
 
 def test_status_tells_of_checks(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,15 +69,15 @@ def test_status_tells_of_checks(owned: Owned, capsys: pytest.CaptureFixture[str]
     owned.runs.begin("shop", "runs now")
     lost = checks()
 
-    assert before == "checks: none has ended; by hand: sexton check run shop"
-    assert well.startswith("checks: the last that saw everything: ")
-    assert lost.startswith("checks: 1 LOST, looked at twice: sexton check findings shop --type LOST; one runs since ")
+    assert before == "checks: none has ended; to run one: sexton check run shop"
+    assert well.startswith("checks: the last complete one: ")
+    assert lost.startswith("checks: 1 LOST, confirmed: sexton check findings shop --type LOST; one is running since ")
 
 
 def test_all_findings_go_into_a_parquet_file(
     found: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "PAGE", 2)
+    monkeypatch.setattr(parquet, "PAGE_ROWS", 2)
     file = tmp_path / "findings.parquet"
     file.write_text("what was there")
 

@@ -302,7 +302,7 @@ def test_what_was_repaired_and_is_lost_again_is_found_again(owned: Owned, betwee
     owned.check()
     [finding] = owned.runs.findings("shop")
     owned.old(key)
-    owned.repairs._repaired([finding.id])
+    owned.repairs._set_repaired([finding.id])
     if between:
         assert owned.check().found == {}
     (owned.root / key).unlink()

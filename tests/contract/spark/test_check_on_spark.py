@@ -123,14 +123,14 @@ def test_k06_a_vault_that_cannot_be_listed_concludes_nothing_on_spark_either(own
     owned.both(*names(20))
     owned.old("data/t9/r7_0.dat")
     how = on_spark(owned)
-    begun = how._begun
+    begun = how._begin_or_resume
 
     def unmounted(*given: Any) -> Any:
         progress = begun(*given)
         (owned.root / "_sexton/vault.json").rename(owned.root / "away.json")
         return progress
 
-    how._begun = unmounted  # type: ignore[method-assign]
+    how._begin_or_resume = unmounted  # type: ignore[method-assign]
     report = owned.check(how)
 
     assert report.run.state is RunState.PARTIAL

@@ -17,13 +17,13 @@ from sexton.marks.model import WriteToken
 from sexton.recycle.pipeline.active_lease import ActiveLease
 from sexton.runtime.spark import deleter, deletion
 from sexton.runtime.spark.deleter import SparkDeleter, SparkDeletion
-from sexton.runtime.spark.deletion import DeleteOrder, PartTold, Work
+from sexton.runtime.spark.deletion import DeleteOrder, PartResult, Work
 from sexton.runtime.spark.locations import ConnectionTarget
 from sexton.runtime.spark.session import SparkFailed
 from sexton.storage.port import VaultFault
 from tests.rig import DEPLOYMENT, RETENTION, Rig, listing, put
 
-WELL = PartTold(faults={}, logged=True)
+WELL = PartResult(faults={}, audited=True)
 HAND = WriteToken(batch=7, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)
 TASKS = 3
 
@@ -43,7 +43,7 @@ class Field:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.orders: list[DeleteOrder] = []
-        self.answers: dict[int, list[PartTold] | Exception] = {}
+        self.answers: dict[int, list[PartResult] | Exception] = {}
         self.doors = [threading.Event() for _ in range(20)]
         self.session, self.proofs, self.local, self.cores = Session(), 0, True, TASKS
         monkeypatch.setattr(deleter, "LEAST_FILES", 10)
@@ -52,7 +52,7 @@ class Field:
         monkeypatch.setattr(deleter, "_run", self._run)
         where = ConnectionTarget(deployment=DEPLOYMENT, database_url="sqlite:///none.db")
         self.deleter = SparkDeleter(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
-        self.active_lease = ActiveLease(self, self, HAND.lease, self._heartbeat, {"excluded_vaults": "BEHIND"})  # type: ignore[arg-type]
+        self.active_lease = ActiveLease(self, self, HAND.lease, self._heartbeat, {"shut": "BEHIND"})  # type: ignore[arg-type]
 
     @contextmanager
     def of(self, _tag: str) -> Iterator[Session]:
@@ -70,7 +70,7 @@ class Field:
     def _heartbeat(self) -> None:
         self.proofs += 1
 
-    def _run(self, _session: Session, _tags: Collection[str], order: DeleteOrder) -> list[PartTold]:
+    def _run(self, _session: Session, _tags: Collection[str], order: DeleteOrder) -> list[PartResult]:
         number = len(self.orders)
         self.orders.append(order)
         assert self.doors[number].wait(20)
@@ -141,14 +141,14 @@ def test_what_stopped_a_part_stops_the_sweep(field: Field) -> None:
         ("OperationalError", SparkFailed),
     ):
         number = len(field.orders)
-        field.answers[number] = [WELL, PartTold(faults={}, logged=False, stopped=told, error="why")]
+        field.answers[number] = [WELL, PartResult(faults={}, logged=False, stopped=told, error="why")]
         field.doors[number].set()
         with pytest.raises(raised, match="why"):
             field.sweep(4)
 
 
-def test_what_was_not_audited_is_said_of_its_files_alone(field: Field) -> None:
-    field.answers[1] = [WELL, PartTold(faults={}, logged=False)]
+def test_what_was_not_logged_is_said_of_its_files_alone(field: Field) -> None:
+    field.answers[1] = [WELL, PartResult(faults={}, logged=False)]
     for door in field.doors:
         door.set()
     with field.begin() as going:
@@ -161,7 +161,7 @@ def test_what_was_not_audited_is_said_of_its_files_alone(field: Field) -> None:
 
 
 def test_faults_of_executors_are_heeded_here_and_handed_on(field: Field) -> None:
-    field.answers[0] = [PartTold(faults={"disk": "NO_MARKER"}, logged=False)]
+    field.answers[0] = [PartResult(faults={"disk": "NO_MARKER"}, logged=False)]
     for door in field.doors:
         door.set()
     with field.begin() as going:
@@ -173,9 +173,9 @@ def test_faults_of_executors_are_heeded_here_and_handed_on(field: Field) -> None
         going.finish()
 
     assert field.holding.faults == {"disk": "NO_MARKER"}
-    assert field.orders[0].shut == {"excluded_vaults": "BEHIND"}
+    assert field.orders[0].shut == {"shut": "BEHIND"}
     assert field.orders[1].faults == {"disk": "NO_MARKER"}
-    assert field.orders[1].shut == {"excluded_vaults": "BEHIND", "disk": "NO_MARKER"}
+    assert field.orders[1].shut == {"shut": "BEHIND", "disk": "NO_MARKER"}
 
 
 def test_who_is_stopped_interrupts_what_is_under_way_and_what_failed(field: Field) -> None:
@@ -219,8 +219,8 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
 
         def wait_for(self, to: int) -> None:
             if to > self._tried_to:
-                order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), excluded_vaults={}, faults={})
-                for given in ({"excluded_vaults": {"disk": "BEHIND"}}, {"faults": {"disk": "THROTTLED"}}):
+                order = DeleteOrder(work=self._deleter.work, token=self._token, parts=(), excluded_vaults={}, faults={})
+                for given in ({"shut": {"disk": "BEHIND"}}, {"faults": {"disk": "THROTTLED"}}):
                     told = deletion._delete(order.model_copy(update=given), 0, to)
                     left.append((set(told.faults), told.logged, len(listing(root))))
                 for after in (1, 3, 0):
@@ -229,7 +229,7 @@ def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
                 deletion._delete(order, 0, to)
             self._sent_to = self._tried_to = to
 
-    monkeypatch.setattr(deleter, "SparkSweep", Here)
+    monkeypatch.setattr(deleter, "SparkDeletion", Here)
     where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url)
     sweeper = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.stores.outcomes, 1)  # type: ignore[arg-type]
     rig.recycler = rig.recycler_of(rig.owner, sweeper)

@@ -15,7 +15,7 @@ from sexton.contract import NewMark
 from sexton.recycle.pipeline import ranges
 from sexton.runtime.spark import deleter, deletion, session
 from sexton.runtime.spark.deleter import SparkDeleter, SparkDeletion
-from sexton.runtime.spark.deletion import DeleteOrder, PartTold, Work
+from sexton.runtime.spark.deletion import DeleteOrder, PartResult, Work
 from sexton.runtime.spark.locations import ConnectionTarget, without_password
 from sexton.runtime.spark.session import Sessions, SparkFailed
 from tests.contract.spark.conftest import Deleting
@@ -53,8 +53,8 @@ def test_what_executors_cannot_reach_is_claimed_no_further(
     monkeypatch.setattr(ranges, "GROUP_FILES", 10)
     monkeypatch.setattr("sexton.recycle.pipeline.ranges.CHUNK_MARKS", 10)
 
-    def unmounted(_s: Any, _t: Collection[str], order: DeleteOrder) -> list[PartTold]:
-        return [PartTold(faults={"disk": "NO_BUCKET"}, logged=True) for _ in order.parts]
+    def unmounted(_s: Any, _t: Collection[str], order: DeleteOrder) -> list[PartResult]:
+        return [PartResult(faults={"disk": "NO_BUCKET"}, logged=True) for _ in order.parts]
 
     monkeypatch.setattr(deleter, "_run", unmounted)
     deleting(rig)
@@ -81,7 +81,7 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
         """Sweeps in this process, first on a machine where the disk is not mounted."""
 
         def wait_for(self, to: int) -> None:
-            order = DeleteOrder(work=self._sweeper.work, token=self._token, parts=(), excluded_vaults={}, faults={})
+            order = DeleteOrder(work=self._deleter.work, token=self._token, parts=(), excluded_vaults={}, faults={})
             (root / "_sexton/vault.json").rename(tmp_path / "away")
             told.append(deletion._delete(order, 0, to))
             (tmp_path / "away").rename(root / "_sexton/vault.json")
@@ -89,13 +89,13 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
             self._sent_to = self._tried_to = to
 
     sweeper = SparkDeleter(sessions, Work(where=where(rig), requests=1), rig.stores.outcomes, 1)
-    monkeypatch.setattr(deleter, "SparkSweep", Here)
+    monkeypatch.setattr(deleter, "SparkDeletion", Here)
     rig.recycler = rig.recycler_of(rig.owner, sweeper)
     rig.round()
 
     one = [t for t in told if t.faults]
-    assert one == [PartTold(faults={"disk": "NO_MARKER"}, logged=False)]
-    assert told[told.index(one[0]) + 1] == PartTold(faults={}, logged=True)
+    assert one == [PartResult(faults={"disk": "NO_MARKER"}, logged=False)]
+    assert told[told.index(one[0]) + 1] == PartResult(faults={}, logged=True)
     assert not listing(root)
 
 

@@ -109,7 +109,7 @@ def test_a_database_that_does_not_answer_costs_no_count_and_raises_nothing(rig: 
     pacer, store = pacer_of(rig), PaceStore(rig.db)
     [place] = pacer.places("shop", "cold", ["data/1"])
     pacer.ask({place: 1}, 0.0)
-    pacer.told({place: 1}, Answer(0.0, 0.1, {place: 1}))
+    pacer.report_result({place: 1}, Answer(0.0, 0.1, {place: 1}))
     there, away = ("pace_share", "away") if rig.db.dialect == "postgresql" else ("sexton_pace_share", "sexton_away")
 
     rig.sql(f"ALTER TABLE {{}}pace_share RENAME TO {away}")
@@ -136,7 +136,7 @@ def test_a_cap_holds_over_all_workers_within_5_s_and_goes_as_quickly(rig: Rig, t
             for pacer in pacers:
                 page = pacer.page_keys(place)
                 if pacer.ask({place: page}, now) == 0:
-                    pacer.told({place: page}, Answer(now, 0.001))
+                    pacer.report_result({place: page}, Answer(now, 0.001))
                     keys += page
         return keys / (end - begin)
 
@@ -211,11 +211,11 @@ def test_a_cap_is_named_wherever_what_keeps_something_is(rig: Rig, capsys: pytes
     rig.instance("other")
     cap = PaceStore(rig.db).put_cap("cold", 1_500, "the bucket is shared", "ada")
 
-    status, holds = run(rig, capsys, "status").out, run(rig, capsys, "holds").out
+    status, holds = run(rig, capsys, "status").out, run(rig, capsys, "blockers").out
     [shop] = [i for i in json.loads(run(rig, capsys, "status", "--json").out)["instances"] if i["instance"] == "shop"]
-    [kept] = json.loads(run(rig, capsys, "holds", "--json").out)
+    [kept] = json.loads(run(rig, capsys, "blockers", "--json").out)
     PaceStore(rig.db).clear_cap("cold")
-    cleared = [run(rig, capsys, "status").out, run(rig, capsys, "holds", "shop").out]
+    cleared = [run(rig, capsys, "status").out, run(rig, capsys, "blockers", "shop").out]
 
     assert (
         status.count("  paced: no more than 1,500 keys/s in vault cold (the bucket is shared); see: sexton pace") == 1

@@ -179,5 +179,5 @@ def test_where_nothing_is_versioned_there_is_nothing_to_undelete(
     directory = Directory(tmp_path_factory.mktemp("root")).vault()
 
     for vault in (plain, directory):
-        with pytest.raises(BadInput, match="restore it from a backup"):
+        with pytest.raises(BadInput, match="restore them from a backup"):
             total(vault.undelete("d/"))

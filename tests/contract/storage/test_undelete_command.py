@@ -8,7 +8,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.operators.holds.store import Hold
-from sexton.operators.registry.undelete_check import HiddenAgain, refuse_hiding
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
 from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.storage.port import Vault
@@ -112,7 +112,7 @@ def test_a_neighbour_of_what_is_claimed_needs_no_hold(
 
     done = run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/2/", "--yes")
 
-    assert (done.code, done.out) == (0, "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys looked at)\n")
+    assert (done.code, done.out) == (0, "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\n")
     assert run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/", "--yes").code == 1
 
 
@@ -153,7 +153,7 @@ def test_a_vault_without_versions_says_that_a_backup_is_needed(
 
     refused = run(rig, capsys, "undelete", "shop", "--vault", "disk", "--prefix", "d/", "--yes")
 
-    assert (refused.code, "restore it from a backup" in refused.err) == (1, True)
+    assert (refused.code, "restore them from a backup" in refused.err) == (1, True)
 
 
 def test_what_is_being_deleted_now_no_hold_keeps(rig: Rig, tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_what_is_being_deleted_now_no_hold_keeps(rig: Rig, tmp_path: Path) -> No
     rig.holds.place(hold, 60)
 
     for meant in ({"prefix": "data/"}, {"prefix": "data/t1.dat"}, {"keys": ["other", "data/t1.dat"]}):
-        with pytest.raises(HiddenAgain, match="still being deleted"):
-            refuse_hiding(rig.db, "shop", "disk", **meant)  # type: ignore[arg-type]
+        with pytest.raises(UndeleteUnsafe, match="still being deleted"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", **meant)  # type: ignore[arg-type]
     for free in ({"keys": ["other"]}, {"prefix": "datum/"}):
-        assert refuse_hiding(rig.db, "shop", "disk", **free) is None  # type: ignore[arg-type, func-returns-value]
-    assert refuse_hiding(rig.db, "shop", "hot", prefix="data/") is None  # type: ignore[func-returns-value]
+        assert ensure_undelete_is_safe(rig.db, "shop", "disk", **free) is None  # type: ignore[arg-type, func-returns-value]
+    assert ensure_undelete_is_safe(rig.db, "shop", "hot", prefix="data/") is None  # type: ignore[func-returns-value]

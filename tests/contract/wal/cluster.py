@@ -1,4 +1,4 @@
-"""Three nodes of Kafka that take turns at leading: what a test does with them in one line."""
+"""Three nodes of Kafka that lead in turn, with one-line operations for tests."""
 
 import time
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from tests.servers.kafka import Broker, Kafka
 SECONDS = 40.0
 
 
-def until(what: str, happened: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Wait for something, or fail saying what did not happen."""
-    over = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < over, f"{what}: not within {seconds:.0f} s"
+def until(event: str, condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Wait for a condition, or fail with the name of the event."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{event}: not within {seconds:.0f} s"
         time.sleep(0.05)
 
 
 class Cluster:
-    """The nodes, and who of them leads."""
+    """The nodes, and which of them leads."""
 
     def __init__(self, kafka: Kafka) -> None:
         self.address, self.brokers = kafka.address, kafka.brokers
@@ -62,12 +62,12 @@ class Cluster:
         return True
 
     def _partition(self, topic: str) -> PartitionMetadata:
-        over = time.monotonic() + SECONDS
+        deadline = time.monotonic() + SECONDS
         while True:
             try:
                 return self._admin().list_topics(topic, timeout=1).topics[topic].partitions[0]
             except KafkaException:
-                if time.monotonic() > over:
+                if time.monotonic() > deadline:
                     raise
 
     @property

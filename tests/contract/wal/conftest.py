@@ -7,6 +7,7 @@ import pytest
 
 from sexton.database import schema
 from sexton.database.engine import Database
+from sexton.wal.sql.resets import ResetStore
 from tests.contract.wal.field import Field
 from tests.contract.wal.logs import Embedded, Place, Real
 from tests.rig import DEPLOYMENT
@@ -46,3 +47,20 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def field(db: Database, place: Place) -> Field:
     """The stores over a database, and a log."""
     return Field(db, place)
+
+
+@pytest.fixture
+def topic(field: Field) -> str:
+    """A topic of 200 entries; region r1 needs those from 50 on, r2 those from 150 on."""
+    name = field.topic(200)
+    field.map(name, "r1", "r2")
+    field.purge(name)
+    field.flushed(name, "r1", 49)
+    field.flushed(name, "r2", 149)
+    return name
+
+
+@pytest.fixture
+def resets(field: Field) -> ResetStore:
+    """What an operator resets."""
+    return ResetStore(field.db)

@@ -1,20 +1,16 @@
-"""The stores of topics over one database, a log, and what a test does with them in one line."""
+"""The stores of topics over one database and a log, with one-line operations for tests."""
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.model import (
+from sexton.wal.model import Mode, Pin, Purged, Topic, WalSettings
+from sexton.wal.orders import (
     HeartbeatReceipt,
     LeaderReport,
     MapOrder,
-    Mode,
     OpenRegionOrder,
-    Pin,
-    Purged,
     RegionDrop,
     RegionMapping,
     Stream,
-    Topic,
-    WalSettings,
 )
 from sexton.wal.purger import Purger
 from sexton.wal.sql.floors import FloorStore
@@ -38,12 +34,19 @@ class Field:
         self.purger = Purger(place.log, self.floors)
         self._generation = 0
 
-    def topic(self, entries: int = 0, *, mode: Mode = Mode.DELETE, **more: bool) -> str:
-        """Make a topic that is enabled, with so many entries."""
-        name = self.place.topic(**more)  # type: ignore[arg-type]
+    def topic(self, entries: int = 0, *, mode: Mode = Mode.DELETE, **options: bool) -> str:
+        """Make an enabled topic with this number of entries."""
+        name = self.place.topic(**options)  # type: ignore[arg-type]
         if entries:
             self.place.append(name, entries)
         self.store.enable(name, mode)
+        return name
+
+    def mapped_topic(self, entries: int, *regions: str | RegionMapping) -> str:
+        """Make an enabled topic with a map that a purge has seen; without regions, r1 needs all of it."""
+        name = self.topic(entries)
+        self.map(name, *(regions or (RegionMapping(region="r1", first=0),)))
+        self.purge(name)
         return name
 
     def map(
@@ -53,18 +56,23 @@ class Field:
         moved: tuple[str, ...] = (),
         dropped: tuple[RegionDrop, ...] = (),
     ) -> Topic:
-        """Send the owner's map; a region that is named alone tells no checkpoint."""
+        """Send the owner's map; a region given by name alone has no first entry."""
         self._generation += 1
-        its = tuple(r if isinstance(r, RegionMapping) else RegionMapping(region=r) for r in regions)
-        order = MapOrder(topic=topic, generation=self._generation, regions=its, moved=moved, dropped=dropped)
+        mappings = tuple(r if isinstance(r, RegionMapping) else RegionMapping(region=r) for r in regions)
+        order = MapOrder(topic=topic, generation=self._generation, regions=mappings, moved=moved, dropped=dropped)
         return self.maps.put(order)
 
     def flushed(
         self, topic: str, region: str, last: int | None, idle: int | None = None, *, epoch: int = 0, leader: bool = True
     ) -> HeartbeatReceipt:
-        """Let a region's node report."""
+        """Send a report of a region with one stream."""
         streams = (Stream(flushed=last, idle=idle),)
         report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams, leader=leader)
+        return self.heartbeats.hear("node-1", [report])
+
+    def report(self, topic: str, region: str, *streams: Stream, epoch: int = 0) -> HeartbeatReceipt:
+        """Send a report of a region's leader with several streams."""
+        report = LeaderReport(topic=topic, region=region, epoch=epoch, streams=streams)
         return self.heartbeats.hear("node-1", [report])
 
     def purge(self, topic: str) -> Purged:
@@ -80,6 +88,6 @@ class Field:
         schema.move_clock(self.db, seconds)
 
     def start(self, topic: str) -> int:
-        """Return the first entry that is there."""
-        found = self.place.log.facts([topic])[topic]
-        return found.start  # type: ignore[union-attr]
+        """Return the topic's first entry."""
+        facts = self.place.log.facts([topic])[topic]
+        return facts.start  # type: ignore[union-attr]

@@ -19,22 +19,22 @@ SECONDS = 20.0
 
 
 class Gone(Exception):
-    """What is to be read is not there any more, or not yet."""
+    """The entry to read is deleted, or not appended yet."""
 
 
 class Place(Protocol):
-    """A log with its other side: what nodes do with it."""
+    """A log, with what nodes do with it."""
 
     log: TopicLog
 
     def topic(self, *, partitions: int = 1, compacted: bool = False) -> str: ...
     def recreate(self, topic: str) -> None: ...
     def append(self, topic: str, number: int) -> int:
-        """Append so many entries, acknowledged by all; return the id of the first."""
+        """Append this number of entries, acknowledged by all replicas; return the id of the first."""
         ...
 
     def read(self, topic: str, at: int) -> Sequence[int]:
-        """Return the ids of some entries from one on; ``Gone`` where it is out of range."""
+        """Return the ids of some entries from one on; raises ``Gone`` if it is out of range."""
         ...
 
 
@@ -66,7 +66,7 @@ class Real:
     """Apache Kafka."""
 
     def __init__(self, address: str, copies: int = 1, **producing: str) -> None:
-        """``copies``: of each topic; ``producing``: librdkafka's settings of who writes."""
+        """``copies``: replicas of each topic; ``producing``: librdkafka's settings of the producer."""
         self.settings, self._copies = {"bootstrap.servers": address}, copies
         self.log: TopicLog = KafkaLog(self.settings)
         self._admin = AdminClient(self.settings)
@@ -87,12 +87,12 @@ class Real:
     def append(self, topic: str, number: int) -> int:
         first: list[int] = []
 
-        def told(error: KafkaError | None, message: object) -> None:
+        def delivered(error: KafkaError | None, message: object) -> None:
             assert error is None, error
             first.append(message.offset())  # type: ignore[attr-defined]
 
         for _ in range(number):
-            self._producer.produce(topic, b"entry", key=b"key", partition=0, on_delivery=told)
+            self._producer.produce(topic, b"entry", key=b"key", partition=0, on_delivery=delivered)
         assert self._producer.flush(SECONDS) == 0
         return min(first)
 
@@ -100,7 +100,7 @@ class Real:
         settings = {**self.settings, "group.id": "nobody", "enable.auto.commit": False, "auto.offset.reset": "error"}
         consumer = Consumer({**settings, "enable.partition.eof": True, "fetch.wait.max.ms": 100})
         consumer.assign([TopicPartition(topic, 0, at)])
-        found: list[int] = []
+        ids: list[int] = []
         until = time.monotonic() + SECONDS
         try:
             while time.monotonic() < until:
@@ -108,9 +108,9 @@ class Real:
                 if message is None:
                     continue
                 if (error := message.error()) is None:
-                    found.append(int(message.offset()))  # type: ignore[arg-type]
+                    ids.append(int(message.offset()))  # type: ignore[arg-type]
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    return found
+                    return ids
                 elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                     raise Gone
                 else:

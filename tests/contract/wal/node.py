@@ -11,7 +11,7 @@ Asked = list[tuple[str, str]]
 
 @contextmanager
 def node(flush: Callable[[Asked], int]) -> Iterator[str]:
-    """Serve on loopback; ``flush`` gets topics and regions, and says which status is answered. Gives its URL."""
+    """Serve on loopback and yield the URL; ``flush`` gets topics and regions, and returns the status of the answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -21,7 +21,7 @@ def node(flush: Callable[[Asked], int]) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""What nodes and owners do over the API: maps, heartbeats, and replays that give every entry or an error."""
+"""Maps, heartbeats and replays over the API: a replay returns every entry, or raises an error."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from sexton.client import ReplayLost, RequestRefused, Sexton, TopicEntry, kafka
 from sexton.client.replaying import Replaying
 from sexton.kernel.errors import BadInput
 from sexton.operators.call_log.store import CallStore
-from sexton.protocol.bodies import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
+from sexton.protocol.topics import DroppedRegion, Heartbeat, MappedRegion, RegionMap, RegionReport, StreamReport
 from sexton.wal.model import Facts, RegionState
 from sexton.wal.port import OldEpoch, OldMap, ReplayRefused
 from tests.contract.wal.field import Field
@@ -27,20 +27,20 @@ class OfEmbedded:
         self._place, self._topic = place, topic
 
     def facts(self) -> Facts:
-        found = self._place.log.facts([self._topic])[self._topic]
-        assert isinstance(found, Facts)
-        return found
+        answer = self._place.log.facts([self._topic])[self._topic]
+        assert isinstance(answer, Facts)
+        return answer
 
     def read(self, start: int, end: int) -> Iterator[TopicEntry]:
         while start < end:
             try:
-                some = self._place.read(self._topic, start)
+                page = self._place.read(self._topic, start)
             except Gone as e:
                 raise ReplayLost("out of range") from e
-            for id_ in some:
+            for id_ in page:
                 if id_ < end:
                     yield TopicEntry(id_, None, b"entry")
-            start = some[-1] + 1
+            start = page[-1] + 1
 
     def close(self) -> None:
         """Nothing is open."""
@@ -68,31 +68,31 @@ class Served:
         return self.node.heartbeat("n1", Heartbeat(url="http://127.0.0.1:9", reports=(report,))).taken
 
     def replay(self, topic: str, flushed: int | None = None, epoch: int = 1) -> Replaying:
-        more = {"kafka": self.place.settings} if isinstance(self.place, Real) else {}
+        options = {"kafka": self.place.settings} if isinstance(self.place, Real) else {}
         if isinstance(self.place, Embedded):
-            more = {"source": OfEmbedded(self.place, topic)}  # type: ignore[dict-item]
-        return self.node.replay(topic, "r1", epoch=epoch, flushed=[flushed], **more)  # type: ignore[arg-type]
+            options = {"source": OfEmbedded(self.place, topic)}  # type: ignore[dict-item]
+        return self.node.replay(topic, "r1", epoch=epoch, flushed=[flushed], **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def served(tmp_path: Path, place: Place) -> Iterator[Served]:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
     with Api(rig, wal={"replay_pin_ttl_seconds": 10}) as api:
-        made = Served(api, place, Field(rig.db, place))
-        yield made
-        made.node.close()
-        made.owner.close()
+        served_api = Served(api, place, Field(rig.db, place))
+        yield served_api
+        served_api.node.close()
+        served_api.owner.close()
     rig.db.close()
 
 
-def test_a_region_reads_every_entry_from_its_pinned_start_and_what_it_reads_stays(served: Served) -> None:
+def test_replay_reads_every_entry_and_retains_them(served: Served) -> None:
     topic = served.topic(50)
     assert (served.flushed(topic, "r2", 49), served.flushed(topic, "r1", 9)) == (1, 1)
 
     with served.replay(topic, flushed=9) as replay:
         held = served.field.purge(topic)
         ids = [entry.id for entry in replay]
-        served.place.append(topic, 5)  # whoever else appends is none of the replay
+        served.place.append(topic, 5)  # entries appended later do not belong to the replay
 
     assert (replay.pin.start, replay.end, ids) == (10, 50, list(range(10, 50)))
     assert (replay.pin.node, held.floor) == ("n1", 10)
@@ -100,7 +100,7 @@ def test_a_region_reads_every_entry_from_its_pinned_start_and_what_it_reads_stay
     assert served.field.purge(topic).floor == 50
 
 
-def test_a_replay_of_nothing_is_none_and_one_that_is_left_early_is_lost(served: Served) -> None:
+def test_replay_left_early_is_lost_and_an_empty_one_is_not(served: Served) -> None:
     topic = served.topic(20)
     served.flushed(topic, "r2", 19)
 
@@ -116,7 +116,7 @@ def test_a_replay_of_nothing_is_none_and_one_that_is_left_early_is_lost(served: 
     assert served.field.replays.find(early.pin.id) is None
 
 
-def test_what_went_while_it_was_read_is_an_error_and_never_a_gap(served: Served) -> None:
+def test_entries_deleted_during_a_replay_raise_an_error(served: Served) -> None:
     topic = served.topic(2_000)
 
     with pytest.raises(ReplayLost), served.replay(topic) as replay:  # noqa: PT012
@@ -124,7 +124,7 @@ def test_what_went_while_it_was_read_is_an_error_and_never_a_gap(served: Served)
         assert [e.id for e in replay] == list(range(2_000))
 
 
-def test_a_topic_that_lacks_what_was_pinned_or_is_another_one_is_not_read(served: Served) -> None:
+def test_replay_refuses_a_purged_or_recreated_topic(served: Served) -> None:
     topic = served.topic(20)
     cut = served.topic(20)
     served.place.log.delete_before({cut: 3})
@@ -139,7 +139,7 @@ def test_a_topic_that_lacks_what_was_pinned_or_is_another_one_is_not_read(served
         assert c.execute(served.field.db.t.wal_pin.select()).all() == []
 
 
-def test_what_is_refused_on_opening_says_what_is_missing(served: Served) -> None:
+def test_refused_opening_names_the_missing_entries(served: Served) -> None:
     topic = served.topic(50)
     for region in ("r1", "r2"):
         served.flushed(topic, region, 29)
@@ -156,22 +156,22 @@ def test_what_is_refused_on_opening_says_what_is_missing(served: Served) -> None
     assert (unknown.value.code, unknown.value.status) == ("UNKNOWN_TOPIC", 404)
 
 
-def test_a_replay_is_renewed_for_as_long_as_it_reads(served: Served) -> None:
+def test_replay_renews_its_pin_while_it_reads(served: Served) -> None:
     topic = served.topic(3)
     served.flushed(topic, "r2", 2)
 
     with served.replay(topic) as replay:
         until = replay.pin.expires_at
         over = time.monotonic() + 20
-        while (found := served.field.replays.find(replay.pin.id)) is not None and found.expires_at == until:
+        while (pin := served.field.replays.find(replay.pin.id)) is not None and pin.expires_at == until:
             assert time.monotonic() < over
             time.sleep(0.05)
         assert [e.id for e in replay] == [0, 1, 2]
 
-    assert found is not None
+    assert pin is not None
 
 
-def test_a_replay_that_somebody_ended_is_lost_before_its_next_entry(served: Served) -> None:
+def test_released_replay_is_lost_before_its_next_entry(served: Served) -> None:
     topic = served.topic(2_000)
 
     with pytest.raises(ReplayLost, match="has ended"), served.replay(topic) as replay:  # noqa: PT012
@@ -183,22 +183,22 @@ def test_a_replay_that_somebody_ended_is_lost_before_its_next_entry(served: Serv
                 time.sleep(0.05)
 
 
-def test_maps_and_heartbeats_over_http_are_those_of_the_stores(served: Served) -> None:
+def test_maps_and_heartbeats_over_http_reach_the_stores(served: Served) -> None:
     topic = served.topic(20)
     anew = RegionMap(generation=2, regions=(MappedRegion(region="r2"),), dropped=(DroppedRegion(region="r1"),))
 
     mapped = served.owner.map_regions(topic, anew)
-    heard = served.flushed(topic, "r2", 4), served.flushed(topic, "nobody", 4)
+    taken = served.flushed(topic, "r2", 4), served.flushed(topic, "nobody", 4)
     with pytest.raises(OldMap):
         served.owner.map_regions(topic, RegionMap(generation=1))
     done = served.field.purge(topic)
 
-    assert (mapped.generation, heard) == (2, (1, 0))
+    assert (mapped.generation, taken) == (2, (1, 0))
     assert (done.floor, done.verdict.holders) == (5, ("region r2",))
     assert [its.state for its in served.field.store.regions(topic)] == [RegionState.MAPPED]
 
 
-def test_a_node_speaks_for_itself_alone(served: Served) -> None:
+def test_node_token_is_for_its_own_node_only(served: Served) -> None:
     topic = served.topic(20)
     other = Sexton(served.api.url, served.api.token("node:n2"), patience_seconds=2)
 
@@ -220,30 +220,30 @@ def test_a_node_speaks_for_itself_alone(served: Served) -> None:
     assert answer.status_code == 403
 
 
-def test_what_does_not_fit_is_refused_and_nothing_of_it_taken(served: Served) -> None:
+def test_invalid_request_is_refused_as_a_whole(served: Served) -> None:
     topic = served.topic(20)
     head = {"Authorization": f"Bearer {served.api.token('operate')}"}
-    fine = {"topic": topic, "region": "r1", "epoch": 0, "streams": [{"flushed": 5}]}
+    report = {"topic": topic, "region": "r1", "epoch": 0, "streams": [{"flushed": 5}]}
     bad = [
         ("PUT", f"/v1/topics/{topic}/regions", {"generation": -1}),
         ("PUT", f"/v1/topics/{topic}/regions", {"generation": 2, "regions": [{"region": "a"}, {"region": "a"}]}),
         ("PUT", f"/v1/topics/{topic}/regions", {"generation": 2, "region": []}),
-        ("POST", "/v1/nodes/n1/heartbeat", {"reports": [fine, fine | {"streams": []}]}),
-        ("POST", "/v1/nodes/n1/heartbeat", {"reports": [fine, fine | {"epoch": -1}]}),
-        ("POST", "/v1/nodes/n1/heartbeat", {"reports": [fine], "url": "ftp://x"}),
+        ("POST", "/v1/nodes/n1/heartbeat", {"reports": [report, report | {"streams": []}]}),
+        ("POST", "/v1/nodes/n1/heartbeat", {"reports": [report, report | {"epoch": -1}]}),
+        ("POST", "/v1/nodes/n1/heartbeat", {"reports": [report], "url": "ftp://x"}),
         ("POST", f"/v1/topics/{topic}/replays", {"region": "r1", "epoch": 2**63}),
         ("POST", "/v1/topics/a%20b/replays", {"region": "r1", "epoch": 1}),
     ]
     answers = [httpx.request(m, served.api.url + path, json=body, headers=head) for m, path, body in bad]
-    wild = [fine | {"streams": [{"flushed": 2**64 - 1}]}, fine | {"epoch": 2**70}, fine | {"region": "r2"}]
-    heard = httpx.post(f"{served.api.url}/v1/nodes/n1/heartbeat", json={"reports": wild}, headers=head)
+    reports = [report | {"streams": [{"flushed": 2**64 - 1}]}, report | {"epoch": 2**70}, report | {"region": "r2"}]
+    response = httpx.post(f"{served.api.url}/v1/nodes/n1/heartbeat", json={"reports": reports}, headers=head)
 
     assert [a.status_code for a in answers] == [422] * len(bad)
-    assert heard.json() == {"taken": 1, "waiting": 0, "ignored": 2}
+    assert response.json() == {"taken": 1, "waiting": 0, "ignored": 2}
     assert {its.region: its.keep_from for its in served.field.store.regions(topic)} == {"r1": 0, "r2": 6}
 
 
-def test_a_purge_by_hand_that_temporal_cannot_start_is_refused_and_written_down(served: Served) -> None:
+def test_purge_without_temporal_is_refused_and_logged(served: Served) -> None:
     topic = served.topic(20)
 
     with pytest.raises(RequestRefused) as refused:
@@ -254,25 +254,25 @@ def test_a_purge_by_hand_that_temporal_cannot_start_is_refused_and_written_down(
     assert (call.subject, call.outcome) == (topic, "TEMPORAL_AWAY")
 
 
-def test_a_replay_wants_to_know_where_to_read(served: Served) -> None:
+def test_replay_needs_bootstrap_servers(served: Served) -> None:
     with pytest.raises(BadInput, match=r"bootstrap\.servers"):
         served.node.replay("wal-x", "r1", epoch=1)
 
 
-def test_a_topic_made_anew_while_it_is_read_is_no_replay(served: Served) -> None:
+def test_topic_recreated_during_a_replay_is_refused(served: Served) -> None:
     topic = served.topic(50)
 
     with pytest.raises(ReplayLost), served.replay(topic) as replay:  # noqa: PT012
         served.place.recreate(topic)
-        served.place.append(topic, 60)  # of whoever; r1's 0..49 are gone
+        served.place.append(topic, 60)  # entries of others; r1's 0..49 are gone
         assert [e.id for e in replay] == list(range(50))
 
 
-def test_a_slow_apply_is_no_silence_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_reader_is_no_timeout_of_kafka(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(kafka, "BATCH", 1)
+    monkeypatch.setattr(kafka, "POLL_MESSAGES", 1)
     topic = served.topic(3)
     with served.replay(topic) as replay:
         for entry in replay:
             if entry.id == 0:
-                time.sleep(1.5)  # the region flushes what it has, to have room
+                time.sleep(1.5)  # the region flushes to make room

@@ -1,4 +1,4 @@
-"""Asking nodes to flush what holds topics back: real HTTP, real time."""
+"""Ask nodes to flush the regions that block purges: real HTTP, real time."""
 
 import socket
 import threading
@@ -10,8 +10,9 @@ import pytest
 from sexton.runtime.embedded.ports import free_port
 from sexton.wal import flushing
 from sexton.wal.flushing import Flusher
-from sexton.wal.model import Candidate, Flushed, LeaderReport, Stream
+from sexton.wal.model import FlushCandidate, Flushed
 from sexton.wal.nodes import HttpFlushClient
+from sexton.wal.orders import LeaderReport, Stream
 from sexton.wal.port import NodeSilent
 from sexton.wal.sql.floors import FloorStore
 from tests.contract.wal.field import TERMS, Field
@@ -40,7 +41,7 @@ def flush(field: Field, *topics: str, seconds: float = 10.0) -> Flushed:
 
 
 def lagging(field: Field, lags: dict[str, int]) -> str:
-    """Make a topic whose regions lag by so many entries, and nobody has said yet where its nodes are."""
+    """Make a topic whose regions lag by these numbers of entries; their nodes have reported no address."""
     topic = field.topic(3_000)
     field.map(topic, *lags)
     field.purge(topic)
@@ -49,26 +50,26 @@ def lagging(field: Field, lags: dict[str, int]) -> str:
     return topic
 
 
-def test_w19_only_who_lags_by_more_than_the_threshold_is_asked_and_waited_for(field: Field) -> None:
+def test_w19_only_regions_above_the_lag_threshold_are_asked(field: Field) -> None:
     topic = lagging(field, {"r1": LAG - 1, "r2": LAG, "r3": LAG + 1})
-    asked: list[Asked] = []
+    requests: list[Asked] = []
 
     def flushes(regions: Asked) -> int:
-        asked.append(regions)
+        requests.append(regions)
         report(field, topic, "r3", 2_999, node="node-r3")
         return 202
 
     with node(flushes) as url:
         for region, lag in (("r1", LAG - 1), ("r2", LAG), ("r3", LAG + 1)):
             report(field, topic, region, 3_000 - lag - 1, node=f"node-{region}", url=url)
-        told = flush(field, topic)
+        result = flush(field, topic)
 
-    assert asked == [[(topic, "r3")]]
-    assert told == Flushed(asked=1, flushed=1)
+    assert requests == [[(topic, "r3")]]
+    assert result == Flushed(asked=1, flushed=1)
     assert field.purge(topic).floor == 3_000 - LAG
 
 
-def test_w20_a_node_that_is_down_holds_what_is_its_own_and_is_named(field: Field) -> None:
+def test_w20_node_that_is_down_blocks_only_its_own_and_is_named(field: Field) -> None:
     topic = lagging(field, {"r1": 2_900, "r2": 2_500})
     down = f"http://127.0.0.1:{free_port()}"
 
@@ -79,44 +80,44 @@ def test_w20_a_node_that_is_down_holds_what_is_its_own_and_is_named(field: Field
     with node(flushes) as url:
         report(field, topic, "r1", 99, node="node-r1", url=url)
         report(field, topic, "r2", 499, node="node-r2", url=down)
-        told = flush(field, topic)
+        result = flush(field, topic)
 
-    assert (told.asked, told.flushed, told.late) == (1, 1, ())
-    assert list(told.silent) == ["node-r2"]
-    assert down in told.silent["node-r2"]
+    assert (result.asked, result.flushed, result.late) == (1, 1, ())
+    assert list(result.silent) == ["node-r2"]
+    assert down in result.silent["node-r2"]
     assert field.purge(topic).floor == 500
 
 
-def test_a_node_that_says_it_will_and_does_not_is_waited_for_and_named(field: Field) -> None:
+def test_node_that_accepts_and_does_not_flush_is_named(field: Field) -> None:
     topic = lagging(field, {"r1": 2_900})
 
     with node(lambda _: 202) as url:
         report(field, topic, "r1", 99, node="node-r1", url=url)
-        told = flush(field, topic, seconds=0.1)
+        result = flush(field, topic, seconds=0.1)
 
-    assert told == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
+    assert result == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
 
 
 @pytest.mark.parametrize("status", [302, 404, 503])
-def test_a_node_that_refuses_is_named(field: Field, status: int) -> None:
+def test_node_that_refuses_is_named(field: Field, status: int) -> None:
     topic = lagging(field, {"r1": 2_900})
 
     with node(lambda _: status) as url:
         report(field, topic, "r1", 99, node="node-r1", url=url)
-        told = flush(field, topic)
+        result = flush(field, topic)
 
-    assert (told.asked, told.silent) == (0, {"node-r1": f"{url} answers {status}"})
+    assert (result.asked, result.silent) == (0, {"node-r1": f"{url} answers {status}"})
 
 
-def test_a_node_that_never_said_where_it_is_is_named(field: Field) -> None:
+def test_node_without_an_address_is_named(field: Field) -> None:
     topic = lagging(field, {"r1": 2_900})
 
-    told = flush(field, topic)
+    result = flush(field, topic)
 
-    assert "never said" in told.silent["node-r1"]
+    assert "never reported" in result.silent["node-r1"]
 
 
-def test_what_is_flushed_above_the_end_that_was_known_counts(field: Field) -> None:
+def test_flush_above_the_known_end_counts(field: Field) -> None:
     topic = lagging(field, {"r1": 2_900})
 
     def flushes(regions: Asked) -> int:
@@ -126,13 +127,13 @@ def test_what_is_flushed_above_the_end_that_was_known_counts(field: Field) -> No
 
     with node(flushes) as url:
         report(field, topic, "r1", 99, node="node-r1", url=url)
-        told = flush(field, topic)
+        result = flush(field, topic)
 
-    assert told == Flushed(asked=1, flushed=1)
+    assert result == Flushed(asked=1, flushed=1)
     assert field.purge(topic).floor == 3_010
 
 
-def test_a_node_that_never_ends_its_answer_is_silent() -> None:
+def test_node_that_never_ends_its_answer_delays_nothing() -> None:
     server = socket.create_server(("127.0.0.1", 0))
     over = threading.Event()
 
@@ -153,7 +154,7 @@ def test_a_node_that_never_ends_its_answer_is_silent() -> None:
 
     def ask() -> None:
         with suppress(NodeSilent):
-            HttpFlushClient(seconds=0.5).flush(url, [held("n")])
+            HttpFlushClient(timeout_seconds=0.5).flush(url, [lagging_region("n")])
         ended.set()
 
     threading.Thread(target=ask, daemon=True).start()
@@ -163,20 +164,20 @@ def test_a_node_that_never_ends_its_answer_is_silent() -> None:
     assert done, "20 times its timeout later it still waits"
 
 
-def test_no_node_is_asked_when_the_time_for_flushes_is_over() -> None:
+def test_no_node_is_asked_after_the_flush_timeout() -> None:
     class Behind:
-        def behind(self, names: Sequence[str]) -> Sequence[Candidate]:
-            return [held(f"n{n}") for n in range(40)]
+        def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
+            return [lagging_region(f"n{n}") for n in range(40)]
 
     class Client:
-        def flush(self, url: str, regions: Sequence[Candidate]) -> None:
+        def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
             raise AssertionError("asked")
 
     done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush(["t"], lambda: None)  # type: ignore[arg-type]
 
-    assert (done.asked, len(done.silent)) == (0, flushing.NAMED)
+    assert (done.asked, len(done.silent)) == (0, flushing.MAX_NAMED)
     assert done.silent["n0"] == "no time was left to ask http://n0"
 
 
-def held(node: str) -> Candidate:
-    return Candidate(topic="t", region=f"of {node}", node=node, keep_from=0, entries=1, url=f"http://{node}")
+def lagging_region(node: str) -> FlushCandidate:
+    return FlushCandidate(topic="t", region=f"of {node}", node=node, keep_from=0, entries=1, url=f"http://{node}")

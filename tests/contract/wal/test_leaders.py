@@ -1,6 +1,6 @@
-"""The leader of a topic's partition changes before, during and after a purge: of three nodes, one at a time is away.
+"""The leader of a topic's partition changes before, during and after a purge: one of three nodes at a time is away.
 
-What a purge cannot do then it can when it is repeated. Nothing that is needed goes, whoever leads afterwards.
+A purge that fails then succeeds when repeated. No needed entry is deleted, whichever node leads afterwards.
 """
 
 import time
@@ -26,7 +26,7 @@ from tests.contract.wal.logs import Real
 from tests.rig import DEPLOYMENT
 from tests.servers import kafka as kafka_server
 
-# Who writes must not wait a minute for a leader that is frozen, nor write twice what it repeats.
+# A producer must not wait a minute for a frozen leader, nor write an entry twice when it repeats a request.
 PRODUCING = {"socket.timeout.ms": "3000", "enable.idempotence": "true"}
 ENTRIES, FLOOR = 250, 100
 SECONDS = 40.0
@@ -39,7 +39,7 @@ def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 class Watched(KafkaLog):
-    """Knows what it ever refused."""
+    """Records its faults."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         super().__init__(settings)
@@ -51,14 +51,14 @@ class Watched(KafkaLog):
     def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
         return self._noted(super().delete_before(offsets))
 
-    def _noted(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
-        self.faults += [its for its in told.values() if isinstance(its, LogFault)]
-        return told
+    def _noted(self, answers: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.faults += [answer for answer in answers.values() if isinstance(answer, LogFault)]
+        return answers
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever was asked for the leader that died waits for its answer all that time."""
+    """Wait only briefly for a broker that was asked about the leader that died."""
     monkeypatch.setattr(kafka, "REQUEST_SECONDS", 4.0)
     monkeypatch.setattr(kafka, "OPERATION_SECONDS", 3.0)
 
@@ -80,7 +80,7 @@ def field(cluster: Cluster, log: Watched, tmp_path: Path) -> Iterator[Field]:
 
 @pytest.fixture
 def topic(field: Field) -> str:
-    """250 entries, of which the last 150 are needed; nothing is purged yet."""
+    """A topic of 250 entries; the last 150 are needed, and nothing is purged yet."""
     name = field.topic(ENTRIES)
     field.map(name, "r1")
     field.purge(name)
@@ -90,14 +90,14 @@ def topic(field: Field) -> str:
 
 @pytest.fixture(autouse=True)
 def _mended(cluster: Cluster, topic: str) -> Iterator[None]:
-    """Whoever is away during a test is there for the next one."""
+    """Bring every node back before the next test."""
     yield
     cluster.mend(topic)
 
 
 def purged(field: Field, topic: str, first: Purged | None = None) -> Purged:
     """Repeat a purge until it is done; on the way the floor only rises, and the topic never begins above it."""
-    over, floor, done = time.monotonic() + SECONDS, 0, first or field.purge(topic)
+    deadline, floor, done = time.monotonic() + SECONDS, 0, first or field.purge(topic)
     while True:
         now = done.floor or 0
         assert floor <= now <= FLOOR
@@ -105,26 +105,26 @@ def purged(field: Field, topic: str, first: Purged | None = None) -> Purged:
         assert not done.verdict.quarantine
         if done.log_start == FLOOR - SLACK:
             return done
-        # Else somebody did not answer, or the new leader has not heard of what the old one deleted.
+        # Otherwise a node did not answer, or the new leader does not know yet what the old one deleted.
         assert {b.why for b in done.verdict.blocked} <= {Why.FAULT}, done
         assert not done.fault or done.passes, done
-        assert time.monotonic() < over, done
+        assert time.monotonic() < deadline, done
         floor, done = now, field.purge(topic)
 
 
 def all_is_there(field: Field, topic: str, ids: Sequence[int]) -> None:
-    """Read what was acknowledged as anybody would; a new leader may serve the last of it a moment later."""
-    found: list[int] = []
+    """Read every acknowledged entry with a plain consumer; a new leader may serve the last ones a moment later."""
+    read_ids: list[int] = []
 
-    def whole() -> bool:
-        found[:] = field.place.read(topic, ids[0])
-        return len(found) >= len(ids)
+    def read_to_the_end() -> bool:
+        read_ids[:] = field.place.read(topic, ids[0])
+        return len(read_ids) >= len(ids)
 
-    until(f"{topic} is readable to its end", whole)
-    assert found == list(ids)
+    until(f"{topic} is readable to its end", read_to_the_end)
+    assert read_ids == list(ids)
 
 
-def test_a_leader_that_died_before_the_purge_is_no_hindrance(
+def test_leader_that_died_before_the_purge_does_not_block_it(
     cluster: Cluster, field: Field, log: Watched, topic: str
 ) -> None:
     cluster.leader(topic).kill()
@@ -140,7 +140,7 @@ def test_a_leader_that_died_before_the_purge_is_no_hindrance(
 @pytest.mark.parametrize(
     "point", [pytest.param(p, marks=() if p == "wal.floor" else pytest.mark.soak) for p in sorted(OF_WAL)]
 )
-def test_a_leader_that_dies_between_two_steps_changes_nothing(
+def test_leader_that_dies_between_two_steps_changes_nothing(
     cluster: Cluster, field: Field, log: Watched, topic: str, point: str
 ) -> None:
     dying = cluster.leader(topic)
@@ -159,7 +159,7 @@ def test_a_leader_that_dies_between_two_steps_changes_nothing(
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_a_leader_that_dies_while_a_follower_has_yet_to_delete_loses_nothing(
+def test_leader_that_dies_before_a_follower_deletes_is_safe(
     cluster: Cluster, field: Field, log: Watched, topic: str
 ) -> None:
     leader, slow = cluster.leader(topic), cluster.follower(topic)
@@ -180,9 +180,7 @@ def test_a_leader_that_dies_while_a_follower_has_yet_to_delete_loses_nothing(
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_a_leader_that_comes_back_and_leads_again_begins_where_it_was_purged(
-    cluster: Cluster, field: Field, log: Watched, topic: str
-) -> None:
+def test_returning_leader_begins_where_it_was_purged(cluster: Cluster, field: Field, log: Watched, topic: str) -> None:
     first = cluster.leader(topic)
     purged(field, topic)
     first.kill()
@@ -196,10 +194,10 @@ def test_a_leader_that_comes_back_and_leads_again_begins_where_it_was_purged(
     assert [f for f in log.faults if not f.passes] == []
 
 
-def test_a_leader_that_was_away_and_does_not_know_it_stops_no_topic(cluster: Cluster, field: Field, topic: str) -> None:
+def test_disconnected_leader_quarantines_no_topic(cluster: Cluster, field: Field, topic: str) -> None:
     others = [KafkaLog({"bootstrap.servers": cluster.address}) for _ in range(4)]
-    for its in others:
-        its.facts([topic])
+    for log in others:
+        log.facts([topic])
     old = cluster.leader(topic)
     old.freeze()
     cluster.has_left(topic, old)
@@ -208,7 +206,7 @@ def test_a_leader_that_was_away_and_does_not_know_it_stops_no_topic(cluster: Clu
     purged(field, topic)
 
     with ThreadPoolExecutor(len(others)) as pool:
-        purging = [pool.submit(Purger(its, field.floors).purge, [topic]) for its in others]
+        purging = [pool.submit(Purger(log, field.floors).purge, [topic]) for log in others]
         time.sleep(1.0)
         old.thaw()
         done = [p.result()[topic] for p in purging]

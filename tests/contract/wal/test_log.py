@@ -1,4 +1,4 @@
-"""What purging asks of a log, of Apache Kafka and of the embedded one alike."""
+"""The log that purging needs: Apache Kafka and the embedded log behave alike."""
 
 import pytest
 
@@ -10,12 +10,12 @@ from tests.contract.wal.logs import Embedded, Gone, Place
 
 
 def facts(place: Place, topic: str) -> Facts:
-    found = place.log.facts([topic])[topic]
-    assert isinstance(found, Facts), found
-    return found
+    answer = place.log.facts([topic])[topic]
+    assert isinstance(answer, Facts), answer
+    return answer
 
 
-def test_a_topic_says_what_it_is_and_what_there_is_of_it(place: Place) -> None:
+def test_facts_name_the_topic_and_its_entries(place: Place) -> None:
     topic = place.topic()
     new = facts(place, topic)
 
@@ -26,7 +26,7 @@ def test_a_topic_says_what_it_is_and_what_there_is_of_it(place: Place) -> None:
     assert facts(place, topic).id == new.id != ""
 
 
-def test_what_lies_below_an_offset_goes_and_nothing_else(place: Place) -> None:
+def test_only_entries_below_the_offset_are_deleted(place: Place) -> None:
     topic = place.topic()
     place.append(topic, 250)
 
@@ -47,7 +47,7 @@ def test_deleting_again_or_less_changes_nothing(place: Place) -> None:
     assert place.log.delete_before({topic: 7}) == {topic: 100}
 
 
-def test_everything_up_to_the_end_may_go_and_the_next_id_goes_on(place: Place) -> None:
+def test_ids_continue_after_deleting_to_the_end(place: Place) -> None:
     topic = place.topic()
     place.append(topic, 10)
 
@@ -58,7 +58,7 @@ def test_everything_up_to_the_end_may_go_and_the_next_id_goes_on(place: Place) -
 
 
 @pytest.mark.parametrize("offset", [-1, 0, -1001])
-def test_an_offset_that_means_something_else_to_kafka_deletes_nothing(place: Place, offset: int) -> None:
+def test_offset_with_a_special_meaning_deletes_nothing(place: Place, offset: int) -> None:
     topic, other = place.topic(), place.topic()
     place.append(topic, 10)
     place.append(other, 10)
@@ -69,52 +69,52 @@ def test_an_offset_that_means_something_else_to_kafka_deletes_nothing(place: Pla
     assert place.read(topic, 0) == place.read(other, 0) == list(range(10))
 
 
-def test_an_offset_above_the_end_is_refused_and_other_topics_go_on(place: Place) -> None:
+def test_offset_above_the_end_is_refused_for_its_topic_only(place: Place) -> None:
     topic, other = place.topic(), place.topic()
     place.append(topic, 10)
     place.append(other, 10)
 
-    told = place.log.delete_before({topic: 11, other: 5})
+    answers = place.log.delete_before({topic: 11, other: 5})
 
-    fault = told[topic]
+    fault = answers[topic]
     assert isinstance(fault, LogFault)
     assert (fault.reason, fault.passes) == ("OFFSET_OUT_OF_RANGE", False)
-    assert told[other] == 5
+    assert answers[other] == 5
     assert place.read(topic, 0) == list(range(10))
 
 
-def test_w22_a_compacted_topic_is_refused_alone(place: Place) -> None:
+def test_w22_compacted_topic_is_refused_alone(place: Place) -> None:
     topic, other = place.topic(compacted=True), place.topic()
     place.append(other, 10)
     if facts(place, topic).end == 0:
         _fill(place, topic)
 
-    told = place.log.delete_before({topic: 1, other: 5})
+    answers = place.log.delete_before({topic: 1, other: 5})
 
-    fault = told[topic]
+    fault = answers[topic]
     assert isinstance(fault, LogFault)
     assert (fault.reason, fault.passes) == ("POLICY_VIOLATION", False)
-    assert told[other] == 5
+    assert answers[other] == 5
     assert "compact" in " ".join(place.log.check(topic))
     assert list(place.log.check(other)) == []
 
 
-def test_a_topic_that_is_not_there_is_named_and_others_are_told(place: Place) -> None:
+def test_missing_topic_is_a_fault_and_others_are_answered(place: Place) -> None:
     topic = place.topic()
     place.append(topic, 3)
 
-    told = place.log.facts(["wal-none", topic])
+    answers = place.log.facts(["wal-none", topic])
     deleted = place.log.delete_before({"wal-none": 1, topic: 1})
 
-    assert isinstance(told["wal-none"], LogFault)
-    assert isinstance(told[topic], Facts)
+    assert isinstance(answers["wal-none"], LogFault)
+    assert isinstance(answers[topic], Facts)
     fault = deleted["wal-none"]
     assert isinstance(fault, LogFault)
     assert "wal-none" in str(fault)
     assert deleted[topic] == 1
 
 
-def test_a_topic_made_anew_has_another_id(place: Place) -> None:
+def test_recreated_topic_has_another_id(place: Place) -> None:
     topic = place.topic()
     place.append(topic, 3)
     before = facts(place, topic)
@@ -129,7 +129,7 @@ def test_partitions_are_counted(place: Place) -> None:
     assert facts(place, place.topic(partitions=2)).partitions == 2
 
 
-def test_nothing_asked_nothing_told(place: Place) -> None:
+def test_request_for_no_topics_is_empty(place: Place) -> None:
     assert place.log.facts([]) == {}
     assert place.log.delete_before({}) == {}
 
@@ -138,21 +138,21 @@ def _fill(place: Place, topic: str) -> None:
     place.append(topic, 3)
 
 
-def test_the_size_of_an_entry_is_known_from_some_of_the_newest(place: Place) -> None:
+def test_entry_size_is_averaged_over_the_newest(place: Place) -> None:
     topic, empty = place.topic(), place.topic()
     place.append(topic, 30)
-    there = {name: facts(place, name) for name in (topic, empty)}
+    topics = {name: facts(place, name) for name in (topic, empty)}
 
-    found = place.log.weigh(there)
+    sizes = place.log.weigh(topics)
 
-    assert found == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
+    assert sizes == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
     assert place.log.weigh({}) == {}
 
 
-def test_a_setting_that_librdkafka_refuses_is_bad_input_without_its_value() -> None:
-    for wrong in ({"sasl.pasword": "hush-hush"}, {"security.protocol": "hush-hush"}):
+def test_refused_setting_is_bad_input_without_its_value() -> None:
+    for setting in ({"sasl.pasword": "hush-hush"}, {"security.protocol": "hush-hush"}):
         with pytest.raises(BadInput) as refused:
-            KafkaLog({"bootstrap.servers": "127.0.0.1:9", **wrong})
+            KafkaLog({"bootstrap.servers": "127.0.0.1:9", **setting})
 
-        assert next(iter(wrong)) in str(refused.value)
+        assert next(iter(setting)) in str(refused.value)
         assert "hush-hush" not in str(refused.value)

@@ -1,26 +1,14 @@
-"""Opening a region: where it begins, what holds its entries meanwhile, and when it must not open."""
+"""Open a region: where it begins, how its entries are retained meanwhile, and when it must not open."""
 
 import pytest
 
-from sexton.wal.model import KeepFromSource, RegionMapping
-from sexton.wal.port import OldEpoch, OldMap, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
+from sexton.wal.model import KeepFromSource
+from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, Stream
+from sexton.wal.port import OldEpoch, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
 from tests.contract.wal.field import Field
 
 
-@pytest.fixture
-def topic(field: Field) -> str:
-    """A topic of 200 entries; region r1 needs those from 50 on, r2 those from 150 on."""
-    name = field.topic(200)
-    field.map(name, "r1", "r2")
-    field.purge(name)
-    field.flushed(name, "r1", 49)
-    field.flushed(name, "r2", 149)
-    return name
-
-
-def test_w10_what_kafka_itself_deleted_is_a_loss_and_a_region_that_needs_it_does_not_open(
-    field: Field, topic: str
-) -> None:
+def test_w10_entries_deleted_by_kafka_are_a_loss(field: Field, topic: str) -> None:
     field.place.log.delete_before({topic: 80})
 
     done = field.purge(topic)
@@ -34,20 +22,20 @@ def test_w10_what_kafka_itself_deleted_is_a_loss_and_a_region_that_needs_it_does
     assert field.open(topic, "r2", 149).start == 150
 
 
-def test_w15_what_a_region_reads_stays_until_it_has_read(field: Field, topic: str) -> None:
+def test_w15_pinned_entries_stay_until_the_pin_is_released(field: Field, topic: str) -> None:
     pin = field.open(topic, "r1", 49)
     field.flushed(topic, "r1", 120, epoch=1)
 
-    held = field.purge(topic)
+    blocked = field.purge(topic)
 
-    assert (held.floor, held.verdict.holders) == (50, (f"replay {pin.id} of region r1",))
+    assert (blocked.floor, blocked.verdict.holders) == (50, (f"replay {pin.id} of region r1",))
     assert field.place.read(topic, pin.start)[0] == 50
     field.replays.release(pin.id)
     field.replays.release(pin.id)
     assert field.purge(topic).floor == 121
 
 
-def test_w16_a_reader_that_died_holds_until_its_pin_runs_out(field: Field, topic: str) -> None:
+def test_w16_dead_reader_blocks_until_its_pin_expires(field: Field, topic: str) -> None:
     pin = field.open(topic, "r1", 49)
     field.flushed(topic, "r1", 120, epoch=1)
     field.wait(299)
@@ -62,7 +50,7 @@ def test_w16_a_reader_that_died_holds_until_its_pin_runs_out(field: Field, topic
         field.replays.renew(pin.id)
 
 
-def test_a_pin_is_not_renewed_for_ever(field: Field, topic: str) -> None:
+def test_pin_is_not_renewed_beyond_its_maximum_age(field: Field, topic: str) -> None:
     pin = field.open(topic, "r1", 49)
     for _ in range(4):
         field.wait(249)
@@ -73,22 +61,20 @@ def test_a_pin_is_not_renewed_for_ever(field: Field, topic: str) -> None:
         field.replays.renew(pin.id)
 
 
-def test_w17_a_region_begins_after_its_idle_mark(field: Field, topic: str) -> None:
+def test_w17_region_begins_after_its_idle_mark(field: Field, topic: str) -> None:
     field.flushed(topic, "r1", 49, idle=179)
 
     assert field.open(topic, "r1", 49).start == 180
 
 
-def test_w17_a_region_whose_manifest_was_restored_is_refused_below_the_floor(field: Field, topic: str) -> None:
+def test_w17_restored_manifest_below_the_floor_is_refused(field: Field, topic: str) -> None:
     field.purge(topic)
 
     with pytest.raises(ReplayRefused, match=r"30\.\.49"):
         field.open(topic, "r1", 29)
 
 
-def test_a_restored_manifest_above_the_floor_is_needed_again_and_late_reports_do_not_count(
-    field: Field, topic: str
-) -> None:
+def test_restored_manifest_lowers_the_need_of_its_region(field: Field, topic: str) -> None:
     field.purge(topic)
     field.flushed(topic, "r1", 120)
 
@@ -102,17 +88,17 @@ def test_a_restored_manifest_above_the_floor_is_needed_again_and_late_reports_do
     assert field.purge(topic).floor == 70
 
 
-def test_a_restored_manifest_needs_a_new_epoch(field: Field, topic: str) -> None:
+def test_restored_manifest_needs_a_new_epoch(field: Field, topic: str) -> None:
     field.map(topic, RegionMapping(region="r1", epoch=4), "r2")
     field.flushed(topic, "r1", 120, epoch=4)
 
-    with pytest.raises(OldEpoch, match="open it with a new one"):
+    with pytest.raises(OldEpoch, match="open it in a new epoch"):
         field.open(topic, "r1", 69, epoch=4)
     with pytest.raises(OldEpoch, match="has a leader of epoch 4"):
         field.open(topic, "r1", 120, epoch=3)
 
 
-def test_w18_a_region_that_begins_below_the_log_start_is_refused(field: Field, topic: str) -> None:
+def test_w18_region_that_begins_below_the_log_start_is_refused(field: Field, topic: str) -> None:
     field.place.log.delete_before({topic: 60})
     field.purge(topic)
 
@@ -120,14 +106,14 @@ def test_w18_a_region_that_begins_below_the_log_start_is_refused(field: Field, t
         field.open(topic, "r1", 49)
 
 
-def test_what_nobody_mapped_does_not_open(field: Field, topic: str) -> None:
+def test_unmapped_region_does_not_open(field: Field, topic: str) -> None:
     with pytest.raises(UnknownTopic):
         field.open("wal-none", "r1", 49)
     with pytest.raises(UnknownRegion, match="r9"):
         field.open(topic, "r9", 49)
 
 
-def test_a_region_of_which_nothing_is_known_does_not_open(field: Field) -> None:
+def test_region_without_manifest_or_report_does_not_open(field: Field) -> None:
     topic = field.topic(10)
     field.map(topic, "r1")
 
@@ -135,7 +121,7 @@ def test_a_region_of_which_nothing_is_known_does_not_open(field: Field) -> None:
         field.open(topic, "r1", None)
 
 
-def test_a_region_that_never_flushed_begins_where_it_was_mapped(field: Field) -> None:
+def test_region_that_never_flushed_begins_at_its_map(field: Field) -> None:
     topic = field.topic(10)
     field.purge(topic)
     field.map(topic, RegionMapping(region="r1", first=4))
@@ -143,16 +129,32 @@ def test_a_region_that_never_flushed_begins_where_it_was_mapped(field: Field) ->
     assert field.open(topic, "r1", None).start == 4
 
 
-def test_an_old_map_and_one_that_begins_below_the_floor_are_refused(field: Field, topic: str) -> None:
-    from sexton.kernel.errors import BadInput
+def test_manifest_from_before_a_return_hides_no_entry(field: Field) -> None:
+    topic = field.mapped_topic(100, RegionMapping(region="r1", first=0), "r2")
+    field.flushed(topic, "r2", 29)
+    field.report(topic, "r1", Stream(flushed=99, idle=99))
+    field.map(topic, "r2", moved=("r1",))
+    for _ in range(2):
+        field.purge(topic)
+    assert [r.region for r in field.store.regions(topic)] == ["r2"]
+    field.place.append(topic, 50)
+    field.map(topic, RegionMapping(region="r1", epoch=1, first=150), "r2")
 
+    assert field.open(topic, "r1", 49, epoch=2).start == 50
+
+
+def test_stream_restored_alone_is_read_again(field: Field) -> None:
+    topic = field.topic(130)
+    field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
-    with pytest.raises(BadInput, match="cannot begin at 49"):
-        field.map(topic, "r1", "r2", RegionMapping(region="r3", first=49))
-    with pytest.raises(BadInput, match="names region r1 twice"):
-        field.map(topic, "r1", moved=("r1",))
-    field.map(topic, "r1", "r2")
-    field._generation = 0
-    with pytest.raises(OldMap):
-        field.map(topic, "r1")
-    assert [r.region for r in field.store.regions(topic)] == ["r1", "r2"]
+    two = (Stream(flushed=100), Stream(flushed=50, idle=120))
+    field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
+    field.place.append(topic, 70)
+    pending = (Stream(flushed=100, idle=195), Stream(flushed=190))  # above the known end: it waits
+    receipt = field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)])
+
+    # the first stream's files were restored from a backup: it lacks 71..100
+    pin = field.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190)))
+
+    assert receipt.waiting == 1
+    assert pin.start == 71

@@ -1,11 +1,12 @@
-"""Whose turn it is: pages of due topics, the same again for whoever repeats one, and none that starves."""
+"""Which topics are due: pages are the same when repeated, and no topic starves."""
 
 import pytest
 from sqlalchemy import update
 
 from sexton.database import schema
 from sexton.database.engine import Database
-from sexton.wal.model import MapOrder, Mode, RegionMapping, WalSettings
+from sexton.wal.model import Mode, WalSettings
+from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule
 from sexton.wal.sql.schedule import WalSchedule
@@ -18,9 +19,9 @@ TERMS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_00
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of three topics, and two of them in a run."""
+    """Use pages of three topics, and two pages in a run."""
     monkeypatch.setattr(schedule, "PAGE_TOPICS", 3)
-    monkeypatch.setattr(schedule, "MOST_PAGES", 2)
+    monkeypatch.setattr(schedule, "MAX_PAGES", 2)
 
 
 def enabled(db: Database, *names: str) -> None:
@@ -28,15 +29,15 @@ def enabled(db: Database, *names: str) -> None:
         WalService(db, TERMS).store.enable(name, Mode.DELETE)
 
 
-def test_due_topics_are_cut_into_pages_by_name_and_what_is_left_comes_next(db: Database, few: None) -> None:
+def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None) -> None:
     enabled(db, *(f"t{n}" for n in range(8)))
-    its = WalSchedule(db, TERMS)
+    due_topics = WalSchedule(db, TERMS)
 
-    first = its.pages()
-    names = [name for page in first.pages for name in its.names(page)]
-    looked(db, *names)
-    again = [its.names(page) for page in first.pages]
-    rest = its.pages()
+    first = due_topics.pages()
+    names = [name for page in first.pages for name in due_topics.names(page)]
+    mark_as_purged(db, *names)
+    again = [due_topics.names(page) for page in first.pages]
+    rest = due_topics.pages()
 
     assert ([(p.first, p.last) for p in first.pages], first.more) == ([("t0", "t2"), ("t3", "t5")], True)
     assert names == [f"t{n}" for n in range(6)]
@@ -44,38 +45,38 @@ def test_due_topics_are_cut_into_pages_by_name_and_what_is_left_comes_next(db: D
     assert ([(p.first, p.last) for p in rest.pages], rest.more) == ([("t6", "t7")], False)
 
 
-def looked(db: Database, *names: str) -> None:
+def mark_as_purged(db: Database, *names: str) -> None:
     with db.write() as c:
         t = db.t.wal_topic
         c.execute(t.update().where(t.c.name.in_(names)).values(looked_at=db.now(c)))
 
 
-def test_a_topic_is_due_again_when_its_time_has_come_and_a_disabled_one_never_is(db: Database) -> None:
+def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
     enabled(db, "on", "off")
     WalService(db, TERMS).store.disable("off")
-    its = WalSchedule(db, TERMS)
-    due = [its.due()]
-    looked(db, "on")
+    due_topics = WalSchedule(db, TERMS)
+    due = [due_topics.due()]
+    mark_as_purged(db, "on")
     schema.move_clock(db, 10)
-    due.append(its.due())
+    due.append(due_topics.due())
     schema.move_clock(db, 1_790)
-    due.append(its.due())
+    due.append(due_topics.due())
 
     assert due == [True, False, True]
-    assert its.pages().topics == 1
+    assert due_topics.pages().topics == 1
 
 
-def test_names_of_any_case_and_sign_are_in_exactly_one_page(db: Database, few: None) -> None:
+def test_each_name_is_in_exactly_one_page(db: Database, few: None) -> None:
     names = ["a", "B", "b", "_x", "-x", ".x", "Z9"][:6]
     enabled(db, *names)
-    its = WalSchedule(db, TERMS)
+    due_topics = WalSchedule(db, TERMS)
 
-    pages = its.pages().pages
+    pages = due_topics.pages().pages
 
-    assert sorted(name for page in pages for name in its.names(page)) == sorted(names)
+    assert sorted(name for page in pages for name in due_topics.names(page)) == sorted(names)
 
 
-def test_the_size_that_could_go_is_what_makes_a_topic_due_early(db: Database) -> None:
+def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
     names = ["many", "large", "small", "silent", "gone"]
     enabled(db, *names)
     wal = WalService(db, TERMS)
@@ -95,12 +96,12 @@ def test_the_size_that_could_go_is_what_makes_a_topic_due_early(db: Database) ->
 
     due = WalSchedule(db, TERMS).pages()
 
-    assert [its for page in due.pages for its in WalSchedule(db, TERMS).names(page)] == ["large", "many"]
+    assert [name for page in due.pages for name in WalSchedule(db, TERMS).names(page)] == ["large", "many"]
     assert (due.pages[0].first, due.pages[-1].last) == ("large", "many")
 
 
 def run(work: PurgeRounds, most: int) -> int:
-    """Do what the workflow does: runs of pages, continued as new while there are more; return how many runs."""
+    """Run pages as the workflow does, continuing as new while there are more; return the number of runs."""
     after = ""
     for n in range(1, most + 1):
         due = work.pages(after)
@@ -113,24 +114,22 @@ def run(work: PurgeRounds, most: int) -> int:
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
-@pytest.mark.parametrize("why", ["deleted in Kafka", "much to purge, and blocked"])
-def test_topics_that_are_due_for_ever_let_others_have_their_turn(
-    field: Field, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+@pytest.mark.parametrize("reason", ["deleted in Kafka", "much to purge, and blocked"])
+def test_topics_that_stay_due_delay_no_other(field: Field, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
     monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
-    monkeypatch.setattr(schedule, "MOST_PAGES", 2)  # instead of 2,000: 4
+    monkeypatch.setattr(schedule, "MAX_PAGES", 2)  # instead of 2,000: 4
     terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
     t = field.db.t.wal_topic
     for n in range(5):
         name = f"aaa-{n}"
-        field.store.enable(name, Mode.DELETE)  # it is not in Kafka any more, and still enabled here
-        if why != "deleted in Kafka":
+        field.store.enable(name, Mode.DELETE)  # deleted in Kafka, and still enabled in Sexton
+        if reason != "deleted in Kafka":
             field.place.log.create(name)  # type: ignore[attr-defined]
             field.place.append(name, 30)
             field.map(name, RegionMapping(region="r1", first=0))
             field.purge(name)
             field.flushed(name, "r1", 19)
-            with field.db.write() as c:  # its owner has fallen silent; or a replay holds it, or a stop of everything
+            with field.db.write() as c:  # blocked: its owner stopped sending maps
                 c.execute(update(t).where(t.c.name == name).values(mapped_at=1))
     field.place.log.create("zzz")  # type: ignore[attr-defined]
     field.place.append("zzz", 30)
@@ -142,3 +141,15 @@ def test_topics_that_are_due_for_ever_let_others_have_their_turn(
     runs = run(PurgeRounds(WalSchedule(field.db, terms), field.floors, field.purger, None, 10), 20)
 
     assert (field.store.topic("zzz").floor, runs <= 20) == (20, True)
+
+
+def test_topic_is_due_at_once_when_enabled(field: Field) -> None:
+    topic = field.topic(10)
+    field.map(topic, RegionMapping(region="r1", first=0))
+    field.store.disable(topic)
+    field.purge(topic)
+    field.wait(8 * 3_600)
+
+    enabled_topic = field.store.enable(topic, Mode.DELETE)
+
+    assert (enabled_topic.blocked, enabled_topic.looked_at) == ({}, None)

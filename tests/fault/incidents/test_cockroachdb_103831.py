@@ -32,7 +32,7 @@ def root(rig: Rig, tmp_path: Path) -> Path:
 def left_behind(rig: Rig, **more: object) -> None:
     items = [Item("disk", "data/a.dat")]
     wanted = Protection(instance="shop", job="copy:7", owner="ada", digest=digest(items), **more)
-    rig.registrar.whole(wanted, items, HOUR)
+    rig.registrar.register_at_once(wanted, items, HOUR)
 
 
 def test_cockroachdb_103831_what_a_dead_job_protects_is_seen_and_goes_when_its_time_is_over(

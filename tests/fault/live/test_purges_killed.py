@@ -6,7 +6,8 @@ import pytest
 
 from sexton.kernel.crash_points import OF_WAL
 from sexton.wal.messages import PurgeOutcome, PurgeReport, PurgeRequest, PurgeRoundRequest, TopicPageReport
-from sexton.wal.model import LeaderReport, MapOrder, Mode, RegionMapping, Stream, WalSettings
+from sexton.wal.model import Mode, WalSettings
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.sql.store import WalStore
 from sexton.wal.wal import WalService
@@ -56,9 +57,7 @@ async def _round(scene: Scene) -> TopicPageReport:
 @pytest.mark.parametrize("point", sorted(OF_WAL))
 @pytest.mark.parametrize("how", ["one", "round"])
 @at_once(20)
-async def test_a_purge_whose_worker_is_killed_ends_and_deletes_nothing_that_is_needed(
-    stage: Stage, how: str, point: str
-) -> None:
+async def test_purge_of_a_killed_worker_deletes_no_needed_entry(stage: Stage, how: str, point: str) -> None:
     async with stage.scene(cold=False) as scene:
         log = _fill(scene)
         dying = await scene.worker("dying", dies_at=point)

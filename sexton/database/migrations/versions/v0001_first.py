@@ -1,4 +1,4 @@
-"""Instances, vaults, marks and everything a first deletion needs."""
+"""Create the schema: instances, vaults, marks, leases, plans, rounds and their batches."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create the schema."""
+    """Run the SQL of this revision."""
     run_sql(revision)

@@ -1,4 +1,4 @@
-"""Stops and lists, holds, turns, counters of rounds, and what an operator discarded."""
+"""Add controls, holds, schedule slots, counters of rounds, and discarded marks."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add them."""
+    """Run the SQL of this revision."""
     run_sql(revision)

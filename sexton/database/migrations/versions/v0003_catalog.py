@@ -1,4 +1,4 @@
-"""Owners, fencing, approvals, limits, pace, and what a vault's store really does."""
+"""Add owners, fencing, approvals, limits, pace, and the probe of a vault's store."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add them."""
+    """Run the SQL of this revision."""
     run_sql(revision)

@@ -1,4 +1,4 @@
-"""Sync protection: what jobs copy elsewhere, and the owner's watermark."""
+"""Add sync protections and the owner's watermark."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add it."""
+    """Run the SQL of this revision."""
     run_sql(revision)

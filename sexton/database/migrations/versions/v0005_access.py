@@ -1,4 +1,4 @@
-"""Who may call, and who called."""
+"""Add API tokens and the call log."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add it."""
+    """Run the SQL of this revision."""
     run_sql(revision)

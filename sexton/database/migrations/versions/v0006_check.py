@@ -1,4 +1,4 @@
-"""Whether metadata and objects agree: runs of the check, and what they found."""
+"""Add runs of the check and their findings."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add it."""
+    """Run the SQL of this revision."""
     run_sql(revision)

@@ -1,4 +1,4 @@
-"""What an instance's keys look like, and more kinds of findings."""
+"""Add the key pattern of an instance, and more kinds of findings."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add it."""
+    """Run the SQL of this revision."""
     run_sql(revision)

@@ -1,4 +1,4 @@
-"""Kafka topics, the regions that share them, replays, and what was purged."""
+"""Add Kafka topics, the regions that share them, replays and purges."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add it."""
+    """Run the SQL of this revision."""
     run_sql(revision)

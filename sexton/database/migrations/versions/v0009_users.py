@@ -1,4 +1,4 @@
-"""Users with passwords, and the short-lived tokens they ask for."""
+"""Add users with passwords and their short-lived tokens."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add it."""
+    """Run the SQL of this revision."""
     run_sql(revision)

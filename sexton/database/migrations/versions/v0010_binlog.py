@@ -1,4 +1,4 @@
-"""Binlogs, their consumers, the journal, backends and replicas."""
+"""Add binlogs, their consumers, the journal, backends and replicas."""
 
 from sexton.database.migrations.run_sql import run_sql
 
@@ -9,5 +9,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add it."""
+    """Run the SQL of this revision."""
     run_sql(revision)

@@ -1,7 +1,7 @@
 """The 18 metrics of the seed (doris-data-recycling-article, table 4.2), named as it prints them, ``elpased`` included.
 
-Where its column of names and its examples differ the column and the label ``resource_type`` win. Milliseconds, as
-there. ``resource_type`` is a kind of marks, ``resource_id`` a vault.
+Where the article's column of names and its examples differ, the column and the label ``resource_type`` apply. Times are
+in milliseconds, as in the article. ``resource_type`` is a kind of marks, ``resource_id`` a vault.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from sexton.insight.metrics.model import Figures, InstanceFigures
 from sexton.recycle.model import KindReport
 
 NOTHING = -1.0
-"""The seed's value of a speed where nothing was recycled, or no time was measured."""
+"""The article's value of a speed where nothing was recycled, or no time was measured."""
 InFlight: TypeAlias = Mapping[tuple[str, str], int]
 """(instance, vault) → pages being deleted now by this process."""
 
@@ -29,27 +29,30 @@ def _bytes_per_ms(k: KindReport) -> float:
     return k.bytes / k.elapsed_ms if k.bytes and k.elapsed_ms else NOTHING
 
 
-OF_A_KIND: Mapping[str, tuple[str, Callable[[KindReport], float]]] = {
-    "last_round_recycled_num": ("Marks whose files are gone, in the last round.", lambda k: k.removed),
+KIND_GAUGES: Mapping[str, tuple[str, Callable[[KindReport], float]]] = {
+    "last_round_recycled_num": ("Marks whose files the last round deleted.", lambda k: k.removed),
     "last_round_to_recycle_num": ("Marks that were due when the last round began.", lambda k: k.due),
     "last_round_recycled_bytes": ("Bytes freed in the last round, estimates included.", lambda k: k.bytes),
     "last_round_to_recycle_bytes": (
-        "Bytes that owners gave for the marks due when the last round began.",
+        "Bytes of the marks that were due when the last round began, as their owners reported them.",
         lambda k: k.due_bytes,
     ),
     "last_round_recycle_elpased_ts": ("Milliseconds the last round worked on the kind.", lambda k: k.elapsed_ms),
     "recycle_time_per_resource": ("Milliseconds per mark in the last round; -1: nothing recycled.", _ms_per_mark),
     "recycle_bytes_per_ms": ("Bytes per millisecond in the last round; -1: nothing recycled.", _bytes_per_ms),
 }
-SINCE = "Stored with the rounds: survives restarts, equal in every process."
-IN_TOTAL = {
+STORED = "Stored with the rounds: it survives restarts and is equal in every process."
+KIND_TOTALS = {
     "recycle_round": ("Rounds that had the kind.", ROUNDS),
-    "recycle_total_num_since_started": ("Marks whose files are gone, since the instance's first round.", REMOVED),
+    "recycle_total_num_since_started": ("Marks whose files were deleted since the instance's first round.", REMOVED),
     "recycle_total_bytes_since_started": ("Bytes freed, since the instance's first round.", BYTES),
 }
-OF_AN_INSTANCE: Mapping[str, tuple[str, Callable[[InstanceFigures], int | None]]] = {
+INSTANCE_GAUGES: Mapping[str, tuple[str, Callable[[InstanceFigures], int | None]]] = {
     "last_round_recycle_duration": ("Milliseconds the last round took, from its start to its end.", lambda i: _took(i)),
-    "next_ts": ("When the next round is due, ms since 1970; past: as soon as a slot is free.", lambda i: i.next_round),
+    "next_ts": (
+        "When the next round is due, ms since 1970; in the past: as soon as a slot is free.",
+        lambda i: i.next_round,
+    ),
     "recycle_start_ts": (
         "Start of the last round that ended, ms since 1970.",
         lambda i: i.last.started_at if i.last else None,
@@ -73,43 +76,48 @@ def families(figures: Figures, in_flight: InFlight) -> Iterator[Metric]:
     yield busy
     running = "Instances that are being recycled now: valid leases, over all workers."
     yield GaugeMetricFamily("recycler_instance_running_counter", running, value=figures.running)
+    yield from _kind_families(figures)
+    for name, (text, of_instance) in INSTANCE_GAUGES.items():
+        gauge = GaugeMetricFamily(f"recycler_instance_{name}", text, labels=["instance_id"])
+        for i in figures.instances:
+            value = of_instance(i)
+            if value is not None:
+                gauge.add_metric([i.instance], value)
+        yield gauge
+
+
+def _kind_families(figures: Figures) -> Iterator[Metric]:
     by_kind = ["instance_id", "resource_type"]
-    for name, (told, of_kind) in OF_A_KIND.items():
-        gauge = GaugeMetricFamily(f"recycler_instance_{name}", told, labels=by_kind)
+    for name, (text, of_kind) in KIND_GAUGES.items():
+        gauge = GaugeMetricFamily(f"recycler_instance_{name}", text, labels=by_kind)
         for i in figures.instances:
             for k in _kinds(i):
                 gauge.add_metric([i.instance, k.kind], of_kind(k))
         yield gauge
-    for name, (told, counter) in IN_TOTAL.items():
-        total = UnknownMetricFamily(f"recycler_instance_{name}", f"{told} {SINCE}", labels=by_kind)
+    for name, (text, counter) in KIND_TOTALS.items():
+        total = UnknownMetricFamily(f"recycler_instance_{name}", f"{text} {STORED}", labels=by_kind)
         for (instance, kind), n in figures.totals(counter).items():
             total.add_metric([instance, kind], n)
         yield total
-    for name, (told, of_instance) in OF_AN_INSTANCE.items():
-        gauge = GaugeMetricFamily(f"recycler_instance_{name}", told, labels=["instance_id"])
-        for i in figures.instances:
-            if (found := of_instance(i)) is not None:
-                gauge.add_metric([i.instance], found)
-        yield gauge
 
 
 def _status(figures: Figures) -> Metric:
-    """Count rounds by how a vault was: what the counters hold as VAULT/STATUS."""
-    told = f"Rounds by what the vault was in them: normal, or why it was left alone. {SINCE}"
+    """Return the rounds by status of the vault, from the counters named VAULT/STATUS."""
+    text = f"Rounds by status of the vault: normal, or why the round excluded it. {STORED}"
     by_vault = ["instance_id", "resource_id", "status"]
-    family = UnknownMetricFamily("recycler_vault_recycle_status", told, labels=by_vault)
-    found: Counter[tuple[str, str, str]] = Counter()
-    for (instance, what, label), value in figures.counters.items():
-        if what == VAULT:
+    family = UnknownMetricFamily("recycler_vault_recycle_status", text, labels=by_vault)
+    rounds: Counter[tuple[str, str, str]] = Counter()
+    for (instance, counter, label), value in figures.counters.items():
+        if counter == VAULT:
             vault, _, status = label.partition("/")
-            found[instance, vault, labels.status(status)] += value
-    for named, value in sorted(found.items()):
-        family.add_metric(named, value)
+            rounds[instance, vault, labels.status(status)] += value
+    for label_values, value in sorted(rounds.items()):
+        family.add_metric(label_values, value)
     return family
 
 
 def _kinds(i: InstanceFigures) -> list[KindReport]:
-    """Return each kind's part in the last round, also of kinds that had none in it; empty before the first round."""
+    """Return the last round's report of each kind, empty ones included; nothing before the first round."""
     if i.last is None:
         return []
     ran = {k.kind: k for k in i.last.kinds}

@@ -1,4 +1,4 @@
-"""Metrics of topics that regions share, ``sexton_wal_…``: of all together; `sexton wal list` names them."""
+"""Metrics ``sexton_wal_…`` of the topics that regions share, all together. ``sexton wal list`` names the topics."""
 
 from collections.abc import Iterator
 
@@ -8,35 +8,37 @@ from sexton.insight.metrics.model import WalFigures
 
 
 def families(f: WalFigures, interval_seconds: int, now: int) -> Iterator[Metric]:
-    """Yield them."""
+    """Yield the families."""
 
     def age(since: int | None) -> float:
         return 0.0 if since is None else max(0, now - since) / 1000
 
-    for name, told, value in (
-        ("topics", "Topics that are purged (sexton wal enable).", f.topics),
-        ("quarantined_topics", "Those that are not what was known of them, and are left alone.", f.quarantined),
+    for name, text, value in (
+        ("topics", "Topics that are enabled (sexton wal enable).", f.topics),
+        ("quarantined_topics", "Topics that are set aside: recreated, or cut at their end.", f.quarantined),
         (
             "faulty_topics",
-            "Those whose log refused something, or did not answer, when they were purged last.",
+            "Topics whose log refused a request, or did not answer, at their last purge.",
             f.faulty,
         ),
-        ("lost_regions", "Regions that need entries that are gone: LOSS.", f.lost_regions),
+        ("lost_regions", "Regions that need entries that are deleted: LOSS.", f.lost_regions),
         (
-            "oldest_block_seconds",
-            "Since when a topic is blocked, by anything but a stop; 0: none is.",
+            "oldest_block_age_seconds",
+            "Longest time that a topic has been blocked, operators' stops not counted; 0: none is.",
             age(f.blocked_since),
         ),
-        ("without_purge_seconds", "Since a topic was last looked at without a fault, the longest.", age(f.ok_since)),
-        ("purge_interval_seconds", "From one look at a topic to the next.", interval_seconds),
-        ("kept_entries", "Entries in the log, by what was seen last.", f.entries),
-        ("kept_bytes", "The same in bytes, as estimated from some entries.", f.bytes),
-        ("replays", "Regions that are being opened, and keep what they read.", f.replays),
-        ("oldest_replay_seconds", "Age of the oldest of them; 0 without one.", age(f.oldest_replay)),
+        ("seconds_since_purge", "Longest time since any topic was last purged without an error.", age(f.ok_since)),
+        ("purge_interval_seconds", "Seconds between two purges of a topic.", interval_seconds),
+        ("kept_entries", "Entries in the topics, at their last purge.", f.entries),
+        ("kept_bytes", "The same in bytes, estimated from some entries.", f.bytes),
+        ("replays", "Regions that replay their topic, and retain the entries they read.", f.replays),
+        ("oldest_replay_age_seconds", "Age of the oldest replay; 0: none.", age(f.oldest_replay)),
     ):
-        yield GaugeMetricFamily(f"sexton_wal_{name}", told, value=value)
-    blocked = GaugeMetricFamily("sexton_wal_blocked_topics", "Topics that are not purged now, by why.", labels=["why"])
+        yield GaugeMetricFamily(f"sexton_wal_{name}", text, value=value)
+    blocked = GaugeMetricFamily(
+        "sexton_wal_blocked_topics", "Topics that cannot be purged now, by reason.", labels=["why"]
+    )
     for why, n in sorted(f.blocked.items()):
         blocked.add_metric([why.replace(" ", "_")], n)
     yield blocked
-    yield CounterMetricFamily("sexton_wal_freed_entries", "Entries freed; survives restarts.", value=f.freed)
+    yield CounterMetricFamily("sexton_wal_freed_entries", "Entries deleted; survives restarts.", value=f.freed)

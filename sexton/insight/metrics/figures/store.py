@@ -1,6 +1,6 @@
-"""Read the figures from the tables: a few statements whose cost follows instances, kinds and what is set aside.
+"""Read the figures: a few statements, whose cost grows with instances, kinds, and claimed or quarantined marks.
 
-Marks that only wait are not counted: of each kind the first entry of the due index is looked at.
+Marks that only wait are not counted: for each kind, one probe of the due index finds the oldest.
 """
 
 import logging
@@ -38,7 +38,7 @@ class FiguresUnread(SextonError):
 
 
 class FigureStore:
-    """Figures as the tables have them."""
+    """Reads the figures of all instances."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class FigureStore:
         wal_interval_seconds: int = 1_800,
         binlog_interval_seconds: int = 313,
     ) -> None:
-        """``policy`` and the intervals, from one turn to the next, are those of this process."""
+        """Store the ports; ``policy`` and the intervals are those of this process' settings."""
         self._db = db
         self._controls = controls
         self._policy = policy
@@ -66,23 +66,18 @@ class FigureStore:
             with self._db.read() as c:
                 return self._figures(c)
         except AWAY as e:
-            why = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
-            raise FiguresUnread(f"the metrics could not be read from the database ({why}); run: sexton doctor") from e
+            cause = first_line(e) if isinstance(e, DBAPIError) else "every connection is in use"
+            raise FiguresUnread(f"the metrics could not be read from the database ({cause}); run: sexton doctor") from e
 
     def _figures(self, c: Connection) -> Figures:
         t, now = self._db.t, self._db.now(c)
-        held = busy(t.lease, JOB, now)
+        leased = busy(t.lease, JOB, now)
         controls = self._controls.all_in(c)
         rows = self._instances(c, now)
         retentions = {r.id: rules.for_owner(self._policy, r.owner).retention_seconds for r in rows}
-        oldest, aside, vaults, last = (
-            self._oldest_due(c, now, retentions),
-            self._aside(c),
-            self._vaults(c),
-            self._last(c),
-        )
-        approvals = self._approvals(c)
-        findings, whole, too_late = self._checks(c)
+        oldest_due, approvals = self._oldest_due(c, now, retentions), self._approvals(c)
+        quarantined, vaults, reports = self._quarantined(c), self._vaults(c), self._newest_reports(c)
+        findings, complete_checks, too_late = self._checks(c)
         instances = tuple(
             InstanceFigures(
                 instance=row.id,
@@ -91,14 +86,14 @@ class FigureStore:
                 halt=halt(controls, row.id, now),
                 next_round=rules.next_round(row.turn_at, row.retry_at, self._interval * 1000, now),
                 kinds=tuple(sorted(retentions[row.id])),
-                oldest_due=oldest[row.id],
+                oldest_due=oldest_due[row.id],
                 approvals=len(approvals[row.id]),
                 oldest_approval=min(approvals[row.id], default=None),
-                quarantined=aside[row.id],
+                quarantined=quarantined[row.id],
                 vaults=tuple(vaults[row.id]),
-                last=last.get(row.id),
+                last=reports.get(row.id),
                 findings=findings.get(row.id, {}),
-                whole_check=whole.get(row.id),
+                whole_check=complete_checks.get(row.id),
                 too_late_vaults=too_late.get(row.id, 0),
                 **{n: getattr(row, n) for n in ("failures", "last_success_at", "claimed", "late")},
                 **{n: getattr(row, n) for n in ("holds", "oldest_hold", "unasked_objects")},
@@ -111,8 +106,8 @@ class FigureStore:
             interval_seconds=self._interval,
             retention_seconds=_longest([self._policy.retention_seconds, *retentions.values()]),
             max_delete_objects=self._policy.max_delete_objects,
-            running=c.execute(select(func.count()).where(held)).scalar_one(),
-            unreadable=sum(report is None for report in last.values()),
+            running=c.execute(select(func.count()).where(leased)).scalar_one(),
+            unreadable=sum(report is None for report in reports.values()),
             instances=instances,
             paces=tuple(PaceStore(self._db).figures()),
             wal=wal_figures(self._db, c, now),
@@ -123,105 +118,112 @@ class FigureStore:
         )
 
     def _instances(self, c: Connection, now: int) -> list[Row[Any]]:
-        """Return every instance with what is counted for it."""
+        """Return every instance with the counts of its marks, holds and protections."""
         instance, mark, hold = self._db.t.instance, self._db.t.mark, self._db.t.hold
         claimed = select(func.count()).where(mark.c.instance == instance.c.id, mark.c.state == CLAIMED)
         batch = self._db.t.batch
-        lately = and_(batch.c.instance == instance.c.id, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
-        unasked = select(func.coalesce(func.sum(batch.c.limited), 0)).where(lately)
+        recent = and_(batch.c.instance == instance.c.id, batch.c.limited > 0, batch.c.claimed_at > now - DAY_MS)
+        unapproved = select(func.coalesce(func.sum(batch.c.limited), 0)).where(recent)
         active = and_(hold.c.instance == instance.c.id, hold.c.released_at.is_(None), hold.c.expires_at > now)
-        wanted = select(
+        query = select(
             instance,
             claimed.scalar_subquery().label("claimed"),
             claimed.where(mark.c.swept_at.is_not(None)).scalar_subquery().label("late"),
             select(func.count()).where(active).scalar_subquery().label("holds"),
-            unasked.scalar_subquery().label("unasked_objects"),
+            unapproved.scalar_subquery().label("unasked_objects"),
             select(func.min(hold.c.placed_at)).where(active).scalar_subquery().label("oldest_hold"),
             *self._protections(),
         )
-        return list(c.execute(wanted.order_by(instance.c.id)).all())
+        return list(c.execute(query.order_by(instance.c.id)).all())
 
     def _protections(self) -> Iterator[Any]:
-        """Yield what is counted of an instance's protections."""
+        """Yield the columns that count an instance's protections."""
         instance, t = self._db.t.instance, self._db.t.protection
-        its = t.c.instance == instance.c.id
+        of_instance = t.c.instance == instance.c.id
         soft = t.c.state == ProtectionState.SOFT
-        yield select(func.count()).where(its, not_(soft)).scalar_subquery().label("protections")
-        yield select(func.count()).where(its, soft).scalar_subquery().label("soft_protections")
-        yield select(func.min(t.c.registered_at)).where(its).scalar_subquery().label("oldest_protection")
+        yield select(func.count()).where(of_instance, not_(soft)).scalar_subquery().label("protections")
+        yield select(func.count()).where(of_instance, soft).scalar_subquery().label("soft_protections")
+        yield select(func.min(t.c.registered_at)).where(of_instance).scalar_subquery().label("oldest_protection")
 
     def _approvals(self, c: Connection) -> defaultdict[str, list[int]]:
-        """Return since when each plan of an instance has waited for a person."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
+        """Return, by instance, since when each plan has waited for approval."""
+        waiting: defaultdict[str, list[int]] = defaultdict(list)
         for plan in PlanStore(self._db).approvals.waiting(c):
-            found[plan.instance].append(plan.since or plan.created_at)
-        return found
+            waiting[plan.instance].append(plan.since or plan.created_at)
+        return waiting
 
     def _oldest_due(
         self, c: Connection, now: int, retentions: Mapping[str, Mapping[str, int]]
     ) -> defaultdict[str, dict[str, int]]:
-        """Return what the oldest due mark ages from, by instance and kind: one probe of the due index for each."""
+        """Return when the oldest due mark began to age, by instance and kind: one probe of the due index for each."""
         instance, mark = self._db.t.instance, self._db.t.mark
-        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        kinds = {kind for its in retentions.values() for kind in its}
+        oldest: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        kinds = {kind for by_kind in retentions.values() for kind in by_kind}
         if not kinds:
-            return found
+            return oldest
         kind = union_all(*(select(literal(k).label("name")) for k in sorted(kinds))).subquery()
-        here = and_(mark.c.instance == instance.c.id, mark.c.kind == kind.c.name, waits(mark))
-        first = select(mark.c.ages_from).where(here).order_by(mark.c.ages_from).limit(1).scalar_subquery()
+        waiting = and_(mark.c.instance == instance.c.id, mark.c.kind == kind.c.name, waits(mark))
+        first = select(mark.c.ages_from).where(waiting).order_by(mark.c.ages_from).limit(1).scalar_subquery()
         for row in c.execute(
             select(instance.c.id, kind.c.name, first.label("oldest")).select_from(instance.join(kind, true()))
         ):
             retention = retentions[row.id].get(row.name)
             if row.oldest is not None and retention is not None and row.oldest <= now - 1000 * retention:
-                found[row.id][row.name] = row.oldest
-        return found
+                oldest[row.id][row.name] = row.oldest
+        return oldest
 
-    def _aside(self, c: Connection) -> defaultdict[str, dict[str, int]]:
+    def _quarantined(self, c: Connection) -> defaultdict[str, dict[str, int]]:
         mark = self._db.t.mark
-        named = (mark.c.instance, mark.c.quarantined_reason)
-        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        counted = select(*named, func.count()).where(mark.c.quarantined_reason.is_not(None)).group_by(*named)
-        for instance, reason, n in c.execute(counted):
-            found[instance][reason] = n
-        return found
+        key = (mark.c.instance, mark.c.quarantined_reason)
+        counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        query = select(*key, func.count()).where(mark.c.quarantined_reason.is_not(None)).group_by(*key)
+        for instance, reason, count in c.execute(query):
+            counts[instance][reason] = count
+        return counts
 
     def _vaults(self, c: Connection) -> defaultdict[str, list[str]]:
         vault = self._db.t.vault
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        names: defaultdict[str, list[str]] = defaultdict(list)
         for instance, name in c.execute(select(vault.c.instance, vault.c.name).order_by(vault.c.name)):
-            found[instance].append(name)
-        return found
+            names[instance].append(name)
+        return names
 
     def _checks(self, c: Connection) -> tuple[dict[str, dict[str, tuple[int, int]]], dict[str, int], dict[str, int]]:
-        """Return, by instance: what stood open at the end of the last check, when the last whole one began, and in how
-        many vaults the last one would tell of a loss too late."""
+        """Return, by instance, the findings of the last check, the last complete check, and the too late vaults.
+
+        These are the findings open at its end, when the complete check began, and the number of vaults in which a loss
+        would have been detected too late.
+        """
         run = self._db.t.check_run
         ended = run.c.standing.is_not(None)
         newest = select(func.max(run.c.id)).where(ended).group_by(run.c.instance)
-        found = c.execute(select(run.c.instance, run.c.standing, run.c.evidence).where(run.c.id.in_(newest))).all()
-        standing = {i: {type_: (n, sure) for type_, (n, sure) in open_.items()} for i, open_, _ in found}
-        too_late = {i: len((evidence or {}).get("too_late", ())) for i, _, evidence in found}
-        whole = select(run.c.instance, func.max(run.c.cutoff)).where(run.c.state == RunState.WHOLE)
-        return standing, {row[0]: row[1] for row in c.execute(whole.group_by(run.c.instance))}, too_late
+        findings: dict[str, dict[str, tuple[int, int]]] = {}
+        too_late: dict[str, int] = {}
+        newest_runs = select(run.c.instance, run.c.standing, run.c.evidence).where(run.c.id.in_(newest))
+        for instance, standing, evidence in c.execute(newest_runs):
+            findings[instance] = {type_: (found, confirmed) for type_, (found, confirmed) in standing.items()}
+            too_late[instance] = len((evidence or {}).get("too_late", ()))
+        complete = select(run.c.instance, func.max(run.c.cutoff)).where(run.c.state == RunState.WHOLE)
+        complete_checks = {row[0]: row[1] for row in c.execute(complete.group_by(run.c.instance))}
+        return findings, complete_checks, too_late
 
-    def _last(self, c: Connection) -> dict[str, RoundReport | None]:
-        """Return each instance's newest report, None where it cannot be understood."""
+    def _newest_reports(self, c: Connection) -> dict[str, RoundReport | None]:
+        """Return each instance's newest report, None where it cannot be parsed."""
         instance, round_ = self._db.t.instance, self._db.t.round.alias()
-        its = and_(round_.c.instance == instance.c.id, round_.c.report.is_not(None))
-        newest = select(round_.c.id).where(its).order_by(round_.c.id.desc()).limit(1).correlate(instance)
-        found: dict[str, RoundReport | None] = {}
-        whole = self._db.t.round
-        both = instance.join(whole, whole.c.id == newest.scalar_subquery())
-        for name, report in c.execute(select(instance.c.id, whole.c.report).select_from(both)):
+        reported = and_(round_.c.instance == instance.c.id, round_.c.report.is_not(None))
+        newest = select(round_.c.id).where(reported).order_by(round_.c.id.desc()).limit(1).correlate(instance)
+        reports: dict[str, RoundReport | None] = {}
+        newest_round = self._db.t.round
+        with_report = instance.join(newest_round, newest_round.c.id == newest.scalar_subquery())
+        for name, report in c.execute(select(instance.c.id, newest_round.c.report).select_from(with_report)):
             try:
-                found[name] = RoundReport.model_validate(report)
+                reports[name] = RoundReport.model_validate(report)
             except ValidationError as e:
-                found[name] = None
+                reports[name] = None
                 log.error(
                     "the newest report of %s is unreadable (%d problems); it has no figures", name, e.error_count()
                 )
-        return found
+        return reports
 
 
 def _longest(retentions: Sequence[Mapping[str, int]]) -> dict[str, int]:

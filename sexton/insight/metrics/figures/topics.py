@@ -1,4 +1,4 @@
-"""Topics in numbers: a few statements, whatever the number of topics."""
+"""Read the figures of topics, in a few statements for any number of topics."""
 
 from sqlalchemy import Connection, case, func, select
 
@@ -9,33 +9,34 @@ from sexton.wal.sql.rows import lost
 
 
 def figures(db: Database, c: Connection, now: int) -> WalFigures:
-    """Return the figures as a transaction sees them."""
+    """Return the figures as the transaction sees them."""
     t, r, p = db.t.wal_topic, db.t.wal_region, db.t.wal_pin
-    kept = func.coalesce(t.c.log_end, 0) - func.coalesce(t.c.log_start, 0)
-    sound = case((t.c.quarantined == "", t.c.ok_at), else_=None)
+    entries = func.coalesce(t.c.log_end, 0) - func.coalesce(t.c.log_start, 0)
+    last_success = case((t.c.quarantined == "", t.c.ok_at), else_=None)
     row = c.execute(
         select(
             func.count().label("topics"),
             func.coalesce(func.sum(case((t.c.quarantined != "", 1), else_=0)), 0).label("quarantined"),
             func.coalesce(func.sum(case((t.c.fault != "", 1), else_=0)), 0).label("faulty"),
-            func.min(sound).label("ok_since"),
-            func.coalesce(func.sum(kept), 0).label("entries"),
-            func.coalesce(func.sum(kept * t.c.entry_bytes), 0).label("bytes"),
+            func.min(last_success).label("ok_since"),
+            func.coalesce(func.sum(entries), 0).label("entries"),
+            func.coalesce(func.sum(entries * t.c.entry_bytes), 0).label("bytes"),
             func.coalesce(func.sum(t.c.freed), 0).label("freed"),
         ).where(t.c.enabled)
     ).one()
-    live = select(func.count().label("n"), func.min(p.c.opened_at).label("oldest")).where(p.c.expires_at > now)
-    replays = c.execute(live).one()
+    active_pins = select(func.count().label("n"), func.min(p.c.opened_at).label("oldest")).where(p.c.expires_at > now)
+    replays = c.execute(active_pins).one()
     blocked: dict[str, int] = {str(why): 0 for why in Why if why is not Why.NOT_ENABLED}
-    since: list[int] = []
-    for its in c.execute(select(t.c.blocked).where(t.c.enabled)).scalars():
-        for why, at in its.items():
+    blocked_since: list[int] = []
+    for blocks in c.execute(select(t.c.blocked).where(t.c.enabled)).scalars():
+        for why, since in blocks.items():
             blocked[why] = blocked.get(why, 0) + 1
-            since += [at] if why != Why.STOPPED else []
+            if why != Why.STOPPED:
+                blocked_since.append(since)
     return WalFigures(
         **{**row._mapping, "bytes": int(row.bytes)},
         blocked=blocked,
-        blocked_since=min(since, default=None),
+        blocked_since=min(blocked_since, default=None),
         lost_regions=c.execute(select(func.count()).select_from(t.join(r, lost(db))).where(t.c.enabled)).scalar_one(),
         replays=replays.n,
         oldest_replay=replays.oldest,

@@ -1,21 +1,21 @@
-"""Is it alive, and its metrics."""
+"""Health and metrics."""
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from sexton.database.engine import AWAY
-from sexton.interfaces.api.caller import AtDesk, Reader
-from sexton.protocol.bodies import HealthBody
+from sexton.interfaces.api.caller import ReadingCaller, Service
+from sexton.protocol.status import HealthBody
 
 routes = APIRouter()
 
 
 @routes.get("/healthz")
-def health(at: AtDesk, response: Response) -> HealthBody:
-    """Tell whether the API and its database answer. Needs no token."""
+def health(service: Service, response: Response) -> HealthBody:
+    """Return whether the API and its database answer. Needs no token."""
     try:
-        with at.db.read() as c:
-            at.db.now(c)
+        with service.db.read() as c:
+            service.db.now(c)
     except AWAY:
         response.status_code = 503
         return HealthBody(status="unavailable")
@@ -23,6 +23,6 @@ def health(at: AtDesk, response: Response) -> HealthBody:
 
 
 @routes.get("/metrics")
-def metrics(request: Request, _: Reader) -> Response:
-    """The figures of every instance, for Prometheus."""
+def metrics(request: Request, _: ReadingCaller) -> Response:
+    """Return the metrics of every instance for Prometheus."""
     return Response(generate_latest(request.app.state.metrics), media_type=CONTENT_TYPE_LATEST)

@@ -1,15 +1,15 @@
-"""See what would go, then let exactly that go."""
+"""Plan a round, then delete exactly what the plan lists."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from starlette.concurrency import run_in_threadpool
 
-from sexton.interfaces.api.caller import Asker, AtDesk, Caller, Reader
+from sexton.interfaces.api.caller import Caller, CurrentCaller, ReadingCaller, Service
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.operators.controls.port import NotEnabled
-from sexton.protocol.bodies import Applying, Shown
+from sexton.protocol.plans import PlanDetails, StartedRound
 from sexton.recycle.model import RecycleRequest
 from sexton.recycle.planning.sql.plans import PlanStore
 
@@ -18,43 +18,45 @@ Number = Annotated[int, Path(ge=1, le=2**63 - 1)]
 
 
 @routes.post("/instances/{instance}/plans", status_code=201)
-def plan(instance: str, at: AtDesk, asker: Asker) -> Shown:
-    """Store and return what a round would delete now, with everything that is due in it."""
-    asker.needs(Grant.OPERATE)
-    made = at.plan(instance, asker.token.name)
-    return Shown(
-        plan=made.plan,
-        state=PlanStore(at.db).approvals.state(made.plan.id),
-        estimate=made.cost,
-        observes=made.observes,
-        holds=tuple(h.id for h in made.holds),
-        halt=str(made.halt or ""),
+def plan(instance: str, service: Service, caller: CurrentCaller) -> PlanDetails:
+    """Store and return the plan of what a round would delete now: everything that is due."""
+    caller.require(Grant.OPERATE)
+    planned = service.plan(instance, caller.token.name)
+    return PlanDetails(
+        plan=planned.plan,
+        state=PlanStore(service.db).approvals.state(planned.plan.id),
+        estimate=planned.cost,
+        observes=planned.observes,
+        holds=tuple(hold.id for hold in planned.holds),
+        halt=str(planned.halt or ""),
     )
 
 
 @routes.get("/plans/{plan}")
-def show(plan: Number, at: AtDesk, _: Reader) -> Shown:
-    """Return a stored plan and what became of it."""
-    store = PlanStore(at.db)
-    found = store.find_plan(plan)
-    return Shown(plan=found, state=store.approvals.state(plan), estimate=at.cost(found))
+def show(plan: Number, service: Service, _: ReadingCaller) -> PlanDetails:
+    """Return a stored plan and its state."""
+    store = PlanStore(service.db)
+    stored = store.find_plan(plan)
+    return PlanDetails(plan=stored, state=store.approvals.state(plan), estimate=service.cost(stored))
 
 
 @routes.post("/plans/{plan}/apply", status_code=202)
-async def apply(plan: Number, request: Request, at: AtDesk, asker: Asker) -> Applying:
-    """Start the round that deletes exactly what a plan says; refused where the world changed. Does not wait for it."""
-    return await run_in_threadpool(_apply, plan, request, at, asker)
+async def apply(plan: Number, request: Request, service: Service, caller: CurrentCaller) -> StartedRound:
+    """Start the round that deletes exactly what a plan lists. Refused if the situation changed. Do not wait."""
+    return await run_in_threadpool(_apply, plan, request, service, caller)
 
 
-def _apply(plan: int, request: Request, at: OperatorService, asker: Caller) -> Applying:
-    with asker.recorded(at, "apply", subject=str(plan)):
-        asker.needs(Grant.OPERATE)
-        store = PlanStore(at.db)
-        of = store.find_plan(plan).instance
-        if at.registry.instance(of).mode == "observe":
-            raise NotEnabled(f"{of} only observes; run: sexton enable {of}")
-        store.approvals.check_apply(plan, of, at.settings.policy())  # the round asks this again, and the next line
-        at.controls.admit(of)
-        wanted = RecycleRequest(instance=of, plan=plan, requested_by=asker.token.name)
-        begun = request.app.state.rounds.start(wanted)
-    return Applying(plan=plan, instance=of, workflow=begun.workflow, run=begun.run)
+def _apply(plan: int, request: Request, service: OperatorService, caller: Caller) -> StartedRound:
+    with caller.recorded(service, "apply", subject=str(plan)):
+        caller.require(Grant.OPERATE)
+        store = PlanStore(service.db)
+        instance = store.find_plan(plan).instance
+        if service.registry.instance(instance).mode == "observe":
+            raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
+        store.approvals.check_apply(
+            plan, instance, service.settings.policy()
+        )  # the round repeats this check and the next one
+        service.controls.admit(instance)
+        order = RecycleRequest(instance=instance, plan=plan, requested_by=caller.token.name)
+        run = request.app.state.rounds.start(order)
+    return StartedRound(plan=plan, instance=instance, workflow=run.workflow, run=run.run)

@@ -1,11 +1,11 @@
-"""What jobs copy elsewhere stays until they are done; see ``sexton.protection``."""
+"""Protections of objects that sync jobs copy; see ``sexton.protection``."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from sexton.interfaces.api.caller import Asker, AtDesk, Reader
+from sexton.interfaces.api.caller import CurrentCaller, ReadingCaller, Service
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.model import Grant
 from sexton.protection.errors import Invalid
@@ -13,99 +13,100 @@ from sexton.protection.filter import Filter
 from sexton.protection.model import Item, Protection, Sealed
 from sexton.protection.policy import canonical
 from sexton.protection.sql.rows import digest
-from sexton.protocol.bodies import MAX_ITEMS_BYTES, Finish, Items, Registration, Release, Renewal, Seal, Watermark
+from sexton.protocol.body import MAX_ITEMS_BYTES
+from sexton.protocol.protections import Finish, Items, Registration, Release, Renewal, Seal, Watermark
 
 routes = APIRouter(prefix="/v1/instances/{instance}")
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
 @routes.get("/protections")
-def list_(instance: str, at: AtDesk, _: Reader) -> list[Protection]:
-    """Return what is registered, the oldest first."""
-    at.registry.instance(instance)
-    return list(at.protections.all(instance))
+def list_(instance: str, service: Service, _: ReadingCaller) -> list[Protection]:
+    """Return the registered protections, the oldest first."""
+    service.registry.instance(instance)
+    return list(service.protections.all(instance))
 
 
 @routes.get("/protections/{job}")
-def show(instance: str, job: str, at: AtDesk, asker: Asker) -> Protection:
+def show(instance: str, job: str, service: Service, caller: CurrentCaller) -> Protection:
     """Return a job's protection."""
-    asker.needs(Grant.READ, job)
-    return at.protections.find(instance, job)
+    caller.require(Grant.READ, job)
+    return service.protections.find(instance, job)
 
 
 @routes.post("/protections", status_code=201, max_body_size=MAX_ITEMS_BYTES)
-def register(instance: str, body: Registration, at: AtDesk, asker: Asker) -> Protection:
-    """Register what a job copies and seal it; with ``digest`` only open it: its chunks and a seal follow.
+def register(instance: str, body: Registration, service: Service, caller: CurrentCaller) -> Protection:
+    """Register and seal the objects of a job; with ``digest``, only open the registration: chunks and a seal follow.
 
-    Idempotent: the same again returns what was made first.
+    Idempotent: a repeated registration returns the first one.
     """
-    asker.needs(Grant.OPERATE, body.job)
-    filter_ = None if body.filter is None else Filter.decode(body.filter)
-    items = sorted(set(_items(at, instance, body)))
+    caller.require(Grant.OPERATE, body.job)
+    object_filter = None if body.filter is None else Filter.decode(body.filter)
+    items = sorted(set(_items(service, instance, body)))
     chunked = body.digest is not None
-    if chunked == bool(items or filter_ is not None) or (items and filter_ is not None):
+    if chunked == bool(items or object_filter is not None) or (items and object_filter is not None):
         raise Invalid("send objects and prefixes, or a filter, or a digest and then chunks: exactly one of the three")
-    sum_ = body.digest or digest(items, b"" if filter_ is None else bytes(filter_))
-    wanted = Protection(
+    filter_bytes = b"" if object_filter is None else bytes(object_filter)
+    protection = Protection(
         instance=instance,
         job=body.job,
         owner=body.owner,
         description=body.description,
         valid_ts=body.valid_ts,
-        digest=sum_,
+        digest=body.digest or digest(items, filter_bytes),
     )
     if chunked:
-        return at.protections.open(wanted, body.ttl_seconds)
-    return at.registrar.whole(wanted, items, body.ttl_seconds, filter_, body.on_missing)
+        return service.protections.open(protection, body.ttl_seconds)
+    return service.registrar.register_at_once(protection, items, body.ttl_seconds, object_filter, body.on_missing)
 
 
 @routes.put("/protections/{job}/chunks/{number}", max_body_size=MAX_ITEMS_BYTES)
-def chunk(instance: str, job: str, number: Number, body: Items, at: AtDesk, asker: Asker) -> Sealed:
-    """Register one chunk; what of it is being deleted or is not there is named. Idempotent by its number."""
-    asker.needs(Grant.OPERATE, job)
-    return at.registrar.add(instance, job, number, _items(at, instance, body))
+def chunk(instance: str, job: str, number: Number, body: Items, service: Service, caller: CurrentCaller) -> Sealed:
+    """Register one chunk; the answer names its objects that are missing or being deleted. Idempotent by number."""
+    caller.require(Grant.OPERATE, job)
+    return service.registrar.add(instance, job, number, _items(service, instance, body))
 
 
 @routes.post("/protections/{job}/seal")
-def seal(instance: str, job: str, body: Seal, at: AtDesk, asker: Asker) -> Protection:
-    """Make chunks a protection. Idempotent."""
-    asker.needs(Grant.OPERATE, job)
-    return at.registrar.seal(instance, job, on_missing=body.on_missing, count=body.chunks)
+def seal(instance: str, job: str, body: Seal, service: Service, caller: CurrentCaller) -> Protection:
+    """End a registration in chunks. Idempotent."""
+    caller.require(Grant.OPERATE, job)
+    return service.registrar.seal(instance, job, on_missing=body.on_missing, count=body.chunks)
 
 
 @routes.patch("/protections/{job}")
-def renew(instance: str, job: str, body: Renewal, at: AtDesk, asker: Asker) -> Protection:
-    """Move its end forward."""
-    asker.needs(Grant.OPERATE, job)
-    return at.protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
+def renew(instance: str, job: str, body: Renewal, service: Service, caller: CurrentCaller) -> Protection:
+    """Extend a protection."""
+    caller.require(Grant.OPERATE, job)
+    return service.protections.renew(instance, job, body.ttl_seconds, of=body.id, at_least=body.at_least)
 
 
 @routes.post("/protections/{job}/finish")
-def finish(instance: str, job: str, at: AtDesk, asker: Asker, body: Finish | None = None) -> Protection:
-    """Say that the job is done; it keeps until the watermark has passed ``valid_ts``. Idempotent."""
-    with asker.recorded(at, "finish", instance, job):
-        asker.needs(Grant.OPERATE, job)
-        return at.protections.finish(instance, job, of=None if body is None else body.id)
+def finish(instance: str, job: str, service: Service, caller: CurrentCaller, body: Finish | None = None) -> Protection:
+    """Record that the job is done. The protection ends when the watermark has passed ``valid_ts``. Idempotent."""
+    with caller.recorded(service, "finish", instance, job):
+        caller.require(Grant.OPERATE, job)
+        return service.protections.finish(instance, job, of=None if body is None else body.id)
 
 
 @routes.post("/protections/{job}/release")
-def release(instance: str, job: str, body: Release, at: AtDesk, asker: Asker) -> Protection:
-    """End it at once; its own job may, and an administrator."""
-    with asker.recorded(at, "release", instance, job, body.reason):
-        asker.needs(Grant.ADMIN, job)
-        return at.protections.release(instance, job, f"{asker.token.name}: {body.reason}")
+def release(instance: str, job: str, body: Release, service: Service, caller: CurrentCaller) -> Protection:
+    """End a protection at once. Permitted for the job itself and for administrators."""
+    with caller.recorded(service, "release", instance, job, body.reason):
+        caller.require(Grant.ADMIN, job)
+        return service.protections.release(instance, job, f"{caller.token.name}: {body.reason}")
 
 
 @routes.put("/watermark", status_code=204)
-def watermark(instance: str, body: Watermark, at: AtDesk, asker: Asker) -> None:
-    """Say how far the owner has come; finished protections below it end with the next round."""
-    with asker.recorded(at, "watermark", instance, str(body.value)):
-        asker.needs(Grant.OPERATE)
-        at.protections.watermark(instance, body.value)
+def watermark(instance: str, body: Watermark, service: Service, caller: CurrentCaller) -> None:
+    """Store how far the owner has come. The next round ends the finished protections below this value."""
+    with caller.recorded(service, "watermark", instance, str(body.value)):
+        caller.require(Grant.OPERATE)
+        service.protections.watermark(instance, body.value)
 
 
-def _items(at: OperatorService, instance: str, body: Items) -> Sequence[Item]:
-    at.registry.instance(instance)
-    vaults = {v.name: v for v in at.registry.vaults(instance)}
+def _items(service: OperatorService, instance: str, body: Items) -> Sequence[Item]:
+    service.registry.instance(instance)
+    vaults = {vault.name: vault for vault in service.registry.vaults(instance)}
     items = [canonical(name, vaults) for name in body.objects]
     return items + [canonical(name, vaults, prefix=True) for name in body.prefixes]

@@ -1,20 +1,20 @@
-"""A password for a token: the one route beside health that needs none."""
+"""Exchange a password for a token. Besides health, this is the only route that needs no token."""
 
 from fastapi import APIRouter, Request, Response
 
 from sexton.operators.access import policy
 from sexton.operators.access.login import Logins
-from sexton.protocol.bodies import MAX_LOGIN_BYTES, Credentials, Issued
+from sexton.protocol.access import MAX_LOGIN_BYTES, Credentials, IssuedToken
 
 routes = APIRouter(prefix="/v1")
 
 
 @routes.post("/token", max_body_size=MAX_LOGIN_BYTES)
-def token(body: Credentials, request: Request, response: Response) -> Issued:
-    """Give a user a token for some minutes; it ends with the user, and when the password changes. Needs no token."""
+def token(body: Credentials, request: Request, response: Response) -> IssuedToken:
+    """Issue a token that lasts some minutes. It ends earlier if the user is removed or the password changes."""
     logins: Logins = request.app.state.logins
     scope = None if body.scope is None else policy.scope(body.scope)
     source = request.client.host if request.client else "unknown"
-    made, text = logins.login(body.user, body.password, source, scope, body.ttl_seconds)
+    issued, secret = logins.login(body.user, body.password, source, scope, body.ttl_seconds)
     response.headers["Cache-Control"] = "no-store"
-    return Issued(token=text, id=made.id, scope=str(made.scope), expires_at=made.expires_at)
+    return IssuedToken(token=secret, id=issued.id, scope=str(issued.scope), expires_at=issued.expires_at)

@@ -1,17 +1,19 @@
-"""Kafka topics that regions share: maps by their owners, heartbeats and replays by nodes; see ``sexton.wal``."""
+"""Kafka topics that regions share: region maps of owners, heartbeats and replays of nodes; see ``sexton.wal``."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from sexton.interfaces.api.caller import Asker, AtDesk, Caller, Reader
+from sexton.interfaces.api.caller import Caller, CurrentCaller, ReadingCaller, Service
 from sexton.interfaces.operator_service import OperatorService
 from sexton.operators.access.errors import Forbidden
 from sexton.operators.access.model import Grant
-from sexton.protocol.bodies import MAX_ITEMS_BYTES, TOPIC, Heartbeat, Purging, RegionMap, Replay, Topics
+from sexton.protocol.body import MAX_ITEMS_BYTES
+from sexton.protocol.topics import TOPIC, Heartbeat, RegionMap, Replay, StartedPurge, Topics
 from sexton.wal.messages import PurgeRequest
-from sexton.wal.model import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder, Pin, Topic
+from sexton.wal.model import Pin, Topic
+from sexton.wal.orders import HeartbeatReceipt, LeaderReport, MapOrder, OpenRegionOrder
 
 routes = APIRouter(prefix="/v1")
 Name = Annotated[str, Path(pattern=TOPIC)]
@@ -21,72 +23,72 @@ After = Annotated[str, Query(max_length=249, description="only topics whose name
 
 
 @routes.get("/topics")
-def topics(at: AtDesk, _: Reader, after: After = "") -> Topics:
-    """Return topics, a thousand at a time, in the order of their names."""
-    return Topics(topics=tuple(at.wal.store.topics(after, 1_000)))
+def topics(service: Service, _: ReadingCaller, after: After = "") -> Topics:
+    """Return at most 1,000 topics in the order of their names."""
+    return Topics(topics=tuple(service.wal.store.topics(after, 1_000)))
 
 
 @routes.get("/topics/{topic}")
-def show(topic: Name, at: AtDesk, _: Reader) -> Topic:
-    """Return a topic: its floor, what was seen of the log last, what keeps it from being purged."""
-    return at.wal.store.topic(topic)
+def show(topic: Name, service: Service, _: ReadingCaller) -> Topic:
+    """Return a topic: its floor, the last state of its log, and what blocks its purge."""
+    return service.wal.store.topic(topic)
 
 
 @routes.put("/topics/{topic}/regions", max_body_size=MAX_ITEMS_BYTES)
-def regions(topic: Name, body: RegionMap, at: AtDesk, asker: Asker) -> Topic:
-    """Store the owner's map, all regions of the topic: before the first append of each. The same again is fresh."""
-    asker.needs(Grant.OPERATE)
-    return at.wal.maps.put(MapOrder(topic=topic, **body.model_dump()))
+def regions(topic: Name, body: RegionMap, service: Service, caller: CurrentCaller) -> Topic:
+    """Store all regions of the topic, before the first append of each. Repeating a map renews its freshness."""
+    caller.require(Grant.OPERATE)
+    return service.wal.maps.put(MapOrder(topic=topic, **body.model_dump()))
 
 
 @routes.post("/topics/{topic}/purge", status_code=202)
-async def purge(topic: Name, request: Request, at: AtDesk, asker: Asker) -> Purging:
-    """Start the purge of one topic. Does not wait for it."""
-    return await run_in_threadpool(_purge, topic, request, at, asker)
+async def purge(topic: Name, request: Request, service: Service, caller: CurrentCaller) -> StartedPurge:
+    """Start the purge of a topic. Do not wait for its end."""
+    return await run_in_threadpool(_purge, topic, request, service, caller)
 
 
-def _purge(topic: str, request: Request, at: OperatorService, asker: Caller) -> Purging:
-    with asker.recorded(at, "wal purge", subject=topic):
-        asker.needs(Grant.OPERATE)
-        at.wal.store.topic(topic)
-        begun = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=asker.token.name))
-    return Purging(topic=topic, workflow=begun.workflow, run=begun.run)
+def _purge(topic: str, request: Request, service: OperatorService, caller: Caller) -> StartedPurge:
+    with caller.recorded(service, "wal purge", subject=topic):
+        caller.require(Grant.OPERATE)
+        service.wal.store.topic(topic)
+        run = request.app.state.rounds.purge(PurgeRequest(topic=topic, requested_by=caller.token.name))
+    return StartedPurge(topic=topic, workflow=run.workflow, run=run.run)
 
 
 @routes.post("/nodes/{node}/heartbeat", max_body_size=MAX_ITEMS_BYTES)
-def heartbeat(node: Node, body: Heartbeat, at: AtDesk, asker: Asker) -> HeartbeatReceipt:
-    """Take what a node says of its regions: what is older than what is known, or cannot be, is ignored."""
-    asker.needs(Grant.OPERATE, node=node)
-    reports = [LeaderReport.model_validate(its, from_attributes=True) for its in body.reports]
-    return at.wal.heartbeats.hear(node, reports, body.url)
+def heartbeat(node: Node, body: Heartbeat, service: Service, caller: CurrentCaller) -> HeartbeatReceipt:
+    """Store the reports of a node. A report that is outdated or impossible is ignored."""
+    caller.require(Grant.OPERATE, node=node)
+    reports = [LeaderReport.model_validate(report, from_attributes=True) for report in body.reports]
+    return service.wal.heartbeats.hear(node, reports, body.url)
 
 
 @routes.post("/topics/{topic}/replays", status_code=201)
-def open_(topic: Name, body: Replay, at: AtDesk, asker: Asker) -> Pin:
-    """Pin what a region must read before it opens; refused where some of it is gone, which is named."""
-    node = body.node or asker.node
-    asker.needs(Grant.OPERATE, node=node)
-    its = body.model_dump() | {"node": node}
-    return at.wal.replays.open(OpenRegionOrder(topic=topic, **its))
+def open_(topic: Name, body: Replay, service: Service, caller: CurrentCaller) -> Pin:
+    """Pin the entries that a region must read before it opens. Refused if some are deleted; the error names them."""
+    node = body.node or caller.node
+    caller.require(Grant.OPERATE, node=node)
+    order = OpenRegionOrder(topic=topic, **(body.model_dump() | {"node": node}))
+    return service.wal.replays.open(order)
 
 
 @routes.patch("/topics/{topic}/replays/{replay}")
-def renew(topic: Name, replay: Id, at: AtDesk, asker: Asker) -> Pin:  # noqa: ARG001
-    """Keep what is pinned for as long again."""
-    asker.needs(Grant.OPERATE, node=_whose(replay, at, asker))
-    return at.wal.replays.renew(replay)
+def renew(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> Pin:  # noqa: ARG001
+    """Extend a pin by its own length."""
+    caller.require(Grant.OPERATE, node=_node_of(replay, service, caller))
+    return service.wal.replays.renew(replay)
 
 
 @routes.delete("/topics/{topic}/replays/{replay}", status_code=204)
-def release(topic: Name, replay: Id, at: AtDesk, asker: Asker) -> None:  # noqa: ARG001
+def release(topic: Name, replay: Id, service: Service, caller: CurrentCaller) -> None:  # noqa: ARG001
     """End a replay. Idempotent."""
-    asker.needs(Grant.OPERATE, node=_whose(replay, at, asker))
-    at.wal.replays.release(replay)
+    caller.require(Grant.OPERATE, node=_node_of(replay, service, caller))
+    service.wal.replays.release(replay)
 
 
-def _whose(replay: str, at: OperatorService, asker: Caller) -> str:
-    """Return whose replay it is; of one that is not known, the asker's own: there is nothing of anybody else's."""
-    if asker.token.scope.grant not in (Grant.OPERATE, Grant.ADMIN, Grant.NODE):
-        raise Forbidden(f"a token of scope {asker.token.scope} is not for this")
-    found = at.wal.replays.find(replay)
-    return asker.node if found is None else found.node
+def _node_of(replay: str, service: OperatorService, caller: Caller) -> str:
+    """Return the node of a replay; for an unknown replay the caller's own node, as there is nothing to protect."""
+    if caller.token.scope.grant not in (Grant.OPERATE, Grant.ADMIN, Grant.NODE):
+        raise Forbidden(f"a token of scope {caller.token.scope} is not for this")
+    pin = service.wal.replays.find(replay)
+    return caller.node if pin is None else pin.node

@@ -1,18 +1,18 @@
-"""`sexton api`: answer HTTP requests until Ctrl-C or SIGTERM."""
+"""`sexton api`: serve the HTTP API until Ctrl-C or SIGTERM."""
 
 from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import opened
+from sexton.interfaces.cli.context import open_database
 
 
 def api(
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where; default: the setting api.listen.")
+        str | None, typer.Option(metavar="HOST:PORT", help="The address to listen on; default: the setting api.listen.")
     ] = None,
 ) -> None:
-    """Answer operators, meta services and sync jobs over HTTP. Each request needs a token: sexton token create.
+    """Serve operators, meta services and sync jobs over HTTP. Each request needs a token: sexton token create.
 
     Example: sexton api --listen 127.0.0.1:8470
     """
@@ -22,5 +22,5 @@ def api(
     from sexton.interfaces.api.serve import serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         serve(settings if listen is None else load(**{"api.listen": listen}), db)

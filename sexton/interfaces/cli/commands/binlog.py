@@ -1,232 +1,275 @@
-"""`sexton binlog`: logs of databases and tables, how each is kept, who reads it, and what keeps what has expired."""
+"""`sexton binlog`: list logs of databases and tables, their retention and consumers, and what blocks expiry."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, one_instance, opened, recorded, seconds
-from sexton.interfaces.cli.output import dump, many, show
-from sexton.interfaces.cli.render.binlogs import consumer_row, ends, log_row, show_explained
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, one_instance, open_database, parse_duration
+from sexton.interfaces.cli.output import print_json, quantity, show_table
+from sexton.interfaces.cli.render.binlogs import consumer_row, log_row, retention, show_explanation
 from sexton.replication.binlog.model import MOST
 
+if TYPE_CHECKING:
+    from sexton.database.engine import Database
+    from sexton.replication.binlog.binlogs import BinlogService
+    from sexton.replication.binlog.model import Log
+
 app = typer.Typer(help="Binlogs of databases and tables, and how far they are cut.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(metavar="DB", help="The database.")]
-Table = Annotated[str, typer.Argument(metavar="[TABLE]", help="The table; none: the database's own log.")]
-Of = Annotated[str | None, typer.Option("--instance", help="Default: the only instance.")]
+DatabaseName = Annotated[str, typer.Argument(metavar="DB", help="The database.")]
+TableName = Annotated[str, typer.Argument(metavar="[TABLE]", help="The table; none: the database's own log.")]
+InstanceOption = Annotated[str | None, typer.Option("--instance", help="Default: the only instance.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-SHOWN = 1_000
+PAGE_ROWS = 1_000
 
 
-def called(name: str, table: str) -> str:
-    """Return what a log is called: ``DB``, or ``DB/TABLE``."""
-    return f"{name}/{table}" if table else name
+def log_name(database: str, table: str) -> str:
+    """Return the name of a log: ``DB``, or ``DB/TABLE``."""
+    return f"{database}/{table}" if table else database
 
 
 @app.command("list")
 def list_(
-    instance: Of = None,
+    instance: InstanceOption = None,
     after: Annotated[str, typer.Option(metavar="DB[/TABLE]", help="Only logs that come after this one.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Print logs: how each is kept, how much of it there is, who holds it, what waits; a thousand at a time.
+    """Print logs, a thousand at a time.
+
+    Retention, size, the consumers that block deletions, and cuts that wait for approval.
 
     Example: sexton binlog list
     """
     from sexton.interfaces.operator_service import OperatorService
 
-    name, _, table = after.partition("/")
-    with opened() as (settings, db):
-        configs, of = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
-        found = configs.logs(of, (name, table), SHOWN + 1)
-        own = {its.db: its for its in found if not its.tbl}
-        own |= {its.db: configs.log(of, its.db) for its in found[:1] if its.db not in own}
-    logs = found[:SHOWN]
+    database, _, table = after.partition("/")
+    with open_database() as (settings, db):
+        configs, name = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
+        page = configs.logs(name, (database, table), PAGE_ROWS + 1)
+        database_logs = {log.db: log for log in page if not log.tbl}
+        # The page may begin with tables whose database's own log was on the page before.
+        database_logs |= {log.db: configs.log(name, log.db) for log in page[:1] if log.db not in database_logs}
+    logs = page[:PAGE_ROWS]
     if as_json:
-        whole = {its.name: bool(its.tbl) and own[its.db].enabled for its in logs}
-        more = [{"kept": its.kept, "first": its.floor + 1, "in_database_log": whole[its.name]} for its in logs]
-        dump([its.model_dump(mode="json") | extra for its, extra in zip(logs, more, strict=True)])
+        print_json([_log_json(log, database_logs[log.db]) for log in logs])
         return
-    none = f"no log of {of} is known: begin with: sexton binlog set DB --ttl 7d"
-    columns = ("binlog", "kept for", "records", "bytes", "first available", "last", "held by", "state")
-    show("" if logs else none, columns, [log_row(its, own[its.db]) for its in logs])
-    if len(found) > SHOWN:
-        typer.echo(f"these are the first {SHOWN}; the next: --after '{logs[-1].name}'")
+    none = f"no log of {name} is known: begin with: sexton binlog set DB --ttl 7d"
+    columns = ("binlog", "kept for", "records", "bytes", "first available", "last", "blocked by", "state")
+    show_table("" if logs else none, columns, [log_row(log, database_logs[log.db]) for log in logs])
+    if len(page) > PAGE_ROWS:
+        typer.echo(f"these are the first {PAGE_ROWS}; the next: --after '{logs[-1].name}'")
 
 
 @app.command("explain")
-def explain(name: Name, table: Table = "", instance: Of = None, as_json: Json = False) -> None:
-    """Print what a cut would do now, and because of whom no more; then which copies still have to let go.
+def explain(
+    database: DatabaseName, table: TableName = "", instance: InstanceOption = None, as_json: Json = False
+) -> None:
+    """Explain what a cut would delete now.
 
-    It decides as a cut does; nothing is cut.
+    Also what blocks the rest, and which replicas still have to delete. The command decides as a cut does; nothing is
+    cut.
 
     Example: sexton binlog explain sales
     """
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.replication.binlog.sql.explain import explain as explained
+    from sexton.replication.binlog.sql.explain import explain as explain_log
 
-    with opened() as (settings, db):
-        found = explained(db, OperatorService(settings, db).binlogs, one_instance(db, instance), name, table)
+    with open_database() as (settings, db):
+        binlogs = OperatorService(settings, db).binlogs
+        explanation = explain_log(db, binlogs, one_instance(db, instance), database, table)
     if as_json:
-        dump(found.model_dump(mode="json"))
+        print_json(explanation.model_dump(mode="json"))
     else:
-        show_explained(found)
+        show_explanation(explanation)
 
 
 @app.command("set")
 def set_(
-    name: Name,
-    ttl: Annotated[str, typer.Option(metavar="7d|forever", help="How long a record stays.")],
-    table: Table = "",
-    max_bytes: Annotated[int | None, typer.Option(min=0, max=MOST, help="No more bytes of data than that.")] = None,
-    max_records: Annotated[int | None, typer.Option(min=0, max=MOST, help="No more records than that.")] = None,
+    database: DatabaseName,
+    ttl: Annotated[str, typer.Option(metavar="7d|forever", help="How long a record is kept.")],
+    table: TableName = "",
+    max_bytes: Annotated[int | None, typer.Option(min=0, max=MOST, help="Keep no more bytes of data.")] = None,
+    max_records: Annotated[int | None, typer.Option(min=0, max=MOST, help="Keep no more records.")] = None,
     from_seq: Annotated[
-        int, typer.Option(min=0, max=MOST - 1, help="The database's commit_seq now: no earlier record is in it.")
+        int, typer.Option(min=0, max=MOST - 1, help="The database's commit_seq now: the log has no earlier record.")
     ] = 0,
-    instance: Of = None,
+    instance: InstanceOption = None,
 ) -> None:
-    """Keep a log from now on, and say for how long; what is not named has no limit.
+    """Enable a log and set its retention.
 
-    A database's log holds the records of all its tables, which are cut with it. What is longer than a TTL of before is
-    kept from the next look on; what is shorter lets go with it.
+    An option that is not given sets no limit. A database's log contains the records of all its tables, which are cut
+    with it. A longer TTL applies from the next run; a shorter one deletes expired records at the next run.
 
     Example: sexton binlog set sales --ttl 7d
     """
     from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.model import Config
     from sexton.replication.binlog.policy import FOREVER
-    from sexton.replication.binlog.policy import ttl as checked
+    from sexton.replication.binlog.policy import ttl as checked_ttl
 
-    if "/" in name + table:
+    if "/" in database + table:
         raise WrongUsage("write the database and the table as two words: DB TABLE")
-    lasts = checked(FOREVER if ttl == FOREVER else seconds(ttl))
-    config = Config(ttl_seconds=lasts, max_bytes=max_bytes, max_history_nums=max_records)
-    with opened() as (settings, db):
-        configs, of = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
-        with recorded(db, "binlog set", of, called(name, table), f"ttl {ttl}"):
-            its = configs.put(of, name, table, config, from_seq)
-        own = configs.log(of, name)
-    typer.echo(f"binlog {its.name} is kept: {ends(its)}; the first available record is {its.floor + 1}")
-    if table and own.enabled:
-        typer.echo(f"its database has a log: until that is disabled, {table} is in it and is cut with it")
+    ttl_seconds = checked_ttl(FOREVER if ttl == FOREVER else parse_duration(ttl))
+    config = Config(ttl_seconds=ttl_seconds, max_bytes=max_bytes, max_history_nums=max_records)
+    with open_database() as (settings, db):
+        configs, name = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
+        with log_call(db, "binlog set", name, log_name(database, table), f"ttl {ttl}"):
+            log = configs.put(name, database, table, config, from_seq)
+        database_log = configs.log(name, database)
+    typer.echo(f"binlog {log.name} is enabled: {retention(log)}; the first available record is {log.floor + 1}")
+    if table and database_log.enabled:
+        typer.echo(f"its database has a log: until that is disabled, it contains {table}, which is cut with it")
 
 
 @app.command("disable")
-def disable(name: Name, table: Table = "", instance: Of = None) -> None:
-    """Keep a log no more: new records are not stored, what is there goes by its rule.
+def disable(database: DatabaseName, table: TableName = "", instance: InstanceOption = None) -> None:
+    """Disable a log.
 
-    Nobody can read it then. Who reads it when it is enabled again must copy the data anew.
+    New records are not stored, and stored records are deleted by its rule. It can no longer be read. After it is
+    enabled again, its readers must make a new full copy.
 
     Example: sexton binlog disable sales
     """
     from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.model import Config
 
-    with opened() as (settings, db):
-        configs, of = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
-        before = configs.log(of, name, table)
-        config = Config(**before.model_dump(include=set(Config.model_fields)) | {"enabled": False})
-        with recorded(db, "binlog disable", of, before.name):
-            configs.put(of, name, table, config)
-    typer.echo(f"binlog {before.name} is kept no more; {many(before.kept, 'record')} of it are there: {ends(before)}")
+    with open_database() as (settings, db):
+        configs, name = OperatorService(settings, db).binlogs.configs, one_instance(db, instance)
+        log = configs.log(name, database, table)
+        config = Config(**log.model_dump(include=set(Config.model_fields)) | {"enabled": False})
+        with log_call(db, "binlog disable", name, log.name):
+            configs.put(name, database, table, config)
+    typer.echo(f"binlog {log.name} is disabled; it has {quantity(log.kept, 'record')}: {retention(log)}")
 
 
 @app.command("approve")
-def approve(name: Name, table: Table = "", instance: Of = None, yes: Yes = False) -> None:
-    """Let a cut go that waits because it takes very much; no more of it than is shown.
+def approve(database: DatabaseName, table: TableName = "", instance: InstanceOption = None, yes: Yes = False) -> None:
+    """Approve a very large cut that waits.
+
+    Only the records that are shown are approved.
 
     Example: sexton binlog approve sales
     """
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.kernel.errors import BadInput
-    from sexton.replication.binlog.sql.explain import explain as explained
 
-    with opened() as (settings, db):
-        binlogs, of = OperatorService(settings, db).binlogs, one_instance(db, instance)
-        found, what = explained(db, binlogs, of, name, table), called(name, table)
-        line = next((i for i in found.lines if i.log.name == what and i.log.wants is not None), None)
-        if line is None:
-            raise BadInput(f"nothing of {what} waits for approval; see: sexton binlog list")
-        its = line.log
-        typer.echo(f"binlog {its.name}: {many(line.waits, 'record')} of {its.kept:,} go, all up to {its.wants}")
-        for who, acked in its.held.items():
-            typer.echo(f"  consumer {who} has all up to {acked}: what is behind that goes when it has that")
+    with open_database() as (settings, db):
+        binlogs, name = OperatorService(settings, db).binlogs, one_instance(db, instance)
+        log = _show_waiting_cut(db, binlogs, name, database, table)
         if not yes:
-            typer.confirm("may they go?", abort=True, err=True)
-        with recorded(db, "binlog approve", of, its.name, f"up to {its.wants}"):
-            binlogs.configs.approve(of, name, table, upto=its.wants)
-    typer.echo(f"approved; the next look cuts it; at once: sexton binlog gc --instance {of}")
+            typer.confirm("May these records be deleted?", abort=True, err=True)
+        with log_call(db, "binlog approve", name, log.name, f"up to {log.wants}"):
+            binlogs.configs.approve(name, database, table, upto=log.wants)
+    typer.echo(f"approved; the next run cuts it; at once: sexton binlog gc --instance {name}")
 
 
 @app.command("drop")
-def drop(name: Name, table: Table = "", instance: Of = None, yes: Yes = False) -> None:
-    """Say that a database, or a table, is dropped for good: all of its binlogs go, on every backend.
+def drop(database: DatabaseName, table: TableName = "", instance: InstanceOption = None, yes: Yes = False) -> None:
+    """Report a permanent drop of a database or table.
 
-    Nobody holds them any more, and the name never comes back. Owners do this over the API when they drop one.
+    All of its binlogs are deleted, on every backend. Consumers and replicas no longer block their deletion, and the
+    name is never used again. Owners report this over the API when they drop one.
 
     Example: sexton binlog drop sales orders --yes
     """
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.replication.binlog.errors import UnknownLog
-    from sexton.replication.replicas.sql.figures import copies
 
-    what = called(name, table)
-    with opened() as (settings, db):
-        binlogs, of = OperatorService(settings, db).binlogs, one_instance(db, instance)
-        with db.read() as c:
-            there = copies(db, c, of, name, table)
-        try:
-            its = binlogs.configs.log(of, name, table)
-        except UnknownLog:
-            if not there:  # a name that was mistyped would be dropped for ever
-                raise
-        else:
-            whole = table and binlogs.configs.log(of, name).enabled
-            stay = "; those that are in its database's log stay until that is cut" if whole else ""
-            typer.echo(f"binlog {what}: {many(its.kept, 'record')} go{stay}")
-        for reader in binlogs.consumers.all(of):
-            if reader.db == name and table in ("", reader.tbl):
-                typer.echo(f"  consumer {reader.name} of {called(name, reader.tbl)} holds nothing any more")
-        typer.echo(f"  {many(there, 'copy', 'copies')} of tablets let go of everything")
+    what = log_name(database, table)
+    with open_database() as (settings, db):
+        binlogs, name = OperatorService(settings, db).binlogs, one_instance(db, instance)
+        _show_drop(db, binlogs, name, database, table)
         if not yes:
-            typer.confirm(f"is {what} dropped for good?", abort=True, err=True)
-        with recorded(db, "binlog drop", of, what):
-            binlogs.configs.drop(of, name, table)
-    typer.echo(f"{what} is dropped; its records go with the next look, its files with the next pull of each backend")
+            typer.confirm(f"Is {what} dropped permanently?", abort=True, err=True)
+        with log_call(db, "binlog drop", name, what):
+            binlogs.configs.drop(name, database, table)
+    typer.echo(f"{what} is dropped; the next run deletes its records, the next pull of each backend deletes its files")
 
 
 @app.command("consumers")
-def consumers(instance: Of = None, as_json: Json = False) -> None:
-    """Print who reads which log, up to where each has it, and who is LOST.
+def consumers(instance: InstanceOption = None, as_json: Json = False) -> None:
+    """Print consumers.
+
+    The log each reads, how far it has acknowledged, and whether it is LOST.
 
     Example: sexton binlog consumers
     """
     from sexton.interfaces.operator_service import OperatorService
 
-    with opened() as (settings, db):
-        of = one_instance(db, instance)
-        found = OperatorService(settings, db).binlogs.consumers.all(of)
+    with open_database() as (settings, db):
+        name = one_instance(db, instance)
+        rows = OperatorService(settings, db).binlogs.consumers.all(name)
     if as_json:
-        dump([c.model_dump(mode="json") for c in found])
+        print_json([c.model_dump(mode="json") for c in rows])
         return
-    columns = ("consumer", "binlog", "has all up to", "heard of (UTC)", "since (UTC)", "state")
-    show("" if found else f"nobody reads a binlog of {of}", columns, [consumer_row(c) for c in found])
+    columns = ("consumer", "binlog", "acknowledged", "last contact (UTC)", "since (UTC)", "state")
+    show_table("" if rows else f"{name} has no consumers of binlogs", columns, [consumer_row(c) for c in rows])
 
 
-@app.command("consumer-remove")
-def consumer_remove(
-    consumer: Annotated[str, typer.Argument(help="Its name.")], name: Name, table: Table = "", instance: Of = None
+@app.command("remove-consumer")
+def remove_consumer(
+    consumer: Annotated[str, typer.Argument(help="Its name.")],
+    database: DatabaseName,
+    table: TableName = "",
+    instance: InstanceOption = None,
 ) -> None:
-    """Let a consumer hold nothing any more: it will never read again.
+    """Remove a consumer that will never read again.
 
-    Example: sexton binlog consumer-remove lisbon sales
+    It no longer blocks deletions.
+
+    Example: sexton binlog remove-consumer lisbon sales
     """
     from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.errors import UnknownConsumer
 
-    what = called(name, table)
-    with opened() as (settings, db):
-        of = one_instance(db, instance)
-        with recorded(db, "binlog consumer-remove", of, f"{consumer} of {what}"):
-            if not OperatorService(settings, db).binlogs.consumers.remove(of, consumer, name, table):
+    what = log_name(database, table)
+    with open_database() as (settings, db):
+        name = one_instance(db, instance)
+        with log_call(db, "binlog remove-consumer", name, f"{consumer} of {what}"):
+            if not OperatorService(settings, db).binlogs.consumers.remove(name, consumer, database, table):
                 raise UnknownConsumer(consumer, what)
-    typer.echo(f"consumer {consumer} holds nothing of {what} any more")
+    typer.echo(f"consumer {consumer} of {what} is removed: it no longer blocks deletions")
+
+
+def _log_json(log: "Log", database_log: "Log") -> dict[str, object]:
+    in_database_log = bool(log.tbl) and database_log.enabled
+    more = {"kept": log.kept, "first": log.floor + 1, "in_database_log": in_database_log}
+    return log.model_dump(mode="json") | more
+
+
+def _show_waiting_cut(db: "Database", binlogs: "BinlogService", instance: str, database: str, table: str) -> "Log":
+    """Print the cut that waits for approval and return its log; raise ``BadInput`` if none waits."""
+    from sexton.kernel.errors import BadInput
+    from sexton.replication.binlog.sql.explain import explain as explain_log
+
+    what = log_name(database, table)
+    lines = explain_log(db, binlogs, instance, database, table).lines
+    line = next((i for i in lines if i.log.name == what and i.log.wants is not None), None)
+    if line is None:
+        raise BadInput(f"no cut of {what} waits for approval; see: sexton binlog list")
+    log = line.log
+    records = quantity(line.waits, "record")
+    typer.echo(f"binlog {log.name}: {records} of {log.kept:,} would be deleted, all up to {log.wants}")
+    for consumer, acknowledged in log.held.items():
+        typer.echo(f"  consumer {consumer} has acknowledged all up to {acknowledged}: later records wait for it")
+    return log
+
+
+def _show_drop(db: "Database", binlogs: "BinlogService", instance: str, database: str, table: str) -> None:
+    """Print what a drop deletes; raise ``UnknownLog`` for a name that has neither a log nor replicas."""
+    from sexton.replication.binlog.errors import UnknownLog
+    from sexton.replication.replicas.sql.figures import copies
+
+    with db.read() as c:
+        replicas = copies(db, c, instance, database, table)
+    try:
+        log = binlogs.configs.log(instance, database, table)
+    except UnknownLog:
+        if not replicas:  # a mistyped name would be dropped permanently
+            raise
+    else:
+        in_database_log = table and binlogs.configs.log(instance, database).enabled
+        rest = "; those in its database's log stay until that is cut" if in_database_log else ""
+        typer.echo(f"binlog {log_name(database, table)}: {quantity(log.kept, 'record')} will be deleted{rest}")
+    for consumer in binlogs.consumers.all(instance):
+        if consumer.db == database and table in ("", consumer.tbl):
+            name = log_name(database, consumer.tbl)
+            typer.echo(f"  consumer {consumer.name} of {name} no longer blocks deletions")
+    typer.echo(f"  {quantity(replicas, 'replica')} of tablets will delete all of their binlogs")

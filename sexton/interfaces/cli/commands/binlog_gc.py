@@ -1,121 +1,94 @@
-"""`sexton binlog gc`: a look at an instance's binlogs now, and what a running one may be told."""
-
-from typing import TYPE_CHECKING
+"""`sexton binlog gc`: clean an instance's binlogs now, and signal a running clean-up."""
 
 import typer
 
-from sexton.interfaces.cli.commands.binlog import Of
-from sexton.interfaces.cli.context import Json, ask_temporal, one_instance, opened, recorded
-from sexton.interfaces.cli.output import dump, many, size
-
-if TYPE_CHECKING:
-    from sexton.replication.binlog.messages import GcReport
+from sexton.interfaces.cli.commands.binlog import InstanceOption
+from sexton.interfaces.cli.context import NO_WORKER, Json, ask_temporal, log_call, one_instance, open_database
+from sexton.interfaces.cli.output import print_json
+from sexton.interfaces.cli.render.binlogs import show_gc_report
 
 
-def gc(instance: Of = None, as_json: Json = False) -> None:
-    """Look at an instance's binlogs now: cut what has expired, have backends let go. Prints what came of it.
+def gc(instance: InstanceOption = None, as_json: Json = False) -> None:
+    """Run binlog GC for an instance now.
 
-    Ctrl-C stops waiting, not the look. Exit code 1: nothing was cut, for its clock, a stop, or because it observes.
+    It cuts expired records, has backends delete, and prints the result. Ctrl-C stops waiting, not the run. Exit code 1:
+    nothing was cut, because of its clock, a stop, or observe mode.
 
     Example: sexton binlog gc
     """
     from sexton.replication.binlog.messages import GcRequest
-    from sexton.runtime.temporal.binlogs import run_gc
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
-    with opened() as (settings, db):
-        of = one_instance(db, instance)
-        with recorded(db, "binlog gc", of):
-            request = GcRequest(deployment=settings.require_deployment(), instance=of, requested_by="cli")
-            report = run_gc(settings, request, lambda told: typer.echo(told, err=True))
+    with open_database() as (settings, db):
+        name = one_instance(db, instance)
+        with log_call(db, "binlog gc", name):
+            request = GcRequest(deployment=settings.require_deployment(), instance=name, requested_by="cli")
+            report = BINLOG_GCS.run(settings, request, lambda message: typer.echo(message, err=True))
     if as_json:
-        dump(report.model_dump(mode="json"))
+        print_json(report.model_dump(mode="json"))
     else:
-        _show(report)
+        show_gc_report(report)
     if report.cut.refused or report.cancelled:
         raise typer.Exit(1)
 
 
-def progress(instance: Of = None, as_json: Json = False) -> None:
-    """Print what the running look at an instance's binlogs does.
+def progress(instance: InstanceOption = None, as_json: Json = False) -> None:
+    """Print the progress of the running GC.
 
     Example: sexton binlog progress
     """
-    from sexton.runtime.temporal import binlogs
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS, describe
 
-    with opened() as (settings, db):
-        of = one_instance(db, instance)
-        found = ask_temporal(settings, lambda client: binlogs.progress(client, settings, of))
+    with open_database() as (settings, db):
+        name = one_instance(db, instance)
+        state = ask_temporal(settings, lambda client: BINLOG_GCS.progress(client, settings, name))
     if as_json:
-        dump(found.model_dump(mode="json"))
+        print_json(state.model_dump(mode="json"))
     else:
-        typer.echo(f"binlogs of {of}: {binlogs.said(found)}")
+        typer.echo(f"binlogs of {name}: {describe(state)}")
 
 
-def cancel(instance: Of = None) -> None:
-    """End the running look at an instance's binlogs. What is cut stays cut.
+def cancel(instance: InstanceOption = None) -> None:
+    """End the running GC. Records that are cut stay cut.
 
     Example: sexton binlog cancel
     """
-    _tell(instance, "cancel", "it ends; what is cut stays cut")
+    _signal(instance, "cancel", "it ends; records that are cut stay cut")
 
 
-def pause(instance: Of = None) -> None:
-    """Pause the running look at an instance's binlogs; no other begins until it goes on.
+def pause(instance: InstanceOption = None) -> None:
+    """Pause the running GC.
+
+    No other run begins until it is resumed.
 
     Example: sexton binlog pause
     """
-    _tell(instance, "pause", "it waits, until: sexton binlog resume")
+    _signal(instance, "pause", "it waits, until: sexton binlog resume")
 
 
-def resume(instance: Of = None) -> None:
-    """Let a paused look go on.
+def resume(instance: InstanceOption = None) -> None:
+    """Resume a paused GC.
 
     Example: sexton binlog resume
     """
-    _tell(instance, "resume", "it goes on")
+    _signal(instance, "resume", "it continues")
 
 
-def retry(instance: Of = None) -> None:
-    """Let a look that backs off try again now.
+def retry(instance: InstanceOption = None) -> None:
+    """Let a GC that is backing off try again now.
 
     Example: sexton binlog retry
     """
-    _tell(instance, "retry", "if it backs off, it tries again now")
+    _signal(instance, "retry", "if it is backing off, it tries again now")
 
 
-def _tell(instance: str | None, signal: str, then: str) -> None:
-    from sexton.runtime.temporal import binlogs
+def _signal(instance: str | None, signal: str, effect: str) -> None:
+    from sexton.runtime.temporal.binlogs import BINLOG_GCS
 
-    with opened() as (settings, db):
-        of = one_instance(db, instance)
-        with recorded(db, f"binlog {signal}", of, keeps=signal in ("cancel", "pause")):
-            workers = ask_temporal(settings, lambda client: binlogs.signal(client, settings, of, signal))
-    typer.echo(f"the look at the binlogs of {of} is told: {then}")
+    with open_database() as (settings, db):
+        name = one_instance(db, instance)
+        with log_call(db, f"binlog {signal}", name, blocks_deletion=signal in ("cancel", "pause")):
+            workers = ask_temporal(settings, lambda client: BINLOG_GCS.signal(client, settings, name, signal))
+    typer.echo(f"Sent {signal} to the binlog GC of {name}: {effect}")
     if not workers:
-        typer.echo("no worker polls: it is heeded when one does (python -m worker)", err=True)
-
-
-def _show(report: "GcReport") -> None:
-    cut, swept = report.cut, report.swept
-    ended = ", and was cancelled" if report.cancelled else ""
-    typer.echo(f"binlogs of {report.instance}: {many(cut.cut, 'log')} cut, {many(cut.records, 'record')}{ended}")
-    if cut.refused:
-        typer.echo(f"  nothing was cut: {cut.refused}")
-    if cut.held:
-        typer.echo(f"  {many(cut.held, 'log')} held by consumers; see: sexton binlog list")
-    if cut.waiting:
-        typer.echo(f"  {many(cut.waiting, 'cut')} too large to go unasked; see: sexton binlog list")
-    if cut.lost:
-        typer.echo(f"  {many(cut.lost, 'consumer')} LOST since now; see: sexton binlog consumers")
-    if cut.full_copy:
-        typer.echo(f"  {many(cut.full_copy, 'replica')} FULL_COPY_ONLY since now; see: sexton replica list")
-    if report.backends:
-        gone = f"{many(swept.files, 'file')} ({size(swept.bytes)}) and {many(swept.keys, 'key')} gone"
-        typer.echo(f"  {many(report.backends, 'backend')} asked: {gone} of {many(swept.tablets, 'tablet')}")
-    if report.away:
-        typer.echo(f"  {report.away} of them did not answer; they ask by themselves when they are back")
-    if swept.unknown or swept.quarantined or swept.failed:
-        wrong = f"{swept.unknown:,} unknown, {swept.quarantined:,} quarantined, {swept.failed:,} failed"
-        typer.echo(f"  tablets that did not let go: {wrong}; see: sexton replica list")
-    for told in (*report.said, *swept.said):
-        typer.echo(f"  {told}")
+        typer.echo(NO_WORKER, err=True)

@@ -1,105 +1,116 @@
-"""`sexton binlog journal`: what followers replay, and who follows."""
+"""`sexton binlog journal`: print the journal that followers replay, and list or remove followers."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.commands.binlog import Of
-from sexton.interfaces.cli.context import Json, one_instance, opened, recorded
-from sexton.interfaces.cli.output import dump, many, show, stamp
+from sexton.interfaces.cli.commands.binlog import InstanceOption
+from sexton.interfaces.cli.context import Json, log_call, one_instance, open_database
+from sexton.interfaces.cli.output import print_json, quantity, show_table, utc_column
 from sexton.replication.binlog.model import MOST
 
 if TYPE_CHECKING:
-    from sexton.replication.journal.model import Follower, JournalEntry
+    from sexton.replication.journal.model import Follower, JournalEntry, Tombstone
+
+MAX_TABLES = 3
 
 
 def journal(
     after: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="Only entries behind this one; default: all there are.")
+        int | None, typer.Option(min=0, max=MOST, help="Only entries after this one; default: all that exist.")
     ] = None,
-    instance: Of = None,
+    instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Print the journal that followers replay, a hundred entries at a time, the oldest first.
+    """Print the journal that followers replay.
+
+    A hundred entries at a time, the oldest first.
 
     Example: sexton binlog journal --after 100
     """
     from sexton.replication.journal.store import JournalStore
 
-    with opened() as (_, db):
-        store, of = JournalStore(db), one_instance(db, instance)
+    with open_database() as (_, db):
+        store, name = JournalStore(db), one_instance(db, instance)
         if after is None:
             with db.read() as c:
-                after = store.bounds(c, of)[1]
-        page = store.read(of, after)
+                after = store.bounds(c, name)[1]
+        page = store.read(name, after)
     if as_json:
-        dump(page.model_dump(mode="json"))
+        print_json(page.model_dump(mode="json"))
         return
-    none = f"the journal of {of} has no entry behind {after}; the last was {page.head}"
-    rows = [(e.seq, stamp(e.at, "seconds"), *_said(e)) for e in page.entries]
-    show("" if rows else none, ("entry", "at (UTC)", "op", "what"), rows)
+    none = f"the journal of {name} has no entry after {after}; the last was {page.head}"
+    rows = [(e.seq, utc_column(e.at, "seconds"), *_op_and_summary(e)) for e in page.entries]
+    show_table("" if rows else none, ("entry", "at (UTC)", "op", "what"), rows)
     if page.entries and page.entries[-1].seq < page.head:
         typer.echo(f"it ends at {page.head}; the next: --after {page.entries[-1].seq}")
 
 
-def followers(instance: Of = None, as_json: Json = False) -> None:
-    """Print who follows the journal and how far each is, the slowest first. Entries that one lacks are kept for it.
+def followers(instance: InstanceOption = None, as_json: Json = False) -> None:
+    """Print the followers of the journal, the slowest first. Entries that a follower still needs are kept for it.
 
     Example: sexton binlog followers
     """
     from sexton.replication.journal.store import JournalStore
 
-    with opened() as (_, db):
-        store, of = JournalStore(db), one_instance(db, instance)
-        found, head = store.followers(of), store.head(of)
+    with open_database() as (_, db):
+        store, name = JournalStore(db), one_instance(db, instance)
+        rows, head = store.followers(name), store.head(name)
     if as_json:
-        dump([f.model_dump(mode="json") | {"behind": max(0, head - f.applied)} for f in found])
+        print_json([f.model_dump(mode="json") | {"behind": max(0, head - f.applied)} for f in rows])
         return
-    columns = ("follower", "applied", "entries behind", "heard of (UTC)", "state")
-    show("" if found else f"nobody follows the journal of {of}", columns, [_follower(f, head) for f in found])
+    columns = ("follower", "applied", "entries behind", "last contact (UTC)", "state")
+    none = f"the journal of {name} has no followers"
+    show_table("" if rows else none, columns, [_follower_row(f, head) for f in rows])
 
 
-def follower_remove(
+def remove_follower(
     name: Annotated[str, typer.Argument(help="Its name.")],
-    instance: Of = None,
+    instance: InstanceOption = None,
 ) -> None:
-    """Keep no entries for a follower any more: it is gone for good. One that comes back may have to begin anew.
+    """Remove a follower that never returns.
 
-    Example: sexton binlog follower-remove fe-3
+    No entries are kept for it. If it returns, it may have to start over.
+
+    Example: sexton binlog remove-follower fe-3
     """
     from sexton.kernel.errors import BadInput
     from sexton.replication.journal.store import JournalStore
 
-    with opened() as (_, db):
-        of = one_instance(db, instance)
-        with recorded(db, "binlog follower-remove", of, name):
-            if not JournalStore(db).forget(of, name):
-                raise BadInput(f"nobody follows the journal of {of} as {name}; see: sexton binlog followers")
-    typer.echo(f"entries are not kept for follower {name} any more")
+    with open_database() as (_, db):
+        instance_name = one_instance(db, instance)
+        with log_call(db, "binlog remove-follower", instance_name, name):
+            if not JournalStore(db).forget(instance_name, name):
+                raise BadInput(f"the journal of {instance_name} has no follower {name}; see: sexton binlog followers")
+    typer.echo(f"follower {name} is removed: entries are no longer kept for it")
 
 
-def _follower(its: "Follower", head: int) -> tuple[object, ...]:
-    state = "ok" if its.lost_at is None else f"LOST since {stamp(its.lost_at)}: nothing is kept for it"
-    return its.name, its.applied, f"{max(0, head - its.applied):,}", stamp(its.seen_at), state
+def _follower_row(follower: "Follower", head: int) -> tuple[object, ...]:
+    state = "ok"
+    if follower.lost_at is not None:
+        state = f"LOST since {utc_column(follower.lost_at)}: no entries are kept for it"
+    behind = f"{max(0, head - follower.applied):,}"
+    return follower.name, follower.applied, behind, utc_column(follower.seen_at), state
 
 
-def _said(entry: "JournalEntry") -> tuple[str, str]:
-    """Return an entry's op and what it says, in words."""
-    from collections import Counter
-
+def _op_and_summary(entry: "JournalEntry") -> tuple[str, str]:
+    """Return an entry's op and a summary of its body."""
     from sexton.replication.journal.model import Op, reports, tombstones
 
     if entry.op == Op.GC_BINLOG:
-        told = []
-        for its in tombstones(entry.body):
-            names = ", ".join((its.tables or ())[:3]) + (" …" if len(its.tables or ()) > 3 else "")
-            what = f"{its.db}/{names}" if names and not its.database else its.db
-            told.append(f"{what} dropped" if its.dropped else f"{what} gone up to {its.seq}")
-        return "GC_BINLOG", "; ".join(told)
+        return "GC_BINLOG", "; ".join(_tombstone(t) for t in tombstones(entry.body))
     if entry.op in (Op.BACKEND_REPLICAS_INFO, Op.BACKEND_TABLETS_INFO):
-        backend, found = reports(entry.op, entry.body)
-        kinds = Counter(its.kind for its in found)
-        first = f", e.g. tablet {found[0].tablet}" if found else ""
-        counted = ", ".join(f"{n:,} {kind}" for kind, n in sorted(kinds.items()))
-        return Op(entry.op).name, f"backend {backend}: {counted}{first}"
-    return str(entry.op), many(len(entry.body), "field")
+        backend, entries = reports(entry.op, entry.body)
+        kinds = Counter(report.kind for report in entries)
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+        example = f", e.g. tablet {entries[0].tablet}" if entries else ""
+        return Op(entry.op).name, f"backend {backend}: {counts}{example}"
+    return str(entry.op), quantity(len(entry.body), "field")
+
+
+def _tombstone(tombstone: "Tombstone") -> str:
+    tables = tombstone.tables or ()
+    names = ", ".join(tables[:MAX_TABLES]) + (" …" if len(tables) > MAX_TABLES else "")
+    log = f"{tombstone.db}/{names}" if names and not tombstone.database else tombstone.db
+    return f"{log} dropped" if tombstone.dropped else f"{log} deleted up to {tombstone.seq}"

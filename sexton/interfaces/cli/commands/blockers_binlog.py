@@ -1,63 +1,107 @@
-"""What keeps binlogs of an instance: its clock, approvals, consumers, and copies of tablets; these by backend."""
+"""List what blocks binlog deletions of an instance: its clock, approvals, consumers, and replicas (by backend)."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.output import many
+from sexton.interfaces.cli.output import quantity
 from sexton.interfaces.cli.render.blocker import Blocker
 
 if TYPE_CHECKING:
     from config.settings import Settings
     from sexton.database.engine import Database
     from sexton.replication.binlog.model import Consumer, Log
+    from sexton.replication.binlog.sql.figures import LastLook
+    from sexton.replication.replicas.model import RetainingReplica
 
-NOBODY = "sexton replica list --all, then repair a copy, place another, or drop the table"
+NO_REPLICA_DECIDES = "sexton replica list --all, then repair a replica, place another, or drop the table"
 
 
-def binlog_keepers(settings: "Settings", db: "Database", instance: str) -> Iterator[Blocker]:
-    """Yield what keeps something, as of the last look; never a line per tablet."""
+def binlog_blockers(settings: "Settings", db: "Database", instance: str) -> Iterator[Blocker]:
+    """Yield what blocks cuts and deletions, as of the last run; never a row per tablet."""
     from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.binlog.sql.figures import last_look, noted
     from sexton.replication.replicas.sql import figures
 
     with db.read() as c:
-        look, logs, holders = last_look(db, c, instance), noted(db, c, instance), figures.holders(db, c, instance)
-    of = f"--instance {instance}"
-    if look.refused:
-        todo = f"is it wrong: sexton stop {instance}; if not, the next look goes by it: sexton binlog gc {of}"
-        yield _keeper(instance, "clock", "binlogs", look.looked_at, look.refused, todo)
+        last_run, logs = last_look(db, c, instance), noted(db, c, instance)
+        retaining = figures.holders(db, c, instance)
+    consumers = OperatorService(settings, db).binlogs.consumers.all(instance) if logs else ()
+    yield from _clock(instance, last_run)
+    yield from _approvals(instance, logs)
+    yield from _consumers(instance, logs, consumers)
+    yield from _replicas(instance, retaining)
+
+
+def _clock(instance: str, last_run: "LastLook") -> Iterator[Blocker]:
+    if last_run.refused:
+        yield Blocker(
+            instance=instance,
+            held_by="clock",
+            what="binlogs",
+            since=last_run.looked_at,
+            why=last_run.refused,
+            way_out=f"if the clock is wrong: sexton stop {instance}; if it is right, the next run uses it: "
+            f"sexton binlog gc --instance {instance}",
+        )
+
+
+def _approvals(instance: str, logs: "Sequence[Log]") -> Iterator[Blocker]:
     for log in logs:
         if log.wants is not None:
-            todo = f"sexton binlog approve {log.db} {log.tbl}".rstrip() + f" {of}"
-            what = f"binlog {log.name}: records up to {log.wants}"
-            yield _keeper(instance, "approval", what, log.wants_since, "it takes very much", todo)
-    yield from _consumers(instance, logs, OperatorService(settings, db).binlogs.consumers.all(instance) if logs else ())
-    for its in holders:
-        what = f"cuts, for {its.copies:,} of its copies" if its.backend else f"cuts of {many(its.copies, 'tablet')}"
-        who = f"replicas on {its.backend}" if its.backend else "replicas"
-        gone = f"; gone for good: sexton replica decommission {its.backend} {of}" if "report" in its.why else ""
-        todo = f"sexton replica list {of}{gone}"
-        yield _keeper(instance, who, what, its.since, its.why, todo if its.backend else NOBODY, its.copies)
+            yield Blocker(
+                instance=instance,
+                held_by="approval",
+                what=f"binlog {log.name}: records up to {log.wants}",
+                since=log.wants_since,
+                why="the cut is very large",
+                way_out=f"sexton binlog approve {log.db} {log.tbl}".rstrip() + f" --instance {instance}",
+            )
 
 
-def _consumers(instance: str, logs: "Sequence[Log]", readers: "Sequence[Consumer]") -> Iterator[Blocker]:
-    """Yield each consumer that holds cuts back, once, however many logs it reads."""
-    standing = {(r.db, r.name) for r in readers if r.lost_at is None}
-    held: dict[str, list[Log]] = {}
+def _consumers(instance: str, logs: "Sequence[Log]", consumers: "Sequence[Consumer]") -> Iterator[Blocker]:
+    """Yield each consumer that blocks cuts once, however many logs it reads."""
+    active = {(consumer.db, consumer.name) for consumer in consumers if consumer.lost_at is None}
+    blocked_logs: dict[str, list[Log]] = {}
     for log in logs:
-        for who in log.held:
-            if (log.db, who) in standing:  # as of the last look: it may be LOST, or removed, since
-                held.setdefault(who, []).append(log)
-    for who, its in sorted(held.items()):
-        first = min(its, key=lambda log: (log.held_since or 0, log.name))
-        more = f" and {len(its) - 1:,} more" if len(its) > 1 else ""
-        what = f"binlog {first.name}{more}: records behind {first.held[who]}"
-        todo = f"sexton binlog explain {first.db} {first.tbl}".rstrip() + f" --instance {instance}"
-        why = "it has not acknowledged them"
-        yield _keeper(instance, f"consumer {who}", what, first.held_since, why, todo, len(its))
+        for name in log.held:
+            if (log.db, name) in active:  # as of the last run: it may be LOST, or removed, since
+                blocked_logs.setdefault(name, []).append(log)
+    for name, logs_of_consumer in sorted(blocked_logs.items()):
+        first = min(logs_of_consumer, key=lambda log: (log.held_since or 0, log.name))
+        others = f" and {len(logs_of_consumer) - 1:,} more" if len(logs_of_consumer) > 1 else ""
+        yield Blocker(
+            instance=instance,
+            held_by=f"consumer {name}",
+            what=f"binlog {first.name}{others}: records after {first.held[name]}",
+            since=first.held_since,
+            why="it has not acknowledged them",
+            way_out=f"sexton binlog explain {first.db} {first.tbl}".rstrip() + f" --instance {instance}",
+            count=len(logs_of_consumer),
+        )
 
 
-def _keeper(
-    instance: str, held_by: str, what: str, since: int | None, why: str, todo: str, count: int | None = None
-) -> Blocker:
-    return Blocker(instance=instance, held_by=held_by, what=what, since=since, why=why, way_out=todo, count=count)
+def _replicas(instance: str, retaining: "Sequence[RetainingReplica]") -> Iterator[Blocker]:
+    """Yield each backend whose replicas block deletions, and the tablets of which no replica decides."""
+    for group in retaining:
+        if group.backend:
+            held_by, what = f"replicas on {group.backend}", f"cuts, for {group.copies:,} of its replicas"
+            way_out = _backend_way_out(instance, group)
+        else:
+            held_by, what = "replicas", f"cuts of {quantity(group.copies, 'tablet')}"
+            way_out = NO_REPLICA_DECIDES
+        yield Blocker(
+            instance=instance,
+            held_by=held_by,
+            what=what,
+            since=group.since,
+            why=group.why,
+            way_out=way_out,
+            count=group.copies,
+        )
+
+
+def _backend_way_out(instance: str, group: "RetainingReplica") -> str:
+    see = f"sexton replica list --instance {instance}"
+    if "report" not in group.why:
+        return see
+    return f"{see}; if the backend never returns: sexton replica decommission {group.backend} --instance {instance}"

@@ -1,4 +1,4 @@
-"""`sexton check`: whether metadata and objects agree; what does not, and what may be done about it."""
+"""`sexton check`: compare metadata with objects, list what does not agree, and repair it."""
 
 from functools import partial
 from pathlib import Path
@@ -6,66 +6,77 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.check.model import CheckReport, CheckRequest, Finding, Run, Type
-from sexton.interfaces.cli.context import Json, WrongUsage, ask_temporal, one_instance, opened, recorded, said
-from sexton.interfaces.cli.output import dump, many, show, size, stamp, when
+from sexton.check.model import CheckRequest, Type
+from sexton.interfaces.cli.context import (
+    Json,
+    WrongUsage,
+    ask_temporal,
+    log_call,
+    one_instance,
+    open_database,
+    require_reason,
+)
+from sexton.interfaces.cli.output import print_json, quantity, show_table
+from sexton.interfaces.cli.render.checks import finding_place, finding_row, run_row, show_report
 
 if TYPE_CHECKING:
     from config.settings import Settings
+    from sexton.check.model import Repaired
     from sexton.check.sql.repair import Repairs
     from sexton.database.engine import Database
 
-app = typer.Typer(help="Whether metadata and objects agree.", no_args_is_help=True)
+app = typer.Typer(help="Compare metadata with objects.", no_args_is_help=True)
 Instance = Annotated[str, typer.Argument(help="The instance.")]
-SHOWN = 1_000
-LACKING = 3
+OptionalInstance = Annotated[str | None, typer.Argument(help="Default: the only instance.")]
+PAGE_ROWS = 1_000
+INCOMPLETE = 3
 """Exit code of a check that could not see everything."""
-MEANS = {
-    Type.LOST: "a record names it, and it is not there",
-    Type.SIZE_MISMATCH: "its record says another size",
-    Type.ORPHAN: "nothing names it",
-    Type.UNKNOWN_KIND: "nothing names it, and its key is none of the owner's: never touched",
-    Type.UPLOAD: "uploads that were never finished",
-    Type.RECORD: "records that do not agree with each other",
-}
 
 
 @app.command("run")
 def run(
-    instance: Annotated[str | None, typer.Argument(help="The instance; the only one, where there is one.")] = None,
+    instance: OptionalInstance = None,
     as_json: Json = False,
 ) -> None:
-    """Check an instance now: list its vaults, read its records, print what does not agree. It deletes nothing.
+    """Check an instance now.
 
-    Ctrl-C stops waiting, not the check. Exit code 3: it could not see everything, and so concludes nothing.
+    List its vaults, read its records, print what does not agree. A check deletes nothing.
+
+    Ctrl-C stops waiting, not the check. Exit code 3: the check could not see everything, so it confirms nothing.
 
     Example: sexton check run shop
     """
     from sexton.operators.registry.store import Registry
-    from sexton.runtime.temporal.checks import run_check
+    from sexton.runtime.temporal.checks import CHECKS
 
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         name = one_instance(db, instance)
         if not Registry(db).vaults(name):
             raise WrongUsage(f"instance {name} has no vault to check; add one with: sexton vault add")
-        with recorded(db, "check run", name):
-            report = run_check(settings, CheckRequest(instance=name, by="cli"), lambda told: typer.echo(told, err=True))
-    _end(report, as_json)
+        with log_call(db, "check run", name):
+            request = CheckRequest(instance=name, by="cli")
+            report = CHECKS.run(settings, request, lambda message: typer.echo(message, err=True))
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        show_report(report)
+    if not report.whole:
+        raise typer.Exit(INCOMPLETE)
 
 
 @app.command("cancel")
 def cancel(instance: Instance) -> None:
-    """End the running check; it concludes nothing.
+    """End the running check; it confirms nothing.
 
     Example: sexton check cancel shop
     """
     from sexton.operators.registry.store import Registry
-    from sexton.runtime.temporal.checks import cancel_check
+    from sexton.runtime.temporal.checks import CHECKS
 
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         Registry(db).instance(instance)
-        with recorded(db, "check cancel", instance, keeps=True):
-            ask_temporal(settings, lambda client: cancel_check(client, settings, instance))
+        with log_call(db, "check cancel", instance, blocks_deletion=True):
+            ask_temporal(settings, lambda client: CHECKS.cancel(client, settings, instance))
     typer.echo(f"the check of {instance} ends; see: sexton check list {instance}")
 
 
@@ -82,18 +93,16 @@ def list_(
     from sexton.check.sql.store import CheckStore
     from sexton.operators.registry.store import Registry
 
-    with opened() as (_, db):
+    with open_database() as (_, db):
         if instance is not None:
             Registry(db).instance(instance)
-        found = CheckStore(db).runs(instance, last)
+        runs = CheckStore(db).runs(instance, last)
     if as_json:
-        dump([r.model_dump(mode="json") for r in found])
+        print_json([r.model_dump(mode="json") for r in runs])
         return
-    rows = [
-        (r.id, r.instance, r.state, stamp(r.cutoff), _took(r), _listed(r), _live(r), "; ".join(r.lacks)) for r in found
-    ]
-    columns = ("check", "instance", "state", "began (UTC)", "took", "objects", "live files", "what it lacks")
-    show("" if rows else "no check yet; begin with: sexton check run INSTANCE", columns, rows)
+    columns = ("check", "instance", "state", "began (UTC)", "took", "objects", "live files", "missing")
+    none = "no check yet; begin with: sexton check run INSTANCE"
+    show_table("" if runs else none, columns, [run_row(r) for r in runs])
 
 
 @app.command("show")
@@ -101,33 +110,37 @@ def show_(
     number: Annotated[int, typer.Argument(metavar="CHECK", help="The check's number.", min=1, max=2**63 - 1)],
     as_json: Json = False,
 ) -> None:
-    """Print one check: what it saw, what it lacks, and what stands open now.
+    """Print one check, and the open findings.
+
+    What the check saw, what it could not see, and the findings that are open now.
 
     Example: sexton check show 3
     """
     from sexton.check.sql.store import CheckStore
 
-    with opened() as (_, db):
+    with open_database() as (_, db):
         report = CheckStore(db).report(number)
     if as_json:
-        dump(report.model_dump(mode="json"))
+        print_json(report.model_dump(mode="json"))
     else:
-        _show(report)
+        show_report(report)
 
 
 @app.command("findings")
 def findings(
-    instance: Annotated[str | None, typer.Argument(help="The instance; the only one, where there is one.")] = None,
+    instance: OptionalInstance = None,
     type_: Annotated[str | None, typer.Option("--type", help=f"Only {', '.join(Type)}.")] = None,
-    confirmed: Annotated[bool, typer.Option("--confirmed", help="Only what is confirmed.")] = False,
-    after: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Only those with higher numbers.")] = 0,
+    confirmed: Annotated[bool, typer.Option("--confirmed", help="Only confirmed findings.")] = False,
+    after: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Only findings with higher numbers.")] = 0,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all of them to a Parquet file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print what does not agree, a thousand at a time; or write all of it to a file.
+    """Print open findings, or write them to a file.
 
-    Something LOST is confirmed by a second look at its object and its record, an ORPHAN by two whole checks that lie a
-    day apart.
+    A thousand are printed at a time; a file contains all.
+
+    A LOST finding is confirmed by looking up its object and its record a second time, an ORPHAN by two complete checks
+    at least a day apart.
 
     Example: sexton check findings shop --type LOST
     """
@@ -135,102 +148,101 @@ def findings(
 
     if type_ is not None and type_ not in list(Type):
         raise WrongUsage(f"{type_!r} is no type of finding; one of: {', '.join(Type)}")
-    with opened() as (_, db):
+    with open_database() as (_, db):
         name = one_instance(db, instance)
-        of = None if type_ is None else Type(type_)
-        read = partial(CheckStore(db).findings, name, confirmed=confirmed, of=of)
+        only_type = None if type_ is None else Type(type_)
+        read = partial(CheckStore(db).findings, name, confirmed=confirmed, of=only_type)
         if parquet is not None:
             from sexton.check.parquet import write
 
-            typer.echo(f"{many(write(parquet, after, read), 'finding')} of {name} in {parquet}")
+            typer.echo(f"{quantity(write(parquet, after, read), 'finding')} of {name} in {parquet}")
             return
-        found = read(after, SHOWN + 1)
+        page = read(after, PAGE_ROWS + 1)
+    shown = page[:PAGE_ROWS]
     if as_json:
-        dump([f.model_dump(mode="json") for f in found[:SHOWN]])
+        print_json([f.model_dump(mode="json") for f in shown])
         return
-    rows = [(f.id, f.type, _sure(f), _where(f), _sizes(f), stamp(f.first_seen), _by(f)) for f in found[:SHOWN]]
     columns = ("finding", "type", "confirmed", "object or record", "size", "since (UTC)", "by")
-    show("" if rows else "nothing is open", columns, rows)
-    if len(found) > SHOWN:
-        typer.echo(f"these are the first {SHOWN}; the next: --after {found[SHOWN - 1].id}")
+    show_table("" if shown else "nothing is open", columns, [finding_row(f) for f in shown])
+    if len(page) > PAGE_ROWS:
+        typer.echo(f"these are the first {PAGE_ROWS}; the next: --after {shown[-1].id}")
 
 
 @app.command("accept")
 def accept(
     finding: Annotated[int, typer.Argument(metavar="FINDING", help="Its number.", min=1, max=2**63 - 1)],
-    reason: Annotated[str, typer.Option(help="Why it is as it should be; others will read it.")],
+    reason: Annotated[str, typer.Option(help="Why it is correct; other operators will read it.")],
 ) -> None:
-    """Say of a finding that it is as it should be: it is shown no more, and no repair takes it.
+    """Accept a finding as correct.
+
+    It is no longer listed or repaired.
 
     Example: sexton check accept 17 --reason 'put there by hand'
     """
     from sexton.check.sql.store import CheckStore
     from sexton.operators.controls.store import whoami
 
-    why = said(reason)
-    with opened() as (_, db), recorded(db, "check accept", "", str(finding), why, keeps=True):
-        accepted = CheckStore(db).accept(finding, whoami(), why)
-    typer.echo(f"finding {finding} ({accepted.type} {_where(accepted)}) is accepted")
+    text = require_reason(reason)
+    with open_database() as (_, db), log_call(db, "check accept", "", str(finding), text, blocks_deletion=True):
+        accepted = CheckStore(db).accept(finding, whoami(), text)
+    typer.echo(f"finding {finding} ({accepted.type} {finding_place(accepted)}) is accepted")
 
 
 @app.command("rebase")
 def rebase(
     instance: Instance,
-    reason: Annotated[str, typer.Option(help="Why so much is gone; others will read it.")],
+    reason: Annotated[str, typer.Option(help="Why so much is missing; other operators will read it.")],
 ) -> None:
-    """Say that much less is there than before, and rightly: the next check is compared with none before it.
+    """Accept that far fewer objects exist.
+
+    The next check is not compared with earlier ones.
 
     Example: sexton check rebase shop --reason 'the archive was dropped'
     """
     from sexton.check.sql.store import CheckStore
     from sexton.operators.registry.store import Registry
 
-    why = said(reason)
-    with opened() as (_, db):
+    text = require_reason(reason)
+    with open_database() as (_, db):
         Registry(db).instance(instance)
-        with recorded(db, "check rebase", instance, "", why):
+        with log_call(db, "check rebase", instance, "", text):
             CheckStore(db).rebase(instance)
-    typer.echo(f"the next check of {instance} is compared with none before it: sexton check run {instance}")
+    typer.echo(f"the next check of {instance} is not compared with earlier ones: sexton check run {instance}")
 
 
 @app.command("repair")
 def repair(
     instance: Instance,
     orphans: Annotated[bool, typer.Option("--orphans", help="Mark confirmed orphans for deletion.")] = False,
-    lost: Annotated[bool, typer.Option("--lost", help="Show again what was lost, from object versions.")] = False,
+    lost: Annotated[bool, typer.Option("--lost", help="Undelete lost objects from object versions.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Act on confirmed findings of the last check, which must have seen everything. Nothing is deleted here.
+    """Repair confirmed findings of the last check.
 
-    Orphans become marks of kind orphan: they wait for their retention, a round's plan names them, and until it claims
-    them they can be taken back. More than one object in a hundred is refused.
+    The check must be complete. This command deletes nothing. Orphans become marks of kind orphan: they wait for their
+    retention, appear in a round's plan, and can be undropped until a round claims them. Marking more than one object in
+    a hundred is refused.
 
     Example: sexton check repair shop --orphans
     """
     if orphans == lost:
-        raise WrongUsage("say what to repair: --orphans or --lost, one of them")
-    with opened() as (settings, db):
+        raise WrongUsage("name what to repair: --orphans or --lost, exactly one of the two")
+    with open_database() as (settings, db):
         repairs = _repairs(settings, db)
-        one = repairs.orphans if orphans else repairs.lost
-        counted = one(instance, dry_run=True)
-        if not dry_run and counted.found:
+        run_repair = repairs.orphans if orphans else repairs.lost
+        result = run_repair(instance, dry_run=True)
+        if not dry_run and result.found:
             if not yes:
-                typer.confirm(f"{_asked(counted.found, orphans=orphans)}?", abort=True, err=True)
-            with recorded(db, f"check repair {'orphans' if orphans else 'lost'}", instance):
-                counted = one(instance)
+                action = _action(result.found, orphans=orphans)
+                typer.confirm(f"{action[0].upper()}{action[1:]}?", abort=True, err=True)
+            with log_call(db, f"check repair {'orphans' if orphans else 'lost'}", instance):
+                result = run_repair(instance)
     if as_json:
-        dump(counted.model_dump() | {"dry_run": dry_run})
-        return
-    if not counted.found:
-        typer.echo(f"nothing confirmed to repair; see: sexton check findings {instance}")
-    elif dry_run:
-        typer.echo(f"would {_asked(counted.found, orphans=orphans)}" + (f"; {counted.shown} can be" if lost else ""))
-    elif orphans:
-        typer.echo(f"marked {many(counted.marked, 'orphan')}, kept {counted.kept}; see: sexton plan {instance}")
+        print_json(result.model_dump() | {"dry_run": dry_run})
     else:
-        typer.echo(f"shown again: {many(counted.shown, 'object')}; not to be had: {counted.kept}")
+        typer.echo(_repair_summary(instance, result, orphans=orphans, dry_run=dry_run))
 
 
 def _repairs(settings: "Settings", db: "Database") -> "Repairs":
@@ -241,68 +253,16 @@ def _repairs(settings: "Settings", db: "Database") -> "Repairs":
     return Repairs(db, CheckStore(db), OperatorService(settings, db).vaults)
 
 
-def _asked(found: int, *, orphans: bool) -> str:
-    return f"mark {many(found, 'orphan')} for deletion" if orphans else f"show {many(found, 'lost object')} again"
+def _repair_summary(instance: str, result: "Repaired", *, orphans: bool, dry_run: bool) -> str:
+    if not result.found:
+        return f"nothing confirmed to repair; see: sexton check findings {instance}"
+    if dry_run:
+        action = f"would {_action(result.found, orphans=orphans)}"
+        return action if orphans else f"{action}; {result.shown} can be undeleted"
+    if orphans:
+        return f"marked {quantity(result.marked, 'orphan')}, kept {result.kept}; see: sexton plan {instance}"
+    return f"undeleted: {quantity(result.shown, 'object')}; no version available: {result.kept}"
 
 
-def _end(report: CheckReport, as_json: bool) -> None:
-    """Print a report; exit code 3 where it lacks something."""
-    if as_json:
-        dump(report.model_dump(mode="json"))
-    else:
-        _show(report)
-    if not report.whole:
-        raise typer.Exit(LACKING)
-
-
-def _show(report: CheckReport) -> None:
-    run_, evidence = report.run, report.run.evidence
-    typer.echo(f"check {run_.id} of {run_.instance}: {run_.state}, begun {when(run_.cutoff)}, {_took(run_)}")
-    for its in evidence.listings if evidence else ():
-        young = f", {its.young:,} of them too young to be judged as orphans" if its.young else ""
-        typer.echo(f"  vault {its.vault}: {its.objects + its.young:,} objects{young}")
-    if evidence and evidence.live is not None:
-        prefixes = f", {evidence.prefixes:,} live prefixes" if evidence.prefixes else ""
-        typer.echo(f"  records: {evidence.live:,} live files{prefixes}")
-    for note in evidence.notes if evidence else ():
-        typer.echo(f"  note: {note}")
-    for lack in run_.lacks:
-        typer.echo(f"  lacks: {lack}")
-    if run_.lacks:
-        typer.echo("  so it confirms nothing, and calls nothing gone")
-    rows = [(t, n, report.confirmed.get(t, 0), MEANS[Type(t)]) for t, n in report.found.items()]
-    none = "nothing open: metadata and objects agree" if report.whole else ""
-    show("" if rows else none, ("open", "findings", "confirmed", "what it means"), rows)
-    if rows:
-        typer.echo(f"see: sexton check findings {run_.instance}")
-
-
-def _took(r: Run) -> str:
-    return "runs" if r.ended_at is None else f"{(r.ended_at - r.cutoff) / 1000:,.0f} s"
-
-
-def _listed(r: Run) -> str:
-    return f"{sum(i.objects + i.young for i in r.evidence.listings):,}" if r.evidence else ""
-
-
-def _live(r: Run) -> str:
-    return f"{r.evidence.live:,}" if r.evidence and r.evidence.live is not None else ""
-
-
-def _sure(f: Finding) -> str:
-    return "yes" if f.confirmed_at is not None else "no"
-
-
-def _by(f: Finding) -> str:
-    return f.record or f.detail
-
-
-def _where(f: Finding) -> str:
-    return f"{f.vault}/{f.key}" if f.vault else f.key
-
-
-def _sizes(f: Finding) -> str:
-    if f.type is Type.SIZE_MISMATCH and f.size is not None and f.expected is not None:
-        return f"{f.size:,} B, not {f.expected:,}"
-    known = f.size if f.size is not None else f.expected
-    return "" if known is None else size(known)
+def _action(count: int, *, orphans: bool) -> str:
+    return f"mark {quantity(count, 'orphan')} for deletion" if orphans else f"undelete {quantity(count, 'lost object')}"

@@ -1,30 +1,31 @@
-"""`sexton contract`: does the owner's database keep the contract?"""
+"""`sexton contract`: test whether the owner's database keeps the contract."""
 
 from typing import Annotated
 
 import typer
 
 from sexton.interfaces.cli.context import Json
-from sexton.interfaces.cli.output import dump
+from sexton.interfaces.cli.output import print_json
 
 app = typer.Typer(help="The contract between Sexton and an owner's database.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Keep `test` a subcommand although it is the only one."""
+    """Make `test` a subcommand although it is the only one."""
 
 
 @app.command("test")
 def race_test(
     dsn: Annotated[str, typer.Option(help="Database URL; default: the setting database_url.")] = "",
-    marks: Annotated[int, typer.Option(min=100, max=200_000, help="Marks to race over.")] = 2_000,
-    threads: Annotated[int, typer.Option(min=1, max=10, help="Committers, and as many undroppers.")] = 4,
+    marks: Annotated[int, typer.Option(min=100, max=200_000, help="Number of marks.")] = 2_000,
+    threads: Annotated[int, typer.Option(min=1, max=10, help="Number of committers, and of undroppers.")] = 4,
     as_json: Json = False,
 ) -> None:
-    """Race committers and undroppers against a claimer; nothing may be both committed and claimed.
+    """Race committers and undroppers against a claimer.
 
-    It uses an instance of its own and deletes no file. Exit code 1 when the contract was broken.
+    No mark may be both committed and claimed. The test uses an instance of its own and deletes no file. Exit code 1:
+    the contract was broken.
 
     Example: sexton contract test --dsn postgresql://postgres@127.0.0.1/shop
     """
@@ -42,7 +43,7 @@ def race_test(
     finally:
         db.close()
     if as_json:
-        dump(race.model_dump())
+        print_json(race.model_dump())
     else:
         typer.echo(
             f"{race.marks} marks: {race.committed} committed, {race.undropped} undropped, {race.claimed} claimed"
@@ -51,6 +52,6 @@ def race_test(
         typer.echo(f"undropped and claimed both: {race.undropped_and_claimed}")
         typer.echo(f"marks lost: {race.lost}")
     if not race.proved:
-        typer.echo("one side won alone, so this run proves nothing; try again with more --marks", err=True)
+        typer.echo("one side won every mark, so this run proves nothing; try again with more --marks", err=True)
     if not (race.clean and race.proved):
         raise typer.Exit(1)

@@ -1,23 +1,28 @@
-"""`sexton audit`: what one round tried, object by object, from the audit."""
+"""`sexton deletions`: list every object that one round tried to delete, from the audit."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import opened
-from sexton.interfaces.cli.output import stamp
+from sexton.interfaces.cli.context import open_database
+from sexton.interfaces.cli.output import utc_column
+
+if TYPE_CHECKING:
+    from sexton.recycle.audit.model import AuditRow
 
 
-def audit(
+def deletions(
     number: Annotated[int, typer.Argument(metavar="ROUND", help="The round's number.", min=1, max=2**63 - 1)],
     outcome: Annotated[
-        str | None, typer.Option(help="Only objects that ended so: deleted, hidden, failed, ...")
+        str | None, typer.Option(help="Only objects with this outcome: deleted, hidden, failed, ...")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line for programs.")] = False,
 ) -> None:
-    """Print every object that a round tried: when, what became of it, where it was, for which mark, and why not.
+    """Print every object that a round tried to delete.
 
-    Example: sexton audit 17 --outcome failed
+    One line each: when, the outcome, the object, its mark, and the error.
+
+    Example: sexton deletions 17 --outcome failed
     """
     import json
 
@@ -27,21 +32,19 @@ def audit(
 
     if outcome is not None and outcome not in tuple(KeyOutcome):
         raise WrongUsage(f"{outcome!r} is no outcome, one of: {', '.join(KeyOutcome)}")
-    with opened() as (settings, db):
-        told = 0
+    with open_database() as (settings, db):
+        any_printed = False
         for row in OperatorService(settings, db).audit.rows(number):
-            if outcome is not None and row.outcome != outcome:
-                continue
-            told += 1
-            if as_json:
-                typer.echo(json.dumps(row._asdict()))
-                continue
-            size = "" if row.bytes is None else f" {row.bytes} bytes"
-            why = f": {row.reason}" if row.reason else ""
-            at = stamp(row.at, "seconds")
-            typer.echo(
-                f"{at}  {row.outcome}  {row.vault}  {row.key}{size}  ({row.kind} {row.id}, batch {row.batch}){why}"
-            )
-    if not told:
+            if outcome is None or row.outcome == outcome:
+                any_printed = True
+                typer.echo(json.dumps(row._asdict()) if as_json else _line(row))
+    if not any_printed:
         what = f"no object of round {number} is {outcome}" if outcome else f"the audit has no object of round {number}"
-        typer.echo(f"{what}; it has those whose marks were finished with", err=True)
+        typer.echo(f"{what}; it contains the objects of finished marks", err=True)
+
+
+def _line(row: "AuditRow") -> str:
+    size = "" if row.bytes is None else f" {row.bytes} bytes"
+    reason = f": {row.reason}" if row.reason else ""
+    mark = f"({row.kind} {row.id}, batch {row.batch})"
+    return f"{utc_column(row.at, 'seconds')}  {row.outcome}  {row.vault}  {row.key}{size}  {mark}{reason}"

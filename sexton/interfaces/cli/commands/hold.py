@@ -1,20 +1,32 @@
-"""`sexton hold`: keep something for a while. SQL alone; what was claimed before cannot be held any more."""
+"""`sexton hold`: block deletions for a while. It needs only the database, and cannot stop marks already claimed."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, one_instance, opened, recorded, ref, said, seconds
-from sexton.interfaces.cli.output import dump, many, when
+from sexton.interfaces.cli.context import (
+    Json,
+    WrongUsage,
+    log_call,
+    one_instance,
+    open_database,
+    parse_duration,
+    parse_ref,
+    require_reason,
+)
+from sexton.interfaces.cli.output import print_json, quantity, utc
 from sexton.marks.model import Ref
 
-app = typer.Typer(help="Holds: until they end, nothing they name is claimed.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from sexton.operators.holds.store import Hold
+
+app = typer.Typer(help="Holds: until a hold ends, no mark that it covers is claimed.", no_args_is_help=True)
 TABLE = "table"
-"""The kind under which owners name a table as the ancestor of what belongs to it."""
+"""The kind under which owners name a table as the ancestor of its marks."""
 
 For = Annotated[str, typer.Option("--for", help="How long: 30m, 12h, 7d, 2w.", metavar="LENGTH")]
-Reason = Annotated[str, typer.Option(help="Why; others will read it.")]
-Of = Annotated[str | None, typer.Option(help="Default: the only instance.")]
+Reason = Annotated[str, typer.Option(help="Why; other operators will read it.")]
+InstanceOption = Annotated[str | None, typer.Option(help="Default: the only instance.")]
 
 
 @app.command("instance")
@@ -25,7 +37,10 @@ def hold_instance(
 
     Example: sexton hold instance shop --for 7d --reason 'audit until Friday'
     """
-    _place("instance", instance, length, reason, as_json)
+    from sexton.operators.holds.store import Hold
+
+    hold = Hold(instance=instance, scope="instance", reason=require_reason(reason))
+    _place(hold, instance, length, as_json)
 
 
 @app.command("table")
@@ -33,16 +48,16 @@ def hold_table(
     id_: Annotated[str, typer.Argument(metavar="ID", help="The table's id, as the owner's marks name it.")],
     length: For,
     reason: Reason,
-    instance: Of = None,
+    instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Hold a table and everything that names it as an ancestor.
+    """Hold a table and every mark that names it as an ancestor.
 
     Example: sexton hold table 12 --instance shop --for 7d --reason 'wrong drop?'
     """
     if not id_.strip():
-        raise WrongUsage("name the table by its id")
-    _place("mark", instance, length, reason, as_json, mark=Ref(TABLE, id_))
+        raise WrongUsage("the table's id is empty")
+    _place(_mark_hold(Ref(TABLE, id_), reason), instance, length, as_json)
 
 
 @app.command("mark")
@@ -50,14 +65,14 @@ def hold_mark(
     mark: Annotated[str, typer.Argument(metavar="KIND/ID", help="The mark, e.g. dropped/t12.")],
     length: For,
     reason: Reason,
-    instance: Of = None,
+    instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Hold one mark and everything below it.
+    """Hold one mark and all of its children.
 
     Example: sexton hold mark dropped/t12 --instance shop --for 12h --reason 'wrong drop?'
     """
-    _place("mark", instance, length, reason, as_json, mark=ref(mark))
+    _place(_mark_hold(parse_ref(mark), reason), instance, length, as_json)
 
 
 @app.command("vault-prefix")
@@ -65,77 +80,77 @@ def hold_prefix(
     place: Annotated[str, typer.Argument(metavar="VAULT/PREFIX", help="Keys of a vault that begin with PREFIX.")],
     length: For,
     reason: Reason,
-    instance: Of = None,
+    instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Hold every mark with a file whose key begins with a prefix, relative to its vault.
+    """Hold marks with files under a prefix.
+
+    Every mark with a file whose key, relative to its vault, begins with the prefix.
 
     Example: sexton hold vault-prefix cold/data/12/ --instance shop --for 2w --reason 'legal hold'
     """
+    from sexton.operators.holds.store import Hold
+
     vault, _, prefix = place.partition("/")
     if not (vault and prefix):
         raise WrongUsage(f"{place!r} names no prefix; write VAULT/PREFIX; to hold all: sexton hold instance")
     if "*" in prefix or "?" in prefix:
-        typer.echo("* and ? mean themselves in a prefix; everything that begins with it is held anyway", err=True)
-    _place("prefix", instance, length, reason, as_json, vault=vault, prefix=prefix)
+        typer.echo("* and ? have no special meaning in a prefix; the hold covers all keys that begin with it", err=True)
+    hold = Hold(instance="", scope="prefix", vault=vault, prefix=prefix, reason=require_reason(reason))
+    _place(hold, instance, length, as_json)
 
 
 @app.command("release")
 def release(
     hold: Annotated[int, typer.Argument(metavar="ID", help="The hold's number.", min=1, max=2**63 - 1)],
 ) -> None:
-    """End a hold now; what it kept goes with the next round. Repeatable.
+    """End a hold now; the next round may delete what it blocked. Repeatable.
 
     Example: sexton hold release 3
     """
     from sexton.operators.holds.store import HoldStore
 
-    with opened() as (_, db), recorded(db, "hold release", subject=str(hold)):
-        ended = HoldStore(db).release(hold)
-    at = min(ended.released_at or ended.expires_at, ended.expires_at)
-    typer.echo(f"hold {ended.id} of {ended.instance} ({ended.what}) ended {when(at)}")
+    with open_database() as (_, db), log_call(db, "hold release", subject=str(hold)):
+        released = HoldStore(db).release(hold)
+    ended_at = min(released.released_at or released.expires_at, released.expires_at)
+    typer.echo(f"hold {released.id} of {released.instance} ({released.what}) ended {utc(ended_at)}")
 
 
-def _place(
-    scope: Literal["instance", "mark", "prefix"],
-    instance: str | None,
-    length: str,
-    reason: str,
-    as_json: bool,
-    *,
-    mark: Ref | None = None,
-    vault: str | None = None,
-    prefix: str | None = None,
-) -> None:
-    from sexton.operators.holds.store import Hold, HoldStore
+def _mark_hold(mark: Ref, reason: str) -> "Hold":
+    from sexton.operators.holds.store import Hold
 
-    lasts, why = seconds(length), said(reason)
-    with opened() as (_, db):
-        wanted = Hold(
-            instance=one_instance(db, instance),
-            scope=scope,
-            mark_kind=mark.kind if mark else None,
-            mark_id=mark.id if mark else None,
-            vault=vault,
-            prefix=prefix,
-            reason=why,
-        )
-        with recorded(db, "hold", wanted.instance, wanted.what, why, keeps=True):
-            made, late = HoldStore(db).place(wanted, lasts)
-        now = HoldStore(db).keeps(made)
+    return Hold(instance="", scope="mark", mark_kind=mark.kind, mark_id=mark.id, reason=require_reason(reason))
+
+
+def _place(hold: "Hold", instance: str | None, length: str, as_json: bool) -> None:
+    """Place the hold on the instance, or on the only one."""
+    from sexton.operators.holds.store import HoldStore
+
+    duration = parse_duration(length)
+    with open_database() as (_, db):
+        request = hold.model_copy(update={"instance": one_instance(db, instance)})
+        with log_call(db, "hold", request.instance, request.what, request.reason, blocks_deletion=True):
+            placed, too_late = HoldStore(db).place(request, duration)
+        covered = HoldStore(db).keeps(placed)
     if as_json:
-        dump(made.model_dump(mode="json") | {"too_late": late, "keeps_now": now})
-        return
-    typer.echo(f"hold {made.id} keeps {made.what} of {made.instance} until {when(made.expires_at)}")
-    if now:
-        typer.echo(f"it keeps {many(now, 'mark')} now, and whatever is marked there until then")
-    if now == 0:
+        print_json(placed.model_dump(mode="json") | {"too_late": too_late, "keeps_now": covered})
+    else:
+        _show_placed(placed, covered, too_late)
+
+
+def _show_placed(hold: "Hold", covered: int | None, too_late: int) -> None:
+    typer.echo(f"hold {hold.id} blocks {hold.what} of {hold.instance} until {utc(hold.expires_at)}")
+    if covered:
+        typer.echo(f"it covers {quantity(covered, 'mark')} now, and matching marks that are made until then")
+    if covered == 0:
         typer.echo(
-            f"WARNING: no mark of {made.instance} is it, or names it as an ancestor: it keeps nothing now but what its "
-            "owner's own records put below it",
+            f"WARNING: no mark of {hold.instance} matches, or names it as an ancestor: the hold covers nothing now, "
+            "except children that only the owner's own records know",
             err=True,
         )
-        typer.echo("see what its marks name: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)
-    typer.echo(f"to end it before: sexton hold release {made.id}")
-    if late:
-        typer.echo(f"too late for {many(late, 'mark')}: claimed before, what is deleted of them is gone")
+        typer.echo("to see the names of marks: sexton why ID; or hold a vault-prefix, or the whole instance", err=True)
+    typer.echo(f"to end it earlier: sexton hold release {hold.id}")
+    if too_late:
+        typer.echo(
+            f"too late for {quantity(too_late, 'mark')}: they were already claimed, and their deletion continues"
+        )

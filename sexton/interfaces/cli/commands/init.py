@@ -1,4 +1,4 @@
-"""`sexton init`: the schema in the owner's database, the deployment id, the owner's grants."""
+"""`sexton init`: create the schema in the owner's database, the deployment id, and the owner's grants."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ def init(
 ) -> None:
     """Create or upgrade Sexton's tables. Safe to repeat.
 
-    Where no deployment id is set it prints a new one.
+    If no deployment id is set, print a new one.
 
     Example: sexton init --grant-to shop_app
     """
@@ -25,16 +25,14 @@ def init(
 
     settings = load()
     if print_sql:
-        chosen = dialect or ("sqlite" if settings.database_url.startswith("sqlite") else "postgresql")
-        typer.echo(schema.sql(chosen, settings.deployment))
-        if grant_to and chosen == "postgresql":
-            typer.echo(schema.grants(grant_to))
+        dialect = dialect or ("sqlite" if settings.database_url.startswith("sqlite") else "postgresql")
+        _print_sql(dialect, settings.deployment, grant_to)
         return
     deployment = settings.deployment or schema.belongs_to(settings.database_url)
     if settings.deployment == "" and deployment:
         raise schema.SchemaError(
-            f"this database belongs to deployment {deployment}; where that is meant, set "
-            f"SEXTON_DEPLOYMENT={deployment}; a copy of it needs a new id and new vaults"
+            f"this database belongs to deployment {deployment}; to use that deployment, set "
+            f"SEXTON_DEPLOYMENT={deployment}; a copy of the database needs a new id and new vaults"
         )
     deployment = deployment or f"sexton-{secrets.token_hex(4)}"
     schema.init(settings.database_url, deployment)
@@ -43,6 +41,14 @@ def init(
         schema.grant(settings.database_url, grant_to)
         typer.echo(f"role {grant_to} may mark, prepare, commit and undrop")
     if not settings.deployment:
-        typer.echo("a new deployment; put this into the environment of every sexton process:")
+        typer.echo("this is a new deployment; set this in the environment of every sexton process:")
         typer.echo(f"SEXTON_DEPLOYMENT={deployment}")
-    typer.echo("when a worker runs, let rounds start by themselves: sexton schedules apply")
+    typer.echo("when a worker is running, let rounds start automatically: sexton schedules apply")
+
+
+def _print_sql(dialect: Literal["postgresql", "sqlite"], deployment: str, grant_to: str) -> None:
+    from sexton.database import schema
+
+    typer.echo(schema.sql(dialect, deployment))
+    if grant_to and dialect == "postgresql":
+        typer.echo(schema.grants(grant_to))

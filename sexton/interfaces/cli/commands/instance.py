@@ -1,14 +1,16 @@
-"""`sexton instance`, `sexton enable`: which databases are cleaned, and which of them for real."""
+"""`sexton instance`, `sexton enable`: register databases, and choose which of them rounds clean."""
 
 from typing import Annotated, Literal
 
 import typer
 
-from sexton.interfaces.cli.context import Json, opened, recorded
-from sexton.interfaces.cli.output import dump, show, stamp
+from sexton.interfaces.cli.context import Json, log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc_column
 
 app = typer.Typer(help="Instances: one tenant database each.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Instance: lower-case letters, digits, - and _.")]
+PATTERN_CHARACTERS = 200
+"""How much of a key pattern the call log records."""
 
 
 @app.command("add")
@@ -16,7 +18,7 @@ def add(
     name: Name,
     owner: Annotated[
         Literal["sql", "catalog"],
-        typer.Option(help="Who marks: its own SQL transactions, or the reference catalog in Sexton's database."),
+        typer.Option(help="Which owner marks: SQL transactions of its own, or the reference catalog in this database."),
     ] = "sql",
 ) -> None:
     """Register an instance. It only observes (plans and reports, deletes nothing) until it is enabled.
@@ -26,7 +28,7 @@ def add(
     from sexton.operators.registry.store import Registry
     from sexton.owners.catalog import tables
 
-    with opened() as (_, db), recorded(db, "instance add", name, owner):
+    with open_database() as (_, db), log_call(db, "instance add", name, owner):
         if owner == "catalog":
             tables.create(db)
         Registry(db).add_instance(name, owner)
@@ -43,13 +45,13 @@ def list_(as_json: Json = False) -> None:
     """
     from sexton.operators.registry.store import Registry
 
-    with opened() as (_, db):
-        found = Registry(db).instances()
+    with open_database() as (_, db):
+        instances = Registry(db).instances()
     if as_json:
-        dump([i.model_dump() for i in found])
+        print_json([i.model_dump() for i in instances])
         return
-    rows = [(i.id, i.mode, i.owner, stamp(i.created_at), stamp(i.enabled_at)) for i in found]
-    show(
+    rows = [(i.id, i.mode, i.owner, utc_column(i.created_at), utc_column(i.enabled_at)) for i in instances]
+    show_table(
         "" if rows else "no instance is registered; begin with: sexton instance add NAME",
         ("instance", "mode", "owner", "registered (UTC)", "enabled (UTC)"),
         rows,
@@ -61,41 +63,42 @@ def keys(
     name: Name,
     pattern: Annotated[str, typer.Argument(help="A regular expression that every key of the owner's files matches.")],
 ) -> None:
-    """Say what the keys of an instance's files look like: what a check finds is an ORPHAN only if it matches.
+    r"""Set the pattern of the keys of an instance.
 
-    A group ``record`` names the record that a file belongs to. Empty: nobody knows, so nothing is an orphan.
+    A check reports an ORPHAN only if its key matches the pattern. A group ``record`` captures the record that a file
+    belongs to. An empty pattern means that the keys are unknown, so a check reports no orphans.
 
-    Example: sexton instance keys shop 'data/[0-9]+/(?P<record>[0-9a-f]+)_[0-9]+\\.dat'
+    Example: sexton instance keys shop 'data/[0-9]+/(?P<record>[0-9a-f]+)_[0-9]+\.dat'
     """
     from sexton.operators.registry.store import Registry
 
-    with opened() as (_, db), recorded(db, "instance keys", name, pattern[:200]):
+    with open_database() as (_, db), log_call(db, "instance keys", name, pattern[:PATTERN_CHARACTERS]):
         Registry(db).set_key_pattern(name, pattern)
-    typer.echo(f"the keys of {name}: {pattern}" if pattern else f"nobody knows the keys of {name}")
+    typer.echo(f"the keys of {name}: {pattern}" if pattern else f"the keys of {name} are unknown")
 
 
 @app.command("observe")
 def observe(name: Name) -> None:
-    """Take `enable` back: rounds plan and report again, and delete nothing. What is claimed waits, claimed.
+    """Undo `enable`: rounds plan and report, and delete nothing. Marks that are claimed stay claimed, and wait.
 
     Example: sexton instance observe shop
     """
     from sexton.operators.registry.store import Registry
 
-    with opened() as (_, db), recorded(db, "observe", name, keeps=True):
+    with open_database() as (_, db), log_call(db, "observe", name, blocks_deletion=True):
         Registry(db).observe(name)
-    typer.echo(f"instance {name} only observes; a round under way ends before its next claim")
+    typer.echo(f"instance {name} only observes; a running round ends before its next claim")
 
 
 def enable(instance: Name) -> None:
-    """Let rounds of an instance delete. Look at a plan first.
+    """Allow rounds of an instance to delete. Review a plan first: sexton plan.
 
     Example: sexton enable shop
     """
     from sexton.operators.registry.store import Registry
     from sexton.recycle.planning.sql.plans import PlanStore
 
-    with opened() as (settings, db), recorded(db, "enable", instance):
+    with open_database() as (settings, db), log_call(db, "enable", instance):
         Registry(db).enable(instance)
         PlanStore(db).retentions.agree_first(instance, settings.policy())
     typer.echo(f"instance {instance} is enabled: rounds now delete what is due")

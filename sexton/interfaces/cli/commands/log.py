@@ -1,32 +1,33 @@
-"""`sexton calls`: who did what to this deployment, by the command line or the API."""
+"""`sexton log`: list who did what to this deployment, by the command line or the API."""
 
 from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, opened
-from sexton.interfaces.cli.output import dump, show, stamp
+from sexton.interfaces.cli.context import Json, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc_column
 
 
-def calls(
+def log(
     instance: Annotated[str | None, typer.Option(help="Only of this instance.")] = None,
     last: Annotated[int, typer.Option(help="How many.", min=1, max=10_000)] = 50,
     as_json: Json = False,
 ) -> None:
-    """Print what was done, or refused, that deletes, keeps or configures something; the newest first.
+    """Print who did what, the newest first.
 
-    It is written down before it is done: `asked` is one whose end nobody saw, `LEFT` one that was not waited
-    for (Ctrl-C). Kept for 400 days.
+    Actions that delete, block or configure something, including those that were refused. An action is recorded before
+    it is done. Outcome `asked`: its end was not recorded; `LEFT`: the caller did not wait for its end (Ctrl-C). Records
+    are kept for 400 days.
 
-    Example: sexton calls --instance shop
+    Example: sexton log --instance shop
     """
     from sexton.operators.call_log.store import CallStore
 
-    with opened() as (_, db):
-        found = CallStore(db).last(last, instance)
+    with open_database() as (_, db):
+        calls = CallStore(db).last(last, instance)
     if as_json:
-        dump([c.model_dump(mode="json") for c in found])
+        print_json([c.model_dump(mode="json") for c in calls])
         return
-    rows = [(stamp(c.at), c.who, c.source, c.action, c.instance, c.subject, c.outcome, c.reason) for c in found]
+    rows = [(utc_column(c.at), c.who, c.source, c.action, c.instance, c.subject, c.outcome, c.reason) for c in calls]
     columns = ("when (UTC)", "who", "from", "did", "instance", "what", "outcome", "why")
-    show("" if rows else "nobody did anything yet", columns, rows)
+    show_table("" if rows else "no action is recorded yet", columns, rows)

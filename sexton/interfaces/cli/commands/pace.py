@@ -1,19 +1,19 @@
-"""`sexton pace`: how fast each place is deleted from, and an operator's upper bound."""
+"""`sexton pace`: show how fast each place is deleted from, and set an operator's upper bound."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, opened
-from sexton.interfaces.cli.output import dump, show, stamp
+from sexton.interfaces.cli.context import Json, WrongUsage, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc_column
 
 if TYPE_CHECKING:
     from sexton.recycle.pacing.model import Cap, PlaceFigures
     from sexton.recycle.pacing.store import PaceStore
     from sexton.storage.model import VaultSpec
 
-WITHIN = "effective within 5 s over all workers"
+EFFECTIVE = "effective within 5 s over all workers"
 COLUMNS = ("vault", "place", "keys/s", "refused at", "cap", "throttled", "workers", "last refused (UTC)")
 
 
@@ -21,13 +21,15 @@ def pace(
     vault: Annotated[str | None, typer.Argument(metavar="[VAULT]", help="VAULT or INSTANCE/VAULT.")] = None,
     rate: Annotated[str | None, typer.Argument(metavar="[KEYS/s]", help="An upper bound, e.g. 500/s.")] = None,
     reason: Annotated[str, typer.Option(help="Why.")] = "",
-    clear: Annotated[bool, typer.Option("--clear", help="Take the vault's cap back.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the vault's cap.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print how fast is deleted where, or bound it for one vault, within 5 s. Needs no Temporal.
+    """Print the pace of deletions, or cap a vault.
 
-    The rate of a place (a vault, or a first folder in it) is learned from what its store refuses. A cap bounds the
-    whole vault over all workers, and stays until it is cleared. To delete nothing at all: sexton stop.
+    A cap is effective within 5 s. Needs no Temporal.
+
+    The rate of a place (a vault, or a first folder in it) is learned from the requests that its store refuses. A cap
+    bounds the whole vault over all workers, until it is cleared. To delete nothing at all: sexton stop.
 
     Example: sexton pace cold 500/s --reason 'the bucket is shared'
     """
@@ -38,63 +40,64 @@ def pace(
     if (rate is not None or clear) and vault is None:
         raise WrongUsage("name a vault, as VAULT or INSTANCE/VAULT; see: sexton vault list")
     if (rate is not None) == clear and vault is not None:
-        raise WrongUsage("say keys per second, e.g. 500/s, or --clear; exactly one of the two")
-    with opened() as (settings, db):
+        raise WrongUsage("give keys per second, e.g. 500/s, or --clear; exactly one of the two")
+    with open_database() as (settings, db):
         store = PaceStore(db)
         if vault is None:
             _show(store, Registry(db).vaults(), settings.s3.endpoint_url, as_json)
         elif rate is not None:
             cap = store.put_cap(vault, keys_per_second(rate), reason)
             typer.echo(
-                f"{cap.instance}/{cap.vault} is deleted from at {cap.keys_per_second} keys/s at most, {WITHIN}; "
+                f"{cap.instance}/{cap.vault} is deleted from at {cap.keys_per_second} keys/s at most, {EFFECTIVE}; "
                 f"until: sexton pace {cap.instance}/{cap.vault} --clear"
             )
         else:
-            name, was = store.clear_cap(vault)
-            typer.echo(f"{name} is not capped any more, {WITHIN}" if was else f"{name} had no cap")
+            name, removed = store.clear_cap(vault)
+            typer.echo(f"the cap of {name} is removed, {EFFECTIVE}" if removed else f"{name} had no cap")
 
 
 def _show(store: "PaceStore", vaults: "Sequence[VaultSpec]", endpoint_url: str, as_json: bool) -> None:
-    from sexton.recycle.pacing.policy import root
-
     caps = {(c.instance, c.vault): c for c in store.caps()}
-    roots = {root(v, endpoint_url): (v.instance, v.name) for v in vaults}
-    rows = []
-    for f in store.figures():
-        # Of vaults that share a beginning the longest is meant; none contains another.
-        inside = max((r for r in roots if f.place.startswith(r)), key=len, default="")
-        rows.append((f, roots.get(inside)))
-    shown = {vault for _, vault in rows}
-    unused = [c for key, c in caps.items() if key not in shown]
+    places = [(f, _vault_of(f.place, vaults, endpoint_url)) for f in store.figures()]
     if as_json:
-        dump(
+        print_json(
             {
-                "places": [
-                    {
-                        "vault": "/".join(v) if v else None,
-                        **f.model_dump(),
-                        "cap": caps[v].keys_per_second if v in caps else None,
-                    }
-                    for f, v in rows
-                ],
+                "places": [_place_json(f, vault, caps.get(vault) if vault else None) for f, vault in places],
                 "caps": [c.model_dump() for c in caps.values()],
             }
         )
         return
-    lines = [_line(f, v, caps.get(v) if v else None) for f, v in rows]
-    lines += [(f"{c.instance}/{c.vault}", "", "", "", f"{c.keys_per_second:,}", "", "", "") for c in unused]
-    show("" if lines else "nothing was deleted yet, and no vault is capped", COLUMNS, lines)
+    rows = [_place_row(f, vault, caps.get(vault) if vault else None) for f, vault in places]
+    used_vaults = {vault for _, vault in places}
+    unused_caps = [cap for vault, cap in caps.items() if vault not in used_vaults]
+    rows += [(f"{c.instance}/{c.vault}", "", "", "", f"{c.keys_per_second:,}", "", "", "") for c in unused_caps]
+    show_table("" if rows else "nothing was deleted yet, and no vault has a cap", COLUMNS, rows)
 
 
-def _line(f: "PlaceFigures", vault: tuple[str, str] | None, cap: "Cap | None") -> tuple[str, ...]:
-    share = f"{100 * f.throttled / f.requests:.1f} %" if f.requests else "-"
+def _vault_of(place: str, vaults: "Sequence[VaultSpec]", endpoint_url: str) -> tuple[str, str] | None:
+    """Return (instance, vault) of a place, or None if the vault is no longer registered."""
+    from sexton.recycle.pacing.policy import root
+
+    vaults_by_root = {root(v, endpoint_url): (v.instance, v.name) for v in vaults}
+    # Roots may share a beginning, but no vault contains another: the longest root that matches is the right one.
+    longest = max((r for r in vaults_by_root if place.startswith(r)), key=len, default="")
+    return vaults_by_root.get(longest)
+
+
+def _place_json(f: "PlaceFigures", vault: tuple[str, str] | None, cap: "Cap | None") -> dict[str, object]:
+    name = "/".join(vault) if vault else None
+    return {"vault": name, **f.model_dump(), "cap": cap.keys_per_second if cap else None}
+
+
+def _place_row(f: "PlaceFigures", vault: tuple[str, str] | None, cap: "Cap | None") -> tuple[str, ...]:
+    throttled = f"{100 * f.throttled / f.requests:.1f} %" if f.requests else "-"
     return (
         "/".join(vault) if vault else "",
         f.place,
         f"{f.keys_per_second:,}",
         f"{f.ceiling:,}" if f.ceiling else "-",
         f"{cap.keys_per_second:,}" if cap else "-",
-        share,
+        throttled,
         str(f.workers),
-        stamp(f.throttled_at),
+        utc_column(f.throttled_at),
     )

@@ -1,11 +1,11 @@
-"""`sexton plan`, `sexton apply`: see what would go, then let exactly that go."""
+"""`sexton plan`, `sexton apply`: show what a round would delete, then delete exactly that."""
 
 from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, controls, one_instance, opened, recorded
-from sexton.interfaces.cli.output import dump
+from sexton.interfaces.cli.context import Json, WrongUsage, control_store, log_call, one_instance, open_database
+from sexton.interfaces.cli.output import print_json
 from sexton.interfaces.cli.render.plans import show_plan, show_plans
 from sexton.interfaces.cli.render.report import end
 from sexton.recycle.model import Plan, RecycleRequest
@@ -13,48 +13,33 @@ from sexton.recycle.model import Plan, RecycleRequest
 
 def plan(
     instance: Annotated[str | None, typer.Argument(help="Default: the only instance.")] = None,
-    as_list: Annotated[bool, typer.Option("--list", help="Make none; list those that were made.")] = False,
+    as_list: Annotated[bool, typer.Option("--list", help="List stored plans instead of making one.")] = False,
     last: Annotated[int, typer.Option(help="With --list: how many, newest first.", min=1, max=1_000)] = 20,
     reject: Annotated[
-        int | None, typer.Option(metavar="PLAN", help="Refuse a plan that waits for somebody.", min=1, max=2**63 - 1)
+        int | None, typer.Option(metavar="PLAN", help="Reject a plan that waits for approval.", min=1, max=2**63 - 1)
     ] = None,
     reason: Annotated[str, typer.Option(help="With --reject: why.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Store and print what a round would delete now. Exit code 0: nothing to do, 2: something.
+    """Store and print what a round would delete now. Exit code 0: nothing to do, 2: something to do.
 
-    It has everything that is due, and names what no round would do unasked: what is over a limit of 24 hours, or due
-    only because a retention was shortened. Whoever applies it has approved it.
+    The plan contains everything that is due. It also shows what no round deletes without approval: deletions over a
+    limit of 24 hours, and marks that are due only because a retention was shortened. Applying the plan approves it.
 
-    `--list` shows plans and what became of them; one that waits for somebody is AWAITING_APPROVAL for 24 hours, and is
-    then made anew. What waits only for the limit of 24 hours goes unasked once it fits: `--reject` keeps the kinds of a
-    plan that waits from going unasked for 7 days, or until a later plan with them is applied.
+    `--list` shows plans and their state. A plan that waits for approval is AWAITING_APPROVAL for 24 hours; then a new
+    plan replaces it. A plan that waits only for the limit of 24 hours is deleted without approval once it fits the
+    limit: `--reject` prevents that for the kinds of the plan, for 7 days or until a later plan with them is applied.
 
     Example: sexton plan shop
     """
-    from sexton.interfaces.operator_service import OperatorService
-
     if reject is not None:
-        return _reject(reject, reason, as_json)
-    if reason:
+        _reject(reject, reason, as_json)
+    elif reason:
         raise WrongUsage("--reason goes with --reject PLAN")
-    if as_list:
-        return _list(instance, last, as_json)
-    with opened() as (settings, db):
-        name = one_instance(db, instance)
-        planned = OperatorService(settings, db).plan(name, "cli")
-    made = planned.plan
-    if as_json:
-        dump(made.model_dump(mode="json") | {"estimate": planned.cost.model_dump()})
+    elif as_list:
+        _list(instance, last, as_json)
     else:
-        show_plan(made, planned.cost)
-        _todo(made, planned.observes)
-        for held in planned.holds:
-            typer.echo(f"hold {held.id} keeps {held.what}; the numbers above do not know it")
-        if planned.halt is not None:
-            typer.echo(f"nothing of it goes now: {planned.halt}")
-    if made.marks or made.claimed:
-        raise typer.Exit(2)
+        _plan(instance, as_json)
 
 
 def apply(
@@ -62,14 +47,14 @@ def apply(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete exactly what a stored plan says; print the report.
+    """Delete exactly what a stored plan contains; print the report.
 
-    Marks as of the plan's cutoff, no younger ones. It is refused when the world is not as it was: marks were taken
-    back or went, settings changed, or, where it waited for somebody, for more than 24 hours. Applying a plan is
-    approving it: no limit holds for it.
+    Only marks up to the plan's cutoff are deleted. The plan is refused when it is out of date: marks were undropped or
+    deleted, settings changed, or the plan waited for approval for more than 24 hours. Applying a plan approves it: no
+    limit applies to it.
 
-    Ctrl-C stops waiting, not the round. Exit code 0: what could go went, 1: something failed, waits, or a vault
-    or the owner could not be asked.
+    Ctrl-C stops waiting, not the round. Exit code 0: everything that could be deleted was deleted, 1: a deletion failed
+    or waits, or a vault or the owner could not be reached.
 
     Example: sexton apply 7
     """
@@ -80,56 +65,76 @@ def apply(
     from sexton.operators.registry.store import Registry
     from sexton.recycle.planning.sql.plans import PlanStore
 
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         store = PlanStore(db)
-        found = store.find_plan(plan)
-        of = found.instance
-        if Registry(db).instance(of).mode == "observe":
-            raise NotEnabled(f"{of} only observes; run: sexton enable {of}")
-        store.approvals.check_apply(plan, of, settings.policy())  # the round asks this again, and the next line
-        controls(settings, db).admit(of)  # here they are asked before anybody says yes
+        stored_plan = store.find_plan(plan)
+        instance = stored_plan.instance
+        if Registry(db).instance(instance).mode == "observe":
+            raise NotEnabled(f"{instance} only observes; run: sexton enable {instance}")
+        # The round makes both checks again. They are made here so that they fail before the operator confirms.
+        store.approvals.check_apply(plan, instance, settings.policy())
+        control_store(settings, db).admit(instance)
         if not as_json:
-            show_plan(found, OperatorService(settings, db).cost(found))
+            show_plan(stored_plan, OperatorService(settings, db).cost(stored_plan))
         if not yes:
             if as_json:
-                raise WrongUsage("with --json nobody sees what is asked; look at the plan, then add --yes")
-            typer.confirm(f"delete these files of {of} for good?", abort=True, err=True)
-        request = RecycleRequest(instance=of, plan=plan, requested_by=whoami())
-        with recorded(db, "apply", of, str(plan)):
+                raise WrongUsage("--json cannot ask for confirmation; review the plan, then add --yes")
+            typer.confirm(f"Delete these files of {instance} permanently?", abort=True, err=True)
+        request = RecycleRequest(instance=instance, plan=plan, requested_by=whoami())
+        with log_call(db, "apply", instance, str(plan)):
             report = run_round(settings, db, request, watch=not as_json)
     end(report, as_json)
+
+
+def _plan(instance: str | None, as_json: bool) -> None:
+    from sexton.interfaces.operator_service import OperatorService
+
+    with open_database() as (settings, db):
+        preview = OperatorService(settings, db).plan(one_instance(db, instance), "cli")
+    stored_plan = preview.plan
+    if as_json:
+        print_json(stored_plan.model_dump(mode="json") | {"estimate": preview.cost.model_dump()})
+    else:
+        show_plan(stored_plan, preview.cost)
+        _show_next_step(stored_plan, preview.observes)
+        for hold in preview.holds:
+            typer.echo(f"hold {hold.id} blocks {hold.what}; the numbers above do not take it into account")
+        if preview.halt is not None:
+            typer.echo(f"nothing can be deleted now: {preview.halt}")
+    if stored_plan.marks or stored_plan.claimed:
+        raise typer.Exit(2)
 
 
 def _list(instance: str | None, last: int, as_json: bool) -> None:
     from sexton.operators.registry.store import Registry
     from sexton.recycle.planning.sql.plans import PlanStore
 
-    with opened() as (_, db):
+    with open_database() as (_, db):
         if instance is not None:
             Registry(db).instance(instance)
-        found = PlanStore(db).approvals.plans(instance, last)
+        plans = PlanStore(db).approvals.plans(instance, last)
     if as_json:
-        dump([p.model_dump(mode="json") for p in found])
+        print_json([p.model_dump(mode="json") for p in plans])
     else:
-        show_plans(found)
+        show_plans(plans)
 
 
 def _reject(plan: int, reason: str, as_json: bool) -> None:
     from sexton.operators.controls.store import whoami
     from sexton.recycle.planning.sql.plans import PlanStore
 
-    with opened() as (_, db), recorded(db, "plan reject", subject=str(plan), reason=reason):
+    with open_database() as (_, db), log_call(db, "plan reject", subject=str(plan), reason=reason):
         row = PlanStore(db).approvals.reject(plan, reason, whoami())
     if as_json:
-        dump(row.model_dump(mode="json"))
+        print_json(row.model_dump(mode="json"))
         return
     typer.echo(f"plan {plan} of {row.instance} is rejected: {', '.join(row.kinds)}")
-    keep = f"sexton hold mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
-    typer.echo(f"a mark is taken back by its owner's undrop, or kept by: {keep}")
-    typer.echo("these kinds go unasked again in 7 days, or when a later plan with them is applied")
+    hold = f"sexton hold mark KIND/ID --instance {row.instance} --for 7d --reason TEXT"
+    typer.echo(f"to save a mark, let its owner undrop it, or hold it: {hold}")
+    typer.echo("rounds delete these kinds without approval again in 7 days, or when a later plan with them is applied")
 
 
-def _todo(plan: Plan, observes: bool) -> None:
+def _show_next_step(plan: Plan, observes: bool) -> None:
     if not plan.marks:
         typer.echo("nothing new is due")
     elif observes:

@@ -1,60 +1,63 @@
-"""`sexton quarantine`: marks that were set aside, and the two ways out. SQL alone."""
+"""`sexton quarantine`: list quarantined marks, and retry or discard them. It needs only the database."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, opened, recorded, ref, said
-from sexton.interfaces.cli.output import dump, many, show, size, stamp, when
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database, parse_ref, require_reason
+from sexton.interfaces.cli.output import human_bytes, print_json, quantity, show_table, utc, utc_column
 
-app = typer.Typer(help="Marks that were set aside.", no_args_is_help=True)
-SHOWN = 1_000
+if TYPE_CHECKING:
+    from sexton.recycle.pipeline.sql.quarantine import Quarantined
+
+app = typer.Typer(help="Quarantined marks.", no_args_is_help=True)
+PAGE_ROWS = 1_000
+MAX_CHANGED_ROWS = 10
 Instance = Annotated[str, typer.Argument(help="The instance.")]
-OfReason = Annotated[str | None, typer.Option(help="Only those set aside for this, e.g. DELETE_FAILED.")]
+ReasonFilter = Annotated[str | None, typer.Option(help="Only marks with this reason, e.g. DELETE_FAILED.")]
 
 
 @app.command("list")
 def list_(
     instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None,
-    reason: OfReason = None,
+    reason: ReasonFilter = None,
     as_json: Json = False,
 ) -> None:
-    """Print what is set aside and why; each goes back with `quarantine retry`, or is given up with `discard`.
+    """Print quarantined marks and their reasons.
+
+    `quarantine retry` retries marks, `quarantine discard` gives one up.
 
     Example: sexton quarantine list shop --reason DELETE_FAILED
     """
     from sexton.operators.registry.store import Registry
     from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 
-    with opened() as (_, db):
+    with open_database() as (_, db):
         if instance is not None:
             Registry(db).instance(instance)
-        found = QuarantineStore(db).list(instance, _reason(reason), limit=SHOWN + 1)
+        marks = QuarantineStore(db).list(instance, _checked_reason(reason), limit=PAGE_ROWS + 1)
     if as_json:
-        dump([q.model_dump(mode="json") for q in found])
+        print_json([q.model_dump(mode="json") for q in marks])
         return
-    rows = [
-        (q.instance, f"{q.kind}/{q.id}", q.reason, q.failures, stamp(q.marked_at), size(q.bytes), q.last_error)
-        for q in found[:SHOWN]
-    ]
     columns = ("instance", "mark", "reason", "failures", "marked (UTC)", "bytes", "last error")
-    show("" if rows else "nothing is set aside", columns, rows)
-    if len(found) > SHOWN:
-        typer.echo(f"only the first {SHOWN} are shown; name an instance or a --reason")
+    show_table("" if marks else "nothing is quarantined", columns, [_row(q) for q in marks[:PAGE_ROWS]])
+    if len(marks) > PAGE_ROWS:
+        typer.echo(f"only the first {PAGE_ROWS} are shown; name an instance or a --reason")
 
 
 @app.command("retry")
 def retry(
     instance: Instance,
     mark: Annotated[str | None, typer.Argument(metavar="[KIND/ID]", help="One mark.")] = None,
-    reason: OfReason = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of the instance, but CHANGED.")] = False,
+    reason: ReasonFilter = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of the instance, except CHANGED.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Let the next round try marks again: one, those of a reason, or all of the instance.
+    """Let the next round try marks again.
 
-    CHANGED is asked about, and not among all: an object was written anew after it was marked, and trying again deletes
-    what is there now.
+    One mark, those with a reason, or all of the instance. Marks with reason CHANGED need a confirmation, and --all
+    leaves them out: an object was overwritten after it was marked, and a retry deletes the object that exists now.
 
     Example: sexton quarantine retry shop --reason DELETE_FAILED
     """
@@ -63,22 +66,21 @@ def retry(
 
     if (mark is not None) + (reason is not None) + everything != 1:
         raise WrongUsage("name one mark as KIND/ID, or --reason, or --all; exactly one of them")
-    named = ref(mark) if mark is not None else None
-    with opened() as (_, db):
-        store, of = QuarantineStore(db), _reason(reason)
-        changed = store.list(instance, Reason.CHANGED, named, limit=SHOWN) if of in (None, Reason.CHANGED) else ()
+    ref = parse_ref(mark) if mark is not None else None
+    with open_database() as (_, db):
+        store, only_reason = QuarantineStore(db), _checked_reason(reason)
+        changed: Sequence[Quarantined] = ()
+        if only_reason in (None, Reason.CHANGED):
+            changed = store.list(instance, Reason.CHANGED, ref, limit=PAGE_ROWS)
         if changed and not everything and not yes:
-            for q in changed[:10]:
-                typer.echo(f"{q.kind}/{q.id}: {q.last_error or 'an object changed'}")
-            typer.confirm("written anew after they were marked; delete what is there now?", abort=True, err=True)
-        with recorded(db, "quarantine retry", instance, mark or reason or "all"):
-            freed = store.retry(instance, ref=named, reason=of, but=Reason.CHANGED if everything else None)
+            _confirm_changed(changed)
+        with log_call(db, "quarantine retry", instance, mark or reason or "all"):
+            count = store.retry(instance, ref=ref, reason=only_reason, but=Reason.CHANGED if everything else None)
     if changed and everything:
-        left = f"{many(len(changed), 'mark')} with objects that were written anew stay set aside"
-        typer.echo(f"{left}; look first: sexton quarantine list {instance} --reason CHANGED")
-    typer.echo(
-        f"the next round of {instance} tries {many(freed, 'mark')} again" if freed else "nothing of that is set aside"
-    )
+        skipped = quantity(len(changed), "mark with overwritten objects stays", "marks with overwritten objects stay")
+        typer.echo(f"{skipped} quarantined; review first: sexton quarantine list {instance} --reason CHANGED")
+    retried = f"the next round of {instance} tries {quantity(count, 'mark')} again"
+    typer.echo(retried if count else "no matching mark is quarantined")
 
 
 @app.command("discard")
@@ -88,7 +90,9 @@ def discard(
     reason: Annotated[str, typer.Option(help="Why it is given up; kept in its history.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Give a mark up: its record goes, its files stay where they are and nothing will look for them.
+    """Give a mark up.
+
+    Its record is deleted, its files stay, and Sexton never deletes them.
 
     Example: sexton quarantine discard shop dropped/t12 --reason 'removed by hand'
     """
@@ -96,25 +100,36 @@ def discard(
     from sexton.operators.registry.store import Registry
     from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 
-    named, why = ref(mark), said(reason)
-    with opened() as (_, db):
+    ref, text = parse_ref(mark), require_reason(reason)
+    with open_database() as (_, db):
         store = QuarantineStore(db)
-        found = store.list(Registry(db).instance(instance).id, ref=named)
-        if not found:
-            raise BadInput(f"{mark} of {instance} is not set aside; see: sexton why {named.id}")
-        [q] = found
-        typer.echo(f"{mark} of {instance}, marked {when(q.marked_at)}, set aside: {q.reason}")
-        stays = f"prefix {q.prefix}" if q.prefix else f"{many(q.keys, 'key')}"
-        typer.echo(f"stays for ever: {stays} in vault {q.vault or '(none)'}, {size(q.bytes)} by its owner's word")
+        marks = store.list(Registry(db).instance(instance).id, ref=ref)
+        if not marks:
+            raise BadInput(f"{mark} of {instance} is not quarantined; see: sexton why {ref.id}")
+        [q] = marks
+        typer.echo(f"{mark} of {instance}, marked {utc(q.marked_at)}, quarantined: {q.reason}")
+        files = f"prefix {q.prefix}" if q.prefix else quantity(q.keys, "key")
+        typer.echo(f"these files stay: {files} in vault {q.vault or '(none)'}, {human_bytes(q.bytes)} per its owner")
         if not yes:
-            typer.confirm("give it up?", abort=True, err=True)
-        with recorded(db, "quarantine discard", instance, mark, why):
-            store.discard(instance, named, why)
-    typer.echo(f"{mark} is given up; see: sexton why {named.id}")
+            typer.confirm("Give it up?", abort=True, err=True)
+        with log_call(db, "quarantine discard", instance, mark, text):
+            store.discard(instance, ref, text)
+    typer.echo(f"{mark} is given up; see: sexton why {ref.id}")
 
 
-def _reason(text: str | None) -> str | None:
-    """Return a reason for which marks are set aside, or refuse one that does not exist."""
+def _row(q: "Quarantined") -> tuple[object, ...]:
+    mark = f"{q.kind}/{q.id}"
+    return q.instance, mark, q.reason, q.failures, utc_column(q.marked_at), human_bytes(q.bytes), q.last_error
+
+
+def _confirm_changed(changed: "Sequence[Quarantined]") -> None:
+    for q in changed[:MAX_CHANGED_ROWS]:
+        typer.echo(f"{q.kind}/{q.id}: {q.last_error or 'an object changed'}")
+    typer.confirm("These were overwritten after they were marked. Delete the current objects?", abort=True, err=True)
+
+
+def _checked_reason(text: str | None) -> str | None:
+    """Return a reason for which marks are quarantined, or refuse one that does not exist."""
     from sexton.marks.model import Reason
 
     if text is not None and text not in list(Reason):

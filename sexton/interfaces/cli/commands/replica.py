@@ -1,139 +1,162 @@
-"""`sexton replica`: copies of tablets on backends, what is wrong with them, and what they keep for each other."""
+"""`sexton replica`: list replicas of tablets, what is wrong with them, and which binlogs they retain for each other."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, one_instance, opened, recorded, said
-from sexton.interfaces.cli.output import dump, many, show, when
-from sexton.interfaces.cli.render.replicas import backend_row, show_tablet, unwell_row
+from sexton.interfaces.cli.context import Json, log_call, one_instance, open_database, require_reason
+from sexton.interfaces.cli.output import print_json, quantity, show_table, utc
+from sexton.interfaces.cli.render.replicas import backend_row, replica_row, show_tablet
 
 if TYPE_CHECKING:
     from sexton.database.engine import Database
     from sexton.replication.replicas.model import BackendStanding
 
-app = typer.Typer(help="Copies of tablets on backends, and what they keep for each other.", no_args_is_help=True)
-Of = Annotated[str | None, typer.Option("--instance", help="Default: the only instance.")]
+app = typer.Typer(help="Replicas of tablets on backends, and the binlogs they retain.", no_args_is_help=True)
+InstanceOption = Annotated[str | None, typer.Option("--instance", help="Default: the only instance.")]
 Tablet = Annotated[str, typer.Argument(metavar="TABLET", help="The tablet.")]
 Backend = Annotated[str, typer.Argument(metavar="BACKEND", help="The backend.")]
-SHOWN = 1_000
+PAGE_ROWS = 1_000
 
 
 @app.command("list")
 def list_(
-    every: Annotated[bool, typer.Option("--all", help="Those in order, too.")] = False,
-    instance: Of = None,
+    every: Annotated[bool, typer.Option("--all", help="Healthy replicas, too.")] = False,
+    instance: InstanceOption = None,
     as_json: Json = False,
 ) -> None:
-    """Print copies with which something is wrong, by tablet; a thousand at most.
+    """Print unhealthy replicas, by tablet; a thousand at most.
 
-    needs: the first version that it still has to get. last failed: a version that it lacks, to be repaired.
+    needs: the first version that the replica still has to get. last failed: a version that it is missing, to be
+    repaired.
 
     Example: sexton replica list
     """
     from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas import policy
 
-    with opened() as (settings, db):
-        of = one_instance(db, instance)
-        found, now = OperatorService(settings, db).binlogs.replicas.unwell(of, SHOWN + 1, every=every)
+    with open_database() as (settings, db):
+        name = one_instance(db, instance)
+        page, now = OperatorService(settings, db).binlogs.replicas.unwell(name, PAGE_ROWS + 1, every=every)
+    shown = page[:PAGE_ROWS]
     if as_json:
-        dump([r.model_dump(mode="json") | {"unwell": policy.unwell(r, now)} for r in found[:SHOWN]])
+        print_json([r.model_dump(mode="json") | {"unwell": policy.unwell(r, now)} for r in shown])
         return
-    none = f"no copy of {of} is known: its owner places them over the API" if every else f"every copy of {of} is well"
+    none = f"every replica of {name} is healthy"
+    if every:
+        none = f"no replica of {name} is known: its owner places them over the API"
     columns = ("tablet", "backend", "version", "needs", "wrong", "last failed", "FULL_COPY_ONLY", "fresh until (UTC)")
-    show("" if found else none, columns, [unwell_row(r, now) for r in found[:SHOWN]])
-    if len(found) > SHOWN:
-        typer.echo(f"these are the first {SHOWN}; by backend: sexton replica backends")
+    show_table("" if shown else none, columns, [replica_row(r, now) for r in shown])
+    if len(page) > PAGE_ROWS:
+        typer.echo(f"these are the first {PAGE_ROWS}; by backend: sexton replica backends")
 
 
 @app.command("explain")
-def explain(tablet: Tablet, instance: Of = None, as_json: Json = False) -> None:
-    """Print the copies of a tablet, what each still needs, which of them decides, and what may go.
+def explain(tablet: Tablet, instance: InstanceOption = None, as_json: Json = False) -> None:
+    """Explain the replicas of a tablet.
+
+    What each still needs, which one decides, and what may be deleted.
 
     Example: sexton replica explain 10021
     """
     from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas import policy
 
-    with opened() as (settings, db):
-        found, now = OperatorService(settings, db).binlogs.replicas.tablet(one_instance(db, instance), tablet)
-    if as_json:
-        least = policy.lowest(found, now)
-        copies = [r.model_dump(mode="json") | {"need": policy.need(r, now)} for r in found]
-        who = least[1].backend if least and least[1] else None
-        dump({"tablet": tablet, "need": least[0] if least else None, "decides": who, "copies": copies})
-    else:
-        show_tablet(tablet, found, now)
+    with open_database() as (settings, db):
+        replicas, now = OperatorService(settings, db).binlogs.replicas.tablet(one_instance(db, instance), tablet)
+    if not as_json:
+        show_tablet(tablet, replicas, now)
+        return
+    lowest = policy.lowest(replicas, now)
+    deciding = lowest[1] if lowest else None
+    print_json(
+        {
+            "tablet": tablet,
+            "need": lowest[0] if lowest else None,
+            "decides": deciding.backend if deciding else None,
+            "copies": [r.model_dump(mode="json") | {"need": policy.need(r, now)} for r in replicas],
+        }
+    )
 
 
 @app.command("full-copy")
 def full_copy(
     tablet: Tablet,
     backend: Backend,
-    reason: Annotated[str, typer.Option(help="Why; others will read it.")],
-    instance: Of = None,
+    reason: Annotated[str, typer.Option(help="Why; other operators will read it.")],
+    instance: InstanceOption = None,
 ) -> None:
-    """Say that a copy can only be repaired by a full copy: what it lacks is not kept for it any more.
+    """Declare that a replica needs a full copy.
 
-    It counts again when it has reported that it has all that may be gone.
+    Versions are no longer retained for it. The replica counts again when it has reported that it has every version that
+    may have been deleted.
 
     Example: sexton replica full-copy 10021 be-3 --reason 'its disk is gone'
     """
     from sexton.interfaces.operator_service import OperatorService
 
-    why = said(reason)
-    with opened() as (settings, db):
-        of = one_instance(db, instance)
-        with recorded(db, "replica full-copy", of, f"{tablet} on {backend}", why):
-            OperatorService(settings, db).binlogs.replicas.full_copy(of, tablet, backend, why)
-    typer.echo(f"the copy of tablet {tablet} on {backend} is FULL_COPY_ONLY; see: sexton replica explain {tablet}")
+    text = require_reason(reason)
+    with open_database() as (settings, db):
+        name = one_instance(db, instance)
+        with log_call(db, "replica full-copy", name, f"{tablet} on {backend}", text):
+            OperatorService(settings, db).binlogs.replicas.full_copy(name, tablet, backend, text)
+    typer.echo(f"the replica of tablet {tablet} on {backend} is FULL_COPY_ONLY; see: sexton replica explain {tablet}")
 
 
 @app.command("backends")
-def backends(instance: Of = None, as_json: Json = False) -> None:
-    """Print backends: when each reported and pulled, and its copies in numbers.
+def backends(instance: InstanceOption = None, as_json: Json = False) -> None:
+    """Print backends.
+
+    When each reported and pulled, and the numbers of its replicas.
 
     Example: sexton replica backends
     """
-    with opened() as (_, db):
-        of = one_instance(db, instance)
-        found = standings(db, of)
+    with open_database() as (_, db):
+        name = one_instance(db, instance)
+        rows = _standings(db, name)
     if as_json:
-        dump([b.model_dump(mode="json") for b in found])
+        print_json([b.model_dump(mode="json") for b in rows])
         return
-    columns = ("backend", "reported (UTC)", "pulled (UTC)", "copies", "to let go", "wrong", "problems")
-    show("" if found else f"{of} has no backend", columns, [backend_row(b) for b in found])
+    columns = ("backend", "reported (UTC)", "pulled (UTC)", "replicas", "to delete", "wrong", "problems")
+    show_table("" if rows else f"{name} has no backend", columns, [backend_row(b) for b in rows])
 
 
 @app.command("decommission")
 def decommission(
-    backend: Backend, instance: Of = None, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+    backend: Backend,
+    instance: InstanceOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Forget a backend that will never come back, with all of its copies: nothing is kept for them any more.
+    """Forget a backend that will never return.
 
-    Refused where no other copy of one of its tablets is in order.
+    Its replicas are forgotten too, and nothing is retained for them any longer. Refused if one of its tablets has no
+    other healthy replica.
 
     Example: sexton replica decommission be-3
     """
     from sexton.interfaces.operator_service import OperatorService
     from sexton.replication.replicas.errors import UnknownBackend
 
-    with opened() as (settings, db):
-        of = one_instance(db, instance)
-        its = next((b for b in standings(db, of) if b.backend == backend), None)
-        if its is None:
+    with open_database() as (settings, db):
+        name = one_instance(db, instance)
+        standing = next((b for b in _standings(db, name) if b.backend == backend), None)
+        if standing is None:
             raise UnknownBackend(backend)
-        there = f"{many(its.copies, 'copy', 'copies')}, {its.behind:,} of them with something to let go"
-        typer.echo(f"backend {backend}: {there}; last report {when(its.reported_at)}, last pull {when(its.pulled_at)}")
+        typer.echo(_standing_summary(standing))
         if not yes:
-            typer.confirm("will it never come back?", abort=True, err=True)
-        with recorded(db, "replica decommission", of, backend):
-            n = OperatorService(settings, db).binlogs.placements.decommission(of, backend)
-    typer.echo(f"backend {backend} is forgotten, with {many(n, 'copy', 'copies')}")
+            typer.confirm("Will it never return?", abort=True, err=True)
+        with log_call(db, "replica decommission", name, backend):
+            count = OperatorService(settings, db).binlogs.placements.decommission(name, backend)
+    typer.echo(f"backend {backend} is forgotten, with {quantity(count, 'replica')}")
 
 
-def standings(db: "Database", instance: str) -> "list[BackendStanding]":
+def _standing_summary(standing: "BackendStanding") -> str:
+    replicas = f"{quantity(standing.copies, 'replica')}, {standing.behind:,} of them with something to delete"
+    times = f"last report {utc(standing.reported_at)}, last pull {utc(standing.pulled_at)}"
+    return f"backend {standing.backend}: {replicas}; {times}"
+
+
+def _standings(db: "Database", instance: str) -> "list[BackendStanding]":
     """Return the backends of an instance, by name."""
     from sexton.replication.replicas.sql import figures
 

@@ -1,11 +1,11 @@
-"""`sexton schedules`: whether rounds start by themselves."""
+"""`sexton schedules`: show and control the schedule that starts due rounds."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, ask_temporal, said
-from sexton.interfaces.cli.output import dump, show, stamp
+from sexton.interfaces.cli.context import Json, ask_temporal, require_reason
+from sexton.interfaces.cli.output import print_json, show_table, utc_column
 from sexton.kernel.errors import SextonError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ app = typer.Typer(help="The schedule that starts due rounds.", no_args_is_help=T
 
 @app.command("apply")
 def apply() -> None:
-    """Let rounds start by themselves: create the schedule, or change what differs. Repeatable.
+    """Start rounds automatically: create the schedule, or update it. Repeatable.
 
     Example: sexton schedules apply
     """
@@ -27,25 +27,25 @@ def apply() -> None:
     every = settings.recycle.recycle_interval_seconds
     tick = schedules.tick_seconds(every)
 
-    async def applied(client: "Client") -> tuple[str, list[str], str]:
-        done = await schedules.apply(client, settings)
+    async def apply_and_register(client: "Client") -> tuple[str, list[str], str]:
+        result = await schedules.apply(client, settings)
         try:
-            return done, await search_attributes.register(client), ""
+            return result, await search_attributes.register(client), ""
         except SextonError as e:
-            return done, [], str(e)
+            return result, [], str(e)
 
-    done, added, warning = ask_temporal(settings, applied)
-    typer.echo(f"schedule {settings.require_deployment()}: {done}; each instance has a round every {every} s,")
-    typer.echo(f"and every {tick} s a tick looks for instances and topics that are due")
-    if added:
-        typer.echo(f"search attributes registered: {', '.join(added)}; workers use them after their next start")
+    result, registered, warning = ask_temporal(settings, apply_and_register)
+    typer.echo(f"schedule {settings.require_deployment()}: {result}; each instance has a round every {every} s,")
+    typer.echo(f"and every {tick} s the schedule checks which instances and topics are due")
+    if registered:
+        typer.echo(f"search attributes registered: {', '.join(registered)}; workers use them after their next start")
     if warning:
         typer.echo(f"warning: {warning}", err=True)
 
 
 @app.command("list")
 def list_(as_json: Json = False) -> None:
-    """Print the schedule as Temporal has it.
+    """Print the schedule that is stored in Temporal.
 
     Example: sexton schedules list
     """
@@ -54,28 +54,28 @@ def list_(as_json: Json = False) -> None:
 
     settings = load()
     deployment = settings.require_deployment()
-    found = ask_temporal(settings, lambda client: schedules.describe(client, deployment))
+    stored = ask_temporal(settings, lambda client: schedules.describe(client, deployment))
     if as_json:
-        dump([s.model_dump() for s in found])
+        print_json([s.model_dump() for s in stored])
         return
     rows = [
         (
             s.id,
             f"{s.every_seconds:.0f} s",
             "paused" if s.paused else "active",
-            stamp(s.last),
-            stamp(None if s.paused else s.next),
+            utc_column(s.last),
+            utc_column(None if s.paused else s.next),
             s.note,
         )
-        for s in found
+        for s in stored
     ]
     none = "rounds run only when you start them; to schedule them: sexton schedules apply"
-    show("" if rows else none, ("schedule", "every", "state", "last (UTC)", "next (UTC)", "note"), rows)
+    show_table("" if rows else none, ("schedule", "every", "state", "last (UTC)", "next (UTC)", "note"), rows)
 
 
 @app.command("pause")
-def pause(reason: Annotated[str, typer.Option(help="Why; others will read it.")]) -> None:
-    """Start no more rounds by themselves; those that run go on. To stop deletion: `sexton stop --all`.
+def pause(reason: Annotated[str, typer.Option(help="Why; other operators will read it.")]) -> None:
+    """Stop starting rounds automatically; running rounds continue. To stop deletion: `sexton stop --all`.
 
     Example: sexton schedules pause --reason 'migrating the database'
     """
@@ -84,14 +84,14 @@ def pause(reason: Annotated[str, typer.Option(help="Why; others will read it.")]
     from sexton.runtime.temporal import schedules
 
     settings = load()
-    deployment, note = settings.require_deployment(), f"{said(reason)} ({whoami()})"
+    deployment, note = settings.require_deployment(), f"{require_reason(reason)} ({whoami()})"
     ask_temporal(settings, lambda client: schedules.pause(client, deployment, note))
-    typer.echo("no round starts by itself until: sexton schedules resume; rounds that run go on")
+    typer.echo("no round starts automatically until: sexton schedules resume; running rounds continue")
 
 
 @app.command("resume")
 def resume() -> None:
-    """Let rounds start by themselves again.
+    """Start rounds automatically again.
 
     Example: sexton schedules resume
     """
@@ -102,4 +102,4 @@ def resume() -> None:
     settings = load()
     deployment, note = settings.require_deployment(), f"resumed by {whoami()}"
     ask_temporal(settings, lambda client: schedules.resume(client, deployment, note))
-    typer.echo("rounds that are due start with the next tick")
+    typer.echo("due rounds start at the next tick of the schedule")

@@ -1,12 +1,12 @@
-"""`sexton settings`: what this process would run with, where each value comes from, and what another would change."""
+"""`sexton settings`: show each setting and its source, and preview the effect of another value."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, opened
-from sexton.interfaces.cli.output import dump, many, show, size
+from sexton.interfaces.cli.context import Json, WrongUsage, open_database
+from sexton.interfaces.cli.output import human_bytes, print_json, quantity, show_table
 
 if TYPE_CHECKING:
     from sexton.recycle.planning.preview import Shift
@@ -16,7 +16,9 @@ app = typer.Typer(help="Settings and where they come from.", no_args_is_help=Tru
 
 @app.command("show")
 def show_all(as_json: Json = False) -> None:
-    """Print every setting with its value, source, unit, floor and default; passwords are masked.
+    """Print every setting and its source.
+
+    With value, unit, floor and default; passwords are masked.
 
     Example: sexton settings show --json
     """
@@ -30,7 +32,7 @@ def show_all(as_json: Json = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("setting", "value and where it is from", box=None, pad_edge=False)
+    table = Table("setting", "value and its source", box=None, pad_edge=False)
     for row in rows:
         table.add_row(Text(row.key), Text(f"{row.value or '(empty)'} {row.unit}", overflow="fold"))
         table.add_row(Text(f"  {row.bound}", style="dim"), Text(row.source, style="dim", overflow="fold"))
@@ -39,11 +41,13 @@ def show_all(as_json: Json = False) -> None:
 
 @app.command("preview")
 def preview(
-    setting: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="A key as `settings show` names it.")],
+    setting: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="A key of `settings show`, and the other value.")],
     instance: Annotated[str | None, typer.Argument(help="Only this instance.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print what another value would make due now, or due no more, in each instance. Changes nothing.
+    """Preview the effect of another value.
+
+    Prints which marks become due now, or are no longer due, in each instance. Changes nothing.
 
     Example: sexton settings preview recycle.compacted_rowset_retention_seconds=600
     """
@@ -52,42 +56,36 @@ def preview(
     from sexton.recycle.planning.preview import shifts
 
     key, value = _split(setting)
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         other = load(**{key: value})
         registry = Registry(db)
-        chosen = registry.instances() if instance is None else [registry.instance(instance)]
-        found = [s for i in chosen for s in shifts(db, i.id, settings.policy(), other.policy())]
+        instances = registry.instances() if instance is None else [registry.instance(instance)]
+        changes = [s for i in instances for s in shifts(db, i.id, settings.policy(), other.policy())]
     if as_json:
-        dump([s.model_dump(mode="json") for s in found])
+        print_json([s.model_dump(mode="json") for s in changes])
         return
-    _print(found)
-    typer.echo(
-        f"nothing is changed; to set it everywhere: {_variable(key)}={value}, or {key} in the file of the settings"
-    )
+    _show_changes(changes)
+    typer.echo(f"nothing is changed; to set it everywhere: {_variable(key)}={value}, or {key} in the settings file")
 
 
-def _print(found: "list[Shift]") -> None:
+def _show_changes(changes: "list[Shift]") -> None:
+    columns = ("instance", "kind", "retention", "due now", "objects", "bytes")
+    none = "no waiting mark becomes due, or is no longer due"
+    show_table("" if changes else none, columns, [_change_row(s) for s in changes])
+    for name in dict.fromkeys(s.instance for s in changes if s.asks):
+        typer.echo(
+            f"{name}: marks that become due only by this change wait in the first plan after it, until an operator "
+            f"applies that plan (sexton plan --list {name}); other marks are deleted as usual"
+        )
+
+
+def _change_row(s: "Shift") -> tuple[object, ...]:
     from sexton.recycle.planning.limits import span
 
-    said = {True: "more", False: "less"}
-    rows = [
-        (
-            s.instance,
-            s.kind,
-            " → ".join("none" if r is None else span(r) for r in (s.before, s.after)),
-            f"{many(s.marks, 'mark')} {said[s.more]}",
-            f"~{s.objects}" if s.estimated else s.objects,
-            size(s.bytes),
-        )
-        for s in found
-    ]
-    columns = ("instance", "kind", "retention", "due now", "objects", "bytes")
-    show("" if rows else "no mark that waits now becomes due by it, or due no more", columns, rows)
-    for name in dict.fromkeys(s.instance for s in found if s.asks):
-        typer.echo(
-            f"{name}: what only it makes due waits in the first plan after it, until somebody applies that plan "
-            f"(sexton plan --list {name}); the rest goes on"
-        )
+    retention = " → ".join("none" if r is None else span(r) for r in (s.before, s.after))
+    marks = f"{quantity(s.marks, 'mark')} {'more' if s.more else 'less'}"
+    objects = f"~{s.objects}" if s.estimated else s.objects
+    return s.instance, s.kind, retention, marks, objects, human_bytes(s.bytes)
 
 
 def _split(setting: str) -> tuple[str, str]:

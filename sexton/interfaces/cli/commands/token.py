@@ -1,32 +1,32 @@
-"""`sexton token`: who may use the API, and for what."""
+"""`sexton token`: manage who may use the API, and for what."""
 
 import datetime as dt
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, opened, recorded
-from sexton.interfaces.cli.output import dump, show, stamp, when
+from sexton.interfaces.cli.context import Json, log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc, utc_column
 
 if TYPE_CHECKING:
     from sexton.operators.access.model import Token
 
 app = typer.Typer(help="Tokens of the API.", no_args_is_help=True)
-SOON_MS = 14 * 86_400_000
-"""A token that ends so soon is marked in the list."""
+EXPIRES_SOON_MS = 14 * 86_400_000
+"""The list shows the days left of a token that expires within this time."""
 
 
 @app.command("create")
 def create(
     scope: Annotated[str, typer.Option(help="read, operate, admin, sync:JOB or node:ID.", metavar="SCOPE")],
-    days: Annotated[int, typer.Option(help="For how long it is valid.", min=1, max=3_650)] = 90,
-    note: Annotated[str, typer.Option(help="Who has it, and what for.")] = "",
+    days: Annotated[int, typer.Option(help="How many days it is valid.", min=1, max=3_650)] = 90,
+    note: Annotated[str, typer.Option(help="Its user and its purpose.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Print a new token. It is shown once; only its hash is kept.
+    """Print a new token. It is shown once; only its hash is stored.
 
-    read asks; operate also stops, starts, plans, applies and registers; admin also releases what others protect.
-    sync:JOB is for the protections of JOB and its runs, JOB:RUN.
+    Scope read allows queries; operate also allows stop, start, plan, apply and register; admin also allows releasing
+    the protections of others. sync:JOB allows the protections of JOB and its runs, JOB:RUN.
 
     Example: sexton token create --scope sync:copy --days 30 --note 'nightly copy to Lisbon'
     """
@@ -34,15 +34,16 @@ def create(
     from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.controls.store import whoami
 
-    wanted = policy.scope(scope)
-    with opened() as (_, db), recorded(db, "token create", subject=str(wanted), reason=note):
-        made, secret = TokenStore(db).create(wanted, days, whoami(), note)
+    checked_scope = policy.scope(scope)
+    with open_database() as (_, db), log_call(db, "token create", subject=str(checked_scope), reason=note):
+        created, secret = TokenStore(db).create(checked_scope, days, whoami(), note)
     if as_json:
-        dump(_shown(made) | {"token": secret})
+        print_json(_as_json(created) | {"token": secret})
         return
     typer.echo(secret)
-    typer.echo(f"token {made.id}, scope {made.scope}, until {when(made.expires_at)}; it is not shown again", err=True)
-    typer.echo(f"to end it sooner: sexton token revoke {made.id}", err=True)
+    end = utc(created.expires_at)
+    typer.echo(f"token {created.id}, scope {created.scope}, until {end}; it is not shown again", err=True)
+    typer.echo(f"to end it sooner: sexton token revoke {created.id}", err=True)
 
 
 @app.command("list")
@@ -53,35 +54,36 @@ def list_(as_json: Json = False) -> None:
     """
     from sexton.operators.access.sql.tokens import TokenStore
 
-    with opened() as (_, db):
-        found = TokenStore(db).all()
+    with open_database() as (_, db):
+        tokens = TokenStore(db).all()
         with db.read() as c:
             now = db.now(c)
     if as_json:
-        dump([_shown(t) for t in found])
+        print_json([_as_json(t) for t in tokens])
         return
     columns = ("token", "scope", "created (UTC)", "by", "until (UTC)", "", "note")
     rows = [
-        (t.id, t.scope, stamp(t.created_at), t.created_by, stamp(t.expires_at), _state(t, now), t.note) for t in found
+        (t.id, t.scope, utc_column(t.created_at), t.created_by, utc_column(t.expires_at), _state(t, now), t.note)
+        for t in tokens
     ]
-    show("" if rows else "there is no token; make one: sexton token create --scope SCOPE", columns, rows)
+    show_table("" if rows else "there is no token; make one: sexton token create --scope SCOPE", columns, rows)
 
 
 @app.command("revoke")
 def revoke(token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, the part after sxt_.")]) -> None:
-    """End a token at once. Repeatable.
+    """Revoke a token now. Repeatable.
 
     Example: sexton token revoke 3f9c0a1b2c4d
     """
     from sexton.operators.access.sql.tokens import TokenStore
     from sexton.operators.controls.store import whoami
 
-    with opened() as (_, db), recorded(db, "token revoke", subject=token):
-        ended = TokenStore(db).revoke(token, whoami())
-    typer.echo(f"token {ended.id}, scope {ended.scope}, is revoked")
+    with open_database() as (_, db), log_call(db, "token revoke", subject=token):
+        revoked = TokenStore(db).revoke(token, whoami())
+    typer.echo(f"token {revoked.id}, scope {revoked.scope}, is revoked")
 
 
-def _shown(token: "Token") -> dict[str, object]:
+def _as_json(token: "Token") -> dict[str, object]:
     return token.model_dump(mode="json") | {"scope": str(token.scope)}
 
 
@@ -89,6 +91,6 @@ def _state(token: "Token", now: int) -> str:
     if token.revoked_at is not None:
         return f"revoked by {token.revoked_by}"
     if now >= token.expires_at:
-        return "over"
+        return "expired"
     left = dt.timedelta(milliseconds=token.expires_at - now)
-    return f"{left.days} days left" if token.expires_at - now < SOON_MS else ""
+    return f"{left.days} days left" if token.expires_at - now < EXPIRES_SOON_MS else ""

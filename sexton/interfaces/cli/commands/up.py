@@ -1,4 +1,4 @@
-"""`sexton up`: the embedded stack in the foreground."""
+"""`sexton up`: run the embedded stack in the foreground."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ from config.sources import home
 
 
 def up(worker: Annotated[bool, typer.Option(help="Also start a worker.")] = True) -> None:
-    """Run Temporal, S3, SQLite and a worker here until Ctrl-C.
+    """Run the whole stack on this machine.
 
-    Data and logs stay in .sexton/.
+    Temporal, S3, SQLite and a worker run until Ctrl-C. Data and logs are stored in .sexton/.
 
     Example: sexton up --no-worker
     """

@@ -1,18 +1,18 @@
-"""`sexton user`: who may ask the API for short-lived tokens with a password."""
+"""`sexton user`: manage the users who get short-lived API tokens for a password."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, opened, recorded
-from sexton.interfaces.cli.output import dump, show, stamp
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table, utc_column
 
 if TYPE_CHECKING:
     from sexton.operators.access.model import User
 
-app = typer.Typer(help="Users of the API: a password for short-lived tokens.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and . _ @ -")]
+app = typer.Typer(help="Users of the API: they get short-lived tokens for a password.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and . _ @ -")]
 Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input, one line.")]
 
 
@@ -22,9 +22,9 @@ def add(
     scope: Annotated[str, typer.Option(help="read, operate, admin, sync:JOB or node:ID.", metavar="SCOPE")],
     password_stdin: Stdin = False,
 ) -> None:
-    """Let somebody ask for tokens with a password, which is asked for twice. There is no default password.
+    """Add a user, who may request tokens with a password. The command asks for it twice; there is no default password.
 
-    A token that POST /v1/token gives lasts up to an hour and may do no more than SCOPE allows.
+    POST /v1/token returns a token that lasts up to an hour and allows no more than SCOPE.
 
     Example: sexton user add ada --scope operate
     """
@@ -33,35 +33,39 @@ def add(
     from sexton.operators.controls.store import whoami
 
     credentials.check_name(name)
-    wanted = policy.scope(scope)
-    with opened() as (_, db):
+    checked_scope = policy.scope(scope)
+    with open_database() as (_, db):
         password = _password(name, from_stdin=password_stdin)
-        with recorded(db, "user add", subject=name, reason=f"scope {wanted}"):
-            UserStore(db).add(name, password, wanted, whoami())
-    typer.echo(f"user {name} may ask for tokens of scope {wanted}: POST /v1/token")
+        with log_call(db, "user add", subject=name, reason=f"scope {checked_scope}"):
+            UserStore(db).add(name, password, checked_scope, whoami())
+    typer.echo(f"user {name} may request tokens of scope {checked_scope}: POST /v1/token")
 
 
 @app.command("list")
 def list_(as_json: Json = False) -> None:
-    """Print every user, those that were removed too.
+    """Print every user, including removed ones.
 
     Example: sexton user list
     """
     from sexton.operators.access.sql.users import UserStore
 
-    with opened() as (_, db):
-        found = UserStore(db).all()
+    with open_database() as (_, db):
+        users = UserStore(db).all()
     if as_json:
-        dump([_shown(u) for u in found])
+        print_json([_as_json(u) for u in users])
         return
     columns = ("user", "scope", "created (UTC)", "by", "password of (UTC)", "")
-    rows = [(u.name, u.scope, stamp(u.created_at), u.created_by, stamp(u.changed_at), _state(u)) for u in found]
-    show("" if rows else "there is no user; make one: sexton user add NAME --scope SCOPE", columns, rows)
+    rows = [
+        (u.name, u.scope, utc_column(u.created_at), u.created_by, utc_column(u.changed_at), _state(u)) for u in users
+    ]
+    show_table("" if rows else "there is no user; make one: sexton user add NAME --scope SCOPE", columns, rows)
 
 
 @app.command("password")
 def password(name: Name, password_stdin: Stdin = False) -> None:
-    """Give a user another password, which ends the tokens that were given for the old one.
+    """Set another password for a user.
+
+    Tokens issued for the old password end.
 
     Example: sexton user password ada
     """
@@ -70,16 +74,18 @@ def password(name: Name, password_stdin: Stdin = False) -> None:
     from sexton.operators.controls.store import whoami
 
     credentials.check_name(name)
-    with opened() as (_, db):
-        given = _password(name, from_stdin=password_stdin)
-        with recorded(db, "user password", subject=name):
-            UserStore(db).change(name, given, whoami())
-    typer.echo(f"user {name} has another password; the tokens given for the old one have ended")
+    with open_database() as (_, db):
+        new_password = _password(name, from_stdin=password_stdin)
+        with log_call(db, "user password", subject=name):
+            UserStore(db).change(name, new_password, whoami())
+    typer.echo(f"user {name} has another password; tokens issued for the old one have ended")
 
 
 @app.command("remove")
 def remove(name: Name) -> None:
-    """End a user, and every token that was given for the password, at once.
+    """Remove a user now.
+
+    Every token issued for the password is revoked.
 
     Example: sexton user remove ada
     """
@@ -88,28 +94,28 @@ def remove(name: Name) -> None:
     from sexton.operators.controls.store import whoami
 
     credentials.check_name(name)
-    with opened() as (_, db), recorded(db, "user remove", subject=name):
+    with open_database() as (_, db), log_call(db, "user remove", subject=name):
         UserStore(db).remove(name, whoami())
     typer.echo(f"user {name} is removed, and so is every token of that user")
 
 
 def _password(name: str, *, from_stdin: bool) -> str:
-    """Return a password that will do, from a terminal that shows nothing or the first line of standard input."""
+    """Return an acceptable password, from a terminal prompt without echo or the first line of standard input."""
     from sexton.operators.access import credentials
 
     if from_stdin:
-        given = sys.stdin.readline().rstrip("\r\n")
+        text = sys.stdin.readline().rstrip("\r\n")
     elif sys.stdin.isatty():
-        given = typer.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True, err=True)
+        text = typer.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True, err=True)
     else:
-        raise WrongUsage("nobody can type a password here; send it with --password-stdin")
-    credentials.check_password(name, given)
-    return given
+        raise WrongUsage("standard input is no terminal; send the password with --password-stdin")
+    credentials.check_password(name, text)
+    return text
 
 
-def _shown(user: "User") -> dict[str, object]:
+def _as_json(user: "User") -> dict[str, object]:
     return user.model_dump(mode="json") | {"scope": str(user.scope)}
 
 
 def _state(user: "User") -> str:
-    return "" if user.removed_at is None else f"removed by {user.removed_by}, {stamp(user.removed_at)}"
+    return "" if user.removed_at is None else f"removed by {user.removed_by}, {utc_column(user.removed_at)}"

@@ -1,20 +1,26 @@
-"""`sexton vault`: the places an instance's files are in."""
+"""`sexton vault`: register the places that hold an instance's files, and prove them."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, opened, recorded
-from sexton.interfaces.cli.output import dump, show
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database
+from sexton.interfaces.cli.output import print_json, show_table
+
+if TYPE_CHECKING:
+    from sexton.storage.model import VaultSpec
+    from sexton.storage.vaults import ProvenVaults
 
 app = typer.Typer(help="Vaults: a bucket with a prefix, or a directory.", no_args_is_help=True)
-OURS = "ours"
-"""What is said of a vault that was proved."""
+PROVED = "ours"
+"""Shown for a vault whose identity was proved."""
+Instance = Annotated[str, typer.Argument(help="The instance.")]
+Name = Annotated[str, typer.Argument(help="The vault.")]
 
 
 @app.command("add")
 def add(
-    instance: Annotated[str, typer.Argument(help="The instance.")],
+    instance: Instance,
     name: Annotated[str, typer.Argument(help="The name marks use: lower-case letters, digits, - and _.")],
     s3: Annotated[str, typer.Option(help="BUCKET or BUCKET/PREFIX.", metavar="BUCKET[/PREFIX]")] = "",
     local: Annotated[str, typer.Option(help="An existing directory.", metavar="DIR")] = "",
@@ -28,9 +34,10 @@ def add(
         bool, typer.Option("--conditional", help="Delete an object only while it has the ETag that was resolved.")
     ] = False,
 ) -> None:
-    """Register a vault: refuse overlaps, try what its store really does, write its marker, then its row.
+    """Register a vault.
 
-    Safe to repeat. The marker is `_sexton/vault.json`; the probe works in `_sexton/probe/` and cleans up.
+    Overlaps are refused. Then the behaviour of the store is probed, and the marker and the row are written. Safe to
+    repeat. The marker is `_sexton/vault.json`; the probe works in `_sexton/probe/` and cleans up.
 
     Example: sexton vault add shop cold --s3 shop-data/prod
     """
@@ -44,12 +51,9 @@ def add(
         raise WrongUsage("--endpoint, --region, --profile, --versions and --conditional go with --s3")
     if versions not in ("keep", "purge"):
         raise WrongUsage(f"--versions is keep or purge, not {versions!r}")
-    bucket, slash, prefix = s3.removeprefix("s3://").partition("/")
-    if slash and not prefix.strip("/"):
-        raise WrongUsage(f"{s3!r} names no prefix (is a variable empty?); for the whole bucket write {bucket}")
-    prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
+    bucket, prefix = _bucket_and_prefix(s3)
     kind: Literal["s3", "local"] = "local" if local else "s3"
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         spec = VaultSpec(
             instance=instance,
             name=name,
@@ -62,25 +66,26 @@ def add(
             versions="purge" if versions == "purge" else "keep",
             conditional=conditional,
         )
-        with recorded(db, "vault add", instance, name):
-            made = add_vault(Registry(db), spec, settings.require_deployment(), settings.s3.endpoint_url)
-    typer.echo(f"vault {made.name} of {instance} is {made.kind} {made.location}/{made.prefix}, marker {made.uuid}")
+        with log_call(db, "vault add", instance, name):
+            added = add_vault(Registry(db), spec, settings.require_deployment(), settings.s3.endpoint_url)
+    place = f"{added.kind} {added.location}/{added.prefix}"
+    typer.echo(f"vault {added.name} of {instance} is {place}, marker {added.uuid}")
 
 
 @app.command("list")
 def list_(
     instance: Annotated[str | None, typer.Argument(help="Only this instance's.")] = None, as_json: Json = False
 ) -> None:
-    """Print vaults, each proved this moment: is it there, and is it ours? Exit code 1 when one is not.
+    """Print vaults, and prove each of them now.
+
+    A proved vault exists and belongs to this deployment. Exit code 1: the proof of a vault failed.
 
     Example: sexton vault list shop
     """
     from sexton.operators.registry.store import Registry
-    from sexton.storage.port import VaultFault
     from sexton.storage.vaults import ProvenVaults
 
-    rows = []
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         registry = Registry(db)
         if instance is not None:
             registry.instance(instance)
@@ -90,33 +95,27 @@ def list_(
             settings.s3.endpoint_url,
             knows_round=registry.knows_round,
         )
-        for v in registry.vaults(instance):
-            try:
-                vaults.get(v.instance, v.name)
-                proof = OURS
-            except VaultFault as e:
-                proof = f"{e.reason}: {e.detail}"
-            place = f"{v.location}/{v.prefix}"
-            rows.append((v.instance, v.name, v.kind, place, v.endpoint or "default", v.versions, v.conditional, proof))
+        rows = [_row(v, _prove(vaults, v)) for v in registry.vaults(instance)]
     columns = ("instance", "vault", "kind", "place", "endpoint", "versions", "conditional", "proof")
     if as_json:
-        dump([dict(zip(columns, row, strict=True)) for row in rows])
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         printed = [(*row[:-2], "yes" if row[-2] else "no", row[-1]) for row in rows]
-        show("" if rows else "no vault is registered; add one: sexton vault add", columns, printed)
-    if any(row[-1] != OURS for row in rows):
+        show_table("" if rows else "no vault is registered; add one: sexton vault add", columns, printed)
+    if any(row[-1] != PROVED for row in rows):
         raise typer.Exit(1)
 
 
 @app.command("trust")
 def trust(
-    instance: Annotated[str, typer.Argument(help="The instance.")],
-    name: Annotated[str, typer.Argument(help="The vault.")],
+    instance: Instance,
+    name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """After a restore: let this database delete in a vault where a newer copy of it has deleted (fault BEHIND).
+    """Allow deletions in a vault after a restore.
 
-    First see that nothing marked in this copy was taken back in the newer one: it would be deleted.
+    It resolves fault BEHIND: a newer copy of this database has deleted in the vault. First verify that no mark of this
+    copy was undropped in the newer one: its files would be deleted.
 
     Example: sexton vault trust shop cold
     """
@@ -124,50 +123,75 @@ def trust(
     from sexton.operators.registry.store import Registry
     from sexton.storage.vaults import ProvenVaults
 
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         registry = Registry(db)
         deployment, endpoint = settings.require_deployment(), settings.s3.endpoint_url
-        vault = ProvenVaults(registry.vault, deployment, endpoint).get(instance, name)  # all but the round is proved
+        # Without knows_round: everything is proved except the last round, which is what this command repairs.
+        vault = ProvenVaults(registry.vault, deployment, endpoint).get(instance, name)
         marker = vault.read_marker()
-        number, run = registry.last_round(instance)
+        last_round, run_id = registry.last_round(instance)
         if marker is None:
-            raise BadInput(f"vault {name} has no marker any more; see: sexton vault list {instance}")
-        typer.echo(f"round {marker.round} deleted in {name}; the newest round this database knows is {number}")
+            raise BadInput(f"vault {name} no longer has a marker; see: sexton vault list {instance}")
+        typer.echo(f"round {marker.round} deleted in {name}; the newest round in this database is {last_round}")
         if not yes:
-            typer.confirm("may rounds of this database delete in it?", abort=True, err=True)
-        with recorded(db, "vault trust", instance, name):
-            vault.replace_marker(marker.model_copy(update={"round": number, "run": run}))
-    typer.echo(f"vault {name} of {instance} is this database's again")
+            typer.confirm("Allow rounds of this database to delete in it?", abort=True, err=True)
+        with log_call(db, "vault trust", instance, name):
+            vault.replace_marker(marker.model_copy(update={"round": last_round, "run": run_id}))
+    typer.echo(f"vault {name} of {instance} belongs to this database again")
 
 
 @app.command("probe")
-def probe(
-    instance: Annotated[str, typer.Argument(help="The instance.")],
-    name: Annotated[str, typer.Argument(help="The vault.")],
-    as_json: Json = False,
-) -> None:
-    """Try again what a vault's store really does; store and print it. Workers go by it within 5 s.
+def probe(instance: Instance, name: Name, as_json: Json = False) -> None:
+    """Probe a vault's store again.
 
-    Exit code 1 when the store does not do what the vault's options need.
+    The result is stored and printed. Workers use it within 5 s.
+
+    Exit code 1: the store does not support the vault's options.
 
     Example: sexton vault probe shop cold
     """
-    from sexton.interfaces.cli.render.probe import features
+    from sexton.interfaces.cli.render.probe import feature_rows
     from sexton.kernel.errors import BadInput
     from sexton.operators.registry.store import Registry
     from sexton.storage.policy import lacks
     from sexton.storage.vaults import ProvenVaults
 
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         registry = Registry(db)
         vaults = ProvenVaults(registry.vault, settings.require_deployment(), settings.s3.endpoint_url)
-        seen = vaults.get(instance, name).probe()
-        registry.store_probe(instance, name, seen)
+        result = vaults.get(instance, name).probe()
+        registry.store_probe(instance, name, result)
         spec = registry.vault(instance, name)
-    found = spec.probe or seen
+    stored = spec.probe or result
     if as_json:
-        dump(found.model_dump())
+        print_json(stored.model_dump())
     else:
-        show("", ("feature", "seen", "what it means"), features(found))
-    if lack := lacks(spec, found):
-        raise BadInput(f"vault {name} of {instance} cannot work as it is registered: {lack}")
+        show_table("", ("feature", "seen", "what it means"), feature_rows(stored))
+    if unsupported := lacks(spec, stored):
+        raise BadInput(f"vault {name} of {instance} cannot work as it is registered: {unsupported}")
+
+
+def _bucket_and_prefix(s3: str) -> tuple[str, str]:
+    """Split ``BUCKET/PREFIX``; the prefix is empty or ends with a slash."""
+    bucket, slash, prefix = s3.removeprefix("s3://").partition("/")
+    prefix = prefix.strip("/")
+    if slash and not prefix:
+        raise WrongUsage(f"{s3!r} names no prefix (is a variable empty?); for the whole bucket write {bucket}")
+    return bucket, f"{prefix}/" if prefix else ""
+
+
+def _prove(vaults: "ProvenVaults", vault: "VaultSpec") -> str:
+    """Return ``PROVED``, or the fault."""
+    from sexton.storage.port import VaultFault
+
+    try:
+        vaults.get(vault.instance, vault.name)
+    except VaultFault as e:
+        return f"{e.reason}: {e.detail}"
+    return PROVED
+
+
+def _row(vault: "VaultSpec", proof: str) -> tuple[object, ...]:
+    place = f"{vault.location}/{vault.prefix}"
+    endpoint = vault.endpoint or "default"
+    return vault.instance, vault.name, vault.kind, place, endpoint, vault.versions, vault.conditional, proof

@@ -1,18 +1,18 @@
-"""`sexton wal`: Kafka topics that regions share, how far each is purged, and what keeps the rest."""
+"""`sexton wal`: list Kafka topics that regions share, how far each is purged, and what blocks the rest."""
 
 from typing import Annotated
 
 import typer
 
-from sexton.interfaces.cli.context import Json, WrongUsage, opened, recorded, said
-from sexton.interfaces.cli.output import dump, many, show
-from sexton.interfaces.cli.render.topics import purge_row, show_explained, topic_row
+from sexton.interfaces.cli.context import Json, WrongUsage, log_call, open_database, require_reason
+from sexton.interfaces.cli.output import print_json, quantity, show_table
+from sexton.interfaces.cli.render.topics import purge_row, show_explanation, topic_row
 
 app = typer.Typer(help="Kafka topics that regions share, and how far they are purged.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Topics.")]
-Why = Annotated[str, typer.Option(help="Why; others will read it.")]
-SHOWN = 1_000
+Reason = Annotated[str, typer.Option(help="Why; other operators will read it.")]
+PAGE_ROWS = 1_000
 
 
 @app.command("list")
@@ -20,44 +20,48 @@ def list_(
     after: Annotated[str, typer.Option(help="Only topics whose names come after this one.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Print topics, how far each is purged, and what keeps it; a thousand at a time.
+    """Print topics, a thousand at a time.
+
+    How far each is purged, and what blocks it.
 
     Example: sexton wal list
     """
     from sexton.wal.sql.store import WalStore
 
-    with opened() as (_, db):
+    with open_database() as (_, db):
         store = WalStore(db)
-        found = store.topics(after, SHOWN + 1)
-        lost = store.lost([t.name for t in found])
+        page = store.topics(after, PAGE_ROWS + 1)
+        lost_regions = store.lost([t.name for t in page])
+    topics = page[:PAGE_ROWS]
     if as_json:
-        dump([t.model_dump(mode="json") | {"lost_regions": lost.get(t.name, 0)} for t in found[:SHOWN]])
+        print_json([t.model_dump(mode="json") | {"lost_regions": lost_regions.get(t.name, 0)} for t in topics])
         return
-    rows = [topic_row(t, lost.get(t.name, 0)) for t in found[:SHOWN]]
+    rows = [topic_row(t, lost_regions.get(t.name, 0)) for t in topics]
     none = "no topic is known: owners send maps of them over the API; or begin with: sexton wal enable TOPIC"
-    columns = ("topic", "purge", "last_purged_entry_id", "entries kept", "about", "looked at (UTC)", "state")
-    show("" if rows else none, columns, rows)
-    if len(found) > SHOWN:
-        typer.echo(f"these are the first {SHOWN}; the next: --after {found[SHOWN - 1].name}")
+    columns = ("topic", "purge", "last_purged_entry_id", "entries kept", "about", "checked (UTC)", "state")
+    show_table("" if rows else none, columns, rows)
+    if len(page) > PAGE_ROWS:
+        typer.echo(f"these are the first {PAGE_ROWS}; the next: --after {topics[-1].name}")
 
 
 @app.command("explain")
 def explain(topic: Name, as_json: Json = False) -> None:
-    """Print what a purge of a topic would free now, who holds the rest, and how far each region has flushed.
+    """Explain what a purge would delete now.
 
-    It asks the log and decides as a purge does; nothing is deleted.
+    Also which regions block the rest, and how far each has flushed. The command reads the log and decides as a purge
+    does; it deletes nothing.
 
     Example: sexton wal explain orders-wal
     """
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.wal.explain import explain as explained
+    from sexton.wal.explain import explain as explain_topic
 
-    with opened() as (settings, db):
-        found = explained(db, OperatorService(settings, db).wal, topic)
+    with open_database() as (settings, db):
+        explanation = explain_topic(db, OperatorService(settings, db).wal, topic)
     if as_json:
-        dump(found.model_dump(mode="json"))
+        print_json(explanation.model_dump(mode="json"))
     else:
-        show_explained(found)
+        show_explanation(explanation)
 
 
 @app.command("enable")
@@ -65,7 +69,7 @@ def enable(
     topics: Names,
     logical: Annotated[bool, typer.Option("--logical", help="Only raise floors; Kafka's retention deletes.")] = False,
 ) -> None:
-    """Let topics be purged, from the next round on; nothing goes before the owner's map and all reports are there.
+    """Enable purges of topics. Nothing is deleted before the owner's map and the reports of all regions have arrived.
 
     Example: sexton wal enable orders-wal
     """
@@ -74,18 +78,17 @@ def enable(
     from sexton.wal.model import Mode
     from sexton.wal.port import LogFault
 
-    with opened() as (settings, db):
+    with open_database() as (settings, db):
         wal = OperatorService(settings, db).wal
-        told = wal.log.facts(topics)
+        facts_by_topic = wal.log.facts(topics)
         for name in topics:
-            its = told[name]
-            if isinstance(its, LogFault):
-                raise its  # also one that passes: a name that was mistyped would be on the list for ever
-            if its.partitions != 1:
-                raise BadInput(
-                    f"topic {name} has {many(its.partitions, 'partition')}; an entry id means something in one"
-                )
-            with recorded(db, "wal enable", "", name):
+            facts = facts_by_topic[name]
+            if isinstance(facts, LogFault):
+                raise facts  # transient faults too: otherwise a mistyped name would stay on the list
+            if facts.partitions != 1:
+                count = quantity(facts.partitions, "partition")
+                raise BadInput(f"topic {name} has {count}; entry ids need a topic with exactly one partition")
+            with log_call(db, "wal enable", "", name):
                 wal.store.enable(name, Mode.LOGICAL if logical else Mode.DELETE)
             typer.echo(f"topic {name} is purged from now on{', by its floor alone' if logical else ''}")
     typer.echo(f"see: sexton wal explain {topics[0]}")
@@ -93,87 +96,97 @@ def enable(
 
 @app.command("disable")
 def disable(topics: Names) -> None:
-    """Purge topics no more. What the log was told to delete already goes.
+    """Disable purges of topics. Entries whose deletion was already requested from the log are still deleted.
 
     Example: sexton wal disable orders-wal
     """
     from sexton.wal.sql.store import WalStore
 
-    with opened() as (_, db):
+    with open_database() as (_, db):
         for name in topics:
-            with recorded(db, "wal disable", "", name, keeps=True):
+            with log_call(db, "wal disable", "", name, blocks_deletion=True):
                 WalStore(db).disable(name)
-            typer.echo(f"topic {name} is purged no more, until: sexton wal enable {name}")
+            typer.echo(f"topic {name} is no longer purged, until: sexton wal enable {name}")
 
 
 @app.command("purges")
 def purges(topic: Name, as_json: Json = False) -> None:
-    """Print the newest purges of a topic: how far, when, what went, and who held the rest.
+    """Print the newest purges of a topic.
+
+    How far, when, what was deleted, and which regions blocked the rest.
 
     Example: sexton wal purges orders-wal
     """
     from sexton.wal.sql.store import WalStore
 
-    with opened() as (_, db):
+    with open_database() as (_, db):
         store = WalStore(db)
         store.topic(topic)
-        found = store.purges(topic)
+        history = store.purges(topic)
     if as_json:
-        dump([p.model_dump(mode="json") for p in found])
+        print_json([p.model_dump(mode="json") for p in history])
         return
-    rows = [purge_row(p) for p in found]
     columns = ("persisted (UTC)", "last_purged_entry_id", "last entry then", "entries freed", "who needed the oldest")
-    show("" if rows else "not purged yet", columns, rows)
+    show_table("" if history else "not purged yet", columns, [purge_row(p) for p in history])
 
 
 @app.command("reset")
 def reset(
     topic: Name,
-    reason: Why,
-    region: Annotated[str | None, typer.Option(help="Only this region: say what it still needs.")] = None,
+    reason: Reason,
+    region: Annotated[str | None, typer.Option(help="Only this region: set what it still needs.")] = None,
     to: Annotated[int | None, typer.Option(min=0, help="The first entry that it needs.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Accept that entries of a region are lost, or that a topic was made anew. It ends a LOSS, or a quarantine.
+    """Accept lost entries, or a recreated topic.
 
-    With --region: it needs nothing below --to (by default: what is gone), and opens there. Without: all that is known
-    of the topic is forgotten; it is purged when its owner has mapped it and its regions have told, in newer epochs.
+    A reset ends a LOSS, or a quarantine. With --region: the region needs nothing below --to (by default: what is
+    deleted), and opens there. Without: all that is known of the topic is forgotten; it is purged again when its owner
+    has sent its map and its regions have reported, in newer epochs.
 
     Example: sexton wal reset orders-wal --region 17 --reason 'restored from last night, the gap is accepted'
     """
     from sexton.wal.sql.resets import ResetStore
     from sexton.wal.sql.store import WalStore
 
-    why = said(reason)
+    text = require_reason(reason)
     if to is not None and region is None:
-        raise WrongUsage("--to says what one region needs: name it with --region")
-    with opened() as (_, db):
+        raise WrongUsage("--to sets what one region needs: name it with --region")
+    with open_database() as (_, db):
         WalStore(db).topic(topic)
-        what = f"region {region} of topic {topic}" if region is not None else f"all that is known of topic {topic}"
         if not yes:
-            asked = f"give up what {what} lacks" if region is not None else f"forget {what}"
-            typer.confirm(f"{asked}?", abort=True, err=True)
-        with recorded(db, "wal reset", "", topic if region is None else f"{topic}/{region}", why):
+            typer.confirm(_reset_question(topic, region), abort=True, err=True)
+        with log_call(db, "wal reset", "", topic if region is None else f"{topic}/{region}", text):
             if region is None:
                 ResetStore(db).topic(topic)
             else:
-                reset_ = ResetStore(db).region(topic, region, to)
+                reset_region = ResetStore(db).region(topic, region, to)
     if region is None:
-        typer.echo(f"topic {topic} is as one never seen: its owner must send its map, with newer epochs")
+        typer.echo(f"topic {topic} is forgotten: its owner must send its map again, with newer epochs")
     else:
-        since = f"from entry {reset_.keep_from} on"
-        typer.echo(f"region {region} needs topic {topic} {since}; it opens there, in epoch {reset_.epoch} or above")
+        start, epoch = reset_region.keep_from, reset_region.epoch
+        typer.echo(
+            f"region {region} needs topic {topic} from entry {start} on; it opens there, in epoch {epoch} or above"
+        )
 
 
 @app.command("restored")
-def restored(reason: Why) -> None:
-    """Say that Sexton's database was restored from a copy: no topic is purged before its owner has sent its map again.
+def restored(reason: Reason) -> None:
+    """Report that Sexton's database was restored.
+
+    No topic is purged before its owner has sent its map again.
 
     Example: sexton wal restored --reason 'restored from last night'
     """
     from sexton.wal.sql.resets import ResetStore
 
-    why = said(reason)
-    with opened() as (_, db), recorded(db, "wal restored", "", "", why, keeps=True):
+    text = require_reason(reason)
+    with open_database() as (_, db), log_call(db, "wal restored", "", "", text, blocks_deletion=True):
         waiting = ResetStore(db).restored()
-    typer.echo(f"{many(waiting, 'enabled topic')} wait for the maps of their owners")
+    typer.echo(f"{quantity(waiting, 'enabled topic waits', 'enabled topics wait')} for a map of the owner")
+
+
+def _reset_question(topic: str, region: str | None) -> str:
+    if region is None:
+        return f"Forget all that is known of topic {topic}?"
+    return f"Give up the entries that region {region} of topic {topic} is missing?"

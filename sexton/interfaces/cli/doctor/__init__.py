@@ -1,1 +1,1 @@
-"""`sexton doctor`: check every dependency and say what to do about each fault."""
+"""`sexton doctor`: check every dependency, and print what to do about each fault."""

@@ -1,109 +1,153 @@
-"""What the doctor asks about binlogs and copies of tablets: is what has expired cut, and does it go from backends?"""
+"""Check binlogs and replicas: are expired records cut, and do backends delete them?"""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from sexton.interfaces.cli.context import controls
+from sexton.interfaces.cli.context import control_store
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
-from sexton.interfaces.cli.output import many
+from sexton.interfaces.cli.output import quantity
 
 if TYPE_CHECKING:
     from config.settings import Settings
+    from sexton.database.engine import Database
+    from sexton.operators.registry.store import Instance
     from sexton.replication.binlog.sql.figures import LastLook, LogCounts
     from sexton.replication.replicas.model import BackendStanding, RetainingReplica
 
-NAMED = 5
-LATE_LOOKS = 3
-"""After so many intervals without one nobody looks any more."""
+MAX_NAMED = 5
+LATE_INTERVALS = 3
+"""A run, or a pull of a backend, is late after this many intervals."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong; ``state`` is FAIL or WARN."""
+
+    state: str
+    text: str
+
+
+class InstanceFacts(NamedTuple):
+    """What the database contains about the binlogs and replicas of one instance. ``now`` in ms since 1970."""
+
+    instance: str
+    now: int
+    counts: "LogCounts"
+    last_run: "LastLook"
+    backends: "Sequence[BackendStanding]"
+    retaining: "Sequence[RetainingReplica]"
+    is_stopped: bool
+    """It only observes, or is halted: no run is expected."""
 
 
 def examine_binlogs(settings: "Settings") -> Iterator[DoctorFinding]:
-    """Yield findings about binlogs and replicas; nothing where there are none."""
+    """Yield findings about binlogs and replicas; none if there are no binlogs or replicas."""
     from sexton.database.engine import Database
     from sexton.operators.registry.store import Registry
-    from sexton.replication.binlog.sql.figures import last_look, tally
-    from sexton.replication.replicas.sql.figures import holders, standings
 
     db = Database.open(settings.database_url)
     try:
-        logs: list[tuple[str, str]] = []
-        copies: list[tuple[str, str]] = []
-        any_logs = any_copies = False
-        for instance in Registry(db).instances():
-            with db.read() as c:
-                now, found, look = db.now(c), tally(db, c, instance.id), last_look(db, c, instance.id)
-                backends, lacks = standings(db, c, instance.id), holders(db, c, instance.id)
-                rests = instance.mode != "enabled" or controls(settings, db).halt(c, instance.id) is not None
-            any_logs, any_copies = any_logs or found.databases > 0, any_copies or bool(backends)
-            if found.databases:
-                late = _late(settings, look, now) if found.logs and not rests else ""
-                logs += [(state, f"{instance.id}: {said}") for state, said in _logs(found, look, late)]
-            copies += [(state, f"{instance.id}: {said}") for state, said in _copies(settings, backends, lacks, now)]
+        facts = [_read(settings, db, instance) for instance in Registry(db).instances()]
     finally:
         db.close()
-    if any_logs:
-        yield _finding("binlogs", logs, "what has expired is cut", "see: sexton binlog list, sexton binlog consumers")
-    if any_copies:
-        yield _finding(
-            "replicas", copies, "every copy is well, every backend is heard of", "see: sexton replica backends"
+    interval_ms = settings.binlog_terms().interval_seconds * 1000
+    freshness_ms = settings.replica_terms().freshness_seconds * 1000
+    if any(f.counts.databases for f in facts):
+        problems = [_prefixed(f, p) for f in facts if f.counts.databases for p in log_problems(f, interval_ms)]
+        todo = "see: sexton binlog list, sexton binlog consumers"
+        yield _finding("binlogs", problems, "expired records are cut", todo)
+    if any(f.backends for f in facts):
+        problems = [_prefixed(f, p) for f in facts for p in replica_problems(f, interval_ms, freshness_ms)]
+        fine = "every replica is healthy, every backend reports"
+        yield _finding("replicas", problems, fine, "see: sexton replica backends")
+
+
+def log_problems(facts: InstanceFacts, interval_ms: int) -> Iterator[Problem]:
+    """Yield what is wrong with the binlogs of one instance."""
+    counts, last_run = facts.counts, facts.last_run
+    if counts.lost:
+        consumers = quantity(counts.lost, "consumer")
+        yield Problem(
+            "FAIL", f"{consumers} LOST: records that it needs may be deleted; it must copy again, or be removed"
+        )
+    if last_run.refused:
+        yield Problem("WARN", f"the last run cut nothing: {last_run.refused}")
+    if counts.waiting:
+        yield Problem("WARN", f"{quantity(counts.waiting, 'cut')} waiting for approval")
+    if counts.logs and not facts.is_stopped:
+        if last_run.looked_at is None:
+            yield Problem("WARN", "no run yet: is the schedule active?")
+        elif facts.now - last_run.looked_at > LATE_INTERVALS * interval_ms:
+            seconds = (facts.now - last_run.looked_at) // 1000
+            yield Problem("WARN", f"no run for {seconds} s: is the schedule active?")
+
+
+def replica_problems(facts: InstanceFacts, interval_ms: int, freshness_ms: int) -> Iterator[Problem]:
+    """Yield what is wrong with the replicas of one instance, one line for each class of problem."""
+    for group in facts.retaining:
+        if not group.backend:
+            yield Problem("FAIL", f"of {quantity(group.copies, 'tablet')} {group.why}")
+    yield from _reported_problems(facts.backends)
+    reported_since, pulled_since = facts.now - freshness_ms, facts.now - LATE_INTERVALS * interval_ms
+    silent = [b.backend for b in facts.backends if b.copies and not _later(b.reported_at, reported_since)]
+    if silent:
+        yield Problem("WARN", f"no fresh report from {_names(silent)}: nothing of their tablets is deleted")
+    idle = [b.backend for b in facts.backends if b.behind and not _later(b.pulled_at, pulled_since)]
+    if idle:
+        yield Problem("WARN", f"backends that have something to delete and did not pull lately: {_names(idle)}")
+    bad, missing = sum(b.bad for b in facts.backends), sum(b.missing for b in facts.backends)
+    if bad or missing:
+        counts = f"{quantity(bad, 'replica')} bad, {missing:,} with missing versions"
+        yield Problem("WARN", f"{counts}; see: sexton replica list")
+    if limited := sum(b.by_limit for b in facts.backends):
+        replicas = quantity(limited, "replica")
+        yield Problem("WARN", f"{replicas} FULL_COPY_ONLY by the hold limit: repair with a full copy")
+
+
+def _read(settings: "Settings", db: "Database", instance: "Instance") -> InstanceFacts:
+    from sexton.replication.binlog.sql.figures import last_look, tally
+    from sexton.replication.replicas.sql.figures import holders, standings
+
+    with db.read() as c:
+        return InstanceFacts(
+            instance=instance.id,
+            now=db.now(c),
+            counts=tally(db, c, instance.id),
+            last_run=last_look(db, c, instance.id),
+            backends=standings(db, c, instance.id),
+            retaining=holders(db, c, instance.id),
+            is_stopped=instance.mode != "enabled" or control_store(settings, db).halt(c, instance.id) is not None,
         )
 
 
-def _finding(about: str, said: list[tuple[str, str]], fine: str, todo: str) -> DoctorFinding:
-    if not said:
+def _reported_problems(backends: "Sequence[BackendStanding]") -> Iterator[Problem]:
+    """Yield the deletions that backends reported as failed, in one line."""
+    with_problems = sorted((b for b in backends if b.problems), key=lambda b: -b.quarantined)
+    if not with_problems:
+        return
+    first = with_problems[0]
+    replicas = quantity(sum(b.problems for b in with_problems), "replica")
+    quarantined = sum(b.quarantined for b in with_problems)
+    review = f", {quarantined:,} of them QUARANTINED until an operator has reviewed them" if quarantined else ""
+    text = f"{replicas} failed to delete{review}, e.g. {first.backend}: {first.problem}"
+    yield Problem("FAIL" if quarantined else "WARN", text)
+
+
+def _prefixed(facts: InstanceFacts, problem: Problem) -> Problem:
+    return problem._replace(text=f"{facts.instance}: {problem.text}")
+
+
+def _finding(about: str, problems: Sequence[Problem], fine: str, todo: str) -> DoctorFinding:
+    if not problems:
         return DoctorFinding("OK", about, fine)
-    worst = sorted(said, key=lambda its: its[0] != "FAIL")
-    more = f"; and {len(worst) - NAMED} more" if len(worst) > NAMED else ""
-    detail = "; ".join(its for _, its in worst[:NAMED]) + more
-    return DoctorFinding("FAIL" if worst[0][0] == "FAIL" else "WARN", about, detail, todo)
+    worst_first = sorted(problems, key=lambda problem: problem.state != "FAIL")
+    more = f"; and {len(worst_first) - MAX_NAMED} more" if len(worst_first) > MAX_NAMED else ""
+    detail = "; ".join(problem.text for problem in worst_first[:MAX_NAMED]) + more
+    return DoctorFinding("FAIL" if worst_first[0].state == "FAIL" else "WARN", about, detail, todo)
 
 
-def _late(settings: "Settings", look: "LastLook", now: int) -> str:
-    limit = LATE_LOOKS * settings.binlog_terms().interval_seconds
-    if look.looked_at is None:
-        return "nobody has looked yet: does the schedule run?"
-    if now - look.looked_at > limit * 1000:
-        return f"nobody has looked for {(now - look.looked_at) // 1000} s: does the schedule run?"
-    return ""
-
-
-def _logs(found: "LogCounts", look: "LastLook", late: str) -> Iterator[tuple[str, str]]:
-    if found.lost:
-        yield "FAIL", f"{many(found.lost, 'consumer')} LOST: what it lacks may go, so it must copy anew, or be removed"
-    if look.refused:
-        yield "WARN", f"nothing was cut at the last look: {look.refused}"
-    if found.waiting:
-        yield "WARN", f"{many(found.waiting, 'cut')} waiting for approval"
-    if late:
-        yield "WARN", late
-
-
-def _copies(
-    settings: "Settings", backends: "Sequence[BackendStanding]", lacks: "Sequence[RetainingReplica]", now: int
-) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with copies, a line for each kind of it."""
-    for its in lacks:
-        if not its.backend:
-            yield "FAIL", f"of {many(its.copies, 'tablet')} {its.why}"
-    if wrong := sorted((b for b in backends if b.problems), key=lambda b: -b.quarantined):
-        one, apart = f"e.g. {wrong[0].backend}: {wrong[0].problem}", sum(b.quarantined for b in wrong)
-        of = f", {apart:,} of them QUARANTINED until somebody has looked" if apart else ""
-        problems = f"{many(sum(b.problems for b in wrong), 'copy', 'copies')} did not let go as they should{of}, {one}"
-        yield "FAIL" if apart else "WARN", problems
-    freshness = settings.replica_terms().freshness_seconds * 1000
-    silent = [b.backend for b in backends if b.copies and (b.reported_at is None or b.reported_at <= now - freshness)]
-    if silent:
-        yield "WARN", f"no fresh report from {_names(silent)}: nothing of their tablets goes"
-    patience = LATE_LOOKS * settings.binlog_terms().interval_seconds * 1000
-    idle = [b.backend for b in backends if b.behind and (b.pulled_at is None or b.pulled_at <= now - patience)]
-    if idle:
-        yield "WARN", f"backends have something to let go and did not ask for it lately: {_names(idle)}"
-    bad, missing = sum(b.bad for b in backends), sum(b.missing for b in backends)
-    if bad or missing:
-        yield "WARN", f"{many(bad, 'copy', 'copies')} bad, {missing:,} with missing versions; see: sexton replica list"
-    if limit := sum(b.by_limit for b in backends):
-        yield "WARN", f"{many(limit, 'copy', 'copies')} FULL_COPY_ONLY by the hold limit: repair them by a full copy"
+def _later(instant: int | None, limit: int) -> bool:
+    return instant is not None and instant > limit
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+    return ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else "")

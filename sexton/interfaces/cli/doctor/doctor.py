@@ -1,4 +1,4 @@
-"""`sexton doctor`: is everything this process depends on there? Each answer says what to do; exit code 1 on a FAIL."""
+"""`sexton doctor`: check everything this process depends on. Each fault has a way out; exit code 1 on a FAIL."""
 
 import json
 import platform
@@ -21,14 +21,15 @@ from sexton.kernel.errors import SextonError
 if TYPE_CHECKING:
     from config.settings import Settings
 
-REACH_SECONDS = 3.0
-DISK_FLOOR_GIB = 1.0
+CONNECT_SECONDS = 3.0
+MIN_FREE_GIB = 1.0
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
     """Check everything this process depends on.
 
-    Settings, database, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs; with what to do.
+    Settings, database, S3, disk, Temporal, workers, schedule, vaults, halts, topics and binlogs. Each fault is printed
+    with what to do about it.
 
     Example: sexton doctor
     """
@@ -42,16 +43,16 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for 
 
 
 def examine() -> Iterator[DoctorFinding]:
-    """One finding per dependency, in the order in which faults should be mended."""
+    """Yield one finding per dependency, in the order in which faults should be fixed."""
     from config.settings import load
 
     yield DoctorFinding("OK", "python", f"{platform.python_version()} at {sys.executable}")
     try:
         settings = load()
     except SextonError as e:
-        yield DoctorFinding("FAIL", "settings", str(e), "correct it; the rest is not examined")
+        yield DoctorFinding("FAIL", "settings", str(e), "correct it; the other dependencies are not checked")
         return
-    yield DoctorFinding("OK", "settings", "every key known, every value within its bounds")
+    yield DoctorFinding("OK", "settings", "every key is known, every value is within its bounds")
     yield _deployment(settings)
     database = _database(settings)
     yield database
@@ -71,7 +72,9 @@ def _deployment(settings: "Settings") -> DoctorFinding:
     except SextonError as e:
         return DoctorFinding("FAIL", "deployment", "no id", str(e))
     if name.startswith(("demo-", "test-")):
-        return DoctorFinding("WARN", "deployment", f"{name}: its clock may be moved", "use another id in production")
+        return DoctorFinding(
+            "WARN", "deployment", f"{name}: commands may move its clock", "use another id in production"
+        )
     return DoctorFinding("OK", "deployment", name)
 
 
@@ -84,18 +87,17 @@ def _database(settings: "Settings") -> DoctorFinding:
     sqlite = settings.database_url.removeprefix("sqlite:///")
     shown = masked(settings.database_url)
     if sqlite != settings.database_url and not Path(sqlite).is_file():
-        # Connecting would create it.
+        # Connecting would create the file.
         return DoctorFinding("FAIL", "database", f"{shown}: no such file", "run: sexton init, or sexton up")
     if not settings.deployment:
-        return DoctorFinding("WARN", "database", f"{shown}: not examined", "set the deployment id first")
+        return DoctorFinding("WARN", "database", f"{shown}: not checked", "set the deployment id first")
     try:
         status = schema.status(settings.database_url, settings.deployment)
     except SextonError as e:
-        return DoctorFinding("FAIL", "database", f"{shown}: {e}", "mend it, then run: sexton doctor")
+        return DoctorFinding("FAIL", "database", f"{shown}: {e}", "fix it, then run: sexton doctor")
     if "clock moved" in status:
-        return DoctorFinding(
-            "WARN", "database", f"{shown}: {status}", "retentions end early: never keep real data here"
-        )
+        todo = "retentions end early: never store real data here"
+        return DoctorFinding("WARN", "database", f"{shown}: {status}", todo)
     return DoctorFinding("OK", "database", f"{shown}: {status}")
 
 
@@ -117,10 +119,9 @@ def _disk(_settings: "Settings") -> DoctorFinding:
     place = home().absolute()
     existing = next(p for p in (place, *place.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 2**30
-    if free < DISK_FLOOR_GIB:
-        return DoctorFinding(
-            "WARN", "disk", f"{free:.1f} GiB free at {existing}", f"free at least {DISK_FLOOR_GIB:.0f} GiB"
-        )
+    if free < MIN_FREE_GIB:
+        todo = f"make at least {MIN_FREE_GIB:.0f} GiB available"
+        return DoctorFinding("WARN", "disk", f"{free:.1f} GiB free at {existing}", todo)
     return DoctorFinding("OK", "disk", f"{free:.1f} GiB free at {existing}")
 
 
@@ -131,15 +132,15 @@ def _metrics(settings: "Settings") -> DoctorFinding:
     host, _, port = listen.rpartition(":")
     fault = _unreachable(host.strip("[]"), int(port))
     if fault:
-        todo = "a worker with this setting answers there: python -m worker"
-        return DoctorFinding("WARN", "metrics", f"nobody answers at {listen}: {fault}", todo)
+        todo = "start a worker with this setting: python -m worker"
+        return DoctorFinding("WARN", "metrics", f"no worker answers at {listen}: {fault}", todo)
     return DoctorFinding("OK", "metrics", f"a worker answers at {listen}")
 
 
 def _unreachable(host: str, port: int) -> str:
-    """Why nothing answers there; empty where something does."""
+    """Return why a connection fails; empty if it succeeds."""
     try:
-        socket.create_connection((host, port), REACH_SECONDS).close()
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as e:
         return e.strerror or str(e)
     return ""

@@ -1,11 +1,11 @@
-"""One line of the doctor each."""
+"""One line of the doctor's output, and how it is printed."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 
 class DoctorFinding(NamedTuple):
-    """What was found about one dependency; `todo` is empty where all is well."""
+    """The state of one dependency; `todo` is empty if there is no fault."""
 
     state: Literal["OK", "WARN", "FAIL"]
     about: str
@@ -14,7 +14,7 @@ class DoctorFinding(NamedTuple):
 
 
 def show_findings(findings: Sequence[DoctorFinding]) -> None:
-    """Print the findings for people."""
+    """Print the findings as a table."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

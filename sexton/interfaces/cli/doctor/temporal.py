@@ -1,4 +1,4 @@
-"""What the doctor asks Temporal: is it there, does anybody work, do rounds start by themselves?"""
+"""Check Temporal: does the service answer, is a worker running, do rounds start automatically?"""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,60 +16,80 @@ PATIENCE_SECONDS = 5.0
 
 
 def examine_temporal(settings: "Settings") -> Iterator[DoctorFinding]:
-    """Yield one finding about the service, and where it answers, about workers, schedule and search attributes."""
-    yield from asyncio.run(_ask(settings))
+    """Yield a finding about the service; if it answers, also about workers, the schedule and search attributes."""
+    yield from asyncio.run(_examine(settings))
 
 
-async def _ask(settings: "Settings") -> list[DoctorFinding]:
+async def _examine(settings: "Settings") -> list[DoctorFinding]:
     from temporalio.service import RPCError
 
     from sexton.runtime.temporal.client import connect
 
-    what = f"{settings.temporal.address}, namespace {settings.temporal.namespace}"
+    service = f"{settings.temporal.address}, namespace {settings.temporal.namespace}"
     todo = "start it (sexton up), or set SEXTON_TEMPORAL__ADDRESS"
     try:
         client = await asyncio.wait_for(connect(settings), PATIENCE_SECONDS)
-        if not settings.deployment:
-            return [DoctorFinding("OK", "temporal", what)]
-        return [
-            DoctorFinding("OK", "temporal", what),
-            *await asyncio.wait_for(_there(client, settings), PATIENCE_SECONDS),
-        ]
+        findings = [DoctorFinding("OK", "temporal", service)]
+        if settings.deployment:
+            findings += await asyncio.wait_for(_examine_deployment(client, settings), PATIENCE_SECONDS)
+        return findings
     except TimeoutError:
-        return [DoctorFinding("FAIL", "temporal", f"{what}: no answer within {PATIENCE_SECONDS:.0f} s", todo)]
+        return [DoctorFinding("FAIL", "temporal", f"{service}: no answer within {PATIENCE_SECONDS:.0f} s", todo)]
     except SextonError as e:
-        return [DoctorFinding("FAIL", "temporal", f"{what}: {e}", todo)]
+        return [DoctorFinding("FAIL", "temporal", f"{service}: {e}", todo)]
     except RPCError as e:
-        return [DoctorFinding("FAIL", "temporal", f"{what}: {e.message}", todo)]
+        return [DoctorFinding("FAIL", "temporal", f"{service}: {e.message}", todo)]
 
 
-async def _there(client: "Client", settings: "Settings") -> list[DoctorFinding]:
-    from sexton.runtime.temporal import schedules, search_attributes
+async def _examine_deployment(client: "Client", settings: "Settings") -> list[DoctorFinding]:
+    return [
+        await _worker(client, settings),
+        await _spark_worker(client, settings),
+        *await _schedule(client, settings),
+        await _search_attributes(client),
+    ]
+
+
+async def _worker(client: "Client", settings: "Settings") -> DoctorFinding:
     from sexton.runtime.temporal.client import POLL_SECONDS, pollers
 
-    at_work = await pollers(client, settings)
-    found = [DoctorFinding("OK", "worker", f"{at_work} polled within the last {POLL_SECONDS} s")]
-    if at_work == 0:
-        nobody = "none polls this deployment's queue: nothing is deleted"
-        found = [DoctorFinding("FAIL", "worker", nobody, "python -m worker")]
-    on_spark = await pollers(client, settings, spark=True)
-    large = f"{settings.spark.spark_threshold_objects:,} objects"
-    detail = (
-        f"{on_spark} polled lately" if on_spark else f"no worker: checks and deletions of more than {large} take longer"
-    )
-    found.append(DoctorFinding("OK", "spark", detail))
-    made = await schedules.describe(client, settings.require_deployment())
-    found += [
+    workers = await pollers(client, settings)
+    if workers == 0:
+        return DoctorFinding(
+            "FAIL", "worker", "no worker polls this deployment's queue: nothing is deleted", "python -m worker"
+        )
+    return DoctorFinding("OK", "worker", f"{workers} polled within the last {POLL_SECONDS} s")
+
+
+async def _spark_worker(client: "Client", settings: "Settings") -> DoctorFinding:
+    from sexton.runtime.temporal.client import pollers
+
+    workers = await pollers(client, settings, spark=True)
+    if workers:
+        return DoctorFinding("OK", "spark", f"{workers} polled lately")
+    threshold = f"{settings.spark.spark_threshold_objects:,} objects"
+    return DoctorFinding("OK", "spark", f"no worker: checks and deletions of more than {threshold} take longer")
+
+
+async def _schedule(client: "Client", settings: "Settings") -> list[DoctorFinding]:
+    from sexton.runtime.temporal import schedules
+
+    stored = await schedules.describe(client, settings.require_deployment())
+    if not stored:
+        return [DoctorFinding("WARN", "schedule", "rounds run only when you start them", "sexton schedules apply")]
+    return [
         DoctorFinding("WARN", "schedule", f"paused: {s.note or 'no note'}", "sexton schedules resume")
         if s.paused
-        else DoctorFinding("OK", "schedule", f"looks every {s.every_seconds:.0f} s for instances that are due")
-        for s in made
+        else DoctorFinding("OK", "schedule", f"checks every {s.every_seconds:.0f} s which instances are due")
+        for s in stored
     ]
-    if not made:
-        found.append(DoctorFinding("WARN", "schedule", "rounds run only when you start them", "sexton schedules apply"))
-    if lacking := await search_attributes.missing(client):
-        unknown = f"{', '.join(lacking)} not registered: rounds run, but are not found by them in the Temporal UI"
-        found.append(DoctorFinding("WARN", "attributes", unknown, "sexton schedules apply; then restart the workers"))
-    else:
-        found.append(DoctorFinding("OK", "attributes", "rounds can be found by instance and state"))
-    return found
+
+
+async def _search_attributes(client: "Client") -> DoctorFinding:
+    from sexton.runtime.temporal import search_attributes
+
+    missing = await search_attributes.missing(client)
+    if missing:
+        detail = f"{', '.join(missing)} not registered: rounds run, but the Temporal UI cannot search by them"
+        return DoctorFinding("WARN", "attributes", detail, "sexton schedules apply; then restart the workers")
+    return DoctorFinding("OK", "attributes", "rounds can be found by instance and state")

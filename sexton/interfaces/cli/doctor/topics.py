@@ -1,4 +1,4 @@
-"""What the doctor asks about topics: does the log answer, is each as it must be, and what blocks it?"""
+"""Check topics: does the log answer, is each topic configured as it must be, and what blocks its purges?"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -11,26 +11,27 @@ if TYPE_CHECKING:
     from sexton.wal.model import Topic
     from sexton.wal.wal import WalService
 
-EXAMINED, NAMED = 100, 5
-"""Topics that are asked about, and those that are named."""
-PROBE = "sexton-doctor-asks"
-"""The name of a topic that nobody has: whoever answers that is there."""
-NONE_SUCH = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
+MAX_EXAMINED = 100
+MAX_NAMED = 5
+PROBE_TOPIC = "sexton-doctor-asks"
+"""The name of a topic that does not exist: any answer about it shows that the log is reachable."""
+MISSING_TOPIC_REASONS = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID")
+SEE_EXPLAIN = "see: sexton wal explain TOPIC"
 
 
 def examine_wal(settings: "Settings") -> Iterator[DoctorFinding]:
-    """Yield findings about the topics that are purged; nothing where there are none."""
+    """Yield findings about the topics that are purged; none if there are none and no log is configured."""
     from sexton.database.engine import Database
     from sexton.wal.wal import WalService
 
     db = Database.open(settings.database_url)
     try:
         wal = WalService(db, settings.wal_terms())
-        topics = wal.store.topics("", EXAMINED, enabled=True)
+        topics = wal.store.topics("", MAX_EXAMINED, enabled=True)
         if topics or settings.wal.kafka:
             yield _log(wal, topics)
         if topics:
-            yield _purged(wal, topics)
+            yield _purges(wal, topics)
     finally:
         db.close()
 
@@ -38,35 +39,43 @@ def examine_wal(settings: "Settings") -> Iterator[DoctorFinding]:
 def _log(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
     from sexton.wal.port import LogFault
 
-    away = "nothing is purged meanwhile; is the address right, and the log up? sexton settings show"
+    unreachable = "nothing is purged meanwhile; is the address right, and the log running? sexton settings show"
     try:
-        # One question for all of them first: of a log that is away each topic would be waited for.
-        told = wal.log.facts([t.name for t in topics] or [PROBE])
-        faults = [its for its in told.values() if isinstance(its, LogFault) and its.reason not in NONE_SUCH]
-        if len(faults) == len(told):
-            return DoctorFinding("FAIL", "topics", str(faults[0]), away)
-        said = [f"{name}: {its}" for name, its in told.items() if isinstance(its, LogFault) and name != PROBE]
-        there = [t for t in topics if not isinstance(told[t.name], LogFault)]
-        said += [f"{t.name}: {'; '.join(wrong)}" for t in there if (wrong := wal.log.check(t.name))]
+        # One request for all topics first: if the log is unreachable, asking per topic would wait for each.
+        facts = wal.log.facts([t.name for t in topics] or [PROBE_TOPIC])
+        faults = [f for f in facts.values() if isinstance(f, LogFault) and f.reason not in MISSING_TOPIC_REASONS]
+        if len(faults) == len(facts):
+            return DoctorFinding("FAIL", "topics", str(faults[0]), unreachable)
+        problems = _topic_problems(wal, topics, {n: f for n, f in facts.items() if isinstance(f, LogFault)})
     except SextonError as e:
-        return DoctorFinding("FAIL", "topics", str(e), away)
-    if said:
-        more = f"; and {len(said) - NAMED} topics more" if len(said) > NAMED else ""
+        return DoctorFinding("FAIL", "topics", str(e), unreachable)
+    if problems:
+        more = f"; and {len(problems) - MAX_NAMED} more topics" if len(problems) > MAX_NAMED else ""
         todo = "change it in the log; see docs/wal-integration.md"
-        return DoctorFinding("WARN", "topics", "; ".join(said[:NAMED]) + more, todo)
-    return DoctorFinding(
-        "OK", "topics", f"the log answers; {len(topics)} purged, each set to keep what is acknowledged"
-    )
+        return DoctorFinding("WARN", "topics", "; ".join(problems[:MAX_NAMED]) + more, todo)
+    detail = f"the log answers; {len(topics)} purged, each configured to keep acknowledged entries"
+    return DoctorFinding("OK", "topics", detail)
 
 
-def _purged(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
-    lost = wal.store.lost([t.name for t in topics])
-    bad = [f"{t.name}: {t.quarantined}" for t in topics if t.quarantined]
-    bad += [f"{name}: LOSS, {n} regions need what is gone" for name, n in lost.items()]
-    if bad:
-        return DoctorFinding("FAIL", "purges", "; ".join(bad[:NAMED]), "see: sexton wal explain TOPIC")
-    kept = [f"{t.name}: {', '.join(t.blocked) or t.fault}" for t in topics if t.blocked or t.fault]
-    kept += [f"{t.name}: not looked at yet" for t in topics if not (t.blocked or t.fault or t.looked_at)]
-    if kept:
-        return DoctorFinding("WARN", "purges", "; ".join(kept[:NAMED]), "see: sexton wal explain TOPIC")
+def _topic_problems(wal: "WalService", topics: "Sequence[Topic]", faults: "dict[str, SextonError]") -> list[str]:
+    """Return one line for each topic that has a fault or a wrong configuration."""
+    problems = [f"{name}: {fault}" for name, fault in faults.items() if name != PROBE_TOPIC]
+    for topic in topics:
+        if topic.name not in faults:
+            mistakes = wal.log.check(topic.name)
+            if mistakes:
+                problems.append(f"{topic.name}: {'; '.join(mistakes)}")
+    return problems
+
+
+def _purges(wal: "WalService", topics: "Sequence[Topic]") -> DoctorFinding:
+    lost_regions = wal.store.lost([t.name for t in topics])
+    failures = [f"{t.name}: {t.quarantined}" for t in topics if t.quarantined]
+    failures += [f"{name}: LOSS, {count} regions need entries that are deleted" for name, count in lost_regions.items()]
+    if failures:
+        return DoctorFinding("FAIL", "purges", "; ".join(failures[:MAX_NAMED]), SEE_EXPLAIN)
+    warnings = [f"{t.name}: {', '.join(t.blocked) or t.fault}" for t in topics if t.blocked or t.fault]
+    warnings += [f"{t.name}: not checked yet" for t in topics if not (t.blocked or t.fault or t.looked_at)]
+    if warnings:
+        return DoctorFinding("WARN", "purges", "; ".join(warnings[:MAX_NAMED]), SEE_EXPLAIN)
     return DoctorFinding("OK", "purges", "no topic is blocked")

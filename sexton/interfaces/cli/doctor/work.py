@@ -1,9 +1,9 @@
-"""What the doctor asks the database about the work: are the vaults ours, and does anything halt an instance?"""
+"""Check the vaults (does each belong to this deployment?), and whether anything halts an instance."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sexton.interfaces.cli.context import controls
+from sexton.interfaces.cli.context import control_store
 from sexton.interfaces.cli.doctor.finding import DoctorFinding
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def examine_work(settings: "Settings") -> Iterator[DoctorFinding]:
-    """Yield findings about vaults, halts and metrics."""
+    """Yield findings about vaults and halts."""
     from sexton.database.engine import Database
 
     db = Database.open(settings.database_url)
@@ -39,8 +39,10 @@ def _vaults(settings: "Settings", db: "Database") -> DoctorFinding:
         except VaultFault as e:
             faults.append(f"{spec.instance}/{spec.name}: {e.reason}")
     if faults:
-        return DoctorFinding("FAIL", "vaults", "; ".join(faults), "nothing in them is deleted; see: sexton vault list")
-    return DoctorFinding("OK", "vaults", f"{len(specs)}, each proved to be ours" if specs else "none registered")
+        return DoctorFinding("FAIL", "vaults", "; ".join(faults), "nothing is deleted in them; see: sexton vault list")
+    return DoctorFinding(
+        "OK", "vaults", f"{len(specs)}, each proved to belong to this deployment" if specs else "none registered"
+    )
 
 
 def _halted(settings: "Settings", db: "Database") -> DoctorFinding:
@@ -49,9 +51,9 @@ def _halted(settings: "Settings", db: "Database") -> DoctorFinding:
 
     names = [i.id for i in Registry(db).instances()]
     with db.read() as c:
-        given, now = controls(settings, db).all_in(c), db.now(c)
-    told = {i: found.why for i in names if (found := halt(given, i, now)) is not None}
-    if told:
-        detail = "; ".join(f"{i}: {why}" for i, why in told.items())
-        return DoctorFinding("WARN", "halted", detail, "meant so? see: sexton holds")
-    return DoctorFinding("OK", "halted", "no instance is stopped, left out, or outside its windows")
+        all_controls, now = control_store(settings, db).all_in(c), db.now(c)
+    halts = {name: halt(all_controls, name, now) for name in names}
+    details = [f"{name}: {h.why}" for name, h in halts.items() if h is not None]
+    if details:
+        return DoctorFinding("WARN", "halted", "; ".join(details), "if this is not intended, see: sexton blockers")
+    return DoctorFinding("OK", "halted", "no instance is stopped, excluded by a list, or outside its windows")

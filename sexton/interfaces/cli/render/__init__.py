@@ -1,1 +1,1 @@
-"""How commands print values, as tables for people."""
+"""Print values for operators, as tables and lines."""

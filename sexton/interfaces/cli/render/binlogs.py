@@ -1,139 +1,206 @@
-"""How logs, their consumers and what a cut would do are printed."""
+"""Print logs, their consumers, and the result of a cut."""
 
 from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import many, show, size, stamp, when
+from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc, utc_column
 
 if TYPE_CHECKING:
+    from sexton.replication.binlog.messages import GcReport
     from sexton.replication.binlog.model import Config, Consumer, Log
     from sexton.replication.binlog.sql.explain import LogCutPreview, LogExplanation
     from sexton.replication.replicas.model import BackendStanding
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
-def lasting(seconds: int | None) -> str:
-    """Return a TTL as it is typed: ``7d``; None: ``forever``."""
+def duration(seconds: int | None) -> str:
+    """Return a TTL in the form that the command line accepts: ``7d``; None: ``forever``."""
     if seconds is None:
         return "forever"
-    return next((f"{seconds // n}{unit}" for n, unit in _UNITS if seconds and seconds % n == 0), f"{seconds} s")
+    return next((f"{seconds // n}{unit}" for n, unit in UNITS if seconds and seconds % n == 0), f"{seconds} s")
 
 
-def ends(its: "Config") -> str:
-    """Return when records of a log go, in words."""
-    said = ["they stay forever" if its.ttl_seconds is None else f"each stays for {lasting(its.ttl_seconds)}"]
-    said += [] if its.max_history_nums is None else [f"no more than {its.max_history_nums:,} of them"]
-    said += [] if its.max_bytes is None else [f"no more than {size(its.max_bytes)}"]
-    return ", ".join(said)
+def retention(config: "Config") -> str:
+    """Return the rule by which records of a log are deleted."""
+    rules = ["records are kept forever"]
+    if config.ttl_seconds is not None:
+        rules = [f"records are kept for {duration(config.ttl_seconds)}"]
+    if config.max_history_nums is not None:
+        rules.append(f"no more than {config.max_history_nums:,} of them")
+    if config.max_bytes is not None:
+        rules.append(f"no more than {human_bytes(config.max_bytes)}")
+    return ", ".join(rules)
 
 
-def log_row(its: "Log", own: "Log") -> tuple[object, ...]:
-    """Return a log as a row; ``own``: its database's."""
-    held = ", ".join(f"{who} at {acked}" for who, acked in its.held.items())
-    held += f" since {stamp(its.held_since)}" if held and its.held_since is not None else ""
-    if its.dropped_at is not None or own.dropped_at is not None:
-        since = its.dropped_at if its.dropped_at is not None else own.dropped_at
-        return its.name, "-", "-", "-", "-", "-", "", f"DROPPED since {stamp(since)}"
-    kept = size(its.bytes - its.gone_bytes)
-    return its.name, _kept_for(its, own), f"{its.kept:,}", kept, its.floor + 1, its.last_seq, held, _state(its, own)
+def log_row(log: "Log", database_log: "Log") -> tuple[object, ...]:
+    """Return a log as a row; ``database_log``: the log of its database (the same one for a database's log)."""
+    if log.dropped_at is not None or database_log.dropped_at is not None:
+        dropped_at = log.dropped_at if log.dropped_at is not None else database_log.dropped_at
+        return log.name, "-", "-", "-", "-", "-", "", f"DROPPED since {utc_column(dropped_at)}"
+    return (
+        log.name,
+        "-" if log.tbl and database_log.enabled else duration(log.ttl_seconds),
+        f"{log.kept:,}",
+        human_bytes(log.bytes - log.gone_bytes),
+        log.floor + 1,
+        log.last_seq,
+        _blocking_consumers(log),
+        _log_state(log, database_log),
+    )
 
 
-def consumer_row(its: "Consumer") -> tuple[object, ...]:
+def consumer_row(consumer: "Consumer") -> tuple[object, ...]:
     """Return a consumer as a row."""
-    name = f"{its.db}/{its.tbl}" if its.tbl else its.db
-    state = "ok" if its.lost_at is None else f"LOST since {stamp(its.lost_at)}: it holds nothing"
-    return its.name, name, its.acked, stamp(its.seen_at), stamp(its.since), state
+    log = f"{consumer.db}/{consumer.tbl}" if consumer.tbl else consumer.db
+    state = "ok"
+    if consumer.lost_at is not None:
+        state = f"LOST since {utc_column(consumer.lost_at)}: it blocks nothing"
+    return consumer.name, log, consumer.acked, utc_column(consumer.seen_at), utc_column(consumer.since), state
 
 
-def show_explained(found: "LogExplanation") -> None:
-    """Print what a cut would do, and because of whom no more."""
-    name = f"{found.db}/{found.tbl}" if found.tbl else found.db
-    if found.dropped_at is not None:
-        typer.echo(f"binlog {name}: DROPPED since {when(found.dropped_at)}; all of it goes, nobody holds it")
-    elif not found.lines:
-        typer.echo(f"binlog {name}: neither the database nor a table has one; sexton binlog set {found.db} --ttl 7d")
-    elif found.tbl and found.own.enabled:
-        typer.echo(f"table {found.tbl} is in the log of its database, and is cut with it")
-    for line in found.lines:
-        _line(line)
-    if found.logs > len(found.lines):
-        more = f"{found.logs - len(found.lines):,} tables more"
-        typer.echo(f"and {more}; name one: sexton binlog explain {found.db} TABLE")
-    if found.halted:
-        typer.echo(f"nothing goes now: {found.halted}")
-    if found.clock:
-        typer.echo(f"the next look cuts nothing: {found.clock}")
-    refused = f"; nothing was cut then: {found.look.refused}" if found.look.refused else ""
-    typer.echo(f"last look: {when(found.look.looked_at)}{refused}")
-    columns = ("consumer", "binlog", "has all up to", "heard of (UTC)", "since (UTC)", "state")
-    show("", columns, [_consumer(c, found) for c in found.consumers])
-    _copies(found)
+def show_explanation(explanation: "LogExplanation") -> None:
+    """Print what a cut would delete, and what blocks the rest."""
+    _show_log_state(explanation)
+    for line in explanation.lines:
+        _show_cut_preview(line)
+    if explanation.logs > len(explanation.lines):
+        more = f"{explanation.logs - len(explanation.lines):,} more tables"
+        typer.echo(f"and {more}; name one: sexton binlog explain {explanation.db} TABLE")
+    if explanation.halted:
+        typer.echo(f"nothing can be deleted now: {explanation.halted}")
+    if explanation.clock:
+        typer.echo(f"the next run cuts nothing: {explanation.clock}")
+    last_run = explanation.look
+    refused = f"; it cut nothing: {last_run.refused}" if last_run.refused else ""
+    typer.echo(f"last run: {utc(last_run.looked_at)}{refused}")
+    columns = ("consumer", "binlog", "acknowledged", "last contact (UTC)", "since (UTC)", "state")
+    show_table("", columns, [_explained_consumer_row(c, explanation) for c in explanation.consumers])
+    _show_replicas(explanation)
 
 
-def _line(line: "LogCutPreview") -> None:
+def show_gc_report(report: "GcReport") -> None:
+    """Print the result of a run."""
+    cut = report.cut
+    end = ", and was cancelled" if report.cancelled else ""
+    typer.echo(f"binlogs of {report.instance}: {quantity(cut.cut, 'log')} cut, {quantity(cut.records, 'record')}{end}")
+    if cut.refused:
+        typer.echo(f"  nothing was cut: {cut.refused}")
+    if cut.held:
+        typer.echo(f"  {quantity(cut.held, 'log')} blocked by consumers; see: sexton binlog list")
+    if cut.waiting:
+        typer.echo(f"  {quantity(cut.waiting, 'cut')} waiting for approval; see: sexton binlog list")
+    if cut.lost:
+        typer.echo(f"  {quantity(cut.lost, 'consumer')} newly LOST; see: sexton binlog consumers")
+    if cut.full_copy:
+        typer.echo(f"  {quantity(cut.full_copy, 'replica')} newly FULL_COPY_ONLY; see: sexton replica list")
+    _show_backends(report)
+    for message in (*report.said, *report.swept.said):
+        typer.echo(f"  {message}")
+
+
+def problem(standing: "BackendStanding") -> str:
+    """Return the number of problems that a backend reported, and an example."""
+    return f"{standing.problems:,}, e.g. {standing.problem}" if standing.problems else ""
+
+
+def _show_backends(report: "GcReport") -> None:
+    deleted = report.swept
+    if report.backends:
+        files = f"{quantity(deleted.files, 'file')} ({human_bytes(deleted.bytes)})"
+        keys, tablets = quantity(deleted.keys, "key"), quantity(deleted.tablets, "tablet")
+        backends = quantity(report.backends, "backend")
+        typer.echo(f"  {backends} asked to delete: {files} and {keys} deleted, of {tablets}")
+    if report.away:
+        typer.echo(f"  {report.away} of them did not answer; they pull when they are back")
+    if deleted.unknown or deleted.quarantined or deleted.failed:
+        counts = f"{deleted.unknown:,} unknown, {deleted.quarantined:,} quarantined, {deleted.failed:,} failed"
+        typer.echo(f"  tablets that did not delete: {counts}; see: sexton replica list")
+
+
+def _show_log_state(explanation: "LogExplanation") -> None:
+    database, table = explanation.db, explanation.tbl
+    name = f"{database}/{table}" if table else database
+    if explanation.dropped_at is not None:
+        typer.echo(
+            f"binlog {name}: DROPPED since {utc(explanation.dropped_at)}; all of it is deleted, nothing blocks it"
+        )
+    elif not explanation.lines:
+        typer.echo(f"binlog {name}: neither the database nor a table has one; sexton binlog set {database} --ttl 7d")
+    elif table and explanation.own.enabled:
+        typer.echo(f"table {table} is in the log of its database, and is cut with it")
+
+
+def _show_cut_preview(line: "LogCutPreview") -> None:
     log, cut = line.log, line.cut
-    numbers = f"from {log.floor + 1} to {log.last_seq}"
-    there = f"{many(log.kept, 'record')} {numbers}" if log.kept else "no record is there"
-    kept = size(log.bytes - log.gone_bytes)
-    off = "" if log.enabled else "not enabled; "
-    typer.echo(f"binlog {log.name}: {off}{there}, {kept}; {ends(log)}; cut last {when(log.cut_at)}")
+    disabled = "" if log.enabled else "disabled; "
+    records = "no records"
+    if log.kept:
+        records = f"{quantity(log.kept, 'record')} from {log.floor + 1} to {log.last_seq}"
+    size = human_bytes(log.bytes - log.gone_bytes)
+    typer.echo(f"binlog {log.name}: {disabled}{records}, {size}; {retention(log)}; last cut {utc(log.cut_at)}")
     if not line.expired:
-        typer.echo("  a cut takes nothing: nothing has expired")
+        typer.echo("  a cut deletes nothing: nothing has expired")
         return
     upto = f", all up to {cut.seq}" if line.goes else ""
-    typer.echo(f"  expired: {many(line.expired, 'record')}; a cut takes {line.goes:,} of them{upto}")
-    for who, acked in cut.held.items():
-        typer.echo(f"  held by consumer {who}, who has all up to {acked}")
+    typer.echo(f"  expired: {quantity(line.expired, 'record')}; a cut deletes {line.goes:,} of them{upto}")
+    for consumer, acknowledged in cut.held.items():
+        typer.echo(f"  blocked by consumer {consumer}, which has acknowledged all up to {acknowledged}")
     if cut.wants is not None:
-        since = f" since {when(log.wants_since)}" if log.wants_since is not None else ""
-        todo = f"sexton binlog approve {log.db} {log.tbl}".rstrip()
-        typer.echo(f"  WAITS for approval{since}, for it takes very much: {line.waits:,} records; {todo}")
+        since = f" since {utc(log.wants_since)}" if log.wants_since is not None else ""
+        approve = f"sexton binlog approve {log.db} {log.tbl}".rstrip()
+        typer.echo(f"  WAITS for approval{since}, because it is very large: {line.waits:,} records; {approve}")
 
 
-def _consumer(its: "Consumer", found: "LogExplanation") -> tuple[object, ...]:
-    *row, state = consumer_row(its)
-    if its.lost_at is None:
-        if its.seen_at <= found.now - found.lost_after_seconds * 1000:
-            state = "silent for too long: LOST with the next cut"
-        elif any(its.name in line.cut.held for line in found.lines if line.log.tbl in ("", its.tbl)):
-            state = f"holds; LOST if silent for {lasting(found.lost_after_seconds)}"
+def _explained_consumer_row(consumer: "Consumer", explanation: "LogExplanation") -> tuple[object, ...]:
+    *row, state = consumer_row(consumer)
+    if consumer.lost_at is None:
+        lost_after = explanation.lost_after_seconds
+        if consumer.seen_at <= explanation.now - lost_after * 1000:
+            state = "silent for too long: LOST at the next cut"
+        elif _blocks(consumer, explanation):
+            state = f"blocks a cut; LOST if silent for {duration(lost_after)}"
     return *row, state
 
 
-def _copies(found: "LogExplanation") -> None:
-    """Print which copies of tablets still have to let go, and because of whom they do not."""
-    if not found.backends:
-        typer.echo("no copy of its tablets has anything to let go")
+def _blocks(consumer: "Consumer", explanation: "LogExplanation") -> bool:
+    lines = (line for line in explanation.lines if line.log.tbl in ("", consumer.tbl))
+    return any(consumer.name in line.cut.held for line in lines)
+
+
+def _show_replicas(explanation: "LogExplanation") -> None:
+    """Print which replicas still have to delete, and which others block them."""
+    if not explanation.backends:
+        typer.echo("no replica of its tablets has anything to delete")
         return
-    columns = ("backend", "copies to let go", "of", "pulled (UTC)", "reported (UTC)", "problems")
-    told = [(stamp(b.pulled_at), stamp(b.reported_at), problem(b)) for b in found.backends]
-    rows = [(b.backend, f"{b.behind:,}", f"{b.copies:,}", *its) for b, its in zip(found.backends, told, strict=True)]
-    show("", columns, rows)
-    for h in found.holders:
-        since = f", since {when(h.since)}" if h.since is not None else ""
-        who = f"{h.copies:,} on {h.backend}" if h.backend else f"tablets: {h.copies:,}"
-        typer.echo(f"others keep for {who}: {h.why}{since}")
-    for its in found.named:
-        typer.echo(f"  {its.replica.name}: {its.why}; see: sexton replica explain {its.replica.tablet}")
+    columns = ("backend", "replicas to delete", "of", "pulled (UTC)", "reported (UTC)", "problems")
+    rows = [
+        (b.backend, f"{b.behind:,}", f"{b.copies:,}", utc_column(b.pulled_at), utc_column(b.reported_at), problem(b))
+        for b in explanation.backends
+    ]
+    show_table("", columns, rows)
+    for group in explanation.holders:
+        since = f", since {utc(group.since)}" if group.since is not None else ""
+        tablets = quantity(group.copies, "tablet")
+        what = f"{group.copies:,} replicas on {group.backend}" if group.backend else tablets
+        typer.echo(f"versions are retained for {what}: {group.why}{since}")
+    for copy in explanation.named:
+        typer.echo(f"  {copy.replica.name}: {copy.why}; see: sexton replica explain {copy.replica.tablet}")
 
 
-def problem(its: "BackendStanding") -> str:
-    """Return what a backend told that went wrong, in short."""
-    return f"{its.problems:,}, e.g. {its.problem}" if its.problems else ""
+def _blocking_consumers(log: "Log") -> str:
+    consumers = ", ".join(f"{name} at {acknowledged}" for name, acknowledged in log.held.items())
+    if consumers and log.held_since is not None:
+        return f"{consumers} since {utc_column(log.held_since)}"
+    return consumers
 
 
-def _kept_for(its: "Log", own: "Log") -> str:
-    return "-" if its.tbl and own.enabled else lasting(its.ttl_seconds)
-
-
-def _state(its: "Log", own: "Log") -> str:
-    if its.tbl and own.enabled:
-        return "in its database's"
-    said = [] if its.enabled else ["off"]
-    if its.wants is not None:
-        said += [
-            f"WAITS for approval since {stamp(its.wants_since)}: sexton binlog approve {its.db} {its.tbl}".rstrip()
-        ]
-    return "; ".join(said) or "ok"
+def _log_state(log: "Log", database_log: "Log") -> str:
+    if log.tbl and database_log.enabled:
+        return "in its database's log"
+    parts = [] if log.enabled else ["off"]
+    if log.wants is not None:
+        approve = f"sexton binlog approve {log.db} {log.tbl}".rstrip()
+        parts.append(f"WAITS for approval since {utc_column(log.wants_since)}: {approve}")
+    return "; ".join(parts) or "ok"

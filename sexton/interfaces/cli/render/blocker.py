@@ -1,10 +1,10 @@
-"""One line of `sexton holds` each."""
+"""One row of `sexton blockers`."""
 
 from sexton.kernel.message import Message
 
 
 class Blocker(Message):
-    """Something that keeps something. ``count`` where a round counted marks; instants in ms since 1970."""
+    """Something that blocks deletions now. ``count``: how many marks a round counted; instants in ms since 1970."""
 
     instance: str
     held_by: str

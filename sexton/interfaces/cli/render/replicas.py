@@ -1,11 +1,11 @@
-"""How copies of tablets and backends are printed."""
+"""Print replicas of tablets, and backends."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import many, show, stamp
+from sexton.interfaces.cli.output import quantity, show_table, utc_column
 from sexton.interfaces.cli.render.binlogs import problem
 from sexton.replication.binlog.model import MOST
 from sexton.replication.replicas import policy
@@ -14,63 +14,115 @@ if TYPE_CHECKING:
     from sexton.replication.replicas.model import BackendStanding, Replica
 
 
-def unwell_row(its: "Replica", now: int) -> tuple[object, ...]:
-    """Return a copy, and what is wrong with it, as a row."""
-    version, failed = (("-" if v < 0 else str(v)) for v in (its.version, its.failed))
-    wrong = "; ".join(t for t in (policy.unwell(its, now), its.problem) if t) or "nothing"
-    return its.tablet, its.backend, version, its.needs, wrong, failed, _full(its), stamp(its.fresh_until)
-
-
-def show_tablet(tablet: str, found: "Sequence[Replica]", now: int) -> None:
-    """Print a tablet's copies, which of them decides, and what follows for cuts."""
-    first, least = found[0], policy.lowest(found, now)
-    who = least[1] if least is not None else None
-    typer.echo(
-        f"tablet {tablet} of {first.db}/{first.tbl}, partition {first.part}: {many(len(found), 'copy', 'copies')}"
+def replica_row(replica: "Replica", now: int) -> tuple[object, ...]:
+    """Return a replica, and what is wrong with it, as a row."""
+    wrong = "; ".join(text for text in (policy.unwell(replica, now), replica.problem) if text) or "nothing"
+    return (
+        replica.tablet,
+        replica.backend,
+        _version(replica.version),
+        replica.needs,
+        wrong,
+        _version(replica.failed),
+        _full_copy(replica),
+        utc_column(replica.fresh_until),
     )
-    columns = ("backend", "uid", "version", "needs from", "state", "to go up to", "may go", "gone", "problem")
-    show("", columns, [_copy(r, now, decides=who is r) for r in found])
-    if least is None:
-        typer.echo("it is dropped: all of it goes, on every backend")
-        return
-    need, desired = least[0], max(r.desired for r in found if not r.dropped)
-    if who is None:
+
+
+def show_tablet(tablet: str, replicas: "Sequence[Replica]", now: int) -> None:
+    """Print a tablet's replicas, which of them decides, and what follows for cuts."""
+    first, lowest = replicas[0], policy.lowest(replicas, now)
+    deciding = lowest[1] if lowest is not None else None
+    count = quantity(len(replicas), "replica")
+    typer.echo(f"tablet {tablet} of {first.db}/{first.tbl}, partition {first.part}: {count}")
+    columns = (
+        "backend",
+        "uid",
+        "version",
+        "needs from",
+        "state",
+        "to delete up to",
+        "may delete",
+        "deleted",
+        "problem",
+    )
+    show_table("", columns, [_replica_row(r, now, decides=deciding is r) for r in replicas])
+    if lowest is None:
+        typer.echo("the tablet is dropped: all of it is deleted, on every backend")
+    elif deciding is None:
+        typer.echo("none of its replicas counts, and one of them may be the last good one: nothing is deleted; repair")
+        typer.echo("one, so that it reports, place another, or report that its table is dropped")
+    else:
+        _show_decision(tablet, replicas, deciding, lowest[0], now)
+
+
+def _show_decision(tablet: str, replicas: "Sequence[Replica]", deciding: "Replica", need: int, now: int) -> None:
+    """Print which replica decides, and which replicas still wait for it."""
+    unhealthy = policy.unwell(deciding, now)
+    deletable = f"binlogs and files below version {need} may be deleted" if need > 0 else "nothing may be deleted"
+    typer.echo(f"the replica on {deciding.backend} decides: {f'{unhealthy}; ' if unhealthy else ''}{deletable}")
+    desired = max(r.desired for r in replicas if not r.dropped)
+    waiting = sum(1 for r in replicas if not r.dropped and r.granted < r.desired and need <= r.desired)
+    if waiting:
+        condition = f"it has version {need}" if need else "it has reported that it is healthy"
         typer.echo(
-            "no copy of it counts, and the last good one may be among them: nothing goes; repair one, so that it"
+            f"cuts have reached version {desired}; {quantity(waiting, 'replica waits', 'replicas wait')} "
+            f"until {condition}"
         )
-        typer.echo("reports, place another, or say that its table is dropped")
-        return
-    why = policy.unwell(who, now)
-    typer.echo(f"the copy on {who.backend} decides: {f'{why}; ' if why else ''}{_below(need)}")
-    waits = sum(1 for r in found if not r.dropped and r.granted < r.desired and need <= r.desired)
-    if waits:
-        until = f"it has version {need}" if need else "it has told that it is well"
-        who_waits = many(waits, "copy waits", "copies wait")
-        typer.echo(f"cuts have come to version {desired}; {who_waits} until {until}")
-        typer.echo(f"if it never will: sexton replica full-copy {tablet} {who.backend} --reason …")
-    elif any(r.acked < r.desired for r in found):
-        typer.echo(f"cuts have come to version {desired}; what is not gone yet goes when its backend pulls")
+        typer.echo(f"if it never will: sexton replica full-copy {tablet} {deciding.backend} --reason …")
+    elif any(r.acked < r.desired for r in replicas):
+        typer.echo(f"cuts have reached version {desired}; the rest is deleted when its backend pulls")
 
 
-def backend_row(its: "BackendStanding") -> tuple[object, ...]:
+def backend_row(standing: "BackendStanding") -> tuple[object, ...]:
     """Return a backend as a row."""
-    numbers = ((its.bad, "bad"), (its.missing, "missing versions"), (its.silent, "without a fresh report"))
-    said = [f"{n:,} {what}" for n, what in (*numbers, (its.full_copy, "FULL_COPY_ONLY")) if n]
-    behind = f"{its.behind:,}"
-    return its.backend, stamp(its.reported_at), stamp(its.pulled_at), its.copies, behind, ", ".join(said), problem(its)
+    counts = (
+        (standing.bad, "bad"),
+        (standing.missing, "missing versions"),
+        (standing.silent, "without a fresh report"),
+        (standing.full_copy, "FULL_COPY_ONLY"),
+    )
+    return (
+        standing.backend,
+        utc_column(standing.reported_at),
+        utc_column(standing.pulled_at),
+        standing.copies,
+        f"{standing.behind:,}",
+        ", ".join(f"{count:,} {what}" for count, what in counts if count),
+        problem(standing),
+    )
 
 
-def _below(need: int) -> str:
-    return f"binlogs and files below version {need} may go" if need > 0 else "nothing may go"
+def _replica_row(replica: "Replica", now: int, *, decides: bool) -> tuple[object, ...]:
+    texts = ("decides" if decides else "", policy.unwell(replica, now), _full_copy(replica))
+    return (
+        replica.backend,
+        replica.uid,
+        _version(replica.version),
+        _needs(replica, now),
+        "; ".join(text for text in texts if text),
+        _cut_version(replica.desired),
+        _cut_version(replica.granted),
+        _cut_version(replica.acked),
+        replica.problem,
+    )
 
 
-def _copy(its: "Replica", now: int, *, decides: bool) -> tuple[object, ...]:
-    wrong = policy.unwell(its, now)
-    needs = "dropped" if its.dropped else "does not count" if its.full_copy else policy.need(its, now)
-    told = [t for t in ("decides" if decides else "", wrong, _full(its)) if t]
-    versions = ("all" if v >= MOST else "-" if v < 0 else v for v in (its.desired, its.granted, its.acked))
-    return its.backend, its.uid, "-" if its.version < 0 else its.version, needs, "; ".join(told), *versions, its.problem
+def _needs(replica: "Replica", now: int) -> object:
+    if replica.dropped:
+        return "dropped"
+    return "does not count" if replica.full_copy else policy.need(replica, now)
 
 
-def _full(its: "Replica") -> str:
-    return f"FULL_COPY_ONLY since {stamp(its.full_copy_at)}: {its.full_copy}" if its.full_copy else ""
+def _version(version: int) -> str:
+    return "-" if version < 0 else str(version)
+
+
+def _cut_version(version: int) -> object:
+    if version >= MOST:
+        return "all"
+    return "-" if version < 0 else version
+
+
+def _full_copy(replica: "Replica") -> str:
+    return f"FULL_COPY_ONLY since {utc_column(replica.full_copy_at)}: {replica.full_copy}" if replica.full_copy else ""

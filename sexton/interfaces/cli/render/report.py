@@ -1,73 +1,107 @@
-"""How a round's report is printed."""
+"""Print a round's report."""
 
 import typer
 
-from sexton.interfaces.cli.output import counts, dump, many, show, size, when
+from sexton.interfaces.cli.output import human_bytes, kept_counts, print_json, quantity, show_table, utc
 from sexton.marks.keepers import KeepReason, way_out
 from sexton.recycle.model import SUCCEEDED, RoundReport
 
 
-def show_report(r: RoundReport) -> None:
-    """Print a report: what was due and went, by kind and by vault, what was kept by whom, and what went wrong."""
-    if not r.round:
-        typer.echo(f"no round of {r.instance} began: {r.state}, {r.error}")
+def show_report(report: RoundReport) -> None:
+    """Print a report: what was due and deleted, by kind and by vault, what was kept and why, and what failed."""
+    if not report.round:
+        typer.echo(f"no round of {report.instance} began: {report.state}, {report.error}")
         return
-    seen = f"observed only, {r.due} due" if r.observed else f"{r.due} due, {r.claimed} claimed, {r.deleted} deleted"
-    typer.echo(f"round {r.round} of {r.instance}: {r.state}, {seen}")
-    if r.started_at and r.ended_at:
-        typer.echo(f"from {when(r.started_at)} to {when(r.ended_at)}{_leases(r)}")
+    counts = f"{report.due} due, {report.claimed} claimed, {report.deleted} deleted"
+    if report.observed:
+        counts = f"observed only, {report.due} due"
+    typer.echo(f"round {report.round} of {report.instance}: {report.state}, {counts}")
+    if report.started_at and report.ended_at:
+        typer.echo(f"from {utc(report.started_at)} to {utc(report.ended_at)}{_leases(report)}")
+    _show_kinds(report)
+    _show_vaults(report)
+    _show_kept(report)
+    _show_problems(report)
+
+
+def succeeded(report: RoundReport) -> bool:
+    """Return whether everything that could be deleted was deleted, and nothing failed."""
+    return report.state == SUCCEEDED and not (report.failed or report.waiting or report.faults)
+
+
+def end(report: RoundReport, as_json: bool) -> None:
+    """Print the report of a round that the command waited for; exit with code 1 unless it succeeded."""
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        show_report(report)
+    if not succeeded(report):
+        raise typer.Exit(1)
+
+
+def _leases(report: RoundReport) -> str:
+    if report.leases < 2:
+        return ""
+    lost = f", {report.lost_leases} of them lost" if report.lost_leases else ""
+    return f", under {report.leases} leases{lost}"
+
+
+def _show_kinds(report: RoundReport) -> None:
     rows = [
-        (k.kind, k.due, k.claimed, k.removed, k.deleted, size(k.bytes), f"{k.elapsed_ms / 1000:.1f}") for k in r.kinds
+        (k.kind, k.due, k.claimed, k.removed, k.deleted, human_bytes(k.bytes), f"{k.elapsed_ms / 1000:.1f}")
+        for k in report.kinds
     ]
-    show("", ("kind", "due", "claimed", "removed", "deleted", "bytes", "seconds"), rows)
+    show_table("", ("kind", "due", "claimed", "removed", "deleted", "bytes", "seconds"), rows)
     if rows:
         typer.echo("")
-    parts = [
-        (t.kind, t.vault, t.deleted, t.absent, t.hidden, t.failed, size(t.bytes_freed), size(t.bytes_estimated))
-        for t in r.tallies
+
+
+def _show_vaults(report: RoundReport) -> None:
+    rows = [
+        (
+            t.kind,
+            t.vault,
+            t.deleted,
+            t.absent,
+            t.hidden,
+            t.failed,
+            human_bytes(t.bytes_freed),
+            human_bytes(t.bytes_estimated),
+        )
+        for t in report.tallies
     ]
-    show("", ("kind", "vault", "deleted", "absent", "hidden", "failed", "freed", "estimated"), parts)
-    if parts:
+    show_table("", ("kind", "vault", "deleted", "absent", "hidden", "failed", "freed", "estimated"), rows)
+    if rows:
         typer.echo("")
-    for k in r.kinds:
+
+
+def _show_kept(report: RoundReport) -> None:
+    for k in report.kinds:
         if k.kept:
-            typer.echo(f"{k.kind}: kept {counts(k.kept)}")
+            typer.echo(f"{k.kind}: kept {kept_counts(k.kept)}")
         if k.error:
             typer.echo(f"{k.kind}: error: {k.error}")
         if k.note:
             typer.echo(f"{k.kind}: {k.note}")
-    typer.echo(f"kept: {counts(r.kept)}")
-    for kept in sorted(r.kept):
+    typer.echo(f"kept: {kept_counts(report.kept)}")
+    for kept in sorted(report.kept):
         if kept.reason is KeepReason.APPROVAL:
-            typer.echo(f"awaits approval: sexton plan --list {r.instance}, then {way_out(kept, r.instance)}")
-    if r.vaults:
-        typer.echo(f"vaults: {', '.join(f'{name} {status}' for name, status in sorted(r.vaults.items()))}")
-    if r.quarantined:
-        typer.echo(f"set aside in this round: {r.quarantined}; see: sexton quarantine list {r.instance}")
-    if r.waiting:
-        begun = f", {many(r.begun, 'object')} of them gone already and counted then" if r.begun else ""
-        typer.echo(f"claimed and not finished: {many(r.waiting, 'mark')}; the next round tries them again{begun}")
-    if r.error and r.error != r.state.lower():
-        typer.echo(f"{'error' if r.state not in ('CANCELLED', 'STOPPED') else r.state.lower()}: {r.error}", err=True)
+            apply = way_out(kept, report.instance)
+            typer.echo(f"awaits approval: sexton plan --list {report.instance}, then {apply}")
 
 
-def succeeded(r: RoundReport) -> bool:
-    """Return whether what could go went, and nothing needs a look."""
-    return r.state == SUCCEEDED and not (r.failed or r.waiting or r.faults)
-
-
-def _leases(r: RoundReport) -> str:
-    if r.leases < 2:
-        return ""
-    lost = f", {r.lost_leases} of them lost" if r.lost_leases else ""
-    return f", under {r.leases} leases{lost}"
-
-
-def end(r: RoundReport, as_json: bool) -> None:
-    """Print the report of a round that was waited for; exit code 1 unless all went that could go."""
-    if as_json:
-        dump(r.model_dump(mode="json"))
-    else:
-        show_report(r)
-    if not succeeded(r):
-        raise typer.Exit(1)
+def _show_problems(report: RoundReport) -> None:
+    if report.vaults:
+        states = ", ".join(f"{name} {state}" for name, state in sorted(report.vaults.items()))
+        typer.echo(f"vaults: {states}")
+    if report.quarantined:
+        typer.echo(f"quarantined in this round: {report.quarantined}; see: sexton quarantine list {report.instance}")
+    if report.waiting:
+        deleted = (
+            f", {quantity(report.begun, 'object')} of them are deleted already and were counted" if report.begun else ""
+        )
+        marks = quantity(report.waiting, "mark")
+        typer.echo(f"claimed and not finished: {marks}; the next round tries them again{deleted}")
+    if report.error and report.error != report.state.lower():
+        label = report.state.lower() if report.state in ("CANCELLED", "STOPPED") else "error"
+        typer.echo(f"{label}: {report.error}", err=True)

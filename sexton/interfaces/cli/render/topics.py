@@ -1,131 +1,180 @@
-"""How a topic, its regions and its purges are printed."""
+"""Print topics, their regions and their purges."""
 
 from typing import TYPE_CHECKING
 
 import typer
 
-from sexton.interfaces.cli.output import many, show, size, stamp, when
+from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc, utc_column
 from sexton.wal.model import Why
 
 if TYPE_CHECKING:
     from sexton.wal.explain import RegionLag, TopicExplanation
+    from sexton.wal.messages import PurgeReport
     from sexton.wal.model import Pin, Purge, Topic
+
+MAX_LOSSES = 10
+MAX_HOLDERS = 5
+MAX_HOLDERS_IN_ROW = 3
+
+
+def topic_row(topic: "Topic", lost_regions: int) -> tuple[object, ...]:
+    """Return a topic as a row."""
+    entries = "-" if topic.log_end is None else f"{topic.log_end - (topic.log_start or 0):,}"
+    size = _size(_estimated_bytes(topic) or None)
+    checked = utc_column(topic.looked_at)
+    return topic.name, _mode(topic), last_purged(topic), entries, size, checked, _state(topic, lost_regions)
+
+
+def purge_row(purge: "Purge") -> tuple[object, ...]:
+    """Return a purge as a row."""
+    freed = "running" if purge.done_at is None else f"{purge.freed:,}"
+    return utc_column(purge.at), purge.floor - 1, purge.log_end - 1, freed, _oldest_holders(purge.holders)
 
 
 def last_purged(topic: "Topic") -> str:
-    """Return the last entry that may be gone, as the RFC counts: one below the floor."""
+    """Return the last entry that may be deleted, as the RFC counts: one below the floor."""
     return "-" if topic.floor is None else str(topic.floor - 1)
 
 
-def show_explained(found: "TopicExplanation") -> None:
-    """Print what a purge would do, and because of whom no more."""
-    topic, verdict = found.topic, found.verdict
-    faulty = any(block.why is Why.FAULT for block in verdict.blocked)
-    there = _there(topic, seen=not faulty)
-    typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {there}")
+def show_explanation(explanation: "TopicExplanation") -> None:
+    """Print what a purge would delete, and which regions block the rest."""
+    _show_state(explanation)
+    _show_losses(explanation)
+    if explanation.topic.fault and not explanation.verdict.blocked:
+        typer.echo(f"the last purge failed: {explanation.topic.fault}")
+    _show_effect(explanation)
+    columns = ("region", "state", "last_entry_id", "by", "reported (UTC)", "node", "entries behind", "about")
+    show_table("", columns, [_region_row(line) for line in explanation.lines])
+    if explanation.regions > len(explanation.lines):
+        typer.echo(f"and {explanation.regions - len(explanation.lines):,} more regions, which need less")
+    pin_columns = ("replay", "region", "reads from", "node", "until (UTC)")
+    show_table("", pin_columns, [_pin_row(pin) for pin in explanation.pins])
+
+
+def show_purge_report(topic: "Topic", report: "PurgeReport") -> None:
+    """Print the result of a purge."""
+    purged, flushed = report.purged, report.flushed
+    freed = purged.freed if purged else 0
+    result = f"last_purged_entry_id {last_purged(topic)}, {freed:,} entries freed"
+    typer.echo(f"topic {topic.name}: {report.outcome}; {result}")
+    if flushed.asked or flushed.silent:
+        typer.echo(f"  {quantity(flushed.asked, 'region')} asked to flush, {flushed.flushed} flushed in time")
+    for region in flushed.late:
+        typer.echo(f"  not in time: {region}")
+    for node, reason in flushed.silent.items():
+        typer.echo(f"  node {node} was not asked: {reason}")
+    if purged is not None:
+        verdict, see = purged.verdict, f"see: sexton wal explain {topic.name}"
+        if verdict.quarantine:
+            typer.echo(f"  quarantined: {verdict.quarantine}; {see}")
+        if verdict.lost:
+            typer.echo(f"  LOSS: {quantity(verdict.lost, 'region')} need entries that are deleted; {see}")
+        for block in verdict.blocked:
+            typer.echo(f"  blocked: {block.said}")
+        if verdict.holders:
+            typer.echo(f"  the rest is blocked by {', '.join(verdict.holders[:MAX_HOLDERS])}; {see}")
+    if report.error:
+        typer.echo(f"  error: {report.error}")
+
+
+def _show_state(explanation: "TopicExplanation") -> None:
+    topic, verdict = explanation.topic, explanation.verdict
+    log_was_read = not any(block.why is Why.FAULT for block in verdict.blocked)
+    entries = _entries_in_log(topic, log_was_read=log_was_read)
+    typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {entries}")
     if verdict.quarantine:
         typer.echo(f"QUARANTINED: {verdict.quarantine}")
-        typer.echo(f"  nothing of it is purged; when it is understood: sexton wal reset {topic.name} --reason …")
+        typer.echo(
+            f"  no entry of it is purged; when the cause is understood: sexton wal reset {topic.name} --reason …"
+        )
     for block in verdict.blocked:
         since = topic.blocked.get(block.why)
-        typer.echo(f"blocked{f' since {when(since)}' if since is not None else ''}: {block.said}")
+        typer.echo(f"blocked{f' since {utc(since)}' if since is not None else ''}: {block.said}")
+
+
+def _show_losses(explanation: "TopicExplanation") -> None:
+    topic, verdict = explanation.topic, explanation.verdict
     if verdict.lost:
-        ours = topic.floor is not None and topic.floor > min(its.last for its in verdict.losses)
-        other = f"; Sexton deleted nothing from {topic.floor or 0} on: the log itself did, or somebody else"
-        who = "" if ours else other
-        typer.echo(f"LOSS in {many(verdict.lost, 'region')}{who}")
-    for its in verdict.losses[:10]:
-        typer.echo(f"LOSS: region {its.region} needs entries {its}, which are gone; to accept that:")
-        typer.echo(f"  sexton wal reset {topic.name} --region {its.region} --reason …")
-    if topic.fault and not verdict.blocked:
-        typer.echo(f"the last purge met: {topic.fault}")
+        purged_by_sexton = topic.floor is not None and topic.floor > min(loss.last for loss in verdict.losses)
+        cause = f"; Sexton deleted nothing from {topic.floor or 0} on: the log itself did, or another program"
+        typer.echo(f"LOSS in {quantity(verdict.lost, 'region')}{'' if purged_by_sexton else cause}")
+    for loss in verdict.losses[:MAX_LOSSES]:
+        typer.echo(f"LOSS: region {loss.region} needs entries {loss}, which are deleted; to accept that:")
+        typer.echo(f"  sexton wal reset {topic.name} --region {loss.region} --reason …")
+
+
+def _show_effect(explanation: "TopicExplanation") -> None:
+    verdict = explanation.verdict
     if verdict.keep_from is not None:
-        holders = f"; held by {', '.join(verdict.holders[:5])}" if verdict.holders else "; nobody holds it"
-        much = f"{entries(found.frees)}{_about(found.bytes)}, all before {verdict.keep_from - 1}"
-        frees = much if found.frees else "nothing"
-        typer.echo(f"a purge frees {frees}{holders}")
-    if found.behind:
-        typer.echo(f"{many(found.behind, 'region')} would be asked to flush before")
-    rows = [_row(line) for line in found.lines]
-    columns = ("region", "state", "last_entry_id", "by", "told (UTC)", "node", "entries behind", "about")
-    show("", columns, rows)
-    if found.regions > len(found.lines):
-        typer.echo(f"and {found.regions - len(found.lines):,} regions more, which need less")
-    show("", ("replay", "region", "reads from", "node", "until (UTC)"), [_pin(p) for p in found.pins])
+        blocked_by = "; no region blocks the rest"
+        if verdict.holders:
+            blocked_by = f"; blocked by {', '.join(verdict.holders[:MAX_HOLDERS])}"
+        size = _about(explanation.bytes)
+        freed = f"{_entries(explanation.frees)}{size}, all before {verdict.keep_from - 1}"
+        typer.echo(f"a purge frees {freed if explanation.frees else 'nothing'}{blocked_by}")
+    if explanation.behind:
+        typer.echo(f"{quantity(explanation.behind, 'region')} would be asked to flush first")
 
 
-def _row(line: "RegionLag") -> tuple[object, ...]:
-    its = line.region
-    last = "nobody knows" if its.keep_from is None else its.keep_from - 1
-    state = str(its.state) + ("" if line.holds else ", holds nothing")
-    if its.waits is not None:
-        state += f"; told {its.waits - 1}, above the end as known"
-    entries = "" if line.entries is None else f"{line.entries:,}"
-    return its.region, state, last, its.source, stamp(its.reported_at), its.node, entries, _size(line.bytes)
+def _region_row(line: "RegionLag") -> tuple[object, ...]:
+    region = line.region
+    last_entry = "unknown" if region.keep_from is None else region.keep_from - 1
+    state = str(region.state) + ("" if line.holds else ", blocks nothing")
+    if region.waits is not None:
+        state += f"; reported {region.waits - 1}, above the known end of the log"
+    behind = "" if line.entries is None else f"{line.entries:,}"
+    reported = utc_column(region.reported_at)
+    return region.region, state, last_entry, region.source, reported, region.node, behind, _size(line.bytes)
 
 
-def _pin(pin: "Pin") -> tuple[object, ...]:
-    return pin.id, pin.region, pin.start, pin.node, stamp(pin.expires_at)
+def _pin_row(pin: "Pin") -> tuple[object, ...]:
+    return pin.id, pin.region, pin.start, pin.node, utc_column(pin.expires_at)
 
 
 def _mode(topic: "Topic") -> str:
-    return ("logical" if topic.mode == "logical" else "enabled") if topic.enabled else "off"
+    if not topic.enabled:
+        return "off"
+    return "logical" if topic.mode == "logical" else "enabled"
 
 
-def _kept(topic: "Topic") -> str:
-    return "-" if topic.log_end is None else f"{topic.log_end - (topic.log_start or 0):,}"
-
-
-def _bytes(topic: "Topic") -> str:
-    return _size(_weight(topic) or None)
-
-
-def _there(topic: "Topic", *, seen: bool) -> str:
+def _entries_in_log(topic: "Topic", *, log_was_read: bool) -> str:
     if topic.log_end is None:
-        return "the log was never seen"
+        return "the log was never read"
     if topic.log_end == (topic.log_start or 0):
         return f"it is empty; the next entry is {topic.log_end}"
-    are, last = ("are", "") if seen else ("were", ", when it was seen last")
-    return f"entries {topic.log_start or 0} to {topic.log_end - 1} {are} there{_about(_weight(topic))}{last}"
+    first, last, size = topic.log_start or 0, topic.log_end - 1, _about(_estimated_bytes(topic))
+    if log_was_read:
+        return f"it contains entries {first} to {last}{size}"
+    return f"it contained entries {first} to {last}{size} when it was last read"
 
 
-def _weight(topic: "Topic") -> int:
+def _state(topic: "Topic", lost_regions: int) -> str:
+    if topic.quarantined:
+        return f"QUARANTINED: {topic.quarantined}"
+    parts = [f"LOSS in {quantity(lost_regions, 'region')}"] if lost_regions else []
+    if topic.enabled:
+        parts += [f"{reason} since {utc_column(since)}" for reason, since in topic.blocked.items()]
+    if topic.fault:
+        parts.append(topic.fault)
+    return "; ".join(parts) or ("ok" if topic.looked_at else "not checked yet")
+
+
+def _oldest_holders(holders: dict[str, int]) -> str:
+    oldest = sorted(holders.items(), key=lambda item: item[1])[:MAX_HOLDERS_IN_ROW]
+    return ", ".join(f"{holder} from {first_entry}" for holder, first_entry in oldest) or "none"
+
+
+def _entries(count: int) -> str:
+    return quantity(count, "entry", "entries")
+
+
+def _estimated_bytes(topic: "Topic") -> int:
     return int(((topic.log_end or 0) - (topic.log_start or 0)) * topic.entry_bytes)
 
 
 def _about(count: int) -> str:
-    return f" (about {size(count)})" if count else ""
+    return f" (about {human_bytes(count)})" if count else ""
 
 
 def _size(count: int | None) -> str:
-    return "" if count is None else size(count)
-
-
-def _state(topic: "Topic", lost: int) -> str:
-    if topic.quarantined:
-        return f"QUARANTINED: {topic.quarantined}"
-    told = [f"LOSS in {many(lost, 'region')}"] if lost else []
-    told += [f"{why} since {stamp(since)}" for why, since in topic.blocked.items() if topic.enabled]
-    told += [topic.fault] if topic.fault else []
-    return "; ".join(told) or ("ok" if topic.looked_at else "not looked at yet")
-
-
-def _held(holders: dict[str, int]) -> str:
-    first = sorted(holders.items(), key=lambda its: its[1])[:3]
-    return ", ".join(f"{who} from {needed}" for who, needed in first) or "nobody"
-
-
-def entries(count: int) -> str:
-    """Return ``1 entry`` or ``2 entries``."""
-    return f"{count:,} {'entry' if count == 1 else 'entries'}"
-
-
-def purge_row(p: "Purge") -> tuple[object, ...]:
-    """Return what a purge did, as a row."""
-    freed = "under way" if p.done_at is None else f"{p.freed:,}"
-    return stamp(p.at), p.floor - 1, p.log_end - 1, freed, _held(p.holders)
-
-
-def topic_row(t: "Topic", lost: int) -> tuple[object, ...]:
-    """Return a topic as a row."""
-    return t.name, _mode(t), last_purged(t), _kept(t), _bytes(t), stamp(t.looked_at), _state(t, lost)
+    return "" if count is None else human_bytes(count)

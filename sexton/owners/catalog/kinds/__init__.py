@@ -1,4 +1,4 @@
-"""The catalog's kinds of marks: a module each, and a line here."""
+"""The catalog's kinds of marks, one module for each; a new kind is added to ``KINDS`` here."""
 
 from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.kinds import compacted, dropped, index, partition, prepared, table, tablet, txn_label

@@ -1,4 +1,4 @@
-"""A rowset that a compaction replaced: its files by their names, as long as visible rowsets hold its versions."""
+"""Marks of compacted rowsets: deleted by exact file names, while visible rowsets hold their versions."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,12 @@ from sexton.owners.catalog.model import RowsetState
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
-    rowsets.forget(s, ids, RowsetState.COMPACTED, RowsetState.DROPPED)
+def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
+    rowsets.forget(tx, ids, RowsetState.COMPACTED, RowsetState.DROPPED)
 
 
-def _live(s: CatalogTransaction, ids: Sequence[str]) -> set[str]:
-    return {*rowsets.visible(s, ids), *rowsets.uncovered(s, ids)}
+def _live(tx: CatalogTransaction, ids: Sequence[str]) -> set[str]:
+    return {*rowsets.visible(tx, ids), *rowsets.uncovered(tx, ids)}
 
 
 KIND = CatalogKind(
@@ -22,5 +22,5 @@ KIND = CatalogKind(
     expand=rowsets.expand,
     forget=_forget,
     live=_live,
-    mended=rowsets.mended,
+    resolvable=rowsets.resolvable,
 )

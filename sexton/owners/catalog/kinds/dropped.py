@@ -1,4 +1,4 @@
-"""A rowset that was dropped by itself: its files by their names, when what was compacted into it is gone."""
+"""Marks of single dropped rowsets: deleted by exact file names, after the rowsets that were compacted into them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,13 +11,15 @@ from sexton.owners.catalog.scope import CatalogTransaction
 WAITS = "its compaction inputs"
 
 
-def _expand(s: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    told, first = rowsets.expand(s, marks), rowsets.covering(s, [m.id for m in marks])
-    return {ref: e.model_copy(update={"waits": WAITS}) if ref.id in first else e for ref, e in told.items()}
+def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    expansions = rowsets.expand(tx, marks)
+    covering_ids = rowsets.covering(tx, [mark.id for mark in marks])
+    waiting = {ref: e.model_copy(update={"waits": WAITS}) for ref, e in expansions.items() if ref.id in covering_ids}
+    return {**expansions, **waiting}
 
 
-def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
-    rowsets.forget(s, ids, RowsetState.COMPACTED, RowsetState.DROPPED)
+def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
+    rowsets.forget(tx, ids, RowsetState.COMPACTED, RowsetState.DROPPED)
 
 
 KIND = CatalogKind(
@@ -26,5 +28,5 @@ KIND = CatalogKind(
     expand=_expand,
     forget=_forget,
     live=rowsets.visible,
-    mended=rowsets.mended,
+    resolvable=rowsets.resolvable,
 )

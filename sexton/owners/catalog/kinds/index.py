@@ -1,4 +1,4 @@
-"""A dropped index: its tablets in every partition, then its schemas and itself."""
+"""Marks of dropped indexes: after their tablets in every partition, their schemas and records are removed."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,11 +10,11 @@ from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
-    index = s.t.indexes
-    gone = s.ids(select(index.c.id).where(s.mine(index.c.id, ids), index.c.dropped))
-    s.remove(s.t.schemas.c.index_id, gone)
-    s.remove(index.c.id, gone)
+def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
+    index = tx.t.indexes
+    dropped_ids = tx.ids(select(index.c.id).where(tx.in_instance(index.c.id, ids), index.c.dropped))
+    tx.remove(tx.t.schemas.c.index_id, dropped_ids)
+    tx.remove(index.c.id, dropped_ids)
 
 
 KIND = CatalogKind(

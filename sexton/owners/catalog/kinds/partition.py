@@ -1,4 +1,4 @@
-"""A dropped partition: its tablets in every index, then its version and itself."""
+"""Marks of dropped partitions: after their tablets in every index, their versions and records are removed."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,11 +10,11 @@ from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
-    partition = s.t.partitions
-    gone = s.ids(select(partition.c.id).where(s.mine(partition.c.id, ids), partition.c.dropped))
-    s.remove(s.t.versions.c.partition_id, gone)
-    s.remove(partition.c.id, gone)
+def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
+    partition = tx.t.partitions
+    dropped_ids = tx.ids(select(partition.c.id).where(tx.in_instance(partition.c.id, ids), partition.c.dropped))
+    tx.remove(tx.t.versions.c.partition_id, dropped_ids)
+    tx.remove(partition.c.id, dropped_ids)
 
 
 KIND = CatalogKind(

@@ -1,4 +1,4 @@
-"""A rowset whose load or compaction never ended: all under its prefix, once its owner is aborted (the barrier)."""
+"""Marks of rowsets whose load or compaction never ended: everything under their prefix, once the writer is aborted."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,28 +12,27 @@ from sexton.owners.catalog.scope import CatalogTransaction
 
 
 def _expand(_scope: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    """Take the mark at its word: it was written before the first file, when nobody knew how many there would be."""
-    return {m.ref: _place(m) for m in marks}
+    """Return the prefix in the mark: the mark was written before the first file, so it cannot name the files."""
+    return {mark.ref: _expansion(mark) for mark in marks}
 
 
-def _place(mark: DueMark) -> Expansion:
+def _expansion(mark: DueMark) -> Expansion:
     if mark.vault is None or mark.prefix is None:
-        return Expansion(problem=(Reason.UNEXPANDED, "a prepared mark names a vault and a prefix"))
+        return Expansion(problem=(Reason.UNEXPANDED, "a prepared mark must name a vault and a prefix"))
     return Expansion(places=(Place(vault=mark.vault, prefix=mark.prefix),), fence=not mark.swept)
 
 
-def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
-    rowsets.forget(s, ids, RowsetState.PREPARED, RowsetState.TMP)
+def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
+    rowsets.forget(tx, ids, RowsetState.PREPARED, RowsetState.TMP)
 
 
-def _mended(s: CatalogTransaction, ids: Sequence[str]) -> list[str]:
-    mark = s.db.t.mark
-    found = s.c.execute(select(mark.c.id, mark.c.owner_txn).where(s.mine(mark.c.id, ids), mark.c.kind == "prepared"))
-    return [
-        i
-        for i, (answer, _) in barrier.judge(s, {r.id: r.owner_txn for r in found}).items()
-        if answer is not Fenced.UNKNOWN
-    ]
+def _resolvable(tx: CatalogTransaction, ids: Sequence[str]) -> list[str]:
+    mark = tx.db.t.mark
+    rows = tx.c.execute(
+        select(mark.c.id, mark.c.owner_txn).where(tx.in_instance(mark.c.id, ids), mark.c.kind == "prepared")
+    )
+    answers = barrier.judge(tx, {row.id: row.owner_txn for row in rows})
+    return [rowset_id for rowset_id, (answer, _) in answers.items() if answer is not Fenced.UNKNOWN]
 
 
 KIND = CatalogKind(
@@ -42,5 +41,5 @@ KIND = CatalogKind(
     expand=_expand,
     forget=_forget,
     live=rowsets.visible,
-    mended=_mended,
+    resolvable=_resolvable,
 )

@@ -1,4 +1,4 @@
-"""A dropped table: one mark at the drop; each tablet gets its own when it is due; then the records of the table go."""
+"""Marks of dropped tables: one mark at the drop, one for each tablet when it is due; then the records are removed."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,15 +10,15 @@ from sexton.owners.catalog.kind import CatalogKind
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
-    t = s.t
-    gone = s.ids(select(t.tables.c.id).where(s.mine(t.tables.c.id, ids), t.tables.c.dropped))
-    indexes = s.ids(select(t.indexes.c.id).where(s.mine(t.indexes.c.table_id, gone)))
-    s.remove(t.schemas.c.index_id, indexes)
-    s.remove(t.indexes.c.id, indexes)
-    s.remove(t.partitions.c.table_id, gone)
-    s.remove(t.versions.c.table_id, gone)
-    s.remove(t.tables.c.id, gone)
+def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
+    t = tx.t
+    dropped_ids = tx.ids(select(t.tables.c.id).where(tx.in_instance(t.tables.c.id, ids), t.tables.c.dropped))
+    indexes = tx.ids(select(t.indexes.c.id).where(tx.in_instance(t.indexes.c.table_id, dropped_ids)))
+    tx.remove(t.schemas.c.index_id, indexes)
+    tx.remove(t.indexes.c.id, indexes)
+    tx.remove(t.partitions.c.table_id, dropped_ids)
+    tx.remove(t.versions.c.table_id, dropped_ids)
+    tx.remove(t.tables.c.id, dropped_ids)
 
 
 KIND = CatalogKind(

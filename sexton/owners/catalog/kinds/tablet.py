@@ -1,4 +1,4 @@
-"""A tablet of something dropped: all it has in every vault, with the marks of its rowsets; then all its records."""
+"""Marks of tablets of dropped parents: deleted by prefix in every vault, with the marks of their rowsets."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,19 @@ from sexton.owners.catalog.layout import tablet_prefix
 from sexton.owners.catalog.scope import CatalogTransaction
 
 
-def _expand(s: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
-    """Name the tablet's prefix in every vault that one of its rowsets names, in whatever state, or a mark of one."""
-    rowset, mark, ids = s.t.rowsets, s.db.t.mark, [m.id for m in marks]
-    recorded = select(rowset.c.tablet_id, rowset.c.vault).where(s.mine(rowset.c.tablet_id, ids))
-    below = [s.mine(mark.c.parent_id, ids), mark.c.parent_kind == "tablet", mark.c.vault.is_not(None)]
+def _expand(tx: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref, Expansion]:
+    """Return each tablet's prefix in every vault that a rowset of it (in any state) or the mark of a rowset names."""
+    rowset, mark, ids = tx.t.rowsets, tx.db.t.mark, [due_mark.id for due_mark in marks]
+    of_rowsets = select(rowset.c.tablet_id, rowset.c.vault).where(tx.in_instance(rowset.c.tablet_id, ids))
+    is_child = [tx.in_instance(mark.c.parent_id, ids), mark.c.parent_kind == "tablet", mark.c.vault.is_not(None)]
+    of_marks = select(mark.c.parent_id, mark.c.vault).where(*is_child)
     vaults: dict[str, list[str]] = defaultdict(list)
-    for tablet, vault in s.c.execute(recorded.union(select(mark.c.parent_id, mark.c.vault).where(*below))):
+    for tablet, vault in tx.c.execute(of_rowsets.union(of_marks)):
         vaults[tablet].append(vault)
-    return {m.ref: _places(m.id, sorted(vaults[m.id])) for m in marks}
+    return {due_mark.ref: _expansion(due_mark.id, sorted(vaults[due_mark.id])) for due_mark in marks}
 
 
-def _places(tablet: str, vaults: Sequence[str]) -> Expansion:
+def _expansion(tablet: str, vaults: Sequence[str]) -> Expansion:
     try:
         prefix = tablet_prefix(tablet)
     except BadInput as e:
@@ -32,17 +33,17 @@ def _places(tablet: str, vaults: Sequence[str]) -> Expansion:
     return Expansion(places=tuple(Place(vault=v, prefix=prefix) for v in vaults), absorbs=True)
 
 
-def _live(s: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
-    tablet = s.t.tablets
-    return s.ids(select(tablet.c.id).where(s.mine(tablet.c.id, ids), parents.standing(s)))
+def _live(tx: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
+    tablet = tx.t.tablets
+    return tx.ids(select(tablet.c.id).where(tx.in_instance(tablet.c.id, ids), parents.standing(tx)))
 
 
-def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
-    tablet = s.t.tablets
-    kept = set(_live(s, ids))
-    gone = [i for i in ids if i not in kept]
-    for column in (s.t.rowsets.c.tablet_id, s.t.jobs.c.tablet_id, s.t.stats.c.tablet_id, tablet.c.id):
-        s.remove(column, gone)
+def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
+    tablet = tx.t.tablets
+    live_ids = set(_live(tx, ids))
+    dropped_ids = [tablet_id for tablet_id in ids if tablet_id not in live_ids]
+    for column in (tx.t.rowsets.c.tablet_id, tx.t.jobs.c.tablet_id, tx.t.stats.c.tablet_id, tablet.c.id):
+        tx.remove(column, dropped_ids)
 
 
 KIND = CatalogKind(name="tablet", retention="", expand=_expand, forget=_forget, live=_live)

@@ -1,4 +1,4 @@
-"""A finished transaction: its label's row, its sub-transactions and itself; no files."""
+"""Marks of finished transactions: they have no files, only the records of their label, parts and transaction."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,19 +14,19 @@ def _expand(_scope: CatalogTransaction, marks: Sequence[DueMark]) -> Mapping[Ref
     return {m.ref: Expansion() for m in marks}
 
 
-def _live(s: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
-    txn = s.t.txns
-    return s.ids(select(txn.c.id).where(s.mine(txn.c.id, ids), txn.c.status.not_in(FINISHED)))
+def _live(tx: CatalogTransaction, ids: Sequence[str]) -> Sequence[str]:
+    txn = tx.t.txns
+    return tx.ids(select(txn.c.id).where(tx.in_instance(txn.c.id, ids), txn.c.status.not_in(FINISHED)))
 
 
-def _forget(s: CatalogTransaction, ids: Sequence[str]) -> None:
-    """Remove finished ones. A label has a row for each of its transactions, so a running one keeps its own."""
-    txn, label = s.t.txns, s.t.labels
-    kept = set(_live(s, ids))
-    gone = [i for i in ids if i not in kept]
-    s.remove(label.c.txn_id, gone)
-    s.remove(txn.c.parent_id, gone)
-    s.remove(txn.c.id, gone)
+def _forget(tx: CatalogTransaction, ids: Sequence[str]) -> None:
+    """Remove finished transactions. A label has a row for each of its transactions, so a running one keeps its row."""
+    txn, label = tx.t.txns, tx.t.labels
+    live_ids = set(_live(tx, ids))
+    finished_ids = [txn_id for txn_id in ids if txn_id not in live_ids]
+    tx.remove(label.c.txn_id, finished_ids)
+    tx.remove(txn.c.parent_id, finished_ids)
+    tx.remove(txn.c.id, finished_ids)
 
 
 KIND = CatalogKind(name="txn_label", retention="label_keep_max_second", expand=_expand, forget=_forget, live=_live)

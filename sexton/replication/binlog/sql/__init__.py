@@ -1,1 +1,1 @@
-"""Binlogs, consumers and cuts, as rows."""
+"""Stores configuration, records, consumers and cuts of binlogs in SQL."""

@@ -1,9 +1,9 @@
-"""How logs are kept, as their owner says, and the end of those whose table or database is dropped."""
+"""Store the configuration of logs, approve cuts, and end the logs of a dropped table or database."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, delete, func, select, update
+from sqlalchemy import Connection, and_, delete, select, update
 
 from sexton.database.contract_errors import check_text
 from sexton.database.engine import Database
@@ -15,178 +15,164 @@ from sexton.replication.binlog.model import MOST, Config, Log
 from sexton.replication.binlog.sql import rows
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
+from sexton.replication.names import check_names
+from sexton.replication.replicas.sql.rows import count_copies, drop_copies
+from sexton.replication.sql.log_rows import ensure_log_rows, log_condition
 
 COPIES_AT_ONCE = 10_000
+NOTHING_BLOCKED: dict[str, Any] = {"held": {}, "held_since": None, "wants": None, "wants_since": None}
+"""What earlier runs recorded as blocking the cut is void after a change of the configuration and after a drop."""
 
 
 class ConfigStore:
-    """Logs of one deployment."""
+    """The logs of one deployment."""
 
     def __init__(self, db: Database) -> None:
         self._db, self._journal = db, JournalStore(db)
 
     def put(self, instance: str, name: str, table: str, config: Config, from_seq: int = 0) -> Log:
-        """Say how a log is kept from now on; repeatable.
+        """Set the configuration of a log; repeatable.
 
         Args:
-            instance: whose database it is.
-            name: of the database.
-            table: of which table the log is; empty: of the whole database.
-            config: how.
-            from_seq: the database's commit_seq now. Of a log that begins only now, no earlier record is in it.
+            instance: the instance of the database.
+            name: the database.
+            table: the table of the log; empty: the database's own log.
+            config: the new configuration.
+            from_seq: the database's commit_seq now. A log that begins now has no record up to this number.
 
         Raises:
             UnknownInstance: no such instance.
-            BadInput: it is dropped, or a number cannot be.
+            BadInput: the table or database is dropped, or a number is out of range.
         """
         check_names(name, table)
         if not 0 <= from_seq < MOST:
             raise BadInput(f"a commit_seq is 0 to {MOST - 1}, not {from_seq}")
         db, t = self._db, self._db.t.binlog_log
         with deciding(db, instance) as c:
-            ensure(db, c, instance, name)
-            found = rows.logs(db, c, instance, name, [table] if table else None, lock=True)
-            own, before = found[""], found.get(table)
-            if own.dropped_at is not None or (before is not None and before.dropped_at is not None):
-                raise BadInput(f"{name}{f'/{table}' if table else ''} is dropped; names never come back")
-            # What held it before is of no concern for what it is now.
-            values: dict[str, Any] = config.model_dump() | {"held": {}, "held_since": None, "wants": None}
-            values |= {"wants_since": None}
-            at = max(own.last_seq, from_seq)
-            begins = config.enabled and not (before or Config(enabled=False)).enabled
-            late = [its for its in found.values() if _late(its, own, table, from_seq)] if begins else []
-            if begins and before is None:
-                values |= {"begins": own.floor if own.enabled else at}
-            self._begin(c, instance, name, late, at)
+            ensure_log_rows(db, c, instance, name)
+            logs = rows.read_logs(db, c, instance, name, [table] if table else None, lock=True)
+            own_log, before = logs[""], logs.get(table)
+            if own_log.dropped_at is not None or (before is not None and before.dropped_at is not None):
+                raise BadInput(f"{rows.log_name(name, table)} is dropped; names never come back: use another id")
+            values: dict[str, Any] = config.model_dump() | NOTHING_BLOCKED
+            last_seq = max(own_log.last_seq, from_seq)
+            if config.enabled and (before is None or not before.enabled):
+                incomplete = [log for log in logs.values() if _lacks_records(log, own_log, table, from_seq)]
+                self._begin_after(c, instance, name, incomplete, last_seq)
+                if before is None:
+                    values |= {"begins": own_log.floor if own_log.enabled else last_seq}
             new = upsert(db, t).values(instance=instance, db=name, tbl=table, **values)
             c.execute(new.on_conflict_do_update(index_elements=["instance", "db", "tbl"], set_=values))
-            return rows.logs(db, c, instance, name, [table])[table]
+            return rows.read_logs(db, c, instance, name, [table])[table]
 
-    def _begin(self, c: Connection, instance: str, name: str, late: Sequence[Log], at: int) -> None:
-        """Let logs begin behind a record: what was not stored, for nobody kept them, must not look like nothing."""
+    def _begin_after(self, c: Connection, instance: str, name: str, incomplete: Sequence[Log], last_seq: int) -> None:
+        """Let logs that lack records begin after ``last_seq``: a reader must not mistake the gap for no changes."""
         t = self._db.t.binlog_log
-        if late and at:
-            of = and_(t.c.instance == instance, t.c.db == name, in_list(self._db, t.c.tbl, [i.tbl for i in late]))
-            c.execute(update(t).where(of).values(begins=at))
-            tables = tuple(its.tbl for its in late if its.tbl)
-            tombstone = Tombstone(database=len(tables) < len(late), db=name, tables=tables, seq=at)
+        if incomplete and last_seq:
+            incomplete_rows = in_list(self._db, t.c.tbl, [log.tbl for log in incomplete])
+            c.execute(
+                update(t).where(t.c.instance == instance, t.c.db == name, incomplete_rows).values(begins=last_seq)
+            )
+            tables = tuple(log.tbl for log in incomplete if log.tbl)
+            tombstone = Tombstone(database=len(tables) < len(incomplete), db=name, tables=tables, seq=last_seq)
             self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))
 
     def logs(self, instance: str, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[Log]:
-        """Return the logs behind one, in the order of database and table."""
+        """Return the logs after (database, table), in the order of database and table."""
         check_text(*after)
         t = self._db.t.binlog_log
-        beyond = (t.c.db > after[0]) | and_(t.c.db == after[0], t.c.tbl > after[1])
-        asked = select(t).where(t.c.instance == instance, beyond).order_by(t.c.db, t.c.tbl).limit(limit)
+        later = (t.c.db > after[0]) | and_(t.c.db == after[0], t.c.tbl > after[1])
+        page = select(t).where(t.c.instance == instance, later).order_by(t.c.db, t.c.tbl).limit(limit)
         with self._db.read() as c:
-            return [rows.log(r) for r in c.execute(asked)]
+            return [rows.to_log(row) for row in c.execute(page)]
 
     def log(self, instance: str, name: str, table: str = "") -> Log:
-        """Return one log, whether it is enabled, dropped or neither; raises ``UnknownLog``."""
+        """Return one log, also if it is disabled or dropped; raises ``UnknownLog``."""
         with self._db.read() as c:
-            its = rows.logs(self._db, c, instance, name).get(table)
-        if its is None:
-            raise UnknownLog(f"{name}/{table}" if table else name)
-        return its
+            return self._existing_log(c, instance, name, table)
 
     def approve(self, instance: str, name: str, table: str = "", upto: int | None = None) -> Log:
-        """Let the next look cut what waits for approval, and no more than that.
+        """Let the next run cut what waits for approval, and no more.
 
         Args:
-            instance: whose database it is.
-            name: of the database.
-            table: of which table the log is; empty: of the whole database.
-            upto: the last record that was shown to who approves; None: whatever waits now.
+            instance: the instance of the database.
+            name: the database.
+            table: the table of the log; empty: the database's own log.
+            upto: the last record that the operator was shown; None: whatever waits now.
 
         Raises:
-            UnknownInstance, UnknownLog: there is none.
-            BadInput: nothing of it waits.
+            UnknownInstance, UnknownLog: it does not exist.
+            BadInput: no cut of the log waits.
         """
         t = self._db.t.binlog_log
         with deciding(self._db, instance) as c:
-            its = rows.logs(self._db, c, instance, name).get(table)
-            if its is None:
-                raise UnknownLog(f"{name}/{table}" if table else name)
-            if its.wants is None:
-                raise BadInput(f"nothing of {its.name} waits for approval; see: sexton binlog list")
-            seen = its.wants if upto is None else min(upto, its.wants)
-            values = {"approved": seen, "wants": None, "wants_since": None}
-            c.execute(update(t).where(rows.one(t, instance, (name, table))).values(**values))
-            return its.model_copy(update=values)
+            log = self._existing_log(c, instance, name, table)
+            if log.wants is None:
+                raise BadInput(f"no cut of {log.name} waits for approval; see: sexton binlog list")
+            approved = log.wants if upto is None else min(upto, log.wants)
+            values = {"approved": approved, "wants": None, "wants_since": None}
+            c.execute(update(t).where(log_condition(t, instance, (name, table))).values(**values))
+            return log.model_copy(update=values)
+
+    def _existing_log(self, c: Connection, instance: str, name: str, table: str) -> Log:
+        log = rows.read_logs(self._db, c, instance, name).get(table)
+        if log is None:
+            raise UnknownLog(rows.log_name(name, table))
+        return log
 
     def drop(self, instance: str, name: str, table: str = "") -> int:
-        """Say that a table, or a database, is dropped for good: nobody needs its binlogs; repeatable.
+        """Record that a table or a database is dropped for good; return how many replicas it has. Repeatable.
 
-        Its records go, its consumers hold nothing, and its replicas count no more: all that backends have of it goes
-        with their next pull, however long another backend has been dead. Returns how many of them there are. Cut off
-        in between, say it again.
+        Its records are deleted, and its consumers and replicas no longer block anything: every backend may delete all
+        its binlogs with the next pull, even if another backend has been dead for long. Call it again if it was
+        interrupted.
 
         Raises:
             UnknownInstance: no such instance.
         """
         check_names(name, table)
-        db, t, consumer = self._db, self._db.t.binlog_log, self._db.t.binlog_consumer
-        with deciding(db, instance) as c:
-            now = db.now(c)
-            ensure(db, c, instance, name, table)
-            found = rows.logs(db, c, instance, name, lock=True)
-            goes = [its for its in found.values() if its.dropped_at is None and (not table or its.tbl == table)]
-            of = [t.c.tbl == table] if table else []
-            mine = and_(t.c.instance == instance, t.c.db == name, t.c.dropped_at.is_(None), *of)
-            gone = {"watermark": MOST, "held": {}, "held_since": None, "wants": None, "wants_since": None}
-            c.execute(update(t).where(mine).values(dropped_at=now, **gone))
-            who = [consumer.c.tbl == table] if table else []
-            c.execute(delete(consumer).where(consumer.c.instance == instance, consumer.c.db == name, *who))
-            fold = self._db.t.binlog_fold
-            part = [fold.c.tbl == table] if table else []
-            c.execute(delete(fold).where(fold.c.instance == instance, fold.c.db == name, *part))
-            if goes:
-                tables = tuple(sorted(its.tbl for its in goes if its.tbl))
-                last = max(its.last_seq for its in goes)
-                tombstone = Tombstone(database=not table, db=name, tables=tables, seq=last, dropped=True)
+        with deciding(self._db, instance) as c:
+            now = self._db.now(c)
+            ensure_log_rows(self._db, c, instance, name, table)
+            logs = rows.read_logs(self._db, c, instance, name, lock=True)
+            dropped = [log for log in logs.values() if log.dropped_at is None and (not table or log.tbl == table)]
+            self._end_logs(c, instance, name, table, now)
+            if dropped:
+                tables = tuple(sorted(log.tbl for log in dropped if log.tbl))
+                last_seq = max(log.last_seq for log in dropped)
+                tombstone = Tombstone(database=not table, db=name, tables=tables, seq=last_seq, dropped=True)
                 self._journal.append(c, instance, Op.GC_BINLOG, gc_binlog([tombstone]))
-        return self._let_go(instance, name, table)
+        return self._drop_copies(instance, name, table)
 
-    def _let_go(self, instance: str, name: str, table: str) -> int:
-        """Ask copies for everything, some thousands at a time: a copy that has answered has nothing more to do."""
-        t = self._db.t.replica
-        whose = [t.c.tbl == table] if table else []
-        mine = and_(t.c.instance == instance, t.c.db == name, t.c.dropped.is_(False), *whose)
+    def _end_logs(self, c: Connection, instance: str, name: str, table: str, now: int) -> None:
+        """Cut dropped logs completely, and delete their consumers and the cuts of their partitions."""
+        t, consumer, fold = self._db.t.binlog_log, self._db.t.binlog_consumer, self._db.t.binlog_fold
+        of_log = {
+            source: and_(
+                source.c.instance == instance, source.c.db == name, *([source.c.tbl == table] if table else [])
+            )
+            for source in (t, consumer, fold)
+        }
+        values = {"dropped_at": now, "watermark": MOST} | NOTHING_BLOCKED
+        c.execute(update(t).where(of_log[t], t.c.dropped_at.is_(None)).values(**values))
+        c.execute(delete(consumer).where(of_log[consumer]))
+        c.execute(delete(fold).where(of_log[fold]))
+
+    def _drop_copies(self, instance: str, name: str, table: str) -> int:
+        """Grant all replicas everything, some thousands in a transaction; return how many replicas there are.
+
+        Replicas whose backend has acknowledged have no row left.
+        """
         while True:
             with deciding(self._db, instance) as c:
-                some = select(t.c.uid, t.c.backend).where(mine).limit(COPIES_AT_ONCE).subquery()
-                same = and_(t.c.instance == instance, t.c.uid == some.c.uid, t.c.backend == some.c.backend)
-                gone = {"dropped": True, "desired": MOST, "granted": MOST}
-                m = len(c.execute(update(t).where(same).values(**gone).returning(t.c.uid)).all())
-                if m < COPIES_AT_ONCE:
-                    every = and_(t.c.instance == instance, t.c.db == name, *whose)
-                    return int(c.execute(select(func.count()).select_from(t).where(every)).scalar_one())
+                changed = drop_copies(self._db, c, instance, name, table, COPIES_AT_ONCE)
+                if changed < COPIES_AT_ONCE:
+                    return count_copies(self._db, c, instance, name, table)
 
 
-def ensure(db: Database, c: Connection, instance: str, name: str, table: str = "") -> None:
-    """Make the row of a database's own log, and of a table's, where it is not there yet."""
-    t, state = db.t.binlog_log, db.t.binlog_round
-    c.execute(upsert(db, t).values(instance=instance, db=name, tbl="").on_conflict_do_nothing())
-    if table:
-        # Of a table that nobody has named before, nothing is in any log so far.
-        floor = case((t.c.watermark > t.c.begins, t.c.watermark), else_=t.c.begins)
-        begins = select(case((t.c.enabled, floor), else_=t.c.last_seq)).where(rows.one(t, instance, (name, "")))
-        new = upsert(db, t).values(instance=instance, db=name, tbl=table, begins=begins.scalar_subquery())
-        c.execute(new.on_conflict_do_nothing())
-    c.execute(upsert(db, state).values(instance=instance).on_conflict_do_nothing())
-
-
-def _late(its: Log, own: Log, table: str, from_seq: int) -> bool:
-    """Tell whether a log lacks records, when this one (a database's: with all its tables) is kept from now on."""
-    mine = its.tbl == table or (not table and its.dropped_at is None)
-    return mine and (from_seq > own.last_seq or its.skipped > its.floor) and not (table and own.enabled)
-
-
-def check_names(name: str, *others: str) -> None:
-    """Refuse what is no id of a database, and what is neither one of a table nor empty."""
-    check_text(name, *others)
-    for its in (name, *others):
-        if len(its) > 128 or not its.isprintable():
-            raise BadInput(f"{its[:40]!r} is no id: up to 128 printable characters")
-    if not name:
-        raise BadInput("name a database")
+def _lacks_records(log: Log, own_log: Log, table: str, from_seq: int) -> bool:
+    """Tell whether a log lacks records when the log of ``table`` (empty: the database's own) is enabled."""
+    is_enabled_now = log.tbl == table or (not table and log.dropped_at is None)
+    missed_records = from_seq > own_log.last_seq or log.skipped > log.floor
+    database_has_them = bool(table) and own_log.enabled
+    return is_enabled_now and missed_records and not database_has_them

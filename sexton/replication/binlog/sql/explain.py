@@ -1,14 +1,16 @@
-"""What a cut of a log would do now and because of whom no more, as people are told it. Nothing is cut."""
+"""Explain what a cut of a log would do now, and which consumers and replicas block the rest. Nothing is cut."""
 
+from collections.abc import Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from sexton.database.engine import Database
 from sexton.kernel.message import Message
 from sexton.operators.controls.port import Halted, NotEnabled
+from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.binlogs import BinlogService
 from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import Consumer, Cut, Log
 from sexton.replication.binlog.sql import rows
@@ -18,104 +20,122 @@ from sexton.replication.replicas.model import BackendStanding, Replica, Retainin
 from sexton.replication.replicas.policy import unwell
 from sexton.replication.replicas.sql import figures
 
-MOST_LINES = 100
-NAMED = 5
+if TYPE_CHECKING:
+    from sexton.replication.binlog.binlogs import BinlogService
+
+MAX_LINES = 100
+MAX_NAMED_COPIES = 5
 
 
 class LogCutPreview(Message):
-    """A log, and what a cut would do to it. Counted in records."""
+    """A log, and what a cut would do to it, in records."""
 
     log: Log
     cut: Cut
     expired: int = 0
-    """So many its configuration lets go,"""
+    """Records that the configuration no longer retains."""
     goes: int = 0
-    """and so many of them would go now."""
+    """The expired records that a cut would delete now."""
     waits: int = 0
-    """With an approval so many may go: up to ``cut.wants``, or what the last look found to be too much."""
+    """Records that an approval would let a run cut: up to ``cut.wants``, or up to ``log.wants`` of the last run."""
 
 
 class RetainingCopy(Message):
-    """A copy for which others keep something; ``why`` in words."""
+    """A replica for which other replicas retain versions; ``why`` in words."""
 
     replica: Replica
     why: str
 
 
 class LogExplanation(Message):
-    """A database's log or those of its tables, and everybody who has to do with their end. Instants in ms."""
+    """The log of a database, or those of its tables, and everything that affects their cuts. Instants in ms."""
 
     instance: str
     db: str
     tbl: str = ""
     own: Log
-    """The database's."""
+    """The database's own log."""
     dropped_at: int | None = None
-    """Since when there is nothing to cut: what is there goes."""
+    """Since when the table or database is dropped: all its records are deleted."""
     lines: tuple[LogCutPreview, ...] = ()
     logs: int = 0
-    """So many there are; ``lines`` has the first hundred."""
+    """How many logs there are; ``lines`` has the first hundred."""
     halted: str = ""
-    """Why nothing of the instance may go now: it observes, a stop, a list, a window."""
+    """Why nothing of the instance may be deleted now: observe mode, a stop, a policy list or a window."""
     clock: str = ""
-    """Why the next look cuts nothing."""
+    """Why the next run will cut nothing."""
     look: LastLook = LastLook()
     consumers: tuple[Consumer, ...] = ()
-    """Who reads them; those that hold nothing any more, too."""
+    """The readers of the logs, including those that are LOST."""
     lost_after_seconds: int = 0
     backends: tuple[BackendStanding, ...] = ()
-    """Those whose copies of the tables have something to let go."""
+    """Backends whose replicas of the tables have binlogs to delete."""
     holders: tuple[RetainingReplica, ...] = ()
-    """For whose copies others keep something, by backend,"""
+    """Replicas for which others retain versions, counted by backend."""
     named: tuple[RetainingCopy, ...] = ()
-    """and a few of these."""
+    """The first few of those replicas."""
     now: int = 0
 
 
-def explain(db: Database, binlogs: BinlogService, instance: str, name: str, table: str = "") -> LogExplanation:
-    """Decide as a cut would, and say why. Raises ``UnknownLog``."""
+def explain(db: Database, binlogs: "BinlogService", instance: str, name: str, table: str = "") -> LogExplanation:
+    """Decide as a cut would, and explain the decision. Raises ``UnknownLog``."""
     with db.snapshot() as c:
-        now, found = db.now(c), rows.logs(db, c, instance, name)
-        own, its = found.get(""), found.get(table)
-        if own is None or its is None:
-            raise UnknownLog(f"{name}/{table}" if table else name)
-        looked = list(islice(binlogs.cutter.look(c, instance, name, table), MOST_LINES))
-        cut = [o for o in found.values() if o.dropped_at is None and bool(o.tbl) is not own.enabled]
+        now, logs = db.now(c), rows.read_logs(db, c, instance, name)
+        own_log, log = logs.get(""), logs.get(table)
+        if own_log is None or log is None:
+            raise UnknownLog(rows.log_name(name, table))
+        previews = list(islice(binlogs.cutter.preview(c, instance, name, table), MAX_LINES))
         look = last_look(db, c, instance)
-        halted = ""
-        try:
-            binlogs.controls.check_in(c, instance)
-        except (Halted, NotEnabled) as e:
-            halted = str(e)
-        readers = [r for r in rows.consumers(db, c, instance, name) if own.enabled or table in ("", r.tbl)]
-        of = (db, c, instance, name, table)
+        halted = _reason_halted(binlogs.controls, c, instance)
+        consumers = rows.read_consumers(db, c, instance, name)
+        scope = (db, c, instance, name, table)
+        standings = figures.standings(*scope)
+        retaining = figures.holding(*scope, limit=MAX_NAMED_COPIES)
         return LogExplanation(
             instance=instance,
             db=name,
             tbl=table,
-            own=own,
-            dropped_at=its.dropped_at if its.dropped_at is not None else own.dropped_at,
-            lines=tuple(_line(c, binlogs.cutter, its) for its in looked),
-            logs=len(looked) if table else len(cut),
+            own=own_log,
+            dropped_at=log.dropped_at if log.dropped_at is not None else own_log.dropped_at,
+            lines=tuple(_line(c, binlogs.cutter, preview) for preview in previews),
+            logs=len(previews) if table else _count_cut_logs(logs),
             halted=halted,
-            clock=policy.clock(look.looked_at, now, binlogs.terms),
+            clock=policy.clock_problem(look.looked_at, now, binlogs.settings),
             look=look,
-            consumers=tuple(readers),
-            lost_after_seconds=binlogs.terms.hold_limit_seconds,
-            backends=tuple(b for b in figures.standings(*of) if b.behind),
-            holders=tuple(figures.holders(*of)),
-            named=tuple(RetainingCopy(replica=r, why=_lacks(r, now)) for r in figures.holding(*of, limit=NAMED)),
+            consumers=tuple(reader for reader in consumers if own_log.enabled or table in ("", reader.tbl)),
+            lost_after_seconds=binlogs.settings.hold_limit_seconds,
+            backends=tuple(standing for standing in standings if standing.behind),
+            holders=tuple(figures.holders(*scope)),
+            named=tuple(RetainingCopy(replica=replica, why=_what_it_lacks(replica, now)) for replica in retaining),
             now=now,
         )
 
 
-def _line(c: Connection, cutter: Cutter, its: CutPreview) -> LogCutPreview:
-    cut, log = its.cut, its.log
-    goes = cutter.within(c, log, cut.seq) if cut.seq > log.watermark else 0
+def _reason_halted(controls: ControlStore, c: Connection, instance: str) -> str:
+    try:
+        controls.check_in(c, instance)
+    except (Halted, NotEnabled) as e:
+        return str(e)
+    return ""
+
+
+def _count_cut_logs(logs: Mapping[str, Log]) -> int:
+    """Return how many logs of a database are cut by themselves: its own, or those of its tables."""
+    own_enabled = logs[""].enabled
+    return sum(1 for log in logs.values() if log.dropped_at is None and bool(log.tbl) is not own_enabled)
+
+
+def _line(c: Connection, cutter: Cutter, preview: CutPreview) -> LogCutPreview:
+    log, cut = preview.log, preview.cut
     wants = cut.wants if log.wants is None else log.wants
-    waits = 0 if wants is None else cutter.within(c, log, wants)
-    return LogCutPreview(log=log, cut=cut, expired=its.expired.goes if its.expired else 0, goes=goes, waits=waits)
+    return LogCutPreview(
+        log=log,
+        cut=cut,
+        expired=preview.expired.records if preview.expired else 0,
+        goes=cutter.count_upto(c, log, cut.seq) if cut.seq > log.watermark else 0,
+        waits=0 if wants is None else cutter.count_upto(c, log, wants),
+    )
 
 
-def _lacks(its: Replica, now: int) -> str:
-    return unwell(its, now) or f"needs version {its.needs} and above"
+def _what_it_lacks(replica: Replica, now: int) -> str:
+    return unwell(replica, now) or f"needs version {replica.needs} and above"

@@ -1,4 +1,4 @@
-"""Remove the rows of records that are in no log any more, a few thousand at a time; nobody waits for that."""
+"""Delete the rows of records that are in no log any longer, a few thousand per transaction; no reader waits for it."""
 
 from collections.abc import Callable
 
@@ -9,69 +9,87 @@ from sexton.database.rows import in_list
 from sexton.kernel.crash_points import reached
 from sexton.replication.binlog.model import Log
 from sexton.replication.binlog.sql import rows
+from sexton.replication.sql.log_rows import log_condition
 
-AT_ONCE = 5_000
+ROWS_AT_ONCE = 5_000
 
 
 class Remover:
-    """Removes rows. May be cut off anywhere, and begun again."""
+    """Deletes rows of records. It can be interrupted anywhere and run again."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def remove(self, instance: str, heartbeat: Callable[[], None]) -> int:
-        """Remove what is below the watermarks; return how many records of how many logs that were."""
-        t, of, b, gone = self._db.t.binlog_log, self._db.t.binlog_of, self._db.t.binlog, 0
-        mine = and_(of.c.instance == t.c.instance, of.c.db == t.c.db, of.c.tbl == t.c.tbl, of.c.seq <= t.c.watermark)
-        whole = and_(b.c.instance == t.c.instance, b.c.db == t.c.db, b.c.seq <= t.c.watermark, t.c.tbl == "")
-        left = select(of.c.seq).where(mine).exists() | select(b.c.seq).where(whole).exists()
-        with self._db.read() as c:
-            logs = [rows.log(r) for r in c.execute(select(t).where(t.c.instance == instance, left).order_by(t.c.db))]
-        for its in sorted(logs, key=lambda its: (its.db, its.tbl == "", its.tbl)):  # tables first
-            while n := self._chunk(its):
-                gone += n
+        """Delete the rows below the watermarks; return how many (record, log) pairs were removed."""
+        removed = 0
+        for log in self._logs_with_leftovers(instance):
+            while pairs := self._remove_chunk(log):
+                removed += pairs
                 reached("binlog.removed")
                 heartbeat()
-            if not its.tbl:
-                self._unnamed(its, heartbeat)
-        return gone
+            if not log.tbl:
+                self._remove_records_without_table(log, heartbeat)
+        return removed
 
-    def _chunk(self, its: Log) -> int:
-        """Take some records out of one log, and remove those that are in no other."""
-        of, part, b = self._db.t.binlog_of, self._db.t.binlog_part, self._db.t.binlog
-        key = (its.db, its.tbl)
+    def _logs_with_leftovers(self, instance: str) -> list[Log]:
+        """Return the logs that have rows below their watermark: of each database its tables first."""
+        t, position, b = self._db.t.binlog_log, self._db.t.binlog_of, self._db.t.binlog
+        in_log = and_(position.c.instance == t.c.instance, position.c.db == t.c.db, position.c.tbl == t.c.tbl)
+        in_database = and_(b.c.instance == t.c.instance, b.c.db == t.c.db, t.c.tbl == "")
+        pairs_left = select(position.c.seq).where(in_log, position.c.seq <= t.c.watermark).exists()
+        records_left = select(b.c.seq).where(in_database, b.c.seq <= t.c.watermark).exists()
+        leftovers = select(t).where(t.c.instance == instance, pairs_left | records_left).order_by(t.c.db)
+        with self._db.read() as c:
+            logs = [rows.to_log(row) for row in c.execute(leftovers)]
+        return sorted(logs, key=lambda log: (log.db, log.tbl == "", log.tbl))
+
+    def _remove_chunk(self, log: Log) -> int:
+        """Remove some records from one log, and delete those that are in no other; return how many were removed."""
+        position, part, b = self._db.t.binlog_of, self._db.t.binlog_part, self._db.t.binlog
+        key = (log.db, log.tbl)
         with self._db.write() as c:
-            own = self._own(c, its)
-            below = and_(rows.one(of, its.instance, key), of.c.seq <= its.watermark)
-            seqs = list(c.execute(select(of.c.seq).where(below).order_by(of.c.seq).limit(AT_ONCE)).scalars())
+            own_log = self._lock_own_log(c, log)
+            cut = and_(log_condition(position, log.instance, key), position.c.seq <= log.watermark)
+            seqs = list(
+                c.execute(select(position.c.seq).where(cut).order_by(position.c.seq).limit(ROWS_AT_ONCE)).scalars()
+            )
             if not seqs:
                 return 0
-            c.execute(delete(of).where(rows.one(of, its.instance, key), in_list(self._db, of.c.seq, seqs)))
-            c.execute(delete(part).where(rows.one(part, its.instance, key), part.c.seq <= seqs[-1]))
-            elsewhere = and_(of.c.instance == b.c.instance, of.c.db == b.c.db, of.c.seq == b.c.seq)
-            free = [~select(of.c.seq).where(elsewhere).exists()]
-            free += [b.c.seq <= own.watermark] if own.enabled else []
-            here = and_(b.c.instance == its.instance, b.c.db == its.db, in_list(self._db, b.c.seq, seqs))
-            c.execute(delete(b).where(here, *free))
+            c.execute(
+                delete(position).where(
+                    log_condition(position, log.instance, key), in_list(self._db, position.c.seq, seqs)
+                )
+            )
+            c.execute(delete(part).where(log_condition(part, log.instance, key), part.c.seq <= seqs[-1]))
+            in_a_log = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
+            removable = [~select(position.c.seq).where(in_a_log).exists()]
+            if own_log.enabled:
+                removable.append(b.c.seq <= own_log.watermark)
+            chunk = and_(b.c.instance == log.instance, b.c.db == log.db, in_list(self._db, b.c.seq, seqs))
+            c.execute(delete(b).where(chunk, *removable))
             return len(seqs)
 
-    def _unnamed(self, own: Log, heartbeat: Callable[[], None]) -> None:
-        """Remove what only the database's log had: its tables are dropped, or were cut before."""
-        b, of, after = self._db.t.binlog, self._db.t.binlog_of, -1
-        elsewhere = and_(of.c.instance == b.c.instance, of.c.db == b.c.db, of.c.seq == b.c.seq)
+    def _remove_records_without_table(self, own_log: Log, heartbeat: Callable[[], None]) -> None:
+        """Delete records that only the database's log had: their tables are dropped, or were cut before."""
+        b, position, after = self._db.t.binlog, self._db.t.binlog_of, -1
+        of_database = and_(b.c.instance == own_log.instance, b.c.db == own_log.db)
+        in_a_log = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
         while True:
             with self._db.write() as c:
-                here = and_(b.c.instance == own.instance, b.c.db == own.db)
-                below = select(b.c.seq).where(here, b.c.seq > after, b.c.seq <= own.watermark).order_by(b.c.seq)
-                seqs = list(c.execute(below.limit(AT_ONCE)).scalars())
+                cut = (
+                    select(b.c.seq).where(of_database, b.c.seq > after, b.c.seq <= own_log.watermark).order_by(b.c.seq)
+                )
+                seqs = list(c.execute(cut.limit(ROWS_AT_ONCE)).scalars())
                 if not seqs:
                     return
-                alone = ~select(of.c.seq).where(elsewhere).exists()
-                c.execute(delete(b).where(here, in_list(self._db, b.c.seq, seqs), alone))
+                in_no_log = ~select(position.c.seq).where(in_a_log).exists()
+                c.execute(delete(b).where(of_database, in_list(self._db, b.c.seq, seqs), in_no_log))
                 after = seqs[-1]
             heartbeat()
 
-    def _own(self, c: Connection, its: Log) -> Log:
-        """Return the log of the database, and let nobody enable it meanwhile."""
+    def _lock_own_log(self, c: Connection, log: Log) -> Log:
+        """Return the log of the database, locked so that it cannot be enabled meanwhile."""
         t = self._db.t.binlog_log
-        return rows.log(c.execute(select(t).where(rows.one(t, its.instance, (its.db, ""))).with_for_update()).one())
+        own_row = select(t).where(log_condition(t, log.instance, (log.db, ""))).with_for_update()
+        return rows.to_log(c.execute(own_row).one())

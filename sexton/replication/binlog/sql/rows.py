@@ -1,9 +1,9 @@
-"""Between rows and values, and the one way to ask for logs."""
+"""Read logs and consumers from their rows."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, select
+from sqlalchemy import Connection, and_, select
 from sqlalchemy.exc import OperationalError
 
 from sexton.database.engine import LOCK_NOT_AVAILABLE, Database
@@ -11,70 +11,75 @@ from sexton.database.rows import in_list
 from sexton.kernel.errors import GuardBusy
 from sexton.replication.binlog.errors import UnknownLog
 from sexton.replication.binlog.model import Consumer, Log
-
-Key = tuple[str, str]
-"""(database, table or empty)."""
+from sexton.replication.sql.log_rows import log_condition
 
 
-def log(row: Any) -> Log:
+def to_log(row: Any) -> Log:
     """Return the row as a value."""
     return Log(**row._mapping)
 
 
-def logs(
+def read_logs(
     db: Database, c: Connection, instance: str, name: str, tables: Iterable[str] | None = None, *, lock: bool = False
 ) -> dict[str, Log]:
-    """Return logs of a database by table: its own and those of some tables, or all.
+    """Return logs of a database by table: its own log (key ``""``) and those of some tables.
 
-    ``lock``: nobody stores records in the database until the transaction ends: its own row is locked, at once or not.
+    Args:
+        db: the database of Sexton.
+        c: a transaction.
+        instance: the instance of the logs.
+        name: the database of the logs.
+        tables: the tables; None: all.
+        lock: lock the row of the database's own log without waiting, so that no records of the database are stored
+            until the transaction ends.
 
     Raises:
-        GuardBusy: somebody stores records this moment.
+        GuardBusy: records of the database are being stored.
     """
     t = db.t.binlog_log
     if lock:
-        asked = select(t.c.db).where(one(t, instance, (name, ""))).with_for_update(nowait=True)
+        own_row = select(t.c.db).where(log_condition(t, instance, (name, ""))).with_for_update(nowait=True)
         try:
-            c.execute(asked)
+            c.execute(own_row)
         except OperationalError as e:
             if getattr(e.orig, "sqlstate", None) != LOCK_NOT_AVAILABLE:
                 raise
-            raise GuardBusy(f"records of {name} are being stored this moment; try again") from e
-    its = and_(t.c.instance == instance, t.c.db == name)
+            raise GuardBusy(f"records of {name} are being stored at the moment; try again") from e
+    condition = and_(t.c.instance == instance, t.c.db == name)
     if tables is not None:
-        its = and_(its, in_list(db, t.c.tbl, {"", *tables}))
-    return {r.tbl: log(r) for r in c.execute(select(t).where(its).order_by(t.c.tbl))}
+        condition = and_(condition, in_list(db, t.c.tbl, {"", *tables}))
+    return {row.tbl: to_log(row) for row in c.execute(select(t).where(condition).order_by(t.c.tbl))}
 
 
-def patient(db: Database, c: Connection, instance: str, seconds: int) -> bool:
-    """Tell whether it was looked for so long without a break that who was silent meanwhile is silent indeed."""
+def steady_for(db: Database, c: Connection, instance: str, seconds: int) -> bool:
+    """Tell whether runs have had no break for so long: only then is a consumer without a sign of life really silent."""
     t = db.t.binlog_round
     since = c.execute(select(t.c.steady_since).where(t.c.instance == instance)).scalar_one_or_none()
     return since is not None and since <= db.now(c) - seconds * 1000
 
 
-def standing(found: dict[str, Log], db: str, tbl: str) -> Log:
-    """Return the log that somebody means.
+def readable_log(logs: dict[str, Log], name: str, table: str) -> Log:
+    """Return the log of a table, or of the database if ``table`` is empty, out of ``logs`` by table.
 
     Raises:
-        UnknownLog: it is not kept, or was dropped. The log of a table is also kept where its database's is.
+        UnknownLog: it is not enabled, or is dropped. A table's log can also be read if its database's log is enabled.
     """
-    own, its = found.get(""), found.get(tbl)
-    whole = own is not None and own.enabled and own.dropped_at is None
-    if own is not None and own.dropped_at is not None:
-        raise UnknownLog(f"{db}/{tbl}" if tbl else db)
-    if its is None or its.dropped_at is not None or not (its.enabled or whole):
-        raise UnknownLog(f"{db}/{tbl}" if tbl else db)
-    return its
+    own_log, log = logs.get(""), logs.get(table)
+    if own_log is not None and own_log.dropped_at is not None:
+        raise UnknownLog(log_name(name, table))
+    own_enabled = own_log is not None and own_log.enabled
+    if log is None or log.dropped_at is not None or not (log.enabled or own_enabled):
+        raise UnknownLog(log_name(name, table))
+    return log
 
 
-def one(t: Any, instance: str, key: Key) -> ColumnElement[bool]:
-    """Return the condition that a row is that log's."""
-    return and_(t.c.instance == instance, t.c.db == key[0], t.c.tbl == key[1])
+def log_name(name: str, table: str) -> str:
+    """Return the displayed name of a log: ``DB``, or ``DB/TABLE``."""
+    return f"{name}/{table}" if table else name
 
 
-def consumers(db: Database, c: Connection, instance: str, name: str) -> list[Consumer]:
-    """Return who reads a database or its tables, in the order of their names; those that are LOST too."""
+def read_consumers(db: Database, c: Connection, instance: str, name: str) -> list[Consumer]:
+    """Return the consumers of a database and its tables by name, including those that are LOST."""
     t = db.t.binlog_consumer
-    asked = select(t).where(t.c.instance == instance, t.c.db == name).order_by(t.c.name, t.c.tbl)
-    return [Consumer(**r._mapping) for r in c.execute(asked)]
+    consumers = select(t).where(t.c.instance == instance, t.c.db == name).order_by(t.c.name, t.c.tbl)
+    return [Consumer(**row._mapping) for row in c.execute(consumers)]

@@ -1,11 +1,11 @@
-"""Cuts on their way to backends: what should go (desired), what may go (granted), and what is gone (acknowledged).
+"""Hand cuts to backends: what they should delete (desired), may delete (granted), and have deleted (acknowledged).
 
-A backend pulls. What it may let go is decided when it asks, under the guard, for the page it is given: up to where the
-cuts have come, and no copy of the tablet that counts lacks anything. What was granted stays granted.
+A backend pulls. When it asks for a page, Sexton decides under the guard what it may delete: up to the cuts of the
+partition, and only versions that no replica of the tablet still needs. A grant is never taken back.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Text, and_, case, delete, or_, select, update
@@ -16,139 +16,190 @@ from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
+from sexton.replication.agent.model import ID, SweepOutcome
 from sexton.replication.binlog.model import MOST, CutDone, CutPage, Granted, Taken
-from sexton.replication.binlog.sql.config import check_names
-from sexton.replication.replicas.sql.rows import needs, went
+from sexton.replication.names import check_names
+from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions
 
 PAGE_CUTS = 1_000
 PARTITIONS_AT_ONCE = 100
-DONE, UNKNOWN = "done", "unknown"
-UID = r"[A-Za-z0-9.-]{1,128}"
 QUEUE_MS = 7 * 86_400_000
-"""For so long after its last pull a worker of ours is told of cuts; one that is back asks by itself."""
+"""A workflow notifies a backend's worker of cuts for this long after its last pull; later it must pull by itself."""
 DETAIL_CHARACTERS = 500
 
 
 class Sender:
-    """What backends are told, and tell."""
+    """Hands cuts to the backends of one deployment."""
 
     def __init__(self, db: Database, controls: ControlStore) -> None:
         self._db, self._controls = db, controls
 
-    def spread(self, instance: str, heartbeat: Callable[[], None]) -> int:
-        """Let the copies of partitions know that were cut since the last time; return how many copies those are.
+    def propagate(self, instance: str, heartbeat: Callable[[], None]) -> int:
+        """Record in the replicas what was cut of their partitions since the last run; return how many were changed.
 
-        A statement for some hundreds of partitions, however many tablets they have. Nothing is decided by it.
+        One statement per some hundred partitions, however many tablets they have. It decides nothing.
         """
-        db, t, fold, told = self._db, self._db.t.replica, self._db.t.binlog_fold, 0
-        new = and_(fold.c.instance == instance, fold.c.spread.is_(False))
-        while True:
-            with deciding(db, instance) as c:
-                some = select(fold.c.db, fold.c.tbl, fold.c.part).where(new).limit(PARTITIONS_AT_ONCE)
-                keys = [{"name": r.db, "tbl": r.tbl, "part": r.part} for r in c.execute(some)]
-                if not keys:
-                    return told
-                g = as_rows(db, keys, name=Text(), tbl=Text(), part=Text())
-                whose = and_(fold.c.instance == instance, fold.c.db == g.c.name)
-                here = and_(whose, fold.c.tbl == g.c.tbl, fold.c.part == g.c.part)
-                cut = select(fold.c.db, fold.c.tbl, fold.c.part, fold.c.version).join_from(fold, g, here).subquery()
-                same = and_(t.c.instance == instance, *(t.c[n] == cut.c[n] for n in ("db", "tbl", "part")))
-                lower = and_(same, t.c.desired < cut.c.version, t.c.dropped.is_(False))
-                told += max(0, c.execute(update(t).where(lower).values(desired=cut.c.version)).rowcount)
-                c.execute(update(fold).where(here).values(spread=True))
-                reached("binlog.spread")
+        changed = 0
+        while (replicas := self._propagate_some(instance)) is not None:
+            changed += replicas
             heartbeat()
+        return changed
+
+    def _propagate_some(self, instance: str) -> int | None:
+        """Raise ``desired`` of the replicas of some partitions; return how many, None if no partition is left."""
+        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
+        with deciding(db, instance) as c:
+            new = select(fold.c.db, fold.c.tbl, fold.c.part).where(
+                fold.c.instance == instance, fold.c.spread.is_(False)
+            )
+            keys = [
+                {"name": row.db, "tbl": row.tbl, "part": row.part} for row in c.execute(new.limit(PARTITIONS_AT_ONCE))
+            ]
+            if not keys:
+                return None
+            chosen = as_rows(db, keys, name=Text(), tbl=Text(), part=Text())
+            of_table = and_(fold.c.instance == instance, fold.c.db == chosen.c.name, fold.c.tbl == chosen.c.tbl)
+            is_chosen = and_(of_table, fold.c.part == chosen.c.part)
+            cuts = select(fold.c.db, fold.c.tbl, fold.c.part, fold.c.version).join_from(fold, chosen, is_chosen)
+            cut = cuts.subquery()
+            same_partition = and_(t.c.instance == instance, *(t.c[n] == cut.c[n] for n in ("db", "tbl", "part")))
+            lower = and_(same_partition, t.c.desired < cut.c.version, t.c.dropped.is_(False))
+            changed = c.execute(update(t).where(lower).values(desired=cut.c.version)).rowcount
+            c.execute(update(fold).where(is_chosen).values(spread=True))
+            reached("binlog.spread")
+        return max(0, changed)
 
     def page(
         self, instance: str, backend: str, after: str = "", limit: int = PAGE_CUTS, *, queue: bool = False
     ) -> CutPage:
-        """Grant what may go from a backend, for a page of its copies.
+        """Grant what a backend may delete, for a page of its replicas.
 
         Args:
-            instance: whose copies.
-            backend: who asks.
-            after: only copies whose uids come after this one.
-            limit: how many copies are looked at; some of them may have to keep all they have.
-            queue: whether a worker of ours asks.
+            instance: the instance of the backend.
+            backend: the backend that pulls.
+            after: only replicas whose uids sort after this one.
+            limit: how many replicas are checked; some of them may have to retain everything.
+            queue: whether a Sexton worker beside the backend pulls, which also serves a task queue.
 
         Raises:
             UnknownInstance: no such instance.
         """
         check_names(backend, after)
-        db, t = self._db, self._db.t.replica
-        with deciding(db, instance) as c:
-            self._note(c, instance, backend, queue=queue)
+        with deciding(self._db, instance) as c:
+            self._record_pull(c, instance, backend, queue=queue)
             try:
                 self._controls.check_in(c, instance)
             except (Halted, NotEnabled) as e:
                 return CutPage(why=str(e))
             limit = max(1, min(limit, PAGE_CUTS))
-            mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.desired > t.c.acked, t.c.uid > after)
-            columns = (t.c.uid, t.c.tablet, t.c.desired, t.c.granted, t.c.acked, t.c.dropped)
-            due = c.execute(select(*columns).where(mine).order_by(t.c.uid).limit(limit)).all()
-            lowest = needs(db, c, instance, sorted({r.tablet for r in due if not r.dropped}))
-            may = {r.uid: max(r.granted, r.desired if r.dropped else min(r.desired, lowest[r.tablet] - 1)) for r in due}
-            raised = [{"uid": r.uid, "granted": may[r.uid]} for r in due if may[r.uid] > r.granted]
-            if raised:
-                g = as_rows(db, raised, uid=Text(), granted=BigInteger())
-                its = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid)
-                c.execute(update(t).where(its).values(granted=g.c.granted))
-                went(db, c, instance, {r.tablet: may[r.uid] for r in due if may[r.uid] > r.granted and not r.dropped})
+            due = self._due_replicas(c, instance, backend, after, limit)
+            granted = self._grant(c, instance, backend, due)
             reached("binlog.granted")
-        cuts = [Granted(uid=r.uid, tablet=r.tablet, version=may[r.uid]) for r in due if may[r.uid] > r.acked]
+        cuts = [
+            Granted(uid=row.uid, tablet=row.tablet, version=granted[row.uid])
+            for row in due
+            if granted[row.uid] > row.acked
+        ]
         return CutPage(cuts=tuple(cuts), next=due[-1].uid if len(due) == limit else "")
 
-    def acknowledge(self, instance: str, backend: str, done: Sequence[CutDone]) -> Taken:
-        """Note what is gone from a backend. More than was granted is ignored, and less than before is as good.
+    def _due_replicas(self, c: Connection, instance: str, backend: str, after: str, limit: int) -> Sequence[Any]:
+        """Return the replicas of a backend that have binlogs to delete, by uid."""
+        t = self._db.t.replica
+        on_backend = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid > after)
+        columns = (t.c.uid, t.c.tablet, t.c.desired, t.c.granted, t.c.acked, t.c.dropped)
+        due = select(*columns).where(on_backend, t.c.desired > t.c.acked).order_by(t.c.uid).limit(limit)
+        return c.execute(due).all()
 
-        Under the guard, as all that writes rows of copies: nobody waits in a circle.
+    def _grant(self, c: Connection, instance: str, backend: str, due: Sequence[Any]) -> Mapping[str, int]:
+        """Decide and store up to which version each replica's backend may delete; return it by uid."""
+        live_tablets = sorted({row.tablet for row in due if not row.dropped})
+        needed = needed_versions(self._db, c, instance, live_tablets)
+        granted = {row.uid: _grantable(row, needed) for row in due}
+        raised = [row for row in due if granted[row.uid] > row.granted]
+        if raised:
+            t = self._db.t.replica
+            data = [{"uid": row.uid, "granted": granted[row.uid]} for row in raised]
+            new = as_rows(self._db, data, uid=Text(), granted=BigInteger())
+            same_copy = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == new.c.uid)
+            c.execute(update(t).where(same_copy).values(granted=new.c.granted))
+            released = {row.tablet: granted[row.uid] for row in raised if not row.dropped}
+            record_released_versions(self._db, c, instance, released)
+        return granted
+
+    def acknowledge(self, instance: str, backend: str, done: Sequence[CutDone]) -> Taken:
+        """Record what a backend has deleted. More than was granted is ignored; less than before changes nothing.
+
+        Taken under the guard, as every write to rows of replicas, so that no deadlock is possible.
 
         Raises:
             UnknownInstance: no such instance.
         """
         check_names(backend)
-        db, t = self._db, self._db.t.replica
-        most: dict[str, dict[str, Any]] = {}
-        for its in done:
-            if not re.fullmatch(UID, its.uid):
-                continue
-            problem = "" if its.outcome == DONE else f"{_short(its.outcome)}: {_short(its.detail)}".removesuffix(": ")
-            most[its.uid] = {"uid": its.uid, "acked": max(-1, min(its.version, MOST)), "problem": problem}
-            most[its.uid] |= {"well": int(its.outcome == DONE), "unknown": int(its.outcome == UNKNOWN)}
-        if not most:
+        by_uid = _acknowledgements(done)
+        if not by_uid:
             return Taken(ignored=len(done))
+        db, t = self._db, self._db.t.replica
         flags = {"well": BigInteger(), "unknown": BigInteger()}
-        g = as_rows(db, most.values(), uid=Text(), acked=BigInteger(), problem=Text(), **flags)
-        mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid, g.c.acked <= t.c.granted)
-        # Whoever could not let go of all of it has not let go of what was granted, whatever else it says.
-        all_ = case((g.c.well == 1, g.c.acked), (g.c.acked < t.c.granted, g.c.acked), else_=t.c.granted - 1)
-        further = case((all_ > t.c.acked, all_), else_=t.c.acked)
+        ack = as_rows(db, by_uid.values(), uid=Text(), acked=BigInteger(), problem=Text(), **flags)
+        on_backend = and_(t.c.instance == instance, t.c.backend == backend)
+        # A backend that reports a problem has not deleted all that was granted, whatever version it names.
+        deleted = case((ack.c.well == 1, ack.c.acked), (ack.c.acked < t.c.granted, ack.c.acked), else_=t.c.granted - 1)
+        acked = case((deleted > t.c.acked, deleted), else_=t.c.acked)
+        granted_copy = and_(on_backend, t.c.uid == ack.c.uid, ack.c.acked <= t.c.granted)
+        # A dropped replica is finished when all of it is deleted, or its backend does not have it at all.
+        backend_lacks_it = select(ack.c.uid).where(ack.c.uid == t.c.uid, ack.c.unknown == 1).exists()
+        finished = and_(t.c.dropped, t.c.granted >= MOST, or_(t.c.acked >= MOST, backend_lacks_it))
         with deciding(db, instance) as c:
-            told = update(t).where(mine).values(acked=further, problem=g.c.problem).returning(t.c.uid)
-            n = len(c.execute(told).all())  # SQLite counts no rows where the statement begins with what is given
-            # Of a dropped tablet nothing is left to be done where all is gone, or the backend has not got it at all.
-            over = or_(t.c.acked >= MOST, select(g.c.uid).where(g.c.uid == t.c.uid, g.c.unknown == 1).exists())
-            mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped, t.c.granted >= MOST)
-            c.execute(delete(t).where(mine, in_list(db, t.c.uid, list(most)), over))
-        return Taken(taken=n, ignored=len(done) - n)
+            changed = update(t).where(granted_copy).values(acked=acked, problem=ack.c.problem).returning(t.c.uid)
+            taken = len(c.execute(changed).all())  # SQLite reports no row count for a statement that begins with a CTE
+            c.execute(delete(t).where(on_backend, in_list(db, t.c.uid, list(by_uid)), finished))
+        return Taken(taken=taken, ignored=len(done) - taken)
 
     def waiting(self, instance: str, after: str, limit: int) -> Sequence[str]:
-        """Return backends beside which a worker of ours runs, and of whose copies something should go; by name."""
+        """Return by name the backends that have binlogs to delete and beside which a Sexton worker runs."""
         t, b = self._db.t.replica, self._db.t.backend
         due = and_(t.c.instance == b.c.instance, t.c.backend == b.c.name, t.c.desired > t.c.acked)
         with self._db.read() as c:
             now = self._db.now(c)
-            mine = and_(b.c.instance == instance, b.c.queue_at > now - QUEUE_MS, b.c.name > after)
-            waits = select(b.c.name).where(mine, select(t.c.uid).where(due).exists())
-            return list(c.execute(waits.order_by(b.c.name).limit(limit)).scalars())
+            with_worker = and_(b.c.instance == instance, b.c.queue_at > now - QUEUE_MS, b.c.name > after)
+            names = select(b.c.name).where(with_worker, select(t.c.uid).where(due).exists())
+            return list(c.execute(names.order_by(b.c.name).limit(limit)).scalars())
 
-    def _note(self, c: Connection, instance: str, backend: str, *, queue: bool) -> None:
+    def _record_pull(self, c: Connection, instance: str, backend: str, *, queue: bool) -> None:
         t, now = self._db.t.backend, self._db.now(c)
         values = {"pulled_at": now} | ({"queue_at": now} if queue else {})
         new = upsert(self._db, t).values(instance=instance, name=backend, **values)
         c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values))
 
 
-def _short(text: str) -> str:
-    """Return what a database can hold of what a backend says."""
+def _grantable(row: Any, needed: Mapping[str, int]) -> int:
+    """Return up to which version a replica's binlogs may be deleted.
+
+    Args:
+        row: the replica: tablet, desired, granted, dropped.
+        needed: by tablet the first version that one of its replicas needs.
+    """
+    allowed = row.desired if row.dropped else min(row.desired, needed[row.tablet] - 1)
+    return int(max(row.granted, allowed))
+
+
+def _acknowledgements(done: Sequence[CutDone]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the acknowledgements by uid as rows; of several for one uid the last one counts."""
+    by_uid = {}
+    for cut in done:
+        if re.fullmatch(ID, cut.uid):
+            well = cut.outcome == SweepOutcome.DONE
+            problem = "" if well else f"{_printable(cut.outcome)}: {_printable(cut.detail)}".removesuffix(": ")
+            by_uid[cut.uid] = {
+                "uid": cut.uid,
+                "acked": max(-1, min(cut.version, MOST)),
+                "problem": problem,
+                "well": int(well),
+                "unknown": int(cut.outcome == SweepOutcome.UNKNOWN),
+            }
+    return by_uid
+
+
+def _printable(text: str) -> str:
+    """Return a backend's text without unprintable characters, cut to what a column holds."""
     return "".join(ch if ch.isprintable() else " " for ch in text)[:DETAIL_CHARACTERS]

@@ -1,1 +1,1 @@
-"""Replicas and reports, as rows, and the keeper that retains versions for them."""
+"""Stores placements and reports of replicas in SQL, and blocks deletion of versions that a replica still needs."""

@@ -12,7 +12,7 @@ from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Candidate, Ref, WriteToken
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.sql.rows import needs, of_tablets, went
+from sexton.replication.replicas.sql.rows import needed_versions, record_released_versions, replicas_of
 
 
 class ReplicaKeeper:
@@ -35,7 +35,7 @@ class ReplicaKeeper:
         versions = _versions(candidates)
         if not versions:
             return {}
-        lowest_needed = needs(self._db, tx, token.instance, {tablet for tablet, _ in versions.values()})
+        lowest_needed = needed_versions(self._db, tx, token.instance, {tablet for tablet, _ in versions.values()})
         needed = {
             ref: tablet
             for ref, (tablet, last) in versions.items()
@@ -44,7 +44,7 @@ class ReplicaKeeper:
         if not needed:
             return {}
         answers = {}
-        for tablet, replicas in of_tablets(self._db, tx, token.instance, set(needed.values())).items():
+        for tablet, replicas in replicas_of(self._db, tx, token.instance, set(needed.values())).items():
             lowest = policy.lowest(replicas, now)
             replica = lowest[1] if lowest else None
             backend = replica.backend if replica else "any backend: no replica counts"
@@ -56,7 +56,7 @@ class ReplicaKeeper:
         highest: dict[str, int] = {}
         for tablet, last in _versions(claimed).values():
             highest[tablet] = max(last, highest.get(tablet, last))
-        went(self._db, tx, token.instance, highest)
+        record_released_versions(self._db, tx, token.instance, highest)
 
 
 def _versions(candidates: Sequence[Candidate]) -> dict[Ref, tuple[str, int]]:

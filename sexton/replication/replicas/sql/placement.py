@@ -1,169 +1,186 @@
-"""Where the copies of tablets are, as the owner says. A tablet that has a copy is never without one by mistake."""
+"""Store where the owner has placed the replicas of tablets. A tablet never loses its last replica by mistake."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, FromClause, Text, and_, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Connection, FromClause, Text, and_, delete, func, literal, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import MOST
-from sexton.replication.binlog.sql.config import check_names, ensure
-from sexton.replication.binlog.sql.rows import logs
 from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
 from sexton.replication.replicas.errors import LastCopy, UnknownBackend
 from sexton.replication.replicas.model import Backend, Placed, Placement
-from sexton.replication.replicas.sql.rows import well
-from sexton.storage.policy import ID_CHARACTERS
+from sexton.replication.replicas.placing import check_placement
+from sexton.replication.replicas.sql.rows import ALL_GRANTED, healthy
+from sexton.replication.sql.log_rows import ensure_log_rows, is_dropped
 
 TEXT = Text()
-GONE = {"dropped": True, "desired": MOST, "granted": MOST}
-"""Of what is dropped everything may go; who has answered that is let go."""
+PLACED_COLUMNS = ("uid", "backend", "tablet", "part")
 
 
 class PlacementStore:
-    """Takes placements."""
+    """Stores placements."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def place(self, instance: str, order: Placement) -> Placed:
-        """Store where the copies of some partitions are: all tablets of each, and all their copies; repeatable.
+        """Store all tablets of some partitions with all their replicas; repeatable.
 
-        A copy is placed before it takes its first version. Nobody reports for it until then, so it holds everything.
+        The owner places a replica before the replica takes its first version. Until its backend reports, it blocks
+        deletion of every version.
 
         Raises:
             UnknownInstance: no such instance.
-            BadInput: a tablet that was there is not named, is named twice or has no copy: nothing would keep what its
-                copies need. What is dropped is named as dropped.
+            BadInput: a stored tablet of a placed partition is missing, or the placement is invalid. A missing tablet
+                would retain nothing for its replicas; an owner must name a dropped partition as dropped.
         """
-        _check(order)
-        db, t = self._db, self._db.t.replica
+        check_placement(order)
+        db = self._db
         with deciding(db, instance) as c:
-            ensure(db, c, instance, order.db, order.table)  # so that its log can be read before its first record
-            if any(its.dropped_at is not None for its in logs(db, c, instance, order.db, [order.table]).values()):
-                raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back")
-            mine = and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
-            here = and_(mine, in_list(db, t.c.part, sorted({its.part for its in order.tablets})))
-            named = {its.tablet for its in order.tablets}
-            for tablet in c.execute(select(t.c.tablet).where(here).distinct()).scalars():
-                if tablet not in named:
-                    raise BadInput(
-                        f"tablet {tablet} of table {order.table} is not named, and its partition is: name all tablets "
-                        "of a partition with all their copies, or say that the partition is dropped"
-                    )
-            wanted = self._wanted(order)
-            same = and_(wanted.c.uid == t.c.uid, wanted.c.backend == t.c.backend)
-            its = and_(same, wanted.c.tablet == t.c.tablet, wanted.c.part == t.c.part)
-            there = select(func.count()).select_from(t.join(wanted, its)).where(mine)
-            kept = c.execute(there).scalar_one()
-            self._add(c, instance, order, wanted)
-            gone = delete(t).where(here, ~select(literal(1)).select_from(wanted).where(same).exists())
-            removed = c.execute(gone.returning(t.c.tablet, t.c.backend, t.c.bad_since, t.c.failed)).all()
-            self._told(c, instance, removed)
-            copies = sum(len(its.copies) for its in order.tablets)
-            if c.execute(there).scalar_one() < copies:
-                raise BadInput("a uid is another copy's, or that of one that was dropped: uids never come back")
-            where = and_(mine, in_list(db, t.c.part, order.dropped))
-            dropped = c.execute(update(t).where(where).values(**GONE)).rowcount if order.dropped else 0
-            fold = db.t.binlog_fold
-            of = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
-            c.execute(delete(fold).where(of, in_list(db, fold.c.part, order.dropped)))
-        return Placed(added=copies - kept, kept=kept, removed=len(removed), dropped=dropped)
+            ensure_log_rows(db, c, instance, order.db, order.table)  # its log can be read before its first record
+            if is_dropped(db, c, instance, order.db, order.table):
+                raise BadInput(f"table {order.table} of {order.db} is dropped; names never come back: use another id")
+            self._check_complete(c, instance, order)
+            placed = self._as_rows(order)
+            already_placed = self._count_placed(c, instance, order, placed)
+            self._add(c, instance, order, placed)
+            removed = self._remove_replaced(c, instance, order, placed)
+            copies = sum(len(tablet.copies) for tablet in order.tablets)
+            if self._count_placed(c, instance, order, placed) < copies:
+                raise BadInput("a uid belongs to another replica, or to a dropped one: uids never come back")
+            dropped = self._drop_partitions(c, instance, order)
+        return Placed(added=copies - already_placed, kept=already_placed, removed=len(removed), dropped=dropped)
 
     def decommission(self, instance: str, backend: str) -> int:
-        """Forget a backend with all of its copies: it will never come back; return how many there were.
+        """Delete a backend that will never come back, with all its replicas; return how many there were.
 
         Raises:
-            UnknownInstance, UnknownBackend: there is none.
-            LastCopy: a tablet would be without a copy that is in order. Have one elsewhere first, or drop its table.
+            UnknownInstance, UnknownBackend: it does not exist.
+            LastCopy: a tablet has no healthy replica on another backend. Place one first, or drop the table.
         """
-        db, t, b = self._db, self._db.t.replica, self._db.t.backend
-        with deciding(db, instance) as c:
-            mine = and_(t.c.instance == instance, t.c.backend == backend)
-            other, now = t.alias("other"), db.now(c)
-            same = and_(other.c.instance == instance, other.c.tablet == t.c.tablet, other.c.backend != backend)
-            elsewhere = and_(same, other.c.dropped.is_(False), well(other, now))
-            alone = and_(mine, t.c.dropped.is_(False), ~select(other.c.uid).where(elsewhere).exists())
-            if last := list(c.execute(select(t.c.tablet).where(alone).order_by(t.c.tablet).limit(5)).scalars()):
+        t, b = self._db.t.replica, self._db.t.backend
+        with deciding(self._db, instance) as c:
+            last_copies = self._tablets_only_on(c, instance, backend)
+            if last_copies:
                 raise LastCopy(
-                    f"no copy of tablet {', '.join(last)} on another backend than {backend} is in order: have one "
-                    "there first, or say that its table or partition is dropped"
+                    f"no replica of tablet {', '.join(last_copies)} on another backend than {backend} is healthy: "
+                    "place one first, or drop its table or partition"
                 )
-            gone = c.execute(delete(t).where(mine).returning(t.c.tablet, t.c.backend, t.c.bad_since, t.c.failed)).all()
-            self._told(c, instance, gone)
-            known = c.execute(delete(b).where(b.c.instance == instance, b.c.name == backend)).rowcount
-            if not gone and not known:
+            on_backend = and_(t.c.instance == instance, t.c.backend == backend)
+            removed = self._remove(c, instance, on_backend)
+            backend_rows = c.execute(delete(b).where(b.c.instance == instance, b.c.name == backend)).rowcount
+            if not removed and not backend_rows:
                 raise UnknownBackend(backend)
-            return len(gone)
+            return len(removed)
 
     def backends(self, instance: str) -> Sequence[Backend]:
         """Return the backends that have reported or pulled, by name."""
         b = self._db.t.backend
         with self._db.read() as c:
-            found = c.execute(select(b).where(b.c.instance == instance).order_by(b.c.name))
-            return [Backend(**r._mapping) for r in found]
+            backends = c.execute(select(b).where(b.c.instance == instance).order_by(b.c.name))
+            return [Backend(**row._mapping) for row in backends]
 
-    def _wanted(self, order: Placement) -> FromClause:
+    # The conditions of a placement
+
+    def _live_of_table(self, instance: str, order: Placement) -> ColumnElement[bool]:
+        t = self._db.t.replica
+        return and_(t.c.instance == instance, t.c.db == order.db, t.c.tbl == order.table, t.c.dropped.is_(False))
+
+    def _live_of_partitions(self, instance: str, order: Placement) -> ColumnElement[bool]:
+        partitions = sorted({tablet.part for tablet in order.tablets})
+        return and_(self._live_of_table(instance, order), in_list(self._db, self._db.t.replica.c.part, partitions))
+
+    def _same_copy(self, placed: FromClause) -> ColumnElement[bool]:
+        t = self._db.t.replica
+        return and_(placed.c.uid == t.c.uid, placed.c.backend == t.c.backend)
+
+    # The steps of a placement
+
+    def _check_complete(self, c: Connection, instance: str, order: Placement) -> None:
+        t = self._db.t.replica
+        placed_tablets = {tablet.tablet for tablet in order.tablets}
+        stored = select(t.c.tablet).where(self._live_of_partitions(instance, order)).distinct()
+        for tablet in c.execute(stored).scalars():
+            if tablet not in placed_tablets:
+                raise BadInput(
+                    f"tablet {tablet} of table {order.table} is missing, but its partition is placed: name all tablets "
+                    "of a partition with all their replicas, or name the partition as dropped"
+                )
+
+    def _as_rows(self, order: Placement) -> FromClause:
         data = [
-            {"uid": copy.uid, "backend": copy.backend, "tablet": its.tablet, "part": its.part}
-            for its in order.tablets
-            for copy in its.copies
+            {"uid": copy.uid, "backend": copy.backend, "tablet": tablet.tablet, "part": tablet.part}
+            for tablet in order.tablets
+            for copy in tablet.copies
         ]
-        return as_rows(self._db, data, uid=TEXT, backend=TEXT, tablet=TEXT, part=TEXT)
+        return as_rows(self._db, data, **dict.fromkeys(PLACED_COLUMNS, TEXT))
 
-    def _told(self, c: Connection, instance: str, gone: Sequence[Any]) -> None:
-        """Tell followers that a copy with which something was wrong is no more: another one may be in its place."""
-        told: dict[str, list[ReplicaOutcome]] = {}
-        for row in gone:
-            if row.bad_since is not None or row.failed >= 0:
-                told.setdefault(row.backend, []).append(ReplicaOutcome(tablet=row.tablet, kind=ReportKind.HEALTHY))
-        for backend, reports in sorted(told.items()):
-            JournalStore(self._db).append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, reports))
+    def _count_placed(self, c: Connection, instance: str, order: Placement, placed: FromClause) -> int:
+        """Return how many of the placed replicas are stored, with the same tablet and partition."""
+        t = self._db.t.replica
+        already_placed = and_(self._same_copy(placed), placed.c.tablet == t.c.tablet, placed.c.part == t.c.part)
+        count = select(func.count()).select_from(t.join(placed, already_placed))
+        return int(c.execute(count.where(self._live_of_table(instance, order))).scalar_one())
 
-    def _add(self, c: Connection, instance: str, order: Placement, wanted: FromClause) -> None:
-        """Add copies that are new. What was cut before they came, they are to let go too."""
+    def _add(self, c: Connection, instance: str, order: Placement, placed: FromClause) -> None:
+        """Add new replicas. Their backends must delete what was cut before they were placed, too."""
         db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
-        whose = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
-        cut = and_(whose, fold.c.part == wanted.c.part)
-        its = [wanted.c[n] for n in ("uid", "backend", "tablet", "part")]
-        same = [literal(v) for v in (instance, order.db, order.table)]
-        until = literal(db.now(c), t.c.fresh_until.type)
-        other = and_(t.c.instance == instance, t.c.tablet == wanted.c.tablet)
-        gone = func.coalesce(select(func.max(t.c.gone)).where(other).scalar_subquery(), -1)
-        values = [*same, *its, until, func.coalesce(fold.c.version, -1), gone]
-        new = select(*values).select_from(wanted.outerjoin(fold, cut))
-        names = ["instance", "db", "tbl", "uid", "backend", "tablet", "part", "fresh_until", "desired", "gone"]
-        into = upsert(db, t).from_select(names, new.where(wanted.c.uid != ""))
-        c.execute(into.on_conflict_do_nothing())
+        of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
+        cut_of_partition = and_(of_table, fold.c.part == placed.c.part)
+        table_columns = [literal(value) for value in (instance, order.db, order.table)]
+        placed_columns = [placed.c[column] for column in PLACED_COLUMNS]
+        no_report_yet = literal(db.now(c), t.c.fresh_until.type)
+        same_tablet = and_(t.c.instance == instance, t.c.tablet == placed.c.tablet)
+        released_version = func.coalesce(select(func.max(t.c.gone)).where(same_tablet).scalar_subquery(), -1)
+        desired = func.coalesce(fold.c.version, -1)
+        new = select(*table_columns, *placed_columns, no_report_yet, desired, released_version)
+        new = new.select_from(placed.outerjoin(fold, cut_of_partition)).where(placed.c.uid != "")
+        columns = ["instance", "db", "tbl", *PLACED_COLUMNS, "fresh_until", "desired", "gone"]
+        c.execute(upsert(db, t).from_select(columns, new).on_conflict_do_nothing())
 
+    def _remove_replaced(self, c: Connection, instance: str, order: Placement, placed: FromClause) -> Sequence[Any]:
+        """Delete the stored replicas of the placed partitions that are not placed any longer."""
+        is_placed = select(literal(1)).select_from(placed).where(self._same_copy(placed)).exists()
+        return self._remove(c, instance, and_(self._live_of_partitions(instance, order), ~is_placed))
 
-def _check(order: Placement) -> None:
-    check_names(order.db, order.table)
-    if not order.table:
-        raise BadInput("name a table")
-    tablets = [its.tablet for its in order.tablets]
-    copies = [copy for its in order.tablets for copy in its.copies]
-    for what, ids in (
-        ("tablet", tablets),
-        ("uid", [copy.uid for copy in copies]),
-        ("backend", [copy.backend for copy in copies]),
-        ("partition", [*(its.part for its in order.tablets), *order.dropped]),
-    ):
-        for id_ in set(ids):
-            if not 0 < len(id_) <= 128 or not ID_CHARACTERS.issuperset(id_):
-                raise BadInput(f"{id_[:40]!r} is no id of a {what}: 1 to 128 of letters, digits, '.' and '-'")
-    if len(set(tablets)) < len(tablets):
-        raise BadInput("a tablet is named twice")
-    if len({(copy.backend, copy.uid) for copy in copies}) < len(copies):
-        raise BadInput("a copy is named twice")
-    for its in order.tablets:
-        if not its.copies:
-            raise BadInput(f"tablet {its.tablet} has no copy: nothing would keep what it needs")
-        if len({copy.backend for copy in its.copies}) < len(its.copies):
-            raise BadInput(f"tablet {its.tablet} is named twice on one backend")
-    if both := {its.part for its in order.tablets} & set(order.dropped):
-        raise BadInput(f"partition {min(both)} is named as it is, and as dropped")
+    def _remove(self, c: Connection, instance: str, condition: ColumnElement[bool]) -> Sequence[Any]:
+        """Delete replicas, and tell followers about unhealthy ones; return the deleted rows."""
+        t = self._db.t.replica
+        deleted = delete(t).where(condition).returning(t.c.tablet, t.c.backend, t.c.bad_since, t.c.failed)
+        removed = c.execute(deleted).all()
+        self._report_healthy(c, instance, removed)
+        return removed
+
+    def _report_healthy(self, c: Connection, instance: str, removed: Sequence[Any]) -> None:
+        """Journal the end of unhealthy replicas: a healthy one may take their place on the same backend."""
+        outcomes: dict[str, list[ReplicaOutcome]] = {}
+        for row in removed:
+            if row.bad_since is not None or row.failed >= 0:
+                outcomes.setdefault(row.backend, []).append(ReplicaOutcome(tablet=row.tablet, kind=ReportKind.HEALTHY))
+        for backend, of_backend in sorted(outcomes.items()):
+            JournalStore(self._db).append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, of_backend))
+
+    def _drop_partitions(self, c: Connection, instance: str, order: Placement) -> int:
+        """Grant the replicas of dropped partitions everything; return how many replicas that are."""
+        t, fold = self._db.t.replica, self._db.t.binlog_fold
+        dropped = 0
+        if order.dropped:
+            live = and_(self._live_of_table(instance, order), in_list(self._db, t.c.part, order.dropped))
+            dropped = c.execute(update(t).where(live).values(**ALL_GRANTED)).rowcount
+        of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
+        c.execute(delete(fold).where(of_table, in_list(self._db, fold.c.part, order.dropped)))
+        return dropped
+
+    def _tablets_only_on(self, c: Connection, instance: str, backend: str) -> Sequence[str]:
+        """Return some tablets of a backend that have no healthy replica on another one."""
+        t, now = self._db.t.replica, self._db.now(c)
+        other = t.alias("other")
+        elsewhere = and_(other.c.instance == instance, other.c.tablet == t.c.tablet, other.c.backend != backend)
+        healthy_elsewhere = select(other.c.uid).where(elsewhere, other.c.dropped.is_(False), healthy(other, now))
+        on_backend = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
+        only_here = select(t.c.tablet).where(on_backend, ~healthy_elsewhere.exists()).order_by(t.c.tablet).limit(5)
+        return list(c.execute(only_here).scalars())

@@ -1,121 +1,161 @@
-"""What backends say of their copies: judged one by one, stored by one statement, told to followers in one entry."""
+"""Accept reports of backends: judge each replica, store all by one statement, and journal the changes."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Integer, Text, and_, case, func, literal, null, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Integer,
+    Text,
+    and_,
+    case,
+    func,
+    literal,
+    null,
+    select,
+    update,
+)
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.database.rows import as_rows, in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.sql.config import check_names
-from sexton.replication.journal.model import Op, ReportKind, replicas_info
+from sexton.replication.journal.model import Op, ReplicaOutcome, ReportKind, replicas_info
 from sexton.replication.journal.store import JournalStore
+from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
-from sexton.replication.replicas.model import Replica, ReplicaReport, ReplicaSettings, ReportReceipt
-from sexton.replication.replicas.policy import Judged
-from sexton.replication.replicas.sql.rows import replica
-from sexton.replication.replicas.version_graph import HIGHEST
+from sexton.replication.replicas.model import Replica, ReplicaReport, ReplicaSettings, ReportReceipt, TabletReport
+from sexton.replication.replicas.policy import Judged, ReportedVersions
+from sexton.replication.replicas.sql.rows import to_replica
+from sexton.replication.replicas.version_graph import MAX_VERSION
 
-NUMBERS = ("version", "failed", "succeeded", "needs", "highest", "row_count", "bytes")
+VERSION_COLUMNS = ("version", "failed", "succeeded", "needs", "highest")
+SIZE_COLUMNS = ("row_count", "bytes")
+FLAG_COLUMNS = ("bad", "gap", "crossing", "counts")
+NO_GAP, OLD_GAP, NEW_GAP = 0, 1, 2
 
 
 class ReportStore:
-    """Takes reports."""
+    """Accepts the reports of backends."""
 
-    def __init__(self, db: Database, terms: ReplicaSettings) -> None:
-        self._db, self._terms = db, terms
+    def __init__(self, db: Database, settings: ReplicaSettings) -> None:
+        self._db, self._settings = db, settings
         self._journal = JournalStore(db)
 
     def hear(self, instance: str, backend: str, report: ReplicaReport) -> ReportReceipt:
-        """Take what a backend says of its copies. What it says of others, or said before, is ignored.
+        """Store a backend's report on its replicas. Unknown replicas and outdated reports are ignored.
 
-        A copy that it does not name goes on being what it was, until that is no longer fresh. Taken under the guard: a
-        claim or a grant comes before what is said here, or heeds it.
+        A replica that the report does not name stays as it is until its last report is no longer fresh. The report is
+        stored under the guard: a claim or a grant is either before it, or respects it.
 
         Raises:
             UnknownInstance: no such instance.
-            BadInput: a number or a range cannot be, or a copy is named twice.
+            BadInput: a number or a range is impossible, or a replica appears twice.
         """
-        check_names(backend, *(its.uid for its in report.tablets))
-        said = {its.uid: policy.seen(its) for its in report.tablets}
-        if len(said) < len(report.tablets):
-            raise BadInput("a report names a copy twice")
-        if not (0 <= report.boot <= HIGHEST and 0 <= report.sequence <= HIGHEST):
-            raise BadInput(f"boot and sequence of a report are 0 to {HIGHEST}")
-        if any(not (0 <= its.rows <= HIGHEST and 0 <= its.bytes <= HIGHEST) for its in report.tablets):
-            raise BadInput(f"rows and bytes of a copy are 0 to {HIGHEST}")
-        sizes = {its.uid: (its.rows, its.bytes) for its in report.tablets}
-        db = self._db
-        with deciding(db, instance) as c:
+        versions = _check_report(backend, report)
+        with deciding(self._db, instance) as c:
             reached("report.guarded")
-            now = db.now(c)
-            here = self._here(c, instance, backend, list(said))
-            fresh = {u: r for u, r in here.items() if (r.boot, r.sequence) < (report.boot, report.sequence)}
-            judged = [policy.reported(r, said[uid], now, self._terms) for uid, r in fresh.items()]
-            self._note(c, instance, backend, report, now)
-            self._store(c, instance, backend, report, judged, sizes, now)
-            told = [its for j in judged for its in j.told]
-            if told:
-                self._journal.append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, told))
+            now = self._db.now(c)
+            known = self._replicas(c, instance, backend, list(versions))
+            sent_at = (report.boot, report.sequence)
+            outdated = {uid: replica for uid, replica in known.items() if (replica.boot, replica.sequence) < sent_at}
+            judged = [
+                policy.apply_report(replica, versions[uid], now, self._settings) for uid, replica in outdated.items()
+            ]
+            self._record_backend(c, instance, backend, report, now)
+            if judged:
+                self._store(c, instance, backend, report, judged, now)
+            outcomes = [outcome for judgement in judged for outcome in judgement.outcomes]
+            if outcomes:
+                self._journal.append(c, instance, Op.BACKEND_REPLICAS_INFO, replicas_info(backend, outcomes))
             reached("report.written")
-        kinds = Counter(its.kind for its in told)
-        well = sum(1 for j in judged if j.told and j.told[-1].kind == ReportKind.HEALTHY)
-        return ReportReceipt(
-            taken=len(judged),
-            stale=len(here) - len(fresh),
-            unknown=len(said) - len(here),
-            bad=kinds[ReportKind.BAD],
-            missing=kinds[ReportKind.MISSING_VERSION],
-            healthy=well,
-        )
+        return _receipt(judged, outcomes, stale=len(known) - len(outdated), unknown=len(versions) - len(known))
 
-    def _here(self, c: Connection, instance: str, backend: str, uids: list[str]) -> dict[str, Replica]:
+    def _replicas(self, c: Connection, instance: str, backend: str, uids: list[str]) -> dict[str, Replica]:
         t = self._db.t.replica
-        mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
-        return {r.uid: replica(r) for r in c.execute(select(t).where(mine, in_list(self._db, t.c.uid, uids)))}
+        live = and_(t.c.instance == instance, t.c.backend == backend, t.c.dropped.is_(False))
+        reported = select(t).where(live, in_list(self._db, t.c.uid, uids))
+        return {row.uid: to_replica(row) for row in c.execute(reported)}
 
-    def _note(self, c: Connection, instance: str, backend: str, report: ReplicaReport, now: int) -> None:
+    def _record_backend(self, c: Connection, instance: str, backend: str, report: ReplicaReport, now: int) -> None:
         t = self._db.t.backend
         values = {"boot": report.boot, "sequence": report.sequence, "reported_at": now}
         new = upsert(self._db, t).values(instance=instance, name=backend, **values)
-        later = (t.c.boot < report.boot) | and_(t.c.boot == report.boot, t.c.sequence < report.sequence)
-        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values, where=later))
+        is_later = (t.c.boot < report.boot) | and_(t.c.boot == report.boot, t.c.sequence < report.sequence)
+        c.execute(new.on_conflict_do_update(index_elements=["instance", "name"], set_=values, where=is_later))
 
     def _store(
-        self,
-        c: Connection,
-        instance: str,
-        backend: str,
-        report: ReplicaReport,
-        judged: list[Judged],
-        sizes: dict[str, tuple[int, int]],
-        now: int,
+        self, c: Connection, instance: str, backend: str, report: ReplicaReport, judged: Sequence[Judged], now: int
     ) -> None:
-        if not judged:
-            return
-        t, data = self._db.t.replica, []
-        for r in (j.replica for j in judged):
-            row: dict[str, Any] = {n: getattr(r, n) for n in NUMBERS[:5]} | {"uid": r.uid}
-            row |= {"row_count": sizes[r.uid][0], "bytes": sizes[r.uid][1]}
-            # Instants do not travel in JSON: what is new began now, and the rest is as it was.
-            row |= {"bad": int(r.bad), "gap": 0 if r.gap_since is None else 2 if r.gap_since == now else 1}
-            data.append(row | {"crossing": int(r.crossing), "counts": int(not r.full_copy)})
-        flag = Integer()
-        flags = {"bad": flag, "gap": flag, "crossing": flag, "counts": flag}
-        g = as_rows(self._db, data, uid=Text(), **dict.fromkeys(NUMBERS, BigInteger()), **flags)
-        values: dict[str, Any] = {n: g.c[n] for n in NUMBERS}
-        values |= {"crossing": g.c.crossing == 1, "boot": report.boot, "sequence": report.sequence}
-        values |= {"bad_since": case((g.c.bad == 1, func.coalesce(t.c.bad_since, _at(t, now))), else_=null())}
-        values |= {"gap_since": case((g.c.gap == 2, _at(t, now)), (g.c.gap == 1, t.c.gap_since), else_=null())}
-        values |= {"full_copy": case((g.c.counts == 1, ""), else_=t.c.full_copy)}
-        values |= {"full_copy_at": case((g.c.counts == 1, null()), else_=t.c.full_copy_at)}
-        values |= {"fresh_until": now + self._terms.freshness_seconds * 1000}
-        mine = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == g.c.uid)
-        c.execute(update(t).where(mine).values(**values))
+        t = self._db.t.replica
+        numbers = dict.fromkeys((*VERSION_COLUMNS, *SIZE_COLUMNS), BigInteger())
+        flags = dict.fromkeys(FLAG_COLUMNS, Integer())
+        by_uid = {tablet.uid: tablet for tablet in report.tablets}
+        data = [_row(judgement.replica, by_uid[judgement.replica.uid], now) for judgement in judged]
+        new = as_rows(self._db, data, uid=Text(), **numbers, **flags)
+        values = {column: new.c[column] for column in numbers} | self._instants_and_flags(new, now)
+        values |= {"boot": report.boot, "sequence": report.sequence}
+        values |= {"fresh_until": now + self._settings.freshness_seconds * 1000}
+        same_copy = and_(t.c.instance == instance, t.c.backend == backend, t.c.uid == new.c.uid)
+        c.execute(update(t).where(same_copy).values(**values))
+
+    def _instants_and_flags(self, new: FromClause, now: int) -> dict[str, Any]:
+        t = self._db.t.replica
+        instant: ColumnElement[int] = literal(now, t.c.fresh_until.type)
+        return {
+            "crossing": new.c.crossing == 1,
+            "bad_since": case((new.c.bad == 1, func.coalesce(t.c.bad_since, instant)), else_=null()),
+            "gap_since": case((new.c.gap == NEW_GAP, instant), (new.c.gap == OLD_GAP, t.c.gap_since), else_=null()),
+            "full_copy": case((new.c.counts == 1, ""), else_=t.c.full_copy),
+            "full_copy_at": case((new.c.counts == 1, null()), else_=t.c.full_copy_at),
+        }
 
 
-def _at(t: Any, now: int) -> Any:
-    return literal(now, t.c.fresh_until.type)
+def _check_report(backend: str, report: ReplicaReport) -> dict[str, ReportedVersions]:
+    """Check a report; return the reported versions by uid."""
+    check_names(backend, *(tablet.uid for tablet in report.tablets))
+    versions = {tablet.uid: policy.reported_versions(tablet) for tablet in report.tablets}
+    if len(versions) < len(report.tablets):
+        raise BadInput("a replica appears twice in the report: send each uid once")
+    if not (0 <= report.boot <= MAX_VERSION and 0 <= report.sequence <= MAX_VERSION):
+        raise BadInput(f"boot and sequence of a report are 0 to {MAX_VERSION}")
+    if any(not (0 <= tablet.rows <= MAX_VERSION and 0 <= tablet.bytes <= MAX_VERSION) for tablet in report.tablets):
+        raise BadInput(f"rows and bytes of a replica are 0 to {MAX_VERSION}")
+    return versions
+
+
+def _row(replica: Replica, reported: TabletReport, now: int) -> Mapping[str, Any]:
+    """Return a replica's new columns. Flags stand for instants: the stored one stays, or it becomes ``now``."""
+    gap = NO_GAP
+    if replica.gap_since is not None:
+        gap = NEW_GAP if replica.gap_since == now else OLD_GAP
+    versions = {column: getattr(replica, column) for column in VERSION_COLUMNS}
+    return versions | {
+        "uid": replica.uid,
+        "row_count": reported.rows,
+        "bytes": reported.bytes,
+        "bad": int(replica.bad),
+        "gap": gap,
+        "crossing": int(replica.crossing),
+        "counts": int(not replica.full_copy),
+    }
+
+
+def _receipt(
+    judged: Sequence[Judged], outcomes: Sequence[ReplicaOutcome], *, stale: int, unknown: int
+) -> ReportReceipt:
+    kinds = Counter(outcome.kind for outcome in outcomes)
+    last_outcomes = [judgement.outcomes[-1].kind for judgement in judged if judgement.outcomes]
+    return ReportReceipt(
+        taken=len(judged),
+        stale=stale,
+        unknown=unknown,
+        bad=kinds[ReportKind.BAD],
+        missing=kinds[ReportKind.MISSING_VERSION],
+        healthy=last_outcomes.count(ReportKind.HEALTHY),
+    )

@@ -1,4 +1,4 @@
-"""Between rows and values, and the need of tablets in SQL, as ``policy.lowest`` has it."""
+"""Read replicas from their rows, and compute in SQL which versions they still need, as ``policy.lowest`` does."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,53 +20,81 @@ from sqlalchemy import (
 from sexton.database.engine import Database
 from sexton.database.rows import as_rows, in_list
 from sexton.replication.replicas.model import Replica
+from sexton.replication.replicas.version_graph import MAX_VERSION
+
+ALL_GRANTED = {"dropped": True, "desired": MAX_VERSION, "granted": MAX_VERSION}
+"""The values of a dropped replica: its backend may delete everything, and its acknowledgement deletes the row."""
 
 
-def replica(row: Any) -> Replica:
+def to_replica(row: Any) -> Replica:
     """Return the row as a value."""
     return Replica(**row._mapping)
 
 
-def needs(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, int]:
-    """Return the first version that one of each tablet's replicas still has to get; a tablet without any is left out.
+def needed_versions(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, int]:
+    """Return by tablet the first version that one of its replicas still needs; tablets without replicas are left out.
 
-    One that is dropped needs nothing; where none of the others counts, nothing may go.
+    A dropped replica needs nothing. If no other replica counts, the result is 0: no version may be deleted.
     """
     t, now = db.t.replica, db.now(c)
-    of = and_(t.c.instance == instance, in_list(db, t.c.tablet, tablets), t.c.dropped.is_(False))
-    found = select(t.c.tablet, func.coalesce(func.min(need(t, now)), 0).label("need")).where(of).group_by(t.c.tablet)
-    return {row.tablet: row.need for row in c.execute(found)}
+    replicas = and_(t.c.instance == instance, in_list(db, t.c.tablet, tablets), t.c.dropped.is_(False))
+    first_needed = func.coalesce(func.min(need(t, now)), 0).label("need")
+    by_tablet = select(t.c.tablet, first_needed).where(replicas).group_by(t.c.tablet)
+    return {row.tablet: row.need for row in c.execute(by_tablet)}
 
 
-def went(db: Database, c: Connection, instance: str, versions: Mapping[str, int]) -> None:
-    """Note up to which version something of tablets may be gone from now on, wherever it was.
+def record_released_versions(db: Database, c: Connection, instance: str, versions: Mapping[str, int]) -> None:
+    """Record up to which version each tablet's data may be deleted from now on, on any backend.
 
-    Who is to count again must have that much: nobody can give it to him piece by piece.
+    A FULL_COPY_ONLY replica counts again only when it has at least that version: no other replica can supply it the
+    deleted versions one by one.
     """
     if versions:
         t = db.t.replica
         data = [{"tablet": tablet, "version": version} for tablet, version in versions.items()]
-        g = as_rows(db, data, tablet=Text(), version=BigInteger())
-        mine = and_(t.c.instance == instance, t.c.tablet == g.c.tablet, t.c.gone < g.c.version)
-        c.execute(update(t).where(mine).values(gone=g.c.version))
+        released = as_rows(db, data, tablet=Text(), version=BigInteger())
+        lower = and_(t.c.instance == instance, t.c.tablet == released.c.tablet, t.c.gone < released.c.version)
+        c.execute(update(t).where(lower).values(gone=released.c.version))
 
 
 def need(t: FromClause, now: int) -> ColumnElement[int]:
-    """Return what a replica needs, NULL where it does not count."""
-    nothing = or_(t.c.bad_since.is_not(None), t.c.fresh_until <= now)
-    return case((t.c.full_copy != "", None), (nothing, 0), else_=t.c.needs)
+    """Return the first version that a replica needs, NULL if it does not count."""
+    unknown = or_(t.c.bad_since.is_not(None), t.c.fresh_until <= now)
+    return case((t.c.full_copy != "", None), (unknown, 0), else_=t.c.needs)
 
 
-def of_tablets(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, Sequence[Replica]]:
-    """Return the replicas of each tablet."""
+def replicas_of(db: Database, c: Connection, instance: str, tablets: Iterable[str]) -> Mapping[str, Sequence[Replica]]:
+    """Return the replicas by tablet."""
     t = db.t.replica
-    of = and_(t.c.instance == instance, in_list(db, t.c.tablet, tablets))
-    found: dict[str, list[Replica]] = {}
-    for row in c.execute(select(t).where(of).order_by(t.c.tablet, t.c.backend)):
-        found.setdefault(row.tablet, []).append(replica(row))
-    return found
+    condition = and_(t.c.instance == instance, in_list(db, t.c.tablet, tablets))
+    replicas: dict[str, list[Replica]] = {}
+    for row in c.execute(select(t).where(condition).order_by(t.c.tablet, t.c.backend)):
+        replicas.setdefault(row.tablet, []).append(to_replica(row))
+    return replicas
 
 
-def well(t: FromClause, now: int) -> ColumnElement[bool]:
-    """Return what makes a replica one that counts and from which another can be copied."""
+def healthy(t: FromClause, now: int) -> ColumnElement[bool]:
+    """Return the condition that a replica counts and another one can be copied from it."""
     return and_(t.c.full_copy == "", t.c.bad_since.is_(None), t.c.gap_since.is_(None), t.c.fresh_until > now)
+
+
+def copies_condition(t: Any, instance: str, name: str, table: str) -> ColumnElement[bool]:
+    """Return the condition that a replica belongs to a database (empty: any) and a table of it (empty: any)."""
+    database = [t.c.db == name] if name else []
+    return and_(t.c.instance == instance, *database, *([t.c.tbl == table] if table else []))
+
+
+def drop_copies(db: Database, c: Connection, instance: str, name: str, table: str, limit: int) -> int:
+    """Grant everything to at most ``limit`` replicas of a dropped table or database; return how many were changed."""
+    t = db.t.replica
+    of_table = copies_condition(t, instance, name, table)
+    chosen = select(t.c.uid, t.c.backend).where(of_table, t.c.dropped.is_(False)).limit(limit).subquery()
+    same_copy = and_(t.c.instance == instance, t.c.uid == chosen.c.uid, t.c.backend == chosen.c.backend)
+    return len(c.execute(update(t).where(same_copy).values(**ALL_GRANTED).returning(t.c.uid)).all())
+
+
+def count_copies(db: Database, c: Connection, instance: str, name: str, table: str) -> int:
+    """Return how many replicas a database, or one table of it, has, dropped ones included."""
+    t = db.t.replica
+    count = select(func.count()).select_from(t).where(copies_condition(t, instance, name, table))
+    return int(c.execute(count).scalar_one())

@@ -1,107 +1,121 @@
-"""Replicas, for people and for rounds: what is wrong with which, who no longer counts, and why something is kept."""
+"""Read replicas and what is wrong with them, end the claims of replicas that no longer count, and build snapshots."""
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Table, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, update
 
 from sexton.database.engine import Database
 from sexton.database.guard import deciding
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.sql.config import check_names
 from sexton.replication.journal.model import Mark, Snapshot
 from sexton.replication.journal.store import JournalStore
+from sexton.replication.names import check_names
 from sexton.replication.replicas import policy
 from sexton.replication.replicas.errors import UnknownTablet
 from sexton.replication.replicas.model import Replica, ReplicaSettings
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import of_tablets, replica, well
+from sexton.replication.replicas.sql.rows import healthy, replicas_of, to_replica
 
 
 class ReplicaStore:
-    """Replicas of one deployment."""
+    """The replicas of one deployment."""
 
-    def __init__(self, db: Database, terms: ReplicaSettings) -> None:
-        self._db, self._terms = db, terms
+    def __init__(self, db: Database, settings: ReplicaSettings) -> None:
+        self._db, self._settings = db, settings
 
     def tablet(self, instance: str, tablet: str) -> tuple[Sequence[Replica], int]:
-        """Return the replicas of a tablet, and the time by which they are judged; raises ``UnknownTablet``."""
+        """Return the replicas of a tablet, and the time to judge them by in ms; raises ``UnknownTablet``."""
         with self._db.read() as c:
-            found = of_tablets(self._db, c, instance, [tablet]).get(tablet)
-            if not found:
+            replicas = replicas_of(self._db, c, instance, [tablet]).get(tablet)
+            if not replicas:
                 raise UnknownTablet(tablet)
-            return found, self._db.now(c)
+            return replicas, self._db.now(c)
 
     def unwell(self, instance: str, limit: int = 100, *, every: bool = False) -> tuple[Sequence[Replica], int]:
-        """Return replicas that are not in order, or all, by tablet; and the time by which they are judged."""
+        """Return the unhealthy replicas, or all, by tablet; and the time to judge them by in ms."""
         t = self._db.t.replica
         with self._db.read() as c:
             now = self._db.now(c)
-            wrong = or_(t.c.bad_since.is_not(None), t.c.gap_since.is_not(None), t.c.fresh_until <= now)
-            wrong = or_(wrong, t.c.full_copy != "", t.c.problem != "", t.c.crossing)
-            asked = select(t).where(t.c.instance == instance, t.c.dropped.is_(False))
-            asked = (asked if every else asked.where(wrong)).order_by(t.c.tablet, t.c.backend).limit(limit)
-            return [replica(r) for r in c.execute(asked)], now
+            faults = [t.c.bad_since.is_not(None), t.c.gap_since.is_not(None), t.c.fresh_until <= now]
+            faults += [t.c.full_copy != "", t.c.problem != "", t.c.crossing]
+            replicas = select(t).where(t.c.instance == instance, t.c.dropped.is_(False))
+            if not every:
+                replicas = replicas.where(or_(*faults))
+            page = replicas.order_by(t.c.tablet, t.c.backend).limit(limit)
+            return [to_replica(row) for row in c.execute(page)], now
 
     def full_copy(self, instance: str, tablet: str, backend: str, why: str) -> Replica:
-        """Say that a replica can only be repaired by a full copy, so that what it lacks need not be kept for it.
+        """Mark a replica FULL_COPY_ONLY: only a full copy can repair it, so it no longer blocks deletion of versions.
 
-        It counts again when it has reported that it has all that may be gone.
+        It counts again when a report shows that it lacks no version that may have been deleted.
 
         Raises:
-            UnknownInstance, UnknownTablet: there is none.
-            BadInput: no reason is given.
+            UnknownInstance, UnknownTablet: it does not exist.
+            BadInput: the reason is empty.
         """
         check_names(tablet, backend, why)
         if not why.strip():
-            raise BadInput("say why: others must know why a replica no longer counts")
+            raise BadInput("the reason is empty: give one, so that others know why the replica no longer counts")
         t = self._db.t.replica
-        mine = and_(t.c.instance == instance, t.c.tablet == tablet, t.c.backend == backend, t.c.dropped.is_(False))
+        this_replica = and_(
+            t.c.instance == instance, t.c.tablet == tablet, t.c.backend == backend, t.c.dropped.is_(False)
+        )
         with deciding(self._db, instance) as c:
-            values = {"full_copy": why.strip(), "full_copy_at": self._db.now(c), "full_copy_until": _newest(t)}
-            row = c.execute(update(t).where(mine).values(**values).returning(t)).one_or_none()
+            values = {
+                "full_copy": why.strip(),
+                "full_copy_at": self._db.now(c),
+                "full_copy_until": _newest_version(t),
+            }
+            row = c.execute(update(t).where(this_replica).values(**values).returning(t)).one_or_none()
             if row is None:
                 raise UnknownTablet(tablet, backend)
-            return replica(row)
+            return to_replica(row)
 
     def give_up(self, instance: str) -> int:
-        """Count no longer what has been unwell for longer than the hold limit; return how many those are.
+        """Mark replicas FULL_COPY_ONLY that were unhealthy for longer than the hold limit; return how many.
 
-        Only where another copy of the tablet is well: of the last good copy nothing goes, however long it is away.
+        Only if another replica of the tablet is healthy: the last good one counts, however long it is away.
         """
-        t, n = self._db.t.replica, 0
+        t = self._db.t.replica
         with deciding(self._db, instance) as c:
             now = self._db.now(c)
-            limit = now - self._terms.hold_limit_seconds * 1000
-            long = or_(t.c.fresh_until <= limit, t.c.bad_since <= limit, t.c.gap_since <= limit)
+            limit = now - self._settings.hold_limit_seconds * 1000
+            unhealthy_for_long = or_(t.c.fresh_until <= limit, t.c.bad_since <= limit, t.c.gap_since <= limit)
             other = t.alias("other")
-            same = and_(other.c.instance == t.c.instance, other.c.tablet == t.c.tablet, other.c.uid != t.c.uid)
-            another = select(other.c.uid).where(same, well(other, now)).exists()
-            mine = and_(t.c.instance == instance, t.c.full_copy == "", t.c.dropped.is_(False))
-            given = (
-                update(t)
-                .where(mine, long, another)
-                .values(full_copy=BY_LIMIT, full_copy_at=now, full_copy_until=_newest(t))
-            )
-            n = c.execute(given).rowcount
-        return n
+            same_tablet = and_(other.c.instance == t.c.instance, other.c.tablet == t.c.tablet, other.c.uid != t.c.uid)
+            healthy_elsewhere = select(other.c.uid).where(same_tablet, healthy(other, now)).exists()
+            counting = and_(t.c.instance == instance, t.c.full_copy == "", t.c.dropped.is_(False))
+            values = {"full_copy": BY_LIMIT, "full_copy_at": now, "full_copy_until": _newest_version(t)}
+            given_up = update(t).where(counting, unhealthy_for_long, healthy_elsewhere).values(**values)
+            return c.execute(given_up).rowcount
 
     def snapshot(self, instance: str) -> Snapshot:
-        """Return what a follower begins with that has missed entries of the journal."""
-        t, log = self._db.t.replica, self._db.t.binlog_log
+        """Return the state from which a follower begins if it has missed entries of the journal."""
         with self._db.snapshot() as c:
             head, _ = JournalStore(self._db).bounds(c, instance)
-            mine = and_(t.c.instance == instance, t.c.dropped.is_(False))
-            wrong = select(t).where(mine, or_(t.c.bad_since.is_not(None), t.c.failed >= 0)).order_by(t.c.uid)
-            found = [told for r in c.execute(wrong) for told in policy.standing(replica(r))]
-            logs = c.execute(select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl))
-            marks = [
-                Mark(db=r.db, tbl=r.tbl, seq=max(r.watermark, r.begins), dropped=r.dropped_at is not None) for r in logs
-            ]
-        return Snapshot(seq=head, marks=tuple(marks), replicas=tuple(found))
+            replicas = [outcome for row in self._with_outcomes(c, instance) for outcome in policy.standing(row)]
+            marks = self._marks(c, instance)
+        return Snapshot(seq=head, marks=tuple(marks), replicas=tuple(replicas))
+
+    def _with_outcomes(self, c: Connection, instance: str) -> Sequence[Replica]:
+        """Return the replicas whose faults are in the journal, by uid."""
+        t = self._db.t.replica
+        faulty = or_(t.c.bad_since.is_not(None), t.c.failed >= 0)
+        replicas = select(t).where(t.c.instance == instance, t.c.dropped.is_(False), faulty).order_by(t.c.uid)
+        return [to_replica(row) for row in c.execute(replicas)]
+
+    def _marks(self, c: Connection, instance: str) -> Sequence[Mark]:
+        """Return up to which record each log is cut."""
+        log = self._db.t.binlog_log
+        logs = c.execute(select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl))
+        return [
+            Mark(db=row.db, tbl=row.tbl, seq=max(row.watermark, row.begins), dropped=row.dropped_at is not None)
+            for row in logs
+        ]
 
 
-def _newest(t: Table) -> ColumnElement[int]:
-    """Return the highest version that any copy has of the tablet of the row that is updated."""
+def _newest_version(t: Table) -> ColumnElement[int]:
+    """Return the highest version that any replica has of the tablet of the row that is updated."""
     other = t.alias("newest")
-    same = and_(other.c.instance == t.c.instance, other.c.tablet == t.c.tablet)
-    return select(func.max(other.c.version)).where(same).scalar_subquery()
+    same_tablet = and_(other.c.instance == t.c.instance, other.c.tablet == t.c.tablet)
+    return select(func.max(other.c.version)).where(same_tablet).scalar_subquery()

@@ -1,0 +1,78 @@
+"""Conclude a check run: compare it with the last whole run, and change the states of its findings."""
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, update
+
+from sexton.check.model import Evidence, FindingState, PreviousRun, Run, RunState, Type
+from sexton.check.policy import APART_MS
+from sexton.database.engine import Database
+
+
+def previous_run(db: Database, c: Connection, run: Run) -> PreviousRun | None:
+    """Return what the last whole run before this one saw, without the objects that rounds deleted since.
+
+    Return None where there is none, or ``sexton check rebase`` set it aside.
+    """
+    t, instance = db.t.check_run, db.t.instance
+    base = select(instance.c.check_base).where(instance.c.id == run.instance).scalar_subquery()
+    is_comparable = and_(t.c.instance == run.instance, t.c.state == RunState.WHOLE, t.c.id < run.id, t.c.id > base)
+    row = c.execute(select(t).where(is_comparable).order_by(t.c.id.desc()).limit(1)).one_or_none()
+    if row is None:
+        return None
+    listings = Evidence.model_validate(row.evidence).listings
+    deleted = _deleted_since(db, c, run.instance, row.cutoff)
+    objects = {listing.vault: max(0, listing.objects - deleted.get(listing.vault, 0)) for listing in listings}
+    return PreviousRun(objects=objects, live={listing.vault: listing.live for listing in listings})
+
+
+def _deleted_since(db: Database, c: Connection, instance: str, since: int) -> dict[str, int]:
+    """Return vault → objects deleted by rounds that began since an instant (ms): their absence is explained."""
+    tally, round_ = db.t.tally, db.t.round
+    is_later_round = and_(round_.c.instance == instance, round_.c.started_at >= since)
+    sums = (
+        select(tally.c.vault, func.sum(tally.c.deleted + tally.c.hidden))
+        .join_from(tally, round_, tally.c.round == round_.c.id)
+        .where(is_later_round)
+        .group_by(tally.c.vault)
+    )
+    return {row[0]: int(row[1]) for row in c.execute(sums)}
+
+
+def conclude_whole(db: Database, c: Connection, run: Run) -> None:
+    """Prove the findings that a whole run saw, confirm old orphans, and set the findings it did not see to GONE."""
+    t = db.t.finding
+    was_seen = _seen_in(db, run)
+    is_orphan = and_(was_seen, t.c.type == Type.ORPHAN)
+
+    c.execute(update(t).where(was_seen, t.c.proven_at.is_(None)).values(proven_at=run.cutoff))
+    c.execute(update(t).where(was_seen).values(proven_in=run.id))
+    # A repaired orphan that still exists and has no mark: its mark was taken back, so it is open like any other.
+    c.execute(
+        update(t)
+        .where(is_orphan, t.c.state == FindingState.REPAIRED, ~_has_mark(db))
+        .values(state=FindingState.OPEN, proven_at=run.cutoff, confirmed_at=None)
+    )
+    is_old = t.c.proven_at <= run.cutoff - APART_MS
+    c.execute(update(t).where(is_orphan, is_old, t.c.confirmed_at.is_(None)).values(confirmed_at=db.now(c)))
+    was_not_seen = and_(t.c.instance == run.instance, t.c.seen_in < run.id, t.c.state != FindingState.GONE)
+    c.execute(update(t).where(was_not_seen).values(state=FindingState.GONE))
+
+
+def conclude_partial(db: Database, c: Connection, run: Run) -> None:
+    """Withdraw the confirmations of unproven findings that a partial run saw.
+
+    Its second check counts for nothing either: it is unknown what the first one was compared with.
+    """
+    t = db.t.finding
+    c.execute(update(t).where(_seen_in(db, run), t.c.proven_at.is_(None)).values(confirmed_at=None))
+
+
+def _seen_in(db: Database, run: Run) -> ColumnElement[bool]:
+    t = db.t.finding
+    return and_(t.c.instance == run.instance, t.c.seen_in == run.id)
+
+
+def _has_mark(db: Database) -> ColumnElement[bool]:
+    """Return the condition that the mark that a repair made of a finding still exists."""
+    t, mark = db.t.finding, db.t.mark
+    is_own_mark = and_(mark.c.instance == t.c.instance, mark.c.id == t.c.mark)
+    return exists().where(is_own_mark, mark.c.kind == Type.ORPHAN.lower())

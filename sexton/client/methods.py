@@ -1,0 +1,53 @@
+"""Every method that the synchronous and the asynchronous client have in common, declared once.
+
+The functions on the right define parameters, results and errors.
+"""
+
+from sexton.client import binlog_calls, calls, registering
+from sexton.client.sender import ApiMethod
+
+
+class ApiMethods:
+    """The requests of the API as methods."""
+
+    status = ApiMethod(calls.status)
+    why = ApiMethod(calls.why)
+    stop = ApiMethod(calls.stop)
+    start = ApiMethod(calls.start)
+    plan = ApiMethod(calls.plan)
+    apply = ApiMethod(calls.apply)
+
+    watermark = ApiMethod(calls.watermark)
+    protections = ApiMethod(calls.protections)
+    register = ApiMethod(registering.register)
+    renew = ApiMethod(calls.renew)
+    finish = ApiMethod(calls.finish)
+    release = ApiMethod(calls.release)
+
+    topic = ApiMethod(calls.topic)
+    map_regions = ApiMethod(calls.map_regions)
+    heartbeat = ApiMethod(calls.heartbeat)
+    purge = ApiMethod(calls.purge)
+
+    logs = ApiMethod(binlog_calls.logs)
+    keep_log = ApiMethod(binlog_calls.keep_log)
+    add_records = ApiMethod(binlog_calls.add_records)
+    read_records = ApiMethod(binlog_calls.read_records)
+    consumers = ApiMethod(binlog_calls.consumers)
+    register_consumer = ApiMethod(binlog_calls.register_consumer)
+    acknowledge = ApiMethod(binlog_calls.acknowledge)
+    remove_consumer = ApiMethod(binlog_calls.remove_consumer)
+    drop_table = ApiMethod(binlog_calls.drop_table)
+    drop_database = ApiMethod(binlog_calls.drop_database)
+
+    place_replicas = ApiMethod(binlog_calls.place_replicas)
+    report = ApiMethod(binlog_calls.report)
+    decommission = ApiMethod(binlog_calls.decommission)
+    unwell = ApiMethod(binlog_calls.unwell)
+    replicas = ApiMethod(binlog_calls.replicas)
+    full_copy = ApiMethod(binlog_calls.full_copy)
+    cuts = ApiMethod(binlog_calls.cuts)
+    acknowledge_cuts = ApiMethod(binlog_calls.acknowledge_cuts)
+
+    journal = ApiMethod(binlog_calls.journal)
+    snapshot = ApiMethod(binlog_calls.snapshot)

@@ -1,0 +1,92 @@
+"""Tables of marks: what may be deleted, what was deleted, and the leases of the jobs that work on them."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Table, Text
+
+from sexton.database.tables.columns import METADATA, Instant, Json
+
+mark = Table(
+    "mark",
+    METADATA,
+    Column("instance", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("state", Text),
+    Column("marked_at", Instant),
+    Column("expires_at", Instant),  # only of a prepared mark
+    Column("ages_from", Instant),  # generated: expires_at, else marked_at
+    Column("parent_kind", Text),
+    Column("parent_id", Text),
+    Column("vault", Text),
+    Column("prefix", Text),
+    Column("keys", Json),
+    Column("bytes", BigInteger),
+    Column("owner_txn", Text),
+    Column("lease_epoch", BigInteger),
+    Column("batch", BigInteger),
+    Column("claimed_at", Instant),
+    Column("swept_at", Instant),  # when the first pass of its prefix ended
+    Column("objects_gone", BigInteger),
+    Column("bytes_gone", BigInteger),
+    Column("quarantined_reason", Text),
+    Column("failures", BigInteger),
+    Column("last_error", Text),
+    Column("next_try_at", Instant),
+    Column("lacking", Text),  # why its record stays although its known files are gone
+    Column("absorbed", Boolean),  # deleted with the files of its parent
+    Column("claimed_in", BigInteger),  # the batch that claimed it; the second pass has another batch
+    Column("etags", Json),  # of the objects that keys name; another object under such a key is not deleted
+)
+"""One row per mark: these objects may be deleted after their retention."""
+
+mark_history = Table(
+    "mark_history",
+    METADATA,
+    Column("instance", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("parent_kind", Text),
+    Column("parent_id", Text),
+    Column("vault", Text),
+    Column("prefix", Text),
+    Column("keys", Json),
+    Column("objects", BigInteger),
+    Column("bytes", BigInteger),
+    Column("marked_at", Instant),
+    Column("claimed_at", Instant),
+    Column("gone_at", Instant),
+    Column("batch", BigInteger),
+    Column("round", BigInteger),
+    Column("discarded", Text),
+    Column("absorbed", Boolean),  # deleted with the files of its parent
+)
+"""One row per mark whose files are confirmed gone; ids are never used again."""
+
+mark_file = Table(
+    "mark_file",
+    METADATA,
+    Column("batch", BigInteger, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("instance", Text),
+    Column("kind", Text),
+    Column("id", Text),
+    Column("vault", Text),
+    Column("key", Text),
+    Column("bytes", BigInteger),
+    Column("etag", Text),
+    Column("outcome", Text),
+    Column("reason", Text),
+)
+"""One row per file that a batch deletes for a mark, with the outcome once it was tried."""
+
+lease = Table(
+    "lease",
+    METADATA,
+    Column("instance", Text, primary_key=True),
+    Column("job", Text, primary_key=True),
+    Column("state", Text),
+    Column("owner", Text),
+    Column("epoch", BigInteger),  # increased each time the lease is acquired
+    Column("acquired_at", Instant),
+    Column("expires_at", Instant),
+)
+"""One row per instance and job: which worker does this job now."""

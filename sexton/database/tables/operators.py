@@ -1,0 +1,130 @@
+"""Tables of the operators: the registry of instances and vaults, controls, holds, access, the call log."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Table, Text
+
+from sexton.database.tables.columns import METADATA, Instant, Json, Serial
+
+instance = Table(
+    "instance",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("mode", Text),  # observe or enabled
+    Column("created_at", Instant),
+    Column("enabled_at", Instant),
+    Column("turn_at", Instant),  # when its current schedule slot began
+    Column("retry_at", Instant),
+    Column("failures", BigInteger),
+    Column("last_success_at", Instant),
+    Column("owner", Text),  # sql or catalog
+    Column("retentions", Json),  # kind → seconds, as an operator agreed to them
+    # how far the owner has come, in its own numbers; a finished protection waits for it
+    Column("watermark", BigInteger),
+    Column("watermark_at", Instant),
+    Column("key_pattern", Text),  # regular expression that all keys of the owner match
+    Column("check_base", BigInteger),  # a check is not compared with the check of this number and those before it
+)
+"""One row per instance: a database or lake that Sexton cleans."""
+
+vault = Table(
+    "vault",
+    METADATA,
+    Column("instance", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("uuid", Text),
+    Column("kind", Text),  # s3 or local
+    Column("location", Text),
+    Column("prefix", Text),
+    Column("endpoint", Text),
+    Column("region", Text),
+    Column("profile", Text),
+    Column("deployment", Text),
+    Column("created_at", Instant),
+    Column("versions", Text),  # keep or purge: what a delete does in a versioned bucket
+    Column("conditional", Boolean),  # a delete names the ETag that it means
+    Column("probe", Json),
+)
+"""One row per vault of an instance; the probe is what its store was seen to do."""
+
+control = Table(
+    "control",
+    METADATA,
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("reason", Text),
+    Column("set_by", Text),
+    Column("since", Instant),
+)
+"""One row per control that an operator set: a stop, a list entry or a window."""
+
+hold = Table(
+    "hold",
+    METADATA,
+    Column("id", Serial, primary_key=True),
+    Column("instance", Text),
+    Column("scope", Text),  # instance, mark or prefix
+    Column("mark_kind", Text),
+    Column("mark_id", Text),
+    Column("vault", Text),
+    Column("prefix", Text),
+    Column("reason", Text),
+    Column("placed_by", Text),
+    Column("placed_at", Instant),
+    Column("expires_at", Instant),
+    Column("released_at", Instant),
+)
+"""One row per hold: an operator's order that blocks deletion of an instance, a mark or a prefix."""
+
+token = Table(
+    "token",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("scope", Text),
+    Column("digest", Text),  # of the secret, in hex
+    Column("note", Text),
+    Column("created_at", Instant),
+    Column("created_by", Text),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    Column("revoked_by", Text),
+    Column("of_user", Text),  # the user whose password it was given for; null: made at the command line
+)
+"""One row per API token; only the digest of its secret is stored."""
+
+api_user = Table(
+    "api_user",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("hash", Text),  # of the password, by argon2id; empty: the user was removed
+    Column("scope", Text),
+    Column("created_at", Instant),
+    Column("created_by", Text),
+    Column("changed_at", Instant),
+    Column("removed_at", Instant),
+    Column("removed_by", Text),
+)
+"""One row per user who logs in with a password."""
+
+login_failure = Table(
+    "login_failure",
+    METADATA,
+    Column("source", Text, primary_key=True),  # an address, or a network of IPv6
+    Column("slot", Text, primary_key=True),  # a few bits of a digest of the login name; empty: all names together
+    Column("failures", BigInteger),
+    Column("last_at", Instant),
+)
+"""One row per source and slot with recent failed logins."""
+
+call = Table(
+    "call",
+    METADATA,
+    Column("id", Serial, primary_key=True),
+    Column("at", Instant),
+    Column("who", Text),
+    Column("source", Text),
+    Column("action", Text),
+    Column("instance", Text),
+    Column("subject", Text),
+    Column("outcome", Text),
+    Column("reason", Text),
+)
+"""One row per call of an operator or a program: who did what, and the outcome."""

@@ -1,0 +1,91 @@
+"""The registry of all tables: ``sexton.mark`` on PostgreSQL, ``sexton_mark`` in the owner's own file on SQLite."""
+
+from dataclasses import dataclass, fields
+from functools import cache
+
+from sqlalchemy import MetaData, Table
+
+from sexton.database.tables import (  # noqa: F401  importing a file defines its tables in METADATA
+    check,
+    deployment,
+    marks,
+    operators,
+    protection,
+    recycle,
+    replication,
+    wal,
+)
+from sexton.database.tables.columns import METADATA
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Every table of one database; the file of each capability documents what a row is."""
+
+    # deployment.py
+    clock: Table
+    instance_guard: Table
+    # operators.py
+    instance: Table
+    vault: Table
+    control: Table
+    hold: Table
+    token: Table
+    api_user: Table
+    login_failure: Table
+    call: Table
+    # marks.py
+    mark: Table
+    mark_history: Table
+    mark_file: Table
+    lease: Table
+    # recycle.py
+    plan: Table
+    round: Table
+    batch: Table
+    tally: Table
+    counter: Table
+    pace: Table
+    pace_share: Table
+    pace_cap: Table
+    # protection.py
+    protection: Table
+    protection_item: Table
+    protection_chunk: Table
+    # check.py
+    check_run: Table
+    finding: Table
+    # wal.py
+    wal_topic: Table
+    wal_region: Table
+    wal_pin: Table
+    wal_purge: Table
+    wal_node: Table
+    wal_log: Table
+    wal_entry: Table
+    # replication.py
+    journal_head: Table
+    journal: Table
+    journal_follower: Table
+    binlog_round: Table
+    binlog_log: Table
+    binlog: Table
+    binlog_of: Table
+    binlog_part: Table
+    binlog_fold: Table
+    binlog_consumer: Table
+    backend: Table
+    replica: Table
+
+    def all(self) -> list[Table]:
+        """Return the tables in the order of their names in this class."""
+        return list(vars(self).values())
+
+
+@cache
+def build(dialect: str) -> Tables:
+    """Return the tables under the names that they have on ``postgresql`` or ``sqlite``."""
+    schema, prefix = ("sexton", "") if dialect == "postgresql" else (None, "sexton_")
+    metadata = MetaData(schema=schema)
+    names = [field.name for field in fields(Tables)]
+    return Tables(**{name: METADATA.tables[name].to_metadata(metadata, name=prefix + name) for name in names})

@@ -1,0 +1,77 @@
+"""Print checks and their findings."""
+
+import typer
+
+from sexton.check.model import CheckReport, Finding, Run, Type
+from sexton.interfaces.cli.output import human_bytes, show_table, utc, utc_column
+
+MEANING = {
+    Type.LOST: "a record names the object, and it does not exist",
+    Type.SIZE_MISMATCH: "the record names another size",
+    Type.ORPHAN: "no record names the object",
+    Type.UNKNOWN_KIND: "no record names the object, and its key is not one of the owner's: never deleted",
+    Type.UPLOAD: "uploads that were never finished",
+    Type.RECORD: "records that contradict each other",
+}
+
+
+def show_report(report: CheckReport) -> None:
+    """Print one check, and the open findings of its instance."""
+    run = report.run
+    typer.echo(f"check {run.id} of {run.instance}: {run.state}, begun {utc(run.cutoff)}, {_duration(run)}")
+    _show_evidence(run)
+    for missing_input in run.lacks:
+        typer.echo(f"  missing: {missing_input}")
+    if run.lacks:
+        typer.echo("  so the check confirms nothing, and ends no finding")
+    rows = [(t, n, report.confirmed.get(t, 0), MEANING[Type(t)]) for t, n in report.found.items()]
+    none = "nothing open: metadata and objects agree" if report.whole else ""
+    show_table("" if rows else none, ("open", "findings", "confirmed", "what it means"), rows)
+    if rows:
+        typer.echo(f"see: sexton check findings {run.instance}")
+
+
+def _show_evidence(run: Run) -> None:
+    """Print what the check listed and read."""
+    evidence = run.evidence
+    if evidence is None:
+        return
+    for listing in evidence.listings:
+        young = f", {listing.young:,} of them too young to be reported as orphans" if listing.young else ""
+        typer.echo(f"  vault {listing.vault}: {listing.objects + listing.young:,} objects{young}")
+    if evidence.live is not None:
+        prefixes = f", {evidence.prefixes:,} live prefixes" if evidence.prefixes else ""
+        typer.echo(f"  records: {evidence.live:,} live files{prefixes}")
+    for note in evidence.notes:
+        typer.echo(f"  note: {note}")
+
+
+def run_row(run: Run) -> tuple[object, ...]:
+    """Return a check as a row."""
+    evidence = run.evidence
+    objects = f"{sum(i.objects + i.young for i in evidence.listings):,}" if evidence else ""
+    live = f"{evidence.live:,}" if evidence and evidence.live is not None else ""
+    missing = "; ".join(run.lacks)
+    return run.id, run.instance, run.state, utc_column(run.cutoff), _duration(run), objects, live, missing
+
+
+def finding_row(f: Finding) -> tuple[object, ...]:
+    """Return a finding as a row."""
+    confirmed = "yes" if f.confirmed_at is not None else "no"
+    return f.id, f.type, confirmed, finding_place(f), _size(f), utc_column(f.first_seen), f.record or f.detail
+
+
+def finding_place(f: Finding) -> str:
+    """Return the object or the record that a finding is about."""
+    return f"{f.vault}/{f.key}" if f.vault else f.key
+
+
+def _duration(run: Run) -> str:
+    return "running" if run.ended_at is None else f"{(run.ended_at - run.cutoff) / 1000:,.0f} s"
+
+
+def _size(f: Finding) -> str:
+    if f.type is Type.SIZE_MISMATCH and f.size is not None and f.expected is not None:
+        return f"{f.size:,} B, not {f.expected:,}"
+    size = f.size if f.size is not None else f.expected
+    return "" if size is None else human_bytes(size)

@@ -1,0 +1,144 @@
+"""Print the status of instances, topics and binlogs."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from sexton.interfaces.cli.output import first_line, human_bytes, kept_counts, quantity, show_table, utc, utc_column
+
+if TYPE_CHECKING:
+    from sexton.insight.metrics.model import WalFigures
+    from sexton.insight.views import InstanceStatus, Running
+    from sexton.replication.binlog.sql.figures import LogCounts
+
+NO_FAULT = ("normal", "NOT_LISTED")
+"""The states of a vault in a report that are no fault."""
+
+
+def show_instance(i: "InstanceStatus") -> None:
+    """Print one instance."""
+    _show_state(i)
+    _show_marks(i)
+    _show_approvals(i)
+    _show_blockers(i)
+    _show_last_round(i)
+    typer.echo(f"  checks: {_checks(i)}")
+    typer.echo("")
+
+
+def show_topics(figures: "WalFigures") -> None:
+    """Print all topics in one line."""
+    problems = []
+    if figures.quarantined:
+        problems.append(f"{figures.quarantined} QUARANTINED")
+    if figures.faulty:
+        problems.append(f"{figures.faulty} with a fault")
+    if figures.lost_regions:
+        problems.append(f"LOSS in {quantity(figures.lost_regions, 'region')}")
+    problems += [f"{count} {reason}" for reason, count in figures.blocked.items() if count]
+    entries = f"{figures.entries:,} entries kept, about {human_bytes(figures.bytes)}"
+    state = ", ".join(problems) or "none is blocked"
+    typer.echo(f"topics: {figures.topics} purged, {entries}; {state}; see: sexton wal list\n")
+
+
+def show_binlogs(counts: "LogCounts") -> None:
+    """Print all binlogs in one line."""
+    problems = []
+    if counts.waiting:
+        problems.append(f"{quantity(counts.waiting, 'cut')} waiting for approval")
+    if counts.held:
+        problems.append(f"{counts.held} blocked by consumers")
+    if counts.lost:
+        problems.append(f"{quantity(counts.lost, 'consumer')} LOST")
+    if counts.refused:
+        problems.append(f"clock refused in {quantity(counts.refused, 'instance')}")
+    if counts.behind:
+        problems.append(f"{quantity(counts.behind, 'backend')} behind")
+    records = f"{quantity(counts.records, 'record')} kept, {human_bytes(counts.bytes)}"
+    state = ", ".join(problems) or "nothing waits"
+    typer.echo(f"binlogs: {quantity(counts.logs, 'log')}, {records}; {state}; see: sexton binlog list\n")
+
+
+def _show_state(i: "InstanceStatus") -> None:
+    typer.echo(f"{i.instance}: {i.mode}, {_running(i.running) if i.running else 'no round is running'}")
+    if i.mode == "observe":
+        typer.echo(f"  its rounds delete nothing until: sexton enable {i.instance}")
+    if i.halt is not None:
+        since = f" since {utc(i.halt.since)}" if i.halt.since else ""
+        until = f" ({utc(i.halt.until)})" if i.halt.until else ""
+        typer.echo(f"  halted{since}: {i.halt}{until}")
+    elif i.next_round is not None:
+        next_round = "due now" if i.next_round <= i.now else utc(i.next_round)
+        typer.echo(f"  next round: {next_round}, if the schedule is active (sexton schedules list)")
+
+
+def _show_marks(i: "InstanceStatus") -> None:
+    rows = [(f"  {k.kind}", k.waiting, k.due, human_bytes(k.due_bytes), utc_column(k.oldest), k.note) for k in i.kinds]
+    if not rows:
+        typer.echo("  no mark waits")
+    show_table("", ("  kind", "marked", "due", "due bytes", "oldest (UTC)", ""), rows)
+    typer.echo(f"  claimed, not yet deleted: {i.claimed} (of these {i.late} prefixes wait for their second pass)")
+    see = f"; see: sexton quarantine list {i.instance}" if i.quarantined else ""
+    typer.echo(f"  quarantined: {kept_counts(i.quarantined)}{see}")
+
+
+def _show_approvals(i: "InstanceStatus") -> None:
+    for plan in i.approvals:
+        kinds = ", ".join(plan.kinds)
+        typer.echo(f"  waits for approval since {utc(plan.since)}, until {utc(plan.expires_at)}: {kinds}")
+        typer.echo(f"    {plan.awaits}")
+
+
+def _show_blockers(i: "InstanceStatus") -> None:
+    for cap in i.caps:
+        reason = f" ({cap.reason})" if cap.reason else ""
+        limit = f"no more than {cap.keys_per_second:,} keys/s in vault {cap.vault}"
+        typer.echo(f"  paced: {limit}{reason}; see: sexton pace")
+    if i.protections:
+        kept = f", which kept {human_bytes(i.last.protected_bytes)} in the last round" if i.last else ""
+        typer.echo(f"  protections: {i.protections}{kept}; see: sexton protection list {i.instance}")
+    if i.holds:
+        typer.echo(f"  holds: {i.holds}; see: sexton blockers {i.instance}")
+
+
+def _show_last_round(i: "InstanceStatus") -> None:
+    success = utc(i.last_success) if i.last_success else "never"
+    failures = f", {i.failures} failures in a row since" if i.failures else ""
+    typer.echo(f"  last success: {success}{failures}")
+    if i.last is None:
+        typer.echo("  last round: none yet")
+        return
+    report = i.last
+    result = "observed only" if report.observed else f"deleted {report.deleted}, failed {report.failed}"
+    typer.echo(f"  last round: {report.round} at {utc(i.last_ended)} {report.state}, {result}")
+    faults = ", ".join(f"{vault} {state}" for vault, state in sorted(report.vaults.items()) if state not in NO_FAULT)
+    if faults:
+        typer.echo(f"  vaults it excluded: {faults}; it counts as failed; see: sexton vault list {i.instance}")
+    typer.echo(f"  it kept: {kept_counts(report.kept)}")
+    if report.error:
+        typer.echo(f"  last error: {first_line(report.error)}")
+
+
+def _checks(i: "InstanceStatus") -> str:
+    checked = i.checked
+    parts = [f"one is running since {utc(checked.running_since)}"] if checked.running_since else []
+    if checked.last is None:
+        return "; ".join([*parts, f"none has ended; to run one: sexton check run {i.instance}"])
+    if checked.lost:
+        parts.insert(0, f"{checked.lost:,} LOST, confirmed: sexton check findings {i.instance} --type LOST")
+    last = "" if checked.last == "WHOLE" else f", the last was {checked.last}: sexton check list {i.instance}"
+    return "; ".join([*parts, f"the last complete one: {utc(checked.whole) if checked.whole else 'none'}{last}"])
+
+
+def _running(r: "Running") -> str:
+    name = f"round {r.round}" if r.round else "a round"
+    if r.cut_off:
+        return (
+            f"{name} lost its lease: no worker has it (sexton doctor). It continues when a worker takes it; "
+            "if its workflow no longer exists, the next round takes over"
+        )
+    if r.leased:
+        return f"{name} is running since {utc(r.since)}"
+    if r.waiting:
+        return f"{name} has had no lease since {utc(r.waiting_since)}: {first_line(r.waiting)}"
+    return f"{name}, begun {utc(r.since)}, has no lease now"

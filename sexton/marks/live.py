@@ -1,0 +1,35 @@
+"""Live entries: objects that the owner's records or marks name, and the parts in which they are read. Pure values."""
+
+from typing import NamedTuple
+
+from sexton.storage.identity import canonical
+
+
+class LiveEntry(NamedTuple):
+    """An object that a record or mark names, or with ``prefix`` every object whose key begins with ``key``.
+
+    ``live``: the object must exist; otherwise it only may exist (garbage that waits, or a file being written).
+    ``bytes``: the object's size, None where the owner does not record it. ``record``: ``KIND/ID`` of the record that
+    names it, or of the mark.
+    """
+
+    vault: str
+    key: str
+    prefix: bool
+    live: bool
+    bytes: int | None = None
+    record: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the canonical form of the key, in which keys are compared."""
+        return canonical(self.key)
+
+
+class Part(NamedTuple):
+    """A part of the live side that is read by itself: the rows of one source in a range of ids."""
+
+    source: str = ""
+    """Name of the source; empty: all sources."""
+    after: str = ""
+    until: str = ""

@@ -1,0 +1,25 @@
+"""Plans and the rounds that apply them."""
+
+from sexton.kernel.message import Message
+from sexton.recycle.model import Plan
+from sexton.recycle.planning.estimate import Estimate
+
+
+class PlanDetails(Message):
+    """A plan, its estimated cost, and what blocks the deletion of its marks besides the plan itself."""
+
+    plan: Plan
+    state: str
+    estimate: Estimate
+    observes: bool = False
+    holds: tuple[int, ...] = ()
+    halt: str = ""
+
+
+class StartedRound(Message):
+    """The round that was started to apply a plan."""
+
+    plan: int
+    instance: str
+    workflow: str
+    run: str

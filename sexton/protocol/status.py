@@ -1,0 +1,36 @@
+"""Status, explanations, stops, and the health of the API."""
+
+from typing import Literal
+
+from sexton.insight.views import Overview, Story
+from sexton.kernel.message import Message
+from sexton.protocol.body import Body, Reason
+
+__all__ = ["HealthBody", "Overview", "Stop", "StopResult", "StoriesBody"]
+
+
+class Stop(Body):
+    """Why an operator stops deletion."""
+
+    reason: Reason
+
+
+class StopResult(Message):
+    """The state after a stop or a start."""
+
+    instance: str
+    stopped: bool
+    still: str = ""
+    """What else blocks deletion in the instance; empty: nothing."""
+
+
+class StoriesBody(Message):
+    """What is known of a key or an id; empty: nothing."""
+
+    stories: tuple[Story, ...]
+
+
+class HealthBody(Message):
+    """Whether the database answers."""
+
+    status: Literal["ok", "unavailable"]

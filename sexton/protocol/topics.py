@@ -1,0 +1,113 @@
+"""WAL topics: region maps, heartbeats of nodes, replays and purges; and the errors that the API refuses them with."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, FailFast, Field
+
+from sexton.kernel.message import Message
+from sexton.protocol.body import PRINTABLE, Body
+from sexton.wal.model import Facts, Pin, Topic
+from sexton.wal.orders import HeartbeatReceipt
+from sexton.wal.port import LogFault, OldEpoch, OldMap, PinEnded, ReplayRefused
+
+__all__ = [
+    "TOPIC",
+    "DroppedRegion",
+    "Facts",
+    "Heartbeat",
+    "HeartbeatReceipt",
+    "LogFault",
+    "MappedRegion",
+    "OldEpoch",
+    "OldMap",
+    "Pin",
+    "PinEnded",
+    "RegionMap",
+    "RegionReport",
+    "Replay",
+    "ReplayRefused",
+    "StartedPurge",
+    "StreamReport",
+    "Topic",
+    "Topics",
+]
+TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+"""Kafka's rule for topic names."""
+MAX_REGIONS = 50_000
+MAX_STREAMS = 16
+Region = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
+Entry = Annotated[int, Field(strict=True, ge=0, le=2**63 - 2)]
+"""An entry's id; also an epoch, or a generation."""
+Flushed = Annotated[int, Field(strict=True, ge=0, le=2**58)]
+"""An entry's id, so small that the ids of 16 streams can be added in 64 bits."""
+
+
+class MappedRegion(Body):
+    """A region that appends to the topic. ``first``: the topic's end before the region's first append."""
+
+    region: Region
+    epoch: Entry = 0
+    first: Entry | None = None
+
+
+class DroppedRegion(Body):
+    """A region that was dropped; the drop can be undone for ``undrop_seconds`` from now."""
+
+    region: Region
+    undrop_seconds: Annotated[int, Field(strict=True, ge=0, le=315_360_000)] = 0
+
+
+class RegionMap(Body):
+    """All regions of a topic. ``moved``: they append elsewhere now, and their last append here was answered."""
+
+    generation: Entry
+    regions: Annotated[tuple[MappedRegion, ...], Field(max_length=MAX_REGIONS)] = ()
+    moved: Annotated[tuple[Region, ...], Field(max_length=MAX_REGIONS)] = ()
+    dropped: Annotated[tuple[DroppedRegion, ...], Field(max_length=MAX_REGIONS)] = ()
+
+
+class StreamReport(Body):
+    """The last flushed entry of a stream, and its idle mark, both inclusive. A value that is no id is ignored."""
+
+    flushed: Annotated[int, Field(ge=0)] | None = None
+    idle: Annotated[int, Field(ge=0)] | None = None
+
+
+class RegionReport(Body):
+    """The leader's report of one region in one topic."""
+
+    topic: Annotated[str, Field(pattern=TOPIC)]
+    region: Region
+    epoch: Annotated[int, Field(ge=0)]
+    streams: Annotated[tuple[StreamReport, ...], Field(min_length=1, max_length=MAX_STREAMS)]
+    leader: bool = True
+
+
+class Heartbeat(Body):
+    """A node's report of its regions. ``url``: where the node answers ``POST /v1/regions/flush``."""
+
+    url: Annotated[str, Field(max_length=500, pattern=r"^$|^https?://[^\s/]+\S*$")] = ""
+    reports: Annotated[tuple[RegionReport, ...], FailFast(), Field(max_length=MAX_REGIONS)] = ()
+
+
+class Replay(Body):
+    """A region that a node opens. ``flushed``: of each stream, the last entry that the region's manifest names."""
+
+    region: Region
+    epoch: Entry
+    flushed: Annotated[tuple[Flushed | None, ...], Field(min_length=1, max_length=MAX_STREAMS)] = (None,)
+    node: Annotated[str, Field(max_length=128, pattern=PRINTABLE)] = ""
+
+
+class StartedPurge(Message):
+    """The purge that was started."""
+
+    topic: str
+    workflow: str
+    run: str
+
+
+class Topics(BaseModel):
+    """Topics, in the order of their names."""
+
+    topics: tuple[Topic, ...]

@@ -1,0 +1,178 @@
+"""Number the records of a database: their timestamps, and their ordinals and byte offsets in every log. Pure.
+
+A cut later finds its position by these numbers alone, without counting rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sexton.replication.binlog.errors import OutOfOrder
+from sexton.replication.binlog.model import Log, Record, Stored
+from sexton.replication.binlog.policy import Versions, effective_timestamp
+
+NO_TABLE = ""
+"""The ``tbl`` of a record that names no table: it is then a record of the database's own log alone."""
+
+Row = dict[str, Any]
+
+
+class LogStates(NamedTuple):
+    """The logs of one database before records are stored. ``tables``: those of the named tables that have a row."""
+
+    own_log: Log
+    tables: Mapping[str, Log]
+
+    def storing(self, record: Record) -> list[Log]:
+        """Return the logs that store a record: the database's own, or those of its tables; empty: no log stores it."""
+        if self.own_log.dropped_at is not None:
+            return []
+        if self.own_log.enabled:
+            return [self.own_log]
+        table_logs = (self.tables.get(table) for table in dict.fromkeys(record.tables))
+        return [log for log in table_logs if log is not None and log.enabled and log.dropped_at is None]
+
+    def tables_with(self, record: Record) -> list[str]:
+        """Return the tables whose logs include a record that is stored: all named ones if the database has a log."""
+        if not self.own_log.enabled:
+            return [log.tbl for log in self.storing(record)]
+        return [table for table in dict.fromkeys(record.tables) if not self._is_dropped(table)]
+
+    def tables_without(self, record: Record) -> list[str]:
+        """Return the named tables whose disabled logs will lack a record."""
+        if self.own_log.enabled:
+            return []
+        return [table for table in record.tables if table in self.tables and not self.tables[table].enabled]
+
+    def _is_dropped(self, table: str) -> bool:
+        return table in self.tables and self.tables[table].dropped_at is not None
+
+
+class LogEnd(NamedTuple):
+    """The end of a log: how many records and bytes were ever stored in it."""
+
+    records: int = 0
+    bytes: int = 0
+
+    def after(self, size: int) -> "LogEnd":
+        """Return the end of the log after one more record."""
+        return LogEnd(self.records + 1, self.bytes + size)
+
+    def position(self) -> Row:
+        """Return the columns that say where the next record is in the log."""
+        return {"n": self.records + 1, "bytes_before": self.bytes}
+
+
+class NumberedRecords(NamedTuple):
+    """The rows to insert, by table. ``stored``: how many of the records some log stores."""
+
+    records: list[Row]
+    """Of ``binlog``: one per stored record."""
+    table_records: list[Row]
+    """Of ``binlog_of``: one per stored record and table."""
+    versions: list[Row]
+    """Of ``binlog_part``: one per UPSERT, table and partition."""
+    logs: list[Row]
+    """Of ``binlog_log``: the new state of the database's log and of every log of a named table."""
+
+    @property
+    def stored(self) -> int:
+        """Return how many of the records some log stores."""
+        return len(self.records)
+
+
+def number_records(
+    records: Sequence[Record], logs: LogStates, versions: Mapping[int, Versions], now: int
+) -> NumberedRecords:
+    """Number new records in every log that stores them.
+
+    Args:
+        records: at least one, in the order of their commit_seq, all above the database's last one.
+        logs: the logs as they are before.
+        versions: by commit_seq the versions that each record created.
+        now: ms since 1970.
+    """
+    numbered = NumberedRecords([], [], [], [])
+    key = {"instance": logs.own_log.instance, "db": logs.own_log.db}
+    ends = {log.tbl: LogEnd(log.records, log.bytes) for log in (logs.own_log, *logs.tables.values())}
+    skipped: dict[str, int] = {}
+    timestamp = logs.own_log.last_ts
+    for record in records:
+        timestamp = effective_timestamp(record, timestamp, now)
+        skipped |= dict.fromkeys(logs.tables_without(record), record.commit_seq)
+        if logs.storing(record):
+            tables, size = logs.tables_with(record), len(record.data.encode())
+            numbered.table_records.extend(_table_rows(key, record, tables, ends))
+            numbered.records.append(key | _record_row(record, timestamp, size) | ends[NO_TABLE].position())
+            numbered.versions.extend(_version_rows(key, record, tables, versions[record.commit_seq]))
+            for table in dict.fromkeys((NO_TABLE, *tables)):
+                ends[table] = ends.get(table, LogEnd()).after(size)
+    last_seq = records[-1].commit_seq
+    if not logs.own_log.enabled:
+        skipped[NO_TABLE] = last_seq
+    state = key | {"last_seq": last_seq, "last_ts": timestamp, "begins": logs.own_log.floor}
+    for table, end in ends.items():
+        counts = {"records": end.records, "bytes": end.bytes, "skipped": skipped.get(table, 0)}
+        numbered.logs.append(state | {"tbl": table} | counts)
+    return numbered
+
+
+def _record_row(record: Record, timestamp: int, size: int) -> Row:
+    return {
+        "seq": record.commit_seq,
+        "ts": timestamp,
+        "stamp": record.timestamp,
+        "type": record.type,
+        "data": record.data,
+        "tables": list(record.tables),
+        "bytes": size,
+    }
+
+
+def _table_rows(key: Row, record: Record, tables: Sequence[str], ends: Mapping[str, LogEnd]) -> list[Row]:
+    """Return the position of a record in the log of each of its tables."""
+    return [
+        key | {"tbl": table, "seq": record.commit_seq} | ends.get(table, LogEnd()).position()
+        for table in tables or [NO_TABLE]
+    ]
+
+
+def _version_rows(key: Row, record: Record, tables: Sequence[str], versions: Versions) -> list[Row]:
+    return [
+        key | {"tbl": table, "seq": record.commit_seq, "part": partition, "version": version}
+        for table, partitions in versions.items()
+        if table in tables
+        for partition, version in partitions.items()
+    ]
+
+
+def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int, tuple[str, str]]) -> Stored:
+    """Return why records up to the database's last one need not be stored.
+
+    Args:
+        records: as they were sent, none above the last one.
+        logs: the logs as they are.
+        stored: (type, data) by commit_seq, of those that are stored.
+
+    Raises:
+        OutOfOrder: a record differs from the stored one, or was never stored although a log should have it.
+    """
+    known = old = disabled = 0
+    for record in records:
+        storing = logs.storing(record)
+        if record.commit_seq in stored:
+            if stored[record.commit_seq] != (record.type, record.data):
+                raise OutOfOrder(
+                    f"record {record.commit_seq} of {logs.own_log.db} is stored already with another type or data: "
+                    "a commit_seq is used once"
+                )
+            known += 1
+        elif not storing:
+            disabled += 1
+        elif all(record.commit_seq <= log.floor for log in storing):
+            old += 1
+        else:
+            raise OutOfOrder(
+                f"record {record.commit_seq} of {logs.own_log.db} came after {logs.own_log.last_seq}, and was never "
+                "stored: send records in the order of their commit_seq, one writer after another"
+            )
+    return Stored(known=known, old=old, disabled=disabled)

@@ -1,0 +1,1 @@
+"""Rows of logs that binlogs and replicas share."""

@@ -1,0 +1,38 @@
+"""Create the rows of logs, and tell whether a table or its database is dropped."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, case, select
+
+from sexton.database.engine import Database
+from sexton.database.rows import upsert
+
+LogKey = tuple[str, str]
+"""(database, table); the table is empty for the database's own log."""
+
+
+def log_condition(t: Any, instance: str, key: LogKey) -> ColumnElement[bool]:
+    """Return the condition that a row of ``t`` belongs to one log."""
+    database, table = key
+    return and_(t.c.instance == instance, t.c.db == database, t.c.tbl == table)
+
+
+def ensure_log_rows(db: Database, c: Connection, instance: str, name: str, table: str = "") -> None:
+    """Create the row of a database's own log, and of a table's log, where they do not exist yet."""
+    t, state = db.t.binlog_log, db.t.binlog_round
+    c.execute(upsert(db, t).values(instance=instance, db=name, tbl="").on_conflict_do_nothing())
+    if table:
+        # No log has a record yet of a table that was never named.
+        floor = case((t.c.watermark > t.c.begins, t.c.watermark), else_=t.c.begins)
+        begins = select(case((t.c.enabled, floor), else_=t.c.last_seq)).where(log_condition(t, instance, (name, "")))
+        table_row = upsert(db, t).values(instance=instance, db=name, tbl=table, begins=begins.scalar_subquery())
+        c.execute(table_row.on_conflict_do_nothing())
+    c.execute(upsert(db, state).values(instance=instance).on_conflict_do_nothing())
+
+
+def is_dropped(db: Database, c: Connection, instance: str, name: str, table: str) -> bool:
+    """Tell whether a table, or the database that contains it, is dropped."""
+    t = db.t.binlog_log
+    logs = and_(t.c.instance == instance, t.c.db == name, t.c.tbl.in_(("", table)))
+    dropped = select(t.c.tbl).where(logs, t.c.dropped_at.is_not(None)).limit(1)
+    return c.execute(dropped).first() is not None

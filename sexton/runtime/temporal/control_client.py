@@ -1,0 +1,199 @@
+"""Start, signal, query and await the workflows that operators control: rounds, purges, binlog GCs and checks."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+)
+from temporalio.exceptions import ActivityError, WorkflowAlreadyStartedError
+from temporalio.exceptions import CancelledError as TemporalCancelled
+from temporalio.service import RPCError, RPCStatusCode
+
+from config.settings import Settings
+from sexton.kernel.errors import SextonError
+from sexton.runtime.temporal.client import connect, pollers, taken
+from workflows import ids
+
+Request = TypeVar("Request")
+Report = TypeVar("Report")
+Progress = TypeVar("Progress")
+
+WATCH_SECONDS = 2.0
+QUERY_PATIENCE = dt.timedelta(seconds=2)
+WORKER_PATIENCE_SECONDS = 5.0
+"""After this long without a result, the caller is notified if no worker has taken the workflow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlClient(Generic[Request, Report, Progress]):
+    """The workflows of one type. At most one runs for each subject: an instance, or a topic.
+
+    ``{subject}`` in the texts stands for the subject's name.
+    """
+
+    workflow_type: str
+    workflow_id: Callable[[str, str], str]
+    """Returns the workflow id for a deployment and a subject."""
+    subject: Callable[[Request], str]
+    summary: Callable[[Request], str]
+    """Returns what the Temporal UI shows beside the workflow."""
+    report: type[Report]
+    name: str
+    """For example ``the check of {subject}``."""
+    show_command: str
+    cancel_command: str
+    already_running: str
+    not_running: str
+    progress_type: type[Progress] | None = None
+    describe: Callable[[Progress], str] | None = None
+    """Returns the progress as a sentence; None: ``run`` does not show progress."""
+    conflict: type[SextonError] = SextonError
+    """Raised when a workflow of the subject runs already."""
+    refusal: type[SextonError] = SextonError
+    """Raised when Temporal refuses to start the workflow."""
+
+    async def start(self, client: Client, settings: Settings, request: Request) -> WorkflowHandle[Any, Report]:
+        """Start a workflow and return its handle.
+
+        Raises:
+            SextonError: as ``conflict`` or ``refusal`` say.
+        """
+        deployment, subject = settings.require_deployment(), self.subject(request)
+        try:
+            return await client.start_workflow(
+                self.workflow_type,
+                request,
+                id=self.workflow_id(deployment, subject),
+                task_queue=ids.control_queue(deployment),
+                result_type=self.report,
+                static_summary=self.summary(request),
+            )
+        except WorkflowAlreadyStartedError as e:
+            raise self.conflict(self.already_running.format(subject=subject)) from e
+        except RPCError as e:
+            raise self.refusal(f"Temporal refused to start {self.name.format(subject=subject)}: {e.message}") from e
+
+    def run(self, settings: Settings, request: Request, notify: Callable[[str], None]) -> Report:
+        """Start a workflow, await it and return its report. Ctrl-C ends the waiting, not the workflow.
+
+        Args:
+            settings: of this process.
+            request: for the workflow.
+            notify: called with sentences for the operator: what the workflow does, and whether a worker is missing.
+
+        Raises:
+            SextonError: as ``start`` does; the workflow failed or was cancelled, or Temporal stopped answering.
+        """
+        return asyncio.run(self._run(settings, request, notify))
+
+    async def progress(self, client: Client, settings: Settings, subject: str) -> Progress:
+        """Return the progress of the running workflow; ``SextonError`` where none runs, or no worker answers."""
+        handle = self._handle(client, settings, subject)
+        try:
+            await self._require_running(handle, subject)
+            progress: Progress = await handle.query(
+                "progress", result_type=self.progress_type, rpc_timeout=QUERY_PATIENCE
+            )
+        except RPCError as e:
+            if e.status is RPCStatusCode.NOT_FOUND:
+                raise self._not_running(subject) from e
+            name = self.name.format(subject=subject)
+            raise SextonError(f"{name} did not answer: {e.message}; is a worker running? See: sexton doctor") from e
+        return progress
+
+    async def signal(self, client: Client, settings: Settings, subject: str, signal: str) -> int:
+        """Signal the running workflow; return the number of workers that poll, so that can deliver the signal.
+
+        Raises:
+            SextonError: no workflow runs.
+            RPCError: Temporal refuses.
+        """
+        try:
+            await self._handle(client, settings, subject).signal(signal)
+        except RPCError as e:
+            if e.status is RPCStatusCode.NOT_FOUND:
+                raise self._not_running(subject) from e
+            raise
+        return await pollers(client, settings)
+
+    async def cancel(self, client: Client, settings: Settings, subject: str) -> None:
+        """Have Temporal cancel the running workflow; raises as ``signal`` does."""
+        handle = self._handle(client, settings, subject)
+        try:
+            await self._require_running(handle, subject)  # Temporal accepts the cancel of an ended one, without effect
+            await handle.cancel()
+        except RPCError as e:
+            if e.status is RPCStatusCode.NOT_FOUND:
+                raise self._not_running(subject) from e
+            raise
+
+    def _handle(self, client: Client, settings: Settings, subject: str) -> WorkflowHandle[Any, Any]:
+        return client.get_workflow_handle(self.workflow_id(settings.require_deployment(), subject))
+
+    async def _require_running(self, handle: WorkflowHandle[Any, Any], subject: str) -> None:
+        if (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
+            raise self._not_running(subject)
+
+    def _not_running(self, subject: str) -> SextonError:
+        return SextonError(self.not_running.format(subject=subject))
+
+    async def _run(self, settings: Settings, request: Request, notify: Callable[[str], None]) -> Report:
+        handle = await self.start(await connect(settings), settings, request)
+        watching = asyncio.ensure_future(self._watch(handle, notify))
+        try:
+            return await self._await(handle, self.subject(request), notify)
+        finally:
+            watching.cancel()
+
+    async def _watch(self, handle: WorkflowHandle[Any, Any], notify: Callable[[str], None]) -> None:
+        """Notify of each change in the workflow's progress, until cancelled."""
+        if self.describe is None:
+            return
+        last = ""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                progress = await handle.query("progress", result_type=self.progress_type, rpc_timeout=QUERY_PATIENCE)
+            except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+                continue
+            sentence = self.describe(progress)
+            if sentence != last:
+                notify(sentence)
+            last = sentence
+
+    async def _await(self, handle: WorkflowHandle[Any, Report], subject: str, notify: Callable[[str], None]) -> Report:
+        """Return the workflow's result, or raise its failure as a ``SextonError``."""
+        name = self.name.format(subject=subject)
+        result = asyncio.ensure_future(handle.result())
+        try:
+            await asyncio.wait({result}, timeout=WORKER_PATIENCE_SECONDS)
+            if not result.done() and not await taken(handle):
+                notify(f"no worker has taken {name} yet; start one: python -m worker, or see: sexton doctor")
+            return await result
+        except WorkflowFailureError as e:
+            raise SextonError(_failure(e, name)) from e
+        except RPCError as e:
+            raise SextonError(f"lost the connection to Temporal ({e.message}); {name} goes on when it is back") from e
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            show, cancel = (c.format(subject=subject) for c in (self.show_command, self.cancel_command))
+            notify(f"stopped waiting; {name} goes on. See: {show}; to end it: {cancel}")
+            raise
+
+
+def _failure(error: WorkflowFailureError, name: str) -> str:
+    """Return why a workflow failed: the message of the innermost error."""
+    cause: BaseException | None = error.cause
+    if isinstance(cause, TemporalCancelled):
+        return f"{name} was cancelled"
+    if isinstance(cause, ActivityError):
+        cause = cause.cause
+    return str(getattr(cause, "message", cause) or error)

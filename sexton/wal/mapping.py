@@ -1,0 +1,85 @@
+"""Decide which regions change when an owner sends the map of a topic. Pure: ``now`` is an argument."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sexton.kernel.errors import BadInput
+from sexton.wal.model import Region, RegionState, Topic
+from sexton.wal.orders import MapOrder, RegionDrop, RegionMapping
+from sexton.wal.reports import CLEAR_PENDING, FORGET_REPORTS
+
+
+def remapped(topic: Topic, stored: Mapping[str, Region], order: MapOrder, now: int) -> list[Region]:
+    """Return the regions that a map adds or changes.
+
+    The first map after a reset, or after the database was restored, starts over: no earlier report counts, and regions
+    that were GONE are treated like the others.
+
+    Args:
+        topic: as it is stored.
+        stored: the topic's regions by name, GONE ones included.
+        order: the owner's map.
+        now: ms since 1970.
+
+    Raises:
+        BadInput: a region begins below the floor.
+    """
+    starts_over = topic.generation is not None and not topic.map_digest
+    current = dict(stored)
+    changed: dict[str, Region] = {}
+    if starts_over:
+        current = {name: region.model_copy(update=FORGET_REPORTS) for name, region in stored.items()}
+        changed = dict(current)
+    active = {name: r for name, r in current.items() if starts_over or r.state is not RegionState.GONE}
+    for mapping in order.regions:
+        region = active.get(mapping.region)
+        if region is not None:
+            changed[mapping.region] = _mapped_again(region, mapping)
+        else:
+            # An entry that was named for an earlier topic of that name may exist in this one as well.
+            first_known = mapping.model_copy(update={"first": None}) if starts_over else mapping
+            changed[mapping.region] = _newly_mapped(topic, first_known, current.get(mapping.region))
+    for name in order.moved:
+        # A region that no map named before it moved: until its node reports, every entry may be its own.
+        region = active.get(name) or (None if name in current else Region(topic=topic.name, region=name))
+        if region is not None and region.state is not RegionState.MOVED:
+            changed[name] = region.model_copy(update={"state": RegionState.MOVED, "releases_at": None, "until": None})
+    for drop in order.dropped:
+        name = drop.region
+        region = active.get(name) or (None if name in current else Region(topic=topic.name, region=name))
+        if region is not None:
+            changed[name] = _dropped(region, drop, now)
+    return [region for name, region in changed.items() if region != stored.get(name)]
+
+
+def _mapped_again(region: Region, mapping: RegionMapping) -> Region:
+    columns: dict[str, Any] = {"state": RegionState.MAPPED, "releases_at": None, "until": None}
+    if mapping.epoch > region.epoch:
+        columns |= {"epoch": mapping.epoch, **CLEAR_PENDING}
+    return region.model_copy(update=columns)
+
+
+def _dropped(region: Region, drop: RegionDrop, now: int) -> Region:
+    releases_at = now + drop.undrop_seconds * 1000
+    return region.model_copy(update={"state": RegionState.DROPPED, "releases_at": releases_at, "until": None})
+
+
+def _newly_mapped(topic: Topic, mapping: RegionMapping, gone: Region | None) -> Region:
+    """Return a region that is mapped for the first time, or that returns; ``gone``: as it was when it went GONE."""
+    if mapping.first is not None and mapping.first < (topic.floor or 0):
+        raise BadInput(
+            f"region {mapping.region} cannot begin at {mapping.first}: topic {topic.name} is purged below "
+            f"{topic.floor}; read its end again, before the first append"
+        )
+    # A first entry above the known end may be a newer end, or wrong: it counts once a purge sees an end that high. If
+    # no purge has seen the topic's end yet, the region's reader verifies the entry.
+    end = mapping.first or 0 if topic.log_end is None else topic.log_end
+    first = None if mapping.first is None else min(mapping.first, end)
+    counts = mapping.first is None or mapping.first <= (topic.log_end or 0)
+    need: dict[str, Any] = {"keep_from": first} if counts else {"waits": mapping.first, "waits_marks": 0}
+    if gone is None:
+        return Region(topic=topic.name, region=mapping.region, epoch=mapping.epoch, first=first or 0, **need)
+    # Remember what it had flushed before: it may return with a manifest that was restored from a backup.
+    flushed_before: dict[str, Any] = {"first": gone.first, "flushed": gone.flushed, "marks": gone.marks}
+    epoch = max(gone.epoch, mapping.epoch)
+    return Region(topic=topic.name, region=mapping.region, epoch=epoch, **flushed_before, **need)

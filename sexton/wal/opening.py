@@ -1,0 +1,130 @@
+"""Decide where a region that is opened begins to read, or why it must not open. Pure."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sexton.wal.model import KeepFromSource, Missing, Region, RegionState, Topic
+from sexton.wal.orders import OpenRegionOrder
+from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion
+from sexton.wal.reports import CLEAR_PENDING, manifest_progress
+
+Refusal = UnknownRegion | OldEpoch | ReplayRefused
+"""Why a region must not open, as the exception that the caller raises."""
+
+
+class Opening(NamedTuple):
+    """A region that may open: the first entry that it reads, and the columns of its row that change."""
+
+    start: int
+    columns: dict[str, Any]
+
+
+def decide_opening(region: Region | None, topic: Topic, order: OpenRegionOrder) -> Opening | Refusal:
+    """Decide where a region begins to read, or why it must not open.
+
+    Args:
+        region: as it is stored; None: no map has named it.
+        topic: as it is stored.
+        order: which region opens, in which epoch, and what its manifest names.
+    """
+    if region is None or region.state is RegionState.GONE:
+        return UnknownRegion(order.topic, order.region)
+    refusal = _refuse_to_open(region, topic, order)
+    if refusal is not None:
+        return refusal
+    start = replay_start(region, order.flushed, topic.log_end)
+    if start is None:
+        return _unknown_start(region, order)
+    missing = missing_entries(topic, order.region, start)
+    if missing is not None:
+        return _entries_deleted(topic, order, missing)
+    columns = {"epoch": order.epoch, "node": order.node, **CLEAR_PENDING}
+    if region.keep_from is not None and start >= region.keep_from:
+        return Opening(start, columns)
+    if region.keep_from is not None and order.epoch == region.epoch:
+        return OldEpoch(
+            f"the manifest of region {order.region} names less than was reported in epoch {order.epoch}; open it in "
+            "a new epoch, so that late reports of the old one are ignored"
+        )
+    return Opening(start, columns | _lowered_need(topic, order, start))
+
+
+def replay_start(region: Region, flushed: Sequence[int | None], log_end: int | None = None) -> int | None:
+    """Return where a region begins to read; None if nothing says which entries it needs.
+
+    Reports count only if the manifest names as much in each of its streams: a manifest that was restored from a backup
+    lacks later flushes, and the region begins where that manifest ends (the RFC's ``last_purged_entry_id`` would hide
+    that). After a reset the manifest proves nothing: its ids may be those of a deleted topic.
+
+    Args:
+        region: as it is stored.
+        flushed: for each stream the last entry that the manifest names.
+        log_end: the topic's end as last seen; a ``first`` above it was wrong.
+    """
+    if region.source is KeepFromSource.RESET:
+        return region.keep_from
+    progress = manifest_progress(flushed)
+    first = region.first if log_end is None or region.first <= log_end else 0
+    manifest_start = max(first, min(progress))
+    if region.keep_from is None:
+        return manifest_start if any(progress) or region.waits is not None else None
+    reported = [p for p in (region.flushed, region.waits_flushed) if p]
+    if all(_covers(progress, reported_progress) for reported_progress in reported):
+        return max(manifest_start, region.keep_from)
+    return manifest_start
+
+
+def missing_entries(topic: Topic, region: str, start: int) -> Missing | None:
+    """Return the entries from ``start`` on that are deleted already; None if all exist."""
+    first_left = max(topic.floor or 0, topic.log_start or 0)
+    return Missing(region=region, first=start, last=first_left - 1) if start < first_left else None
+
+
+def _covers(progress: Sequence[int], reported: Sequence[int]) -> bool:
+    """Return whether a manifest names at least as much as was reported, in each stream."""
+    if len(progress) != len(reported):
+        return False
+    return all(now >= before for now, before in zip(progress, reported, strict=True))
+
+
+def _refuse_to_open(region: Region, topic: Topic, order: OpenRegionOrder) -> OldEpoch | ReplayRefused | None:
+    if order.epoch < region.epoch:
+        return OldEpoch(f"region {order.region} has a leader of epoch {region.epoch}; epoch {order.epoch} is over")
+    if region.state is RegionState.DROPPED:
+        return ReplayRefused(f"region {order.region} is dropped; map it to topic {order.topic} again first")
+    if topic.quarantined:
+        return ReplayRefused(f"topic {order.topic} is quarantined: {topic.quarantined}")
+    return None
+
+
+def _unknown_start(region: Region, order: OpenRegionOrder) -> ReplayRefused:
+    reset = region.source is KeepFromSource.RESET
+    reason = "after a reset its manifest proves nothing" if reset else "it has no manifest"
+    return ReplayRefused(
+        f"the first entry that region {order.region} needs is unknown: {reason}, and it has not reported; an operator "
+        f"sets it: sexton wal reset {order.topic} --region {order.region} --to ENTRY"
+    )
+
+
+def _entries_deleted(topic: Topic, order: OpenRegionOrder, missing: Missing) -> ReplayRefused:
+    if missing.first < (topic.floor or 0):
+        cause = "its flushed files are older than its reports"
+    else:
+        purged_to = f"below {topic.floor}" if topic.floor else "nothing"
+        cause = f"the log itself deleted them, perhaps by its retention: Sexton purged {purged_to}"
+    return ReplayRefused(
+        f"region {order.region} needs entries {missing} of topic {order.topic}, which are deleted; {cause}", missing
+    )
+
+
+def _lowered_need(topic: Topic, order: OpenRegionOrder, start: int) -> dict[str, Any]:
+    """Return the columns of a region that reads entries again: no file has them, so they are needed until flushed.
+
+    A start above the known end may be a newer end, or wrong: like a report, it counts once a purge sees an end that
+    high.
+    """
+    progress = manifest_progress(order.flushed)
+    marks = sum(progress)
+    if start <= (topic.log_end or 0):
+        return {"keep_from": start, "flushed": progress, "marks": marks, "source": KeepFromSource.OPENED}
+    return {"waits": start, "waits_flushed": progress, "waits_marks": marks}

@@ -1,0 +1,110 @@
+"""Decide what the report of a region's leader changes in the region's row. Pure."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from sexton.wal.model import MOST, KeepFromSource, Region
+from sexton.wal.orders import LeaderReport, Stream
+
+CLEAR_PENDING: dict[str, Any] = {"waits": None, "waits_marks": None, "waits_flushed": None}
+"""The columns of a region whose pending report is dropped."""
+FORGET_REPORTS = CLEAR_PENDING | {"keep_from": None, "until": None}
+"""The columns of a region when no earlier report counts. What its manifest named, a later manifest must still name."""
+MAX_PLAUSIBLE_ID = MOST // 32
+"""The sum of such ids over 16 streams, the most that a report has, still fits into 64 bits."""
+
+
+class ReportedNeed(NamedTuple):
+    """What a leader's report says about the entries that its region needs.
+
+    ``keep_from``: the first entry needed; None: the report has a stream with neither mark, and only names the leader.
+    """
+
+    keep_from: int | None
+    flushed: tuple[int, ...]
+    marks: int
+    source: KeepFromSource
+
+
+def keep_from(streams: Iterable[Stream]) -> int | None:
+    """Return the first entry that a region needs: the smallest of its streams; None if one has neither mark.
+
+    The idle mark is the topic's last entry, read before the node verified that nothing is in memory or under way:
+    later entries may be the region's (GreptimeDB RFC, "before purge").
+    """
+    last_ids = [max((m for m in (s.flushed, s.idle) if m is not None), default=None) for s in streams]
+    known_ids = [last_id for last_id in last_ids if last_id is not None]
+    return min(known_ids) + 1 if known_ids and len(known_ids) == len(last_ids) else None
+
+
+def manifest_progress(flushed: Iterable[int | None]) -> tuple[int, ...]:
+    """Return how much a manifest names: for each stream its last flushed entry + 1; a restored manifest names less."""
+    return tuple(0 if last_id is None else last_id + 1 for last_id in flushed)
+
+
+def is_plausible(report: LeaderReport) -> bool:
+    """Return whether a report's numbers are possible: 2⁶⁴ - 1 from one node must not spoil the reports of others."""
+    marks = [mark for s in report.streams for mark in (s.flushed, s.idle) if mark is not None]
+    return max([report.epoch, *marks]) <= MAX_PLAUSIBLE_ID
+
+
+def reported_need(report: LeaderReport) -> ReportedNeed:
+    """Return what a report says about the entries that its region needs."""
+    needed_from = keep_from(report.streams)
+    flushed = [stream.flushed for stream in report.streams]
+    last_ids = [last_id for last_id in flushed if last_id is not None]
+    idle = len(last_ids) < len(flushed) or (needed_from or 0) - 1 > min(last_ids)
+    progress = manifest_progress(flushed)
+    source = KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED
+    return ReportedNeed(needed_from, progress, sum(progress), source)
+
+
+def merge(region: Region, need: ReportedNeed, log_end: int | None) -> Region:
+    """Return the region after a report of its leader, by the truth table below.
+
+    ======================================================= ======================================= ===============
+    condition, the first that holds                         keep_from, marks, flushed, source       waits, waits_*
+    ======================================================= ======================================= ===============
+    counted: need.keep_from <= the topic's known end        raised, each on its own                 cleared
+    kept: no need.keep_from, or waits <= need.keep_from     unchanged                               unchanged
+    pending: otherwise                                      unchanged                               from the report
+    ======================================================= ======================================= ===============
+
+    A need above the known end waits until a purge sees an end that high: a wrong number must not count, and the known
+    end is older than the report. Of two pending reports the lower one stays, because a busy topic's end reaches it
+    first. "Raised, each on its own" means: ``keep_from`` and ``marks`` take the larger number, ``flushed`` is replaced
+    if the report's ``marks`` are not lower, and ``source`` is replaced if ``keep_from`` rises.
+
+    ``sexton.wal.sql.heartbeats`` applies the same rule to all reports of a node in one statement, and notes the node
+    and the time in each case.
+
+    Args:
+        region: as it is stored.
+        need: what the report says.
+        log_end: the topic's end as last seen; None: never seen.
+    """
+    if need.keep_from is not None and log_end is not None and need.keep_from <= log_end:
+        stored = -1 if region.keep_from is None else region.keep_from
+        counted = {
+            "keep_from": max(stored, need.keep_from),
+            "marks": max(region.marks, need.marks),
+            "flushed": need.flushed if need.marks >= region.marks else region.flushed,
+            "source": need.source if need.keep_from > stored else region.source,
+        }
+        return region.model_copy(update=counted | CLEAR_PENDING)
+    if need.keep_from is None or (region.waits is not None and region.waits <= need.keep_from):
+        return region
+    pending = {"waits": need.keep_from, "waits_marks": need.marks, "waits_flushed": need.flushed}
+    return region.model_copy(update=pending)
+
+
+def accept_pending(region: Region, log_end: int) -> dict[str, Any] | None:
+    """Return the columns of a region whose pending report counts now; None if it has none, or it is above the end."""
+    if region.waits is None or region.waits > log_end:
+        return None
+    accepted = {"keep_from": max(region.keep_from or 0, region.waits)}
+    if region.waits_flushed is not None and (region.waits_marks or 0) >= region.marks:  # the newest report is pending
+        idle = region.waits > min(region.waits_flushed, default=0)
+        source = KeepFromSource.IDLE if idle else KeepFromSource.FLUSHED
+        return accepted | {"marks": region.waits_marks, "flushed": region.waits_flushed, "source": source}
+    return accepted | {"marks": region.marks, "flushed": region.flushed, "source": region.source}

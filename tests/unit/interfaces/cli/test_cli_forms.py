@@ -1,0 +1,71 @@
+"""How the command line reads and prints durations, quantities, sizes and instants."""
+
+import pytest
+
+from sexton.interfaces.cli.context import WrongUsage, parse_duration, parse_ref, require_reason
+from sexton.interfaces.cli.output import first_line, human_bytes, kept_counts, quantity, utc, utc_column
+from sexton.interfaces.cli.render.binlogs import duration, retention
+from sexton.marks.model import Ref
+from sexton.replication.binlog.model import Config
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30m", 1_800), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)])
+def test_a_duration_has_a_number_and_a_unit(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "7y", "-1d", "1.5h", "7d ", "1000000000d"])
+def test_any_other_duration_is_wrong_usage(text: str) -> None:
+    with pytest.raises(WrongUsage, match="is not a duration"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["dropped", "dropped/", "/t12", ""])
+def test_a_mark_needs_a_kind_and_an_id(text: str) -> None:
+    assert parse_ref("dropped/a/b") == Ref("dropped", "a/b")
+    with pytest.raises(WrongUsage, match="write KIND/ID"):
+        parse_ref(text)
+
+
+def test_a_reason_is_trimmed_and_is_always_text() -> None:
+    assert require_reason("  a drill\udcff ") == "a drill?"
+    with pytest.raises(WrongUsage, match="--reason is empty"):
+        require_reason(" ")
+
+
+def test_values_are_printed_with_their_units() -> None:
+    assert [quantity(1, "mark"), quantity(2_000, "mark"), quantity(0, "entry", "entries")] == [
+        "1 mark",
+        "2,000 marks",
+        "0 entries",
+    ]
+    assert [human_bytes(n) for n in (0, 1_023, 1_536, 5 * 2**40, 2**52)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "5.0 TiB",
+        "4096.0 TiB",
+    ]
+    assert (utc(None), utc(0), utc_column(61_000)) == ("-", "1970-01-01 00:00:00 UTC", "1970-01-01 00:01")
+    assert (first_line("one\ntwo"), first_line("one"), first_line("")) == ("one …", "one", "")
+    assert (kept_counts({"b": 1, "a": 2}), kept_counts({})) == ("2 by a, 1 by b", "nothing")
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (Config(ttl_seconds=None), "records are kept forever"),
+        (Config(ttl_seconds=7 * 86_400), "records are kept for 7d"),
+        (
+            Config(ttl_seconds=90, max_bytes=1_024, max_history_nums=1_000),
+            "records are kept for 90 s, no more than 1,000 of them, no more than 1.0 KiB",
+        ),
+    ],
+)
+def test_a_retention_names_every_limit(config: Config, text: str) -> None:
+    assert retention(config) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(None, "forever"), (0, "0 s"), (3_600, "1h"), (5_400, "90m")])
+def test_a_ttl_is_printed_as_it_is_typed(seconds: int | None, text: str) -> None:
+    assert duration(seconds) == text

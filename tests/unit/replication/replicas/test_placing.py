@@ -1,0 +1,46 @@
+"""The check of a placement."""
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.replication.replicas.model import Copy, Placement, Tablet
+from sexton.replication.replicas.placing import check_placement
+
+B1, B2 = Copy(backend="b1", uid="u1"), Copy(backend="b2", uid="u2")
+T1 = Tablet(tablet="t1", part="p1", copies=(B1, B2))
+
+
+def place(*tablets: Tablet, table: str = "orders", dropped: tuple[str, ...] = ()) -> None:
+    """Check a placement."""
+    check_placement(Placement(db="sales", table=table, tablets=tablets, dropped=dropped))
+
+
+def test_complete_placement_is_accepted() -> None:
+    place(T1, Tablet(tablet="t2", part="p1", copies=(Copy(backend="b1", uid="u3"),)), dropped=("p2",))
+
+
+@pytest.mark.parametrize(
+    ("tablets", "table", "dropped", "message"),
+    [
+        ((), "", (), "the table is missing"),
+        (
+            (T1, T1.model_copy(update={"copies": (Copy(backend="b1", uid="u9"),)})),
+            "orders",
+            (),
+            "a tablet appears twice",
+        ),
+        ((T1, T1.model_copy(update={"tablet": "t2"})), "orders", (), "a replica appears twice"),
+        ((T1.model_copy(update={"copies": ()}),), "orders", (), "tablet t1 has no replica"),
+        ((T1.model_copy(update={"copies": (B1, Copy(backend="b1", uid="u9"))}),), "orders", (), "two replicas on one"),
+        ((T1,), "orders", ("p1",), "partition p1 is listed both"),
+        ((T1,), "orders", ("p/2",), "is not an id of a partition"),
+        ((T1.model_copy(update={"tablet": "t" * 129}),), "orders", (), "is not an id of a tablet"),
+        ((T1.model_copy(update={"copies": (Copy(backend="b1", uid=""),)}),), "orders", (), "is not an id of a uid"),
+        ((T1.model_copy(update={"copies": (Copy(backend="b 1", uid="u1"),)}),), "orders", (), "not an id of a backend"),
+    ],
+)
+def test_invalid_placement_is_refused(
+    tablets: tuple[Tablet, ...], table: str, dropped: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        place(*tablets, table=table, dropped=dropped)

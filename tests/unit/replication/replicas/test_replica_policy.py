@@ -1,0 +1,133 @@
+"""The state of a replica after a report, and the versions that a tablet's replicas still need."""
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.replication.journal.model import ReplicaOutcome, ReportKind
+from sexton.replication.replicas import policy
+from sexton.replication.replicas.model import Replica, ReplicaSettings, TabletReport
+from sexton.replication.replicas.version_graph import MAX_VERSION
+
+NOW = 1_000_000
+SETTINGS = ReplicaSettings()
+PERSISTED = NOW - SETTINGS.gap_persist_seconds * 1000
+
+
+def make_replica(**fields: object) -> Replica:
+    """Return a fresh replica of tablet t1 on backend b1."""
+    key = {"instance": "shop", "uid": "u1", "backend": "b1", "tablet": "t1", "db": "sales", "tbl": "orders"}
+    return Replica(**{**key, "part": "p1", "fresh_until": NOW + 1, **fields})  # type: ignore[arg-type]
+
+
+def report(before: Replica, **fields: object) -> policy.Judged:
+    """Return a replica after a report."""
+    versions = policy.reported_versions(TabletReport(uid="u1", **fields))  # type: ignore[arg-type]
+    return policy.apply_report(before, versions, NOW, SETTINGS)
+
+
+class TestReportedVersions:
+    def test_ranges_give_the_gap(self) -> None:
+        versions = policy.reported_versions(TabletReport(uid="u1", ranges=((0, 4), (6, 9))))
+        assert versions == policy.ReportedVersions(4, 5, 9, bad=False, gap=True, crossing=False)
+
+    def test_replica_without_versions_is_bad(self) -> None:
+        assert policy.reported_versions(TabletReport(uid="u1")).bad
+        assert policy.reported_versions(TabletReport(uid="u1", ranges=())).bad
+
+    def test_version_miss_is_a_gap(self) -> None:
+        assert policy.reported_versions(TabletReport(uid="u1", version=4, version_miss=True)).gap
+
+    @pytest.mark.parametrize("version", [-2, MAX_VERSION + 1])
+    def test_impossible_version_is_refused(self, version: int) -> None:
+        with pytest.raises(BadInput, match="is not a version"):
+            policy.reported_versions(TabletReport(uid="u1", version=version))
+
+
+class TestApplyReport:
+    def test_new_version_is_taken(self) -> None:
+        judged = report(make_replica(version=3, succeeded=3), version=5)
+        assert (judged.replica.version, judged.replica.needs, judged.outcomes) == (5, 6, ())
+
+    def test_new_gap_is_not_marked_for_repair(self) -> None:
+        judged = report(make_replica(version=3), ranges=((0, 4), (6, 9)))
+        assert (judged.replica.gap_since, judged.replica.needs, judged.replica.failed) == (NOW, 5, -1)
+
+    def test_lasting_gap_is_marked_for_repair(self) -> None:
+        before = make_replica(version=4, succeeded=4, needs=5, gap_since=PERSISTED)
+        judged = report(before, ranges=((0, 4), (6, 9)))
+        assert (judged.replica.gap_since, judged.replica.failed) == (PERSISTED, 5)
+        assert judged.outcomes == (ReplicaOutcome(tablet="t1", kind=ReportKind.MISSING_VERSION, failed=5),)
+
+    def test_another_gap_begins_again(self) -> None:
+        before = make_replica(version=3, needs=4, gap_since=PERSISTED)
+        assert report(before, ranges=((0, 4), (6, 9))).replica.gap_since == NOW
+
+    def test_lower_version_than_before_is_a_gap(self) -> None:
+        judged = report(make_replica(version=8, succeeded=8), version=5)
+        assert (judged.replica.version, judged.replica.needs, judged.replica.gap_since) == (8, 6, NOW)
+
+    def test_closed_gap_is_healthy(self) -> None:
+        before = make_replica(version=4, succeeded=4, failed=5, needs=5, gap_since=PERSISTED)
+        judged = report(before, version=9)
+        assert (judged.replica.failed, judged.replica.gap_since) == (-1, None)
+        assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.HEALTHY]
+
+    def test_whole_replica_below_the_failed_version_is_healthy(self) -> None:
+        before = make_replica(version=4, succeeded=4, failed=9, needs=5)
+        judged = report(before, version=4)
+        assert judged.replica.failed == -1
+        assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.HEALTHY]
+
+    def test_bad_replica_keeps_its_versions(self) -> None:
+        judged = report(make_replica(version=4, succeeded=4), bad=True, version=9)
+        assert (judged.replica.version, judged.replica.bad_since, judged.replica.needs) == (4, NOW, 0)
+        assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.BAD]
+
+    def test_bad_replica_is_reported_once(self) -> None:
+        judged = report(make_replica(bad_since=5), bad=True)
+        assert (judged.replica.bad_since, judged.outcomes) == (5, ())
+
+    def test_readable_replica_is_healthy_and_may_lack_a_version(self) -> None:
+        before = make_replica(version=4, succeeded=4, failed=5, needs=5, gap_since=PERSISTED, bad_since=5)
+        judged = report(before, ranges=((0, 4), (6, 9)))
+        assert [outcome.kind for outcome in judged.outcomes] == [ReportKind.HEALTHY, ReportKind.MISSING_VERSION]
+
+    @pytest.mark.parametrize(("version", "counts"), [(6, False), (7, False), (8, True)])
+    def test_full_copy_counts_again_with_all_deleted_versions(self, version: int, counts: bool) -> None:
+        before = make_replica(full_copy="lost", full_copy_at=5, full_copy_until=7, gone=8)
+        after = report(before, version=version).replica
+        assert (after.full_copy == "", after.full_copy_at is None) == (counts, counts)
+
+
+class TestLowest:
+    def test_slowest_replica_decides(self) -> None:
+        slow, fast = make_replica(needs=4), make_replica(needs=9, backend="b2")
+        assert policy.lowest([fast, slow], NOW) == (4, slow)
+
+    @pytest.mark.parametrize("fields", [{"bad_since": 1}, {"fresh_until": NOW}])
+    def test_unknown_versions_retain_all(self, fields: dict[str, int]) -> None:
+        assert policy.need(make_replica(needs=4, **fields), NOW) == 0
+
+    def test_full_copy_only_does_not_count(self) -> None:
+        lost, good = make_replica(needs=1, full_copy="lost"), make_replica(needs=9, backend="b2")
+        assert policy.lowest([lost, good], NOW) == (9, good)
+
+    def test_nothing_may_be_deleted_if_no_replica_counts(self) -> None:
+        assert policy.lowest([make_replica(needs=9, full_copy="lost")], NOW) == (0, None)
+
+    def test_dropped_replicas_need_nothing(self) -> None:
+        assert policy.lowest([make_replica(dropped=True)], NOW) is None
+
+
+def test_snapshot_has_the_faults_of_a_replica() -> None:
+    faults = [outcome.kind for _, outcome in policy.standing(make_replica(failed=3, bad_since=1))]
+    assert faults == [ReportKind.MISSING_VERSION, ReportKind.BAD]
+    assert list(policy.standing(make_replica())) == []
+
+
+def test_every_fault_is_named() -> None:
+    replica = make_replica(bad_since=1, gap_since=1, needs=4, failed=4, crossing=True, fresh_until=NOW)
+    assert policy.unwell(replica, NOW) == (
+        "bad, version 4 is missing, to be repaired, ranges of versions cross, no fresh report"
+    )
+    assert policy.unwell(make_replica(), NOW) == ""

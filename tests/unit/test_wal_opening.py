@@ -1,0 +1,234 @@
+"""Where a region that is opened begins to read, or why it must not open."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sexton.kernel.errors import SextonError
+from sexton.wal.model import KeepFromSource, Region, RegionState, Topic
+from sexton.wal.opening import Opening, Refusal, decide_opening, missing_entries, replay_start
+from sexton.wal.orders import OpenRegionOrder, Stream
+from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion
+from sexton.wal.reports import keep_from, manifest_progress
+
+TOPIC = Topic(name="wal-0", kafka_id="k1", enabled=True, log_end=100)
+
+
+def region(keep_from: int | None, **columns: Any) -> Region:
+    return Region(topic="wal-0", region="r1", keep_from=keep_from, **columns)
+
+
+def decide(stored: Region | None, *flushed: int | None, epoch: int = 1, topic: Topic = TOPIC) -> Opening | Refusal:
+    return decide_opening(stored, topic, OpenRegionOrder(topic="wal-0", region="r1", epoch=epoch, flushed=flushed))
+
+
+def opened(stored: Region, *flushed: int | None, epoch: int = 1, topic: Topic = TOPIC) -> Opening:
+    opening = decide(stored, *flushed, epoch=epoch, topic=topic)
+    assert isinstance(opening, Opening)
+    return opening
+
+
+@pytest.mark.parametrize("stored", [None, region(10, state=RegionState.GONE)])
+def test_a_region_that_no_map_names_is_unknown(stored: Region | None) -> None:
+    assert isinstance(decide(stored, 10), UnknownRegion)
+
+
+def test_an_epoch_that_is_over_is_refused() -> None:
+    refusal = decide(region(11, epoch=4, flushed=(11,)), 10, epoch=3)
+
+    assert isinstance(refusal, OldEpoch)
+    assert "has a leader of epoch 4" in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("stored", "topic", "reason"),
+    [
+        (region(11, state=RegionState.DROPPED), TOPIC, "is dropped; map it to topic wal-0 again first"),
+        (region(11), TOPIC.model_copy(update={"quarantined": "cut"}), "topic wal-0 is quarantined: cut"),
+        (region(None), TOPIC, "it has no manifest, and it has not reported"),
+        (region(None, source=KeepFromSource.RESET), TOPIC, "after a reset its manifest proves nothing"),
+        (region(11), TOPIC.model_copy(update={"floor": 20}), "needs entries 11..19 of topic wal-0"),
+        (region(11), TOPIC.model_copy(update={"floor": 20}), "its flushed files are older than its reports"),
+        (region(11), TOPIC.model_copy(update={"log_start": 20}), "Sexton purged nothing"),
+        (region(15, first=9), TOPIC.model_copy(update={"floor": 8, "log_start": 20}), "Sexton purged below 8"),
+    ],
+)
+def test_a_refusal_gives_its_reason(stored: Region, topic: Topic, reason: str) -> None:
+    refusal = decide(stored, None, topic=topic)
+
+    assert isinstance(refusal, ReplayRefused)
+    assert reason in str(refusal)
+
+
+def test_a_region_begins_at_what_it_reported() -> None:
+    opening = opened(region(21, flushed=(11,), epoch=1), 10, epoch=2)
+
+    assert opening.start == 21
+    assert opening.columns == {
+        "epoch": 2,
+        "node": "",
+        "waits": None,
+        "waits_marks": None,
+        "waits_flushed": None,
+    }
+
+
+def test_a_manifest_that_names_less_lowers_the_need() -> None:
+    opening = opened(region(31, flushed=(21,), epoch=1), 10, epoch=2)
+
+    assert opening.start == 11
+    need = {name: opening.columns[name] for name in ("keep_from", "flushed", "marks", "source")}
+    assert need == {"keep_from": 11, "flushed": (11,), "marks": 11, "source": KeepFromSource.OPENED}
+
+
+def test_a_manifest_that_names_less_needs_a_new_epoch() -> None:
+    refusal = decide(region(31, flushed=(21,), epoch=2), 10, epoch=2)
+
+    assert isinstance(refusal, OldEpoch)
+    assert "names less than was reported in epoch 2" in str(refusal)
+
+
+def test_a_start_above_the_known_end_waits() -> None:
+    opening = opened(region(None), 149)
+
+    assert opening.start == 150
+    assert "keep_from" not in opening.columns
+    pending = {name: opening.columns[name] for name in ("waits", "waits_flushed", "waits_marks")}
+    assert pending == {"waits": 150, "waits_flushed": (150,), "waits_marks": 150}
+
+
+@pytest.mark.parametrize(
+    ("stored", "flushed", "log_end", "start"),
+    [
+        (region(7, source=KeepFromSource.RESET, flushed=(40,)), (3,), None, 7),
+        (region(None, waits=12), (None,), None, 0),
+        (region(None, first=5), (2,), None, 5),
+        (region(None, first=5), (2,), 4, 3),
+        (region(None), (None,), None, None),
+        (region(31, flushed=(21,)), (20, 20), None, 21),  # another number of streams than was reported
+        (region(31, flushed=(21,), waits_flushed=(25,), waits=40), (22,), None, 23),
+    ],
+)
+def test_a_replay_starts_after_what_its_manifest_proves(
+    stored: Region, flushed: tuple[int | None, ...], log_end: int | None, start: int | None
+) -> None:
+    assert replay_start(stored, flushed, log_end) == start
+
+
+IDS = st.integers(0, 40)
+MANIFESTS = st.lists(IDS | st.none(), min_size=1, max_size=2).map(tuple)
+REGIONS = st.builds(
+    Region,
+    topic=st.just("wal-0"),
+    region=st.just("r1"),
+    epoch=st.integers(0, 2),
+    first=IDS,
+    keep_from=IDS | st.none(),
+    flushed=st.lists(IDS, max_size=2).map(tuple),
+    waits=IDS | st.none(),
+    waits_flushed=st.lists(IDS, max_size=2).map(tuple) | st.none(),
+    source=st.sampled_from(KeepFromSource),
+    state=st.sampled_from(RegionState),
+)
+TOPICS = st.builds(
+    Topic,
+    name=st.just("wal-0"),
+    floor=IDS | st.none(),
+    log_start=IDS | st.none(),
+    log_end=IDS | st.none(),
+    quarantined=st.sampled_from(["", "", "cut"]),
+)
+ORDERS = st.builds(
+    OpenRegionOrder, topic=st.just("wal-0"), region=st.just("r1"), epoch=st.integers(0, 3), flushed=MANIFESTS
+)
+
+
+@given(REGIONS, TOPICS, ORDERS)
+def test_an_open_region_misses_no_entry_and_retains_what_it_reads(
+    stored: Region, topic: Topic, order: OpenRegionOrder
+) -> None:
+    decision = decide_opening(stored, topic, order)
+
+    if isinstance(decision, SextonError):
+        return
+    after = stored.model_copy(update=decision.columns)
+    need = after.keep_from if after.waits is None else after.waits
+    assert stored.state in (RegionState.MAPPED, RegionState.MOVED)
+    assert not topic.quarantined
+    assert missing_entries(topic, "r1", decision.start) is None
+    assert after.epoch == order.epoch >= stored.epoch
+    assert need is not None
+    assert need <= decision.start
+
+
+@given(REGIONS, TOPICS, ORDERS)
+def test_a_region_begins_above_its_manifest_only_if_that_is_proved(
+    stored: Region, topic: Topic, order: OpenRegionOrder
+) -> None:
+    decision = decide_opening(stored, topic, order)
+
+    if isinstance(decision, SextonError) or stored.source is KeepFromSource.RESET:
+        return
+    progress = manifest_progress(order.flushed)
+    first = stored.first if topic.log_end is None or stored.first <= topic.log_end else 0
+    if decision.start > max(first, min(progress)):
+        assert decision.start == stored.keep_from
+        assert stored.flushed == () or all(a >= b for a, b in zip(progress, stored.flushed, strict=True))
+
+
+@given(st.lists(st.tuples(IDS | st.none(), IDS | st.none()), min_size=1, max_size=2))
+def test_an_unchanged_manifest_starts_where_it_was_reported(marks: list[tuple[int | None, int | None]]) -> None:
+    flushed = [flushed for flushed, _ in marks]
+    needed_from = keep_from([Stream(flushed=flushed, idle=idle) for flushed, idle in marks])
+    progress = manifest_progress(flushed)
+
+    start = replay_start(region(needed_from, flushed=progress), flushed)
+
+    assert start == needed_from or needed_from is None or start == min(progress)
+
+
+def test_w17_region_begins_after_its_idle_mark_or_is_refused() -> None:
+    idle = region(21, flushed=(11,), source=KeepFromSource.IDLE)
+    floored = TOPIC.model_copy(update={"floor": 15})
+
+    assert replay_start(idle, [10]) == 21
+    assert missing_entries(floored, "r1", 21) is None
+    restored = region(15, flushed=(15,))
+    at = replay_start(restored, [10])
+    assert at == 11
+    assert str(missing_entries(floored, "r1", at)) == "11..14"
+
+
+def test_w17_restored_manifest_begins_where_it_ends() -> None:
+    assert replay_start(region(31, flushed=(21,)), [10]) == 11
+    assert replay_start(region(31, flushed=(21,)), [None]) == 0
+    assert replay_start(region(31, flushed=(21,), first=7), [None]) == 7
+    assert replay_start(region(31, flushed=(21,)), [40]) == 41
+    assert replay_start(region(None), [None]) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "restored", "begins"),
+    [
+        (((100, 150), (200, None)), (100, 110), 101),
+        (((None, 180), (100, 120)), (None, 50), 0),
+        (((100, None), (50, 120)), (70, 190), 71),  # the other one has flushed more since
+    ],
+)
+def test_w17_restored_manifest_is_seen_in_each_stream(
+    told: tuple[tuple[int | None, int | None], ...], restored: tuple[int | None, ...], begins: int
+) -> None:
+    knew = manifest_progress(flushed for flushed, _ in told)
+    needs = keep_from([Stream(flushed=f, idle=i) for f, i in told])
+
+    assert replay_start(region(needs, flushed=knew), restored) == begins
+    assert replay_start(region(needs, flushed=knew), [flushed for flushed, _ in told]) == needs
+
+
+def test_w18_region_that_begins_below_the_log_start_is_refused() -> None:
+    topic = TOPIC.model_copy(update={"floor": 5, "log_start": 20})
+
+    assert str(missing_entries(topic, "r1", 12)) == "12..19"
+    assert missing_entries(topic, "r1", 20) is None

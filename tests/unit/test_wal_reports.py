@@ -1,0 +1,113 @@
+"""What the report of a leader changes in a region's row: the truth table of ``reports.merge``."""
+
+from typing import Any
+
+import pytest
+
+from sexton.wal.model import MOST, KeepFromSource, Region
+from sexton.wal.orders import LeaderReport, Stream
+from sexton.wal.reports import ReportedNeed, accept_pending, is_plausible, merge, reported_need
+
+REGION = Region(topic="wal-0", region="r1", keep_from=10, flushed=(10,), marks=10, source=KeepFromSource.FLUSHED)
+
+
+def need(keep_from: int | None, *flushed: int) -> ReportedNeed:
+    return ReportedNeed(keep_from, flushed, sum(flushed), KeepFromSource.IDLE)
+
+
+def changes(after: Region, before: Region = REGION) -> dict[str, Any]:
+    """Return the columns that differ."""
+    old = before.model_dump()
+    return {name: value for name, value in after.model_dump().items() if value != old[name]}
+
+
+def report(*streams: tuple[int | None, int | None], epoch: int = 0) -> LeaderReport:
+    marks = tuple(Stream(flushed=flushed, idle=idle) for flushed, idle in streams)
+    return LeaderReport(topic="wal-0", region="r1", epoch=epoch, streams=marks)
+
+
+def test_a_need_up_to_the_known_end_counts() -> None:
+    after = merge(REGION, need(20, 15), log_end=20)
+
+    assert changes(after) == {"keep_from": 20, "flushed": (15,), "marks": 15, "source": KeepFromSource.IDLE}
+
+
+def test_each_column_is_raised_on_its_own() -> None:
+    assert changes(merge(REGION, need(20, 4), log_end=30)) == {"keep_from": 20, "source": KeepFromSource.IDLE}
+    assert changes(merge(REGION, need(5, 15), log_end=30)) == {"flushed": (15,), "marks": 15}
+
+
+def test_a_need_that_counts_clears_the_pending_one() -> None:
+    pending = REGION.model_copy(update={"waits": 40, "waits_marks": 3, "waits_flushed": (3,)})
+
+    after = merge(pending, need(10, 10), log_end=30)
+
+    assert (after.waits, after.waits_marks, after.waits_flushed) == (None, None, None)
+
+
+@pytest.mark.parametrize("log_end", [None, 19])
+def test_a_need_above_the_known_end_waits(log_end: int | None) -> None:
+    after = merge(REGION, need(20, 15), log_end)
+
+    assert changes(after) == {"waits": 20, "waits_marks": 15, "waits_flushed": (15,)}
+
+
+def test_of_two_pending_needs_the_lower_one_stays() -> None:
+    pending = merge(REGION, need(20, 15), log_end=None)
+
+    assert merge(pending, need(21, 16), log_end=None) == pending
+    assert merge(pending, need(19, 14), log_end=None).waits == 19
+
+
+def test_a_report_without_marks_changes_nothing() -> None:
+    pending = merge(REGION, need(20, 15), log_end=None)
+
+    assert merge(REGION, need(None, 0), log_end=99) == REGION
+    assert merge(pending, need(None, 0), log_end=99) == pending
+
+
+def test_a_pending_report_counts_once_the_end_is_as_high() -> None:
+    pending = merge(REGION, need(20, 15), log_end=None)
+
+    assert accept_pending(REGION, 99) is None
+    assert accept_pending(pending, 19) is None
+    assert accept_pending(pending, 20) == {
+        "keep_from": 20,
+        "marks": 15,
+        "flushed": (15,),
+        "source": KeepFromSource.IDLE,
+    }
+
+
+def test_an_older_pending_report_raises_only_the_need() -> None:
+    pending = merge(REGION, need(20, 4), log_end=None)
+
+    assert accept_pending(pending, 20) == {
+        "keep_from": 20,
+        "marks": 10,
+        "flushed": (10,),
+        "source": KeepFromSource.FLUSHED,
+    }
+
+
+@pytest.mark.parametrize(
+    ("streams", "expected"),
+    [
+        ([(9, None)], ReportedNeed(10, (10,), 10, KeepFromSource.FLUSHED)),
+        ([(9, 12)], ReportedNeed(13, (10,), 10, KeepFromSource.IDLE)),
+        ([(9, 12), (4, None)], ReportedNeed(5, (10, 5), 15, KeepFromSource.FLUSHED)),
+        ([(None, 12)], ReportedNeed(13, (0,), 0, KeepFromSource.IDLE)),
+        ([(None, None)], ReportedNeed(None, (0,), 0, KeepFromSource.IDLE)),
+    ],
+)
+def test_a_report_names_the_first_entry_needed(
+    streams: list[tuple[int | None, int | None]], expected: ReportedNeed
+) -> None:
+    assert reported_need(report(*streams)) == expected
+
+
+@pytest.mark.parametrize(("number", "plausible"), [(MOST // 32, True), (MOST // 32 + 1, False)])
+def test_an_impossible_number_is_not_plausible(number: int, plausible: bool) -> None:
+    assert is_plausible(report((number, None))) is plausible
+    assert is_plausible(report((1, number))) is plausible
+    assert is_plausible(report((1, None), epoch=number)) is plausible

@@ -1,0 +1,58 @@
+"""Delete one range of a kind: on Spark where the kind has many objects, otherwise on a control worker."""
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.recycle import RecycleActivities
+    from activities.spark import SparkActivities
+    from sexton.recycle.model import KindPlan, OpenedRound, RangeOrder, RangeReceipt
+    from sexton.recycle.rounds.ledger import Ledger
+    from workflows import ids, options
+    from workflows.attempt import error_type
+    from workflows.options import BATCH_DELETE, CATALOG_READ, MOST_SPARK_ATTEMPTS
+    from workflows.spark import on_spark, was_not_taken
+    from workflows.words import words
+
+NO_SPARK = "no Spark worker polls: deleted by a control worker"
+SPARK_BROKEN = "{why}: a control worker deleted the rest"
+SPARK_BUSY = "no Spark worker took it, or the rest of one that died, within {seconds:.0f} s: a control worker did"
+
+
+async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, ledger: Ledger) -> RangeReceipt:
+    """Delete one range and return its receipt; note in the ledger why a large kind is not deleted on Spark."""
+    summary = f"{kind.kind}, range {order.number}"
+    heavy = opened.heavy_objects is not None and kind.objects > opened.heavy_objects
+    if heavy and ledger.kinds[kind.kind].tries_spark:
+        queue = await workflow.execute_activity_method(
+            SparkActivities.find_spark, **CATALOG_READ, summary="find Spark workers"
+        )
+        if queue:
+            try:
+                return await workflow.execute_activity_method(
+                    RecycleActivities.recycle_range,
+                    order,
+                    **(BATCH_DELETE | on_spark(queue)),
+                    summary=f"{summary}, on Spark",
+                )
+            except ActivityError as e:
+                why = _spark_failure(e)
+                if not why:
+                    raise
+                ledger.without_spark(kind.kind, why, again=False)
+                # Spark's workers may have begun; what they do late is refused as an older attempt's.
+                order = order.model_copy(update={"attempts": MOST_SPARK_ATTEMPTS})
+        else:
+            ledger.without_spark(kind.kind, NO_SPARK, again=True)
+    return await workflow.execute_activity_method(
+        RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=summary
+    )
+
+
+def _spark_failure(error: ActivityError) -> str:
+    """Return why Spark did not delete a range; empty where the error is not Spark's."""
+    if was_not_taken(error):
+        return SPARK_BUSY.format(seconds=options.SPARK_WAIT.total_seconds())
+    if error_type(error) == ids.SPARK_FAILED:
+        return SPARK_BROKEN.format(why=words(error))
+    return ""
