@@ -13,7 +13,7 @@ from sexton.storage.port import UnknownVault, VaultFault
 SHOWN = 10
 """Objects of one mark that are shown one by one; of more, only sums are shown."""
 SEARCHED_ROWS = 1_000
-"""Rows after which a search ends: people read a story, and none reads more."""
+"""Rows after which a search ends: people read a story, not thousands of lines."""
 
 
 class _ObjectSums:

@@ -1,4 +1,4 @@
-"""List everything that blocks the deletion of one mark now, and say when it falls due and when the next round starts."""
+"""List everything that blocks the deletion of one mark now, when it falls due, and when the next round starts."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ MARK_COLUMNS = ("kind", "id", "ages_from", "vault", "prefix", "keys", "bytes")
 
 
 def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
-    """Yield when an unclaimed mark falls due, everything that blocks its deletion now, and when the next round starts."""
+    """Yield when an unclaimed mark falls due, what blocks its deletion now, and when the next round starts."""
     yield from hold_events(db, mark_row, context)
     policy = rules.for_owner(context.policy, Registry(db).instance(mark_row.instance).owner)
     with db.read() as c:
@@ -54,7 +54,7 @@ def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterat
 
 
 def blocking_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
-    """Yield what blocks or slows deletion of a mark's files, claimed or not: mode, halt, vault whitelist, cap, fault."""
+    """Yield what blocks or slows deletion of a mark's files, claimed or not: mode, halt, whitelist, cap, fault."""
     with db.read() as c:
         halt = context.controls.halt(c, mark_row.instance)
         whitelist = vault_whitelist(context.controls.all_in(c))
@@ -132,11 +132,10 @@ def _protection_events(db: Database, mark_row: Any, context: WhyContext) -> Iter
     """Yield the sync jobs' protections that cover any of a mark's files."""
     for protection in covering(db, mark_row.instance, _expand(mark_row, context).places):
         finished = protection.state is ProtectionState.SOFT
-        until = (
-            f"finished, until the watermark is above {protection.valid_ts}"
-            if finished
-            else "until its job has finished"
-        )
+        if finished:
+            until = f"finished, until the watermark is above {protection.valid_ts}"
+        else:
+            until = "until its job has finished"
         text = (
             f"kept by protection {protection.job} of {protection.owner}, {until}; "
             f"see: sexton protection list {mark_row.instance}"
