@@ -27,7 +27,7 @@ def waits(shop: Database) -> int:
     store = PlanStore(shop)
     store.plan_for_round("shop", limited(objects=2), "scheduled")
     with shop.read() as c:
-        [row] = store.waiting(c, "shop")
+        [row] = store.approvals.waiting(c, "shop")
     return row.id
 
 
