@@ -1,17 +1,20 @@
-"""One screen about every instance, from SQL alone; and how far a running round is, range for range."""
+"""Read the status of every instance for one screen, and how much a running round has deleted. SQL alone."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from sexton.check.model import RunState
 from sexton.database.engine import Database
 from sexton.insight.views import Checked, InstanceStatus, KindStatus, Overview, Running
+from sexton.marks.lease import LeaseState
+from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.store import ControlStore
-from sexton.operators.registry.store import Registry
-from sexton.recycle.model import Policy, RoundReport
+from sexton.operators.registry.store import Instance, Registry
+from sexton.recycle.model import Policy, RoundReport, RoundState
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.sql.measure import find_kinds, waits
@@ -21,121 +24,149 @@ from sexton.recycle.rounds.sql.store import JOB
 
 
 class KindProgressRow(NamedTuple):
-    """What of one kind went in a round so far."""
+    """Marks of one kind that a round has claimed and removed so far, and objects that it has deleted."""
 
     claimed: int
     removed: int
     objects: int
 
 
-def overview(db: Database, policy: Policy, controls: ControlStore, turns: RoundSchedule, slots: int) -> Overview:
-    """Return every instance's status under the policy given; ``slots`` is how many rounds may run at once."""
-    instances = tuple(_instance(db, i.id, i.mode, policy, controls, turns) for i in Registry(db).instances())
+def overview(db: Database, policy: Policy, controls: ControlStore, schedule: RoundSchedule, slots: int) -> Overview:
+    """Return the status of every instance.
+
+    Args:
+        db: the database.
+        policy: the settings by which marks are due.
+        controls: stops, lists and windows.
+        schedule: when instances have their next round.
+        slots: how many rounds may run at once.
+    """
+    statuses = tuple(_instance_status(db, i, policy, controls, schedule) for i in Registry(db).instances())
     lease = db.t.lease
     with db.read() as c:
-        held = busy(lease, JOB, db.now(c))
-        used = c.execute(select(func.count()).select_from(lease).where(held)).scalar_one()
-    return Overview(slots_used=used, slots=slots, instances=instances)
+        is_busy = busy(lease, JOB, db.now(c))
+        slots_used = _count(c, lease, is_busy)
+    return Overview(slots_used=slots_used, slots=slots, instances=statuses)
 
 
 def gone(db: Database, round_: int) -> Mapping[str, KindProgressRow]:
-    """Return what went in a round so far, by kind; nothing where the database cannot be asked this moment."""
+    """Return what a round has deleted so far, by kind; empty where the database does not answer."""
     t = db.t.tally
     sums = [func.sum(t.c.claimed), func.sum(t.c.removed), func.sum(t.c.deleted + t.c.absent + t.c.hidden)]
     try:
         with db.read() as c:
             rows = c.execute(select(t.c.kind, *sums).where(t.c.round == round_).group_by(t.c.kind)).all()
-    except SQLAlchemyError:  # it only feeds a progress bar
+    except SQLAlchemyError:  # only a progress bar needs it
         return {}
     return {kind: KindProgressRow(int(claimed), int(removed), int(objects)) for kind, claimed, removed, objects in rows}
 
 
+def _instance_status(
+    db: Database, instance: Instance, policy: Policy, controls: ControlStore, schedule: RoundSchedule
+) -> InstanceStatus:
+    name = instance.id
+    mark, hold, protection = db.t.mark, db.t.hold, db.t.protection
+    kinds = find_kinds(db, name)
+    next_round = schedule.next_round(name)
+    with db.read() as c:
+        now = db.now(c)
+        claimed = and_(mark.c.instance == name, mark.c.state == MarkState.CLAIMED)
+        active_hold = and_(hold.c.instance == name, hold.c.released_at.is_(None), hold.c.expires_at > now)
+        columns = db.t.instance.c
+        row = c.execute(
+            select(columns.failures, columns.last_success_at, columns.owner).where(columns.id == name)
+        ).one()
+        policy = rules.for_owner(policy, row.owner)
+        running = _running(db, c, name, now)
+        last, last_ended = _last_report(db, c, name)
+        return InstanceStatus(
+            instance=name,
+            mode=instance.mode,
+            now=now,
+            running=running,
+            next_round=next_round if running is None else None,
+            halt=controls.halt(c, name),
+            failures=row.failures,
+            last_success=row.last_success_at,
+            holds=_count(c, hold, active_hold),
+            kinds=tuple(_kind_status(db, c, name, kind, policy, now) for kind in kinds),
+            claimed=_count(c, mark, claimed),
+            late=_count(c, mark, and_(claimed, mark.c.swept_at.is_not(None))),
+            quarantined=_quarantined(db, c, name),
+            approvals=tuple(PlanStore(db).approvals.waiting(c, name)),
+            caps=tuple(PaceStore(db).caps(name)),
+            checked=_checked(db, c, name),
+            protections=_count(c, protection, protection.c.instance == name),
+            last=last,
+            last_ended=last_ended,
+        )
+
+
+def _count(c: Connection, table: Table, condition: ColumnElement[bool]) -> int:
+    return int(c.execute(select(func.count()).select_from(table).where(condition)).scalar_one())
+
+
 def _running(db: Database, c: Connection, instance: str, now: int) -> Running | None:
+    """Return the round of an instance that has not ended, or the lease that a run took before it opened its round."""
     lease, round_ = db.t.lease, db.t.round
-    taken = and_(lease.c.instance == instance, lease.c.job == JOB, lease.c.state == "BUSY")
-    held = c.execute(select(lease.c.acquired_at, lease.c.expires_at).where(taken)).one_or_none()
-    newest = select(round_).where(round_.c.instance == instance, round_.c.state == "RUNNING")
-    row = c.execute(newest.order_by(round_.c.id.desc()).limit(1)).one_or_none()
-    if held is None and row is None:
-        return None
-    return Running(
-        round=row.id if row else None,
-        since=row.started_at if row else held.acquired_at,  # type: ignore[union-attr]
-        waiting=row.waiting if row else None,
-        waiting_since=row.waiting_since if row else None,
-        leased=held is not None,
-        cut_off=held is not None and held.expires_at <= now,
-    )
+    is_held = and_(lease.c.instance == instance, lease.c.job == JOB, lease.c.state == LeaseState.BUSY)
+    lease_row = c.execute(select(lease.c.acquired_at, lease.c.expires_at).where(is_held)).one_or_none()
+    is_running = and_(round_.c.instance == instance, round_.c.state == RoundState.RUNNING)
+    newest = select(round_).where(is_running).order_by(round_.c.id.desc()).limit(1)
+    round_row = c.execute(newest).one_or_none()
+    leased = lease_row is not None
+    cut_off = lease_row is not None and lease_row.expires_at <= now
+    if round_row is not None:
+        return Running(
+            round=round_row.id,
+            since=round_row.started_at,
+            waiting=round_row.waiting,
+            waiting_since=round_row.waiting_since,
+            leased=leased,
+            cut_off=cut_off,
+        )
+    if lease_row is not None:
+        return Running(round=None, since=lease_row.acquired_at, leased=leased, cut_off=cut_off)
+    return None
+
+
+def _last_report(db: Database, c: Connection, instance: str) -> tuple[RoundReport | None, int | None]:
+    """Return the report of the newest round that has ended, and when that was (ms since 1970)."""
+    t = db.t.round
+    ended = select(t.c.report, t.c.ended_at).where(t.c.instance == instance, t.c.report.is_not(None))
+    row = c.execute(ended.order_by(t.c.id.desc()).limit(1)).one_or_none()
+    return (None, None) if row is None else (RoundReport.model_validate(row.report), row.ended_at)
+
+
+def _quarantined(db: Database, c: Connection, instance: str) -> dict[str, int]:
+    """Return how many marks are quarantined, by reason."""
+    mark = db.t.mark
+    quarantined = and_(mark.c.instance == instance, mark.c.quarantined_reason.is_not(None))
+    by_reason = select(mark.c.quarantined_reason, func.count()).where(quarantined)
+    return {str(reason): marks for reason, marks in c.execute(by_reason.group_by(mark.c.quarantined_reason))}
 
 
 def _checked(db: Database, c: Connection, instance: str) -> Checked:
     run = db.t.check_run
-    mine = run.c.instance == instance
-    ended = select(run.c.state, run.c.standing).where(mine, run.c.standing.is_not(None))
+    of_instance = run.c.instance == instance
+    ended = select(run.c.state, run.c.standing).where(of_instance, run.c.standing.is_not(None))
     last = c.execute(ended.order_by(run.c.id.desc()).limit(1)).one_or_none()
-    whole = select(func.max(run.c.cutoff)).where(mine, run.c.state == "WHOLE")
-    running = select(func.max(run.c.cutoff)).where(mine, run.c.state == "RUNNING")
+    newest_whole = select(func.max(run.c.cutoff)).where(of_instance, run.c.state == RunState.WHOLE)
+    newest_running = select(func.max(run.c.cutoff)).where(of_instance, run.c.state == RunState.RUNNING)
     return Checked(
         lost=last.standing.get("LOST", (0, 0))[1] if last else 0,
-        whole=c.execute(whole).scalar_one(),
-        running_since=c.execute(running).scalar_one(),
+        whole=c.execute(newest_whole).scalar_one(),
+        running_since=c.execute(newest_running).scalar_one(),
         last=last.state if last else None,
     )
 
 
-def _kind(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> KindStatus:
+def _kind_status(db: Database, c: Connection, instance: str, kind: str, policy: Policy, now: int) -> KindStatus:
     mark = db.t.mark
-    here = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
+    waiting = and_(mark.c.instance == instance, mark.c.kind == kind, waits(mark))
     cutoff = rules.cutoff(kind, policy, now)
-    waiting, oldest = c.execute(select(func.count(), func.min(mark.c.ages_from)).where(here)).one()
-    due, size = c.execute(
-        select(func.count(), func.coalesce(func.sum(mark.c.bytes), 0)).where(
-            here, mark.c.ages_from <= (cutoff if cutoff is not None else 0)
-        )
-    ).one()
-    note = "" if cutoff is not None else "unknown kind: kept; set kinds.NAME.retention_seconds"
-    return KindStatus(kind=kind, waiting=waiting, due=due, due_bytes=size, oldest=oldest, note=note)
-
-
-def _instance(
-    db: Database, name: str, mode: str, policy: Policy, controls: ControlStore, turns: RoundSchedule
-) -> InstanceStatus:
-    mark, round_, hold, instance = db.t.mark, db.t.round, db.t.hold, db.t.instance
-    kinds = find_kinds(db, name)
-    planned = turns.next_round(name)
-    with db.read() as c:
-        now = db.now(c)
-        claimed = and_(mark.c.instance == name, mark.c.state == "CLAIMED")
-        swept = and_(claimed, mark.c.swept_at.is_not(None))
-        aside = and_(mark.c.instance == name, mark.c.quarantined_reason.is_not(None))
-        by_reason = select(mark.c.quarantined_reason, func.count()).where(aside).group_by(mark.c.quarantined_reason)
-        ended = select(round_.c.report, round_.c.ended_at).where(
-            round_.c.instance == name, round_.c.report.is_not(None)
-        )
-        last = c.execute(ended.order_by(round_.c.id.desc()).limit(1)).one_or_none()
-        holding = and_(hold.c.instance == name, hold.c.released_at.is_(None), hold.c.expires_at > now)
-        told = (instance.c.failures, instance.c.last_success_at, instance.c.owner)
-        row = c.execute(select(*told).where(instance.c.id == name)).one()
-        policy = rules.for_owner(policy, row.owner)
-        running = _running(db, c, name, now)
-        return InstanceStatus(
-            instance=name,
-            mode=mode,
-            now=now,
-            running=running,
-            next_round=planned if running is None else None,
-            halt=controls.halt(c, name),
-            failures=row.failures,
-            last_success=row.last_success_at,
-            holds=c.execute(select(func.count()).select_from(hold).where(holding)).scalar_one(),
-            kinds=tuple(_kind(db, c, name, kind, policy, now) for kind in kinds),
-            claimed=c.execute(select(func.count()).select_from(mark).where(claimed)).scalar_one(),
-            late=c.execute(select(func.count()).select_from(mark).where(swept)).scalar_one(),
-            quarantined={str(reason): n for reason, n in c.execute(by_reason)},
-            approvals=tuple(PlanStore(db).approvals.waiting(c, name)),
-            caps=tuple(PaceStore(db).caps(name)),
-            checked=_checked(db, c, name),
-            protections=c.execute(select(func.count()).where(db.t.protection.c.instance == name)).scalar_one(),
-            last=RoundReport.model_validate(last.report) if last else None,
-            last_ended=last.ended_at if last else None,
-        )
+    marks, oldest = c.execute(select(func.count(), func.min(mark.c.ages_from)).where(waiting)).one()
+    due = and_(waiting, mark.c.ages_from <= (cutoff if cutoff is not None else 0))
+    due_marks, due_bytes = c.execute(select(func.count(), func.coalesce(func.sum(mark.c.bytes), 0)).where(due)).one()
+    note = "" if cutoff is not None else "kept: no retention is set for this kind; set kinds.NAME.retention_seconds"
+    return KindStatus(kind=kind, waiting=marks, due=due_marks, due_bytes=due_bytes, oldest=oldest, note=note)

@@ -1,4 +1,4 @@
-"""What is shown: plans in a list, instances on one page, stories. Values; instants in ms since 1970."""
+"""The values that status and explanations return; they also travel as JSON. Instants are in ms since 1970."""
 
 from sexton.kernel.message import Message
 from sexton.operators.controls.model import ControlKind, Halt
@@ -19,7 +19,7 @@ class KindStatus(Message):
 
 
 class Running(Message):
-    """A round that has not ended. ``waiting`` says why it holds no lease; ``cut_off``: its lease has run out."""
+    """A round that has not ended. ``waiting``: why it holds no lease. ``cut_off``: its lease has expired."""
 
     round: int | None
     since: int
@@ -30,22 +30,24 @@ class Running(Message):
 
 
 class Checked(Message):
-    """What checks say of an instance; instants are ms since 1970.
+    """The results of an instance's checks.
 
-    ``lost``: confirmed and open at the end of the last one; ``whole``: when the last one began that saw everything.
+    ``lost``: LOST findings that were confirmed and open at the end of the last check. ``whole``: when the last complete
+    check began. ``running_since``: when the check began that runs now.
     """
 
     lost: int = 0
     whole: int | None = None
     running_since: int | None = None
     last: str | None = None
-    """How the last one ended; None: there was none."""
+    """The state in which the last check ended; None: no check has ended."""
 
 
 class InstanceStatus(Message):
-    """One instance at a glance; instants in ms since 1970.
+    """One instance on one screen.
 
-    ``next_round`` is None while a round runs; it is not after ``now`` where one starts as soon as a slot is free.
+    ``next_round``: None while a round runs; at or before ``now`` where a round starts as soon as a slot is free.
+    ``claimed``: claimed marks. ``late``: those of them whose prefix waits for its second pass.
     """
 
     instance: str
@@ -64,14 +66,14 @@ class InstanceStatus(Message):
     approvals: tuple[PlanRow, ...] = ()
     caps: tuple[Cap, ...] = ()
     protections: int = 0
-    """Sync jobs' protections, finished ones that still keep among them."""
+    """Sync jobs' protections, including finished ones that still block deletions."""
     last: RoundReport | None
     last_ended: int | None
     checked: Checked = Checked()
 
 
 class Overview(Message):
-    """Every instance, and how many rounds run of how many that may run at once."""
+    """Every instance; ``slots_used`` rounds run, and ``slots`` may run at once."""
 
     slots_used: int
     slots: int
@@ -79,7 +81,7 @@ class Overview(Message):
 
 
 class Event(Message):
-    """One thing that is or was; ``at`` in ms since 1970, 0 for what holds now. ``event`` is its name for programs."""
+    """One event or present condition of a mark. ``at``: 0 where it has no instant; ``event``: its name for programs."""
 
     at: int = 0
     event: str
@@ -87,7 +89,7 @@ class Event(Message):
 
 
 class Story(Message):
-    """What is known of one mark (or of one live object), in order of time."""
+    """The events of one mark or of one live object, in order of time."""
 
     instance: str
     kind: str = ""
@@ -96,4 +98,4 @@ class Story(Message):
 
 
 NOW = frozenset({"hold", "protection", "awaits_approval"} | {f"halted_{kind}" for kind in ControlKind})
-"""Events that hold now; their ``at`` says since when."""
+"""Conditions that block deletion now; their ``at`` says since when."""

@@ -14,7 +14,7 @@ from sexton.insight.metrics.figures.topics import figures
 from sexton.insight.metrics.model import WalFigures
 from sexton.insight.status import overview
 from sexton.insight.views import Overview, Story
-from sexton.insight.why.context import Rules
+from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import DueMark, Expansion
 from sexton.marks.policy import Unplaced, places
@@ -122,8 +122,8 @@ class OperatorService:
 
     def stories(self, name: str, instance: str | None = None) -> list[Story]:
         """Return what is known about an object's key or a mark's id."""
-        rules = Rules(self.settings.policy(), self.controls, self.round_schedule, owners(self.db), self.audit)
-        return story(self.db, name, instance, rules)
+        context = WhyContext(self.settings.policy(), self.controls, self.round_schedule, owners(self.db), self.audit)
+        return story(self.db, name, instance, context)
 
     def plan(self, instance: str, by: str) -> PlanPreview:
         """Store and return a plan of everything that is due now. Raise ``UnknownInstance``."""

@@ -35,6 +35,15 @@ class MarkState(StrEnum):
     """Its files are being deleted; irrevocable."""
 
 
+class InstanceMode(StrEnum):
+    """Whether rounds of an instance delete."""
+
+    OBSERVE = "observe"
+    """Rounds plan and report only; the mode of a new instance."""
+    ENABLED = "enabled"
+    """Rounds delete."""
+
+
 class BatchState(StrEnum):
     """Whether a batch is still worked on."""
 

@@ -1,8 +1,10 @@
-"""What a recycle round says and is told: workflow and activity messages, plans and reports.
+"""The messages of a round: orders and results of its workflow and activities, plans and reports.
 
-Messages ignore unknown fields and bound nothing: old histories are read again on replay. Instants are milliseconds
+Messages ignore unknown fields and set no bounds, because a replay reads old histories again. Instants are milliseconds
 since 1970 on the database's clock.
 """
+
+from enum import StrEnum
 
 from pydantic import Field, computed_field
 
@@ -13,11 +15,23 @@ from sexton.marks.lease import Lease
 DAY_MS = 86_400_000
 """The window in which limits count objects: 24 hours in milliseconds."""
 SUCCEEDED, FAILED, CANCELLED, STOPPED = "SUCCEEDED", "FAILED", "CANCELLED", "STOPPED"
-"""How a round ends: as it should; with an error; by an operator's cancel; by a stop, a list or a window."""
+"""How a round ended, in its report: by itself; with an error; by an operator's cancel; by a stop, list or window."""
+
+
+class RoundState(StrEnum):
+    """The state of a round's row; the report says more exactly how a round ended."""
+
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    """It did not run to its end: an error, a cancel or a halt."""
 
 
 class Policy(Message):
-    """What is due when, and which kinds go before which; travels with the plan, so a replay sees that of its day."""
+    """When marks are due, and the order in which kinds are deleted.
+
+    It travels with the plan, so a replay sees the policy of its day.
+    """
 
     version: str
     retention_seconds: dict[str, int]
@@ -26,7 +40,7 @@ class Policy(Message):
     owners: dict[str, dict[str, int]] = Field(default_factory=dict)
     """Owner → kinds that only its instances have → retention in seconds; see ``policy.for_owner``."""
     unlimited: tuple[str, ...] | None = None
-    """Kinds that do not count against the limits (garbage that nobody dropped); None: an old policy without limits."""
+    """Kinds that do not count against the limits (garbage no person dropped); None: an old policy without limits."""
     max_delete_objects: int = 0
     max_delete_fraction: float = 0.0
 
@@ -34,8 +48,8 @@ class Policy(Message):
 class KindPlan(Message):
     """One kind of a plan: marks due at the cutoff, and what is known of their size.
 
-    Marks that fell due at or before ``since`` are not meant (0: all). ``objects`` is estimated where a prefix has not
-    been listed yet; ``limited`` kinds count against the limits of 24 hours.
+    Marks whose ``ages_from`` is at or before ``since`` are left out (0: none is). ``objects`` is estimated where a
+    prefix has not been listed yet; ``limited`` kinds count against the limits of 24 hours.
     """
 
     kind: str
@@ -50,20 +64,20 @@ class KindPlan(Message):
     estimated: bool = False
     limited: bool = False
     ages: int = 0
-    """A sum over the instants of its marks: other marks, as many and as large, have another one."""
+    """A sum over the instants of its marks: other marks, even as many and as large, have a different sum."""
     awaits: str = ""
-    """Why no round does this without a person; empty where it does."""
+    """Why no round deletes this without approval; empty where a round does."""
     stopped: bool = False
-    """A round found more objects than were estimated, and stopped at the limit."""
+    """A round found more objects than were estimated and stopped at the limit."""
 
 
 class Plan(Message):
     """Exactly what one round may delete. ``id`` 0 means not stored yet.
 
-    ``awaits`` says why a person must apply it; ``allowance`` is how many objects of limited kinds may go in 24 hours,
-    None where a person applied the plan or there is no limit. ``whole``: nothing was left out of it for want of an
-    approval, so whoever applies it agrees to its retentions. ``awaits_since``: when the first of the plans that
-    followed one another without an answer was made.
+    ``awaits``: why an operator must apply it. ``allowance``: how many objects of limited kinds may be deleted in 24
+    hours; None where an operator applied the plan or there is no limit. ``whole``: nothing was left out for lack of an
+    approval, so the operator who applies it agrees to its retentions. ``awaits_since``: when the first plan was made
+    of those that followed one another without an operator's answer.
     """
 
     id: int = 0
@@ -80,12 +94,12 @@ class Plan(Message):
 
     @property
     def marks(self) -> int:
-        """Marks the plan would claim, without those that earlier rounds claimed."""
+        """Return how many marks the plan would claim, without those that earlier rounds claimed."""
         return sum(k.marks for k in self.kinds)
 
 
 class OpenedRound(Message):
-    """The round as it stands after opening: its row, its lease, whether it may delete, the policy of its day."""
+    """A round that has been opened: its row, its lease, whether it may delete, the policy of its day."""
 
     round: int
     lease: Lease
@@ -93,24 +107,28 @@ class OpenedRound(Message):
     policy: Policy
     vaults: tuple[str, ...] = ()
     attributes: bool = False
-    """Whether Temporal knows our search attributes."""
+    """Whether the search attributes of Sexton are registered in Temporal."""
     cutoffs: dict[str, int] = Field(default_factory=dict)
-    """Kind → the latest ``ages_from`` that is due by a retention somebody has agreed to; for the owner."""
+    """Kind → the latest ``ages_from`` that is due by a retention to which an operator has agreed; for the owner."""
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
-    """Vaults whose markers do not name the round, and why; they are left alone."""
+    """Vaults in which the round deletes nothing, because it could not write itself into their markers, and why."""
     heavy_objects: int | None = None
-    """A kind of more objects than this is deleted on Spark; None: none is."""
+    """A kind with more objects than this is deleted on Spark; None: no kind is."""
 
 
 class Cursor(Message):
-    """A place in the order in which marks fall due: everything up to and including it was looked at."""
+    """A position in the order in which marks fall due: all marks up to and including it were examined."""
 
     ages_from: int = 0
     id: str = ""
 
 
 class KindProgress(Message):
-    """How far one kind is: marks due by the plan, looked at, claimed, removed; objects and bytes gone; in all runs."""
+    """The progress of one kind in all runs of a round.
+
+    Marks: ``due`` by the plan, ``scanned``, ``claimed``, ``removed``, ``quarantined``, ``kept``. ``objects`` and
+    ``bytes``: what is deleted.
+    """
 
     kind: str
     due: int = 0
@@ -129,18 +147,18 @@ class KindProgress(Message):
     error: str = ""
     note: str = ""
     tries_spark: bool = True
-    """Whether it is worth asking Spark's workers again in this round."""
+    """Whether the next range of the kind is offered to Spark's workers again."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def objects_per_second(self) -> float | None:
-        """Return the rate so far, None before anything went."""
+        """Return the rate so far, None before any object was deleted."""
         return 1000 * self.objects / self.elapsed_ms if self.objects and self.elapsed_ms else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def seconds_left(self) -> float | None:
-        """Return how long it will take at the rate at which marks were looked at so far."""
+        """Return the remaining time at the rate at which marks were scanned so far; None before the first."""
         if not self.scanned or self.finished:
             return 0.0 if self.finished else None
         return max(0, self.due - self.scanned) * self.elapsed_ms / self.scanned / 1000
@@ -149,7 +167,8 @@ class KindProgress(Message):
 class RoundProgress(Message):
     """The answer to the query ``progress``.
 
-    ``doing`` is one of WAITING (for its lease), ADOPTING, PLANNING, RECYCLING, PAUSED, BACKING_OFF, CLOSING, ENDED.
+    ``doing``: the phase, one of WAITING (for its lease), ADOPTING, PLANNING, RECYCLING, PAUSED, BACKING_OFF, CLOSING,
+    ENDED.
     """
 
     instance: str
@@ -165,7 +184,7 @@ class RoundProgress(Message):
 
 
 class Carried(Message):
-    """What a run hands to the next one when its history has grown long."""
+    """What a workflow run passes to its next run when its history has grown long."""
 
     run: str
     opened: OpenedRound | None = None
@@ -187,18 +206,18 @@ class RecycleRequest(Message):
 
 
 class OpenRoundOrder(Message):
-    """Take the lease and open the round of ``run`` (empty: the workflow run that asks); ``by``: who asked for it."""
+    """Take the lease and open the round of ``run`` (empty: the calling workflow run); ``by``: who requested it."""
 
     instance: str
     plan: int | None = None
     run: str = ""
     by: str = ""
     why: str = ""
-    """Why it is over before it began, where it is."""
+    """Why the round ended before it was opened, where it did."""
 
 
 class ReleaseOrder(Message):
-    """Give the lease back while the round waits; ``why`` is shown with it."""
+    """Free the lease while the round waits; ``why`` is shown with the round."""
 
     opened: OpenedRound
     why: str
@@ -218,14 +237,15 @@ class RangeOrder(Message):
     allowance: int | None = None
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
     attempts: int = 0
-    """At most so many attempts another queue's workers made: ours are newer."""
+    """At most so many attempts were made by workers of another queue: attempts of this queue are newer."""
 
 
 class RangeProgress(Message):
-    """How far a range is, for whoever looks at its heartbeat.
+    """The progress of a range, as details of its heartbeat, for people.
 
-    Marks claimed; the number of the last file stored in this attempt, and that of the file up to which all were tried;
-    the vaults that are left alone, and why. An attempt that takes over needs none of it: the rows tell, page by page.
+    ``claimed``: marks. ``files``: the number of the last file stored in this attempt. ``tried``: the number of the file
+    up to which all were tried. ``faults``: the excluded vaults, and why. The next attempt needs none of this: it reads
+    the rows, page by page.
     """
 
     claimed: int
@@ -235,7 +255,7 @@ class RangeProgress(Message):
 
 
 class RangeReceipt(Message):
-    """What one range did. ``kept`` counts marks by the reason to keep them, ``faults`` says why a vault was left alone.
+    """The result of one range. ``kept``: marks by the reason to keep them; ``faults``: excluded vaults, and why.
 
     ``removed``, ``objects`` and ``bytes`` are those of the kind in the whole round so far.
     """
@@ -254,7 +274,7 @@ class RangeReceipt(Message):
 
 
 class AdoptOrder(Message):
-    """Finish what earlier rounds claimed, and let the owner bring what is garbage by now."""
+    """Finish the marks that earlier rounds claimed, and let the owner mark what has become garbage since."""
 
     round: int
     lease: Lease
@@ -264,9 +284,9 @@ class AdoptOrder(Message):
 
 
 class Counts(Message):
-    """What happened to objects and, for ``claimed`` and ``removed``, to marks.
+    """Counts of objects and, for ``claimed`` and ``removed``, of marks.
 
-    ``bytes_estimated`` is what owners said where nothing was measured; hidden objects are behind delete markers.
+    ``bytes_estimated``: the owners' numbers, where no size was measured. ``hidden``: objects behind delete markers.
     """
 
     claimed: int = 0
@@ -306,7 +326,7 @@ class CloseOrder(Message):
 
 
 class KindReport(Message):
-    """One kind of a round: what was due by its plan, what went, how long it took, who kept what, what went wrong."""
+    """One kind of a round: what was due by its plan, what was deleted or kept, the time it took, and its error."""
 
     kind: str
     due: int = 0
@@ -321,11 +341,11 @@ class KindReport(Message):
     kept: KeptCounts = Field(default_factory=dict)
     error: str = ""
     note: str = ""
-    """What somebody should know who looks, e.g. that no Spark worker took it."""
+    """Further information for an operator, for example that no Spark worker took the kind."""
 
 
 class RoundReport(Counts):
-    """One round, told honestly; stored with it. ``leases`` above 1: it gave back its lease and went on, or lost it."""
+    """The result of one round, stored with it. ``leases`` above 1: it freed or lost its lease, and took it again."""
 
     round: int
     instance: str
@@ -340,13 +360,13 @@ class RoundReport(Counts):
     kept: KeptCounts = Field(default_factory=dict)
     protected_bytes: int = 0
     begun: int = 0
-    """Objects that are gone of claimed marks that are not finished: counted by the round that finishes those."""
+    """Deleted objects of claimed marks that are not finished; the round that finishes these marks counts them."""
     faults: int = 0
-    """Marks kept because a vault could not be proved or an owner could not be asked: somebody must look."""
+    """Marks kept because a vault could not be verified or an owner did not answer: an operator must act."""
     tallies: tuple[KindVaultCounts, ...] = ()
     kinds: tuple[KindReport, ...] = ()
     vaults: dict[str, str] = Field(default_factory=dict)
-    """Each vault of the instance: ``normal``, or why it was left alone."""
+    """Each vault of the instance: ``normal``, or why the round excluded it."""
     leases: int = 1
     lost_leases: int = 0
     started_at: int | None = None
@@ -360,7 +380,7 @@ class TickRequest(Message):
 
 
 class DueInstances(Message):
-    """Instances whose turn it is, the one that waited longest first, and how many rounds may start."""
+    """Instances whose next round is due, the one that waited longest first, and how many rounds may start."""
 
     instances: tuple[str, ...] = ()
     slots: int = 0
@@ -369,4 +389,4 @@ class DueInstances(Message):
     topics: bool = False
     """Whether topics are due to be purged."""
     binlogs: tuple[str, ...] = ()
-    """Instances whose binlogs should be looked at."""
+    """Instances whose binlog run should start."""

@@ -109,7 +109,7 @@ def test_a_plan_is_refused_when_the_world_changed_with_the_difference(shop: Limi
 
     said = refusal(shop, plan.id)
 
-    assert "dropped: 12 → 10 marks (2 taken back, gone, claimed or set aside)" in said
+    assert "dropped: 12 → 10 marks (2 undropped, deleted, claimed or quarantined)" in said
     assert "compacted" not in said
     assert said.endswith("make a new one: sexton plan shop")
 
@@ -125,7 +125,7 @@ def test_the_same_number_of_other_marks_is_another_world(shop: Limited) -> None:
     shop.sql("UPDATE {}mark SET quarantined_reason = NULL WHERE id = 'dropped-0'")
 
     assert of(plan, "dropped").marks == len(ids)
-    assert "dropped: 3 marks, but not the same" in refusal(shop, plan.id)
+    assert "dropped: 3 marks, but different ones" in refusal(shop, plan.id)
 
 
 def test_marks_made_while_a_plan_is_applied_are_not_in_it(shop: Limited) -> None:

@@ -11,7 +11,7 @@ from sexton.recycle.planning.model import PlanState
 from tests.contract.planned import Limited, kinds, of, thousands_due, waiting
 from tests.rig import Rig
 
-SAME = "dropped: 30 marks, but not the same"
+SAME = "dropped: 30 marks, but different ones"
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_what_waits_for_nobody_cannot_be_rejected(shop: Limited) -> None:
     states = {4_711: "there is no such plan", looked: "PLANNED", number: PlanState.REJECTED, expired: "EXPIRED"}
 
     for plan, state in (states | {applied: "APPLYING"}).items():
-        with pytest.raises(PlanRefused, match=f"plan {plan} waits for nobody: {state}"):
+        with pytest.raises(PlanRefused, match=f"plan {plan} awaits no approval: {state}"):
             shop.rounds.plans.approvals.reject(plan, WHY, "eve")
 
     assert {p.approved_by for p in shop.rounds.plans.approvals.plans("shop")} == {"", "bert", "anna"}
@@ -176,7 +176,7 @@ def test_the_command_tells_programs_what_it_rejected(shop: Limited, capsys: pyte
     ("words", "code", "says"),
     [
         (("--reject", "{}"), 1, "give a reason"),
-        (("--reject", "4711", "--reason", WHY), 1, "plan 4711 waits for nobody: there is no such plan"),
+        (("--reject", "4711", "--reason", WHY), 1, "plan 4711 awaits no approval: there is no such plan"),
         (("--reason", WHY), 64, "--reason goes with --reject PLAN"),
         (("--reject", "0", "--reason", WHY), 64, "--reject"),
     ],

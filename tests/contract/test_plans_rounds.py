@@ -89,7 +89,7 @@ def test_a_round_that_finds_more_than_was_estimated_stops_at_the_limit_and_the_r
         {"dropped": 2},
         *[{f"approval of plan {number}": 2}] * 2,
     )
-    assert "a round found more objects than that and stopped" in waits.awaits
+    assert "a round found more objects than estimated and stopped at the limit" in waits.awaits
     assert len(listing(tmp_path / "v")) == 40
 
 
@@ -155,7 +155,7 @@ def test_atlassian_2022_ids_taken_back_before_a_plan_is_applied_refuse_it_and_no
     [number] = waiting(shop)
     shop.sql("DELETE FROM {}mark WHERE id = 'site7'")
 
-    with pytest.raises(PlanRefused, match=r"dropped: 60 → 59 marks \(1 taken back"):
+    with pytest.raises(PlanRefused, match=r"dropped: 60 → 59 marks \(1 undropped"):
         shop.round(plan=number)
     assert len(listing(root)) == 60
 

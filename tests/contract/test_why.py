@@ -10,7 +10,7 @@ from sexton import contract
 from sexton.contract import NewMark
 from sexton.insight.views import Story
 from sexton.insight.why.audit import SHOWN, forgotten
-from sexton.insight.why.context import Rules
+from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import LATE, Ref
 from sexton.operators.holds.store import Hold
@@ -39,7 +39,7 @@ def worker(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
 def tell(rig: Rig, what: str) -> list[Story]:
     audit = AuditReader(rig.db, Places(rig.vaults, rig.registry.vaults))
     turns = RoundSchedule(rig.db, rig.controls, INTERVAL, 16)
-    return story(rig.db, what, None, Rules(rig.policy, rig.controls, turns, rig.owner, audit))
+    return story(rig.db, what, None, WhyContext(rig.policy, rig.controls, turns, rig.owner, audit))
 
 
 def events(rig: Rig, what: str) -> dict[str, str]:
@@ -83,7 +83,7 @@ def test_of_a_mark_it_tells_by_whom_below_what_and_when_it_goes(worker: Rig) -> 
 
     assert "by transaction load-7: prefix data/9/ in vault disk" in prepared["marked"]
     assert {"expires", "falls_due"} <= prepared.keys()
-    assert below["below"] == "below dropped part, below table t12"
+    assert below["below"] == "parents: dropped part, table t12"
 
 
 def test_a_key_of_the_catalogs_layout_leads_to_its_tablet_and_its_rowset(worker: Rig) -> None:
@@ -116,7 +116,9 @@ def test_of_a_mark_in_a_plan_that_waits_it_names_the_plan_and_no_next_round(work
 
     found = events(worker, KEY)
 
-    assert found["awaits_approval"] == f"kept: plan {plan} with it awaits approval: 1 object is over the limit"
+    assert (
+        found["awaits_approval"] == f"kept: plan {plan}, which contains it, awaits approval: 1 object is over the limit"
+    )
     assert "approval_ends" in found
     assert "next_round" not in found
 
@@ -159,7 +161,7 @@ def test_of_a_mark_claimed_with_its_parent_it_says_so(worker: Rig) -> None:
     claim(worker, token(worker), "dropped", "9")
     worker.sql("UPDATE {}mark SET absorbed = true")
 
-    assert "with the mark above it" in events(worker, KEY)["claimed"]
+    assert "together with its parent" in events(worker, KEY)["claimed"]
 
 
 def test_of_a_file_that_went_with_its_marks_parent_it_tells_the_outcome(worker: Rig) -> None:
@@ -240,7 +242,7 @@ def test_of_a_mark_in_a_vault_with_a_cap_it_names_the_cap_before_and_after_the_c
     worker.round()
     swept = events(worker, KEY)
 
-    paced = "its vault is paced: no more than 1,500 keys/s; see: sexton pace"
+    paced = "deletion in its vault is capped at 1,500 keys/s; see: sexton pace"
     assert "paced" not in before
     assert (waits["paced"], swept["paced"]) == (paced, paced)
 

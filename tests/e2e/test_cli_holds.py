@@ -168,5 +168,5 @@ def test_why_and_status_tell_that_the_last_round_left_the_vault_alone(offline: R
 
     why, status = offline("why", "t1"), offline("status")
 
-    assert "left vault disk alone: NO_MARKER" in why.stdout
+    assert "excluded vault disk: NO_MARKER" in why.stdout
     assert "vaults it excluded: disk NO_MARKER; it counts as failed" in status.stdout

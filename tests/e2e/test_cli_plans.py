@@ -89,7 +89,7 @@ def test_a_plan_is_refused_before_anybody_is_asked_when_the_world_changed(
     refused = offline("apply", str(made), "--yes")
 
     assert refused.returncode == 1
-    assert "dropped: 3 → 2 marks (1 taken back, gone, claimed or set aside)" in refused.stderr
+    assert "dropped: 3 → 2 marks (1 undropped, deleted, claimed or quarantined)" in refused.stderr
     assert "sexton plan shop" in refused.stderr
 
 

@@ -6,7 +6,15 @@ from config.settings import PricesSection
 from sexton.recycle.model import KindPlan, KindReport, Plan, Policy, RoundReport
 from sexton.recycle.planning import limits
 from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
-from sexton.recycle.planning.limits import Allowance, allowance, difference, divide, over, shortened, span
+from sexton.recycle.planning.limits import (
+    Allowance,
+    allowance,
+    divide,
+    explain_difference,
+    kinds_over_limit,
+    shortened,
+    span,
+)
 from sexton.recycle.planning.model import DueKind
 
 POLICY = Policy(
@@ -48,23 +56,23 @@ def test_an_owner_that_cannot_count_leaves_1000_and_an_old_policy_has_no_limits(
     silent = allowance(POLICY, None, "no answer")
 
     assert silent is not None
-    assert (silent.objects, "no answer" in silent.why) == (1_000, True)
+    assert (silent.objects, "no answer" in silent.reason) == (1_000, True)
     assert allowance(POLICY.model_copy(update={"unlimited": None}), 10) is None
 
 
 def test_the_smallest_kinds_go_while_they_fit_and_the_others_wait_whole() -> None:
     kinds = [kind("big", 900), kind("small", 100), kind("free", 10_000, limited=False), kind("middle", 300)]
 
-    assert over(kinds, 1_000, 0) == {"big"}
-    assert over(kinds, 1_300, 0) == set()
-    assert over(kinds, 1_299, 0) == {"big"}
-    assert over(kinds, 1_000, 601) == {"middle", "big"}
-    assert over(kinds, 1_000, 900) == {"middle", "big"}
-    assert over(kinds, 1_000, 2_000) == {"small", "middle", "big"}
+    assert kinds_over_limit(kinds, 1_000, 0) == {"big"}
+    assert kinds_over_limit(kinds, 1_300, 0) == set()
+    assert kinds_over_limit(kinds, 1_299, 0) == {"big"}
+    assert kinds_over_limit(kinds, 1_000, 601) == {"middle", "big"}
+    assert kinds_over_limit(kinds, 1_000, 900) == {"middle", "big"}
+    assert kinds_over_limit(kinds, 1_000, 2_000) == {"small", "middle", "big"}
 
 
 def test_what_names_no_object_is_never_over_a_limit() -> None:
-    assert over([kind("table", 0)], 1_000, 5_000) == set()
+    assert kinds_over_limit([kind("table", 0)], 1_000, 5_000) == set()
 
 
 def test_a_kind_goes_waits_or_is_split_with_a_reason_on_what_waits() -> None:
@@ -80,9 +88,9 @@ def test_a_kind_goes_waits_or_is_split_with_a_reason_on_what_waits() -> None:
 
     assert [(k.kind, k.marks) for k in go] == [("fits", 10), ("young", 3)]
     assert [(k.kind, k.marks) for k in wait] == [("over", 999), ("young", 5)]
-    assert (
-        wait[0].awaits
-        == "over: 999 marks with 999 objects are due, 2 objects went unasked in the last 24 h, and that is the limit"
+    assert wait[0].awaits == (
+        "over: 999 marks with 999 objects are due, "
+        "2 objects were claimed without approval in the last 24 h, and that is the limit"
     )
     assert wait[1].awaits == "too early"
 
@@ -164,10 +172,10 @@ def test_a_difference_is_told_kind_by_kind() -> None:
     planned = [kind("a", 1_200), kind("b", 5), kind("c", 5), kind("d", 5), kind("e", 5, ages=11)]
     found = [kind("a", 1_100), kind("b", 5), kind("c", 6), kind("d", 5, keys=7), kind("e", 5, ages=12)]
 
-    assert difference(planned, planned) == ""
-    assert difference(planned, found) == (
-        "a: 1,200 → 1,100 marks (100 taken back, gone, claimed or set aside); c: 5 → 6 marks (1 came back); "
-        "d: 5 marks, but not the same; e: 5 marks, but not the same"
+    assert explain_difference(planned, planned) == ""
+    assert explain_difference(planned, found) == (
+        "a: 1,200 → 1,100 marks (100 undropped, deleted, claimed or quarantined); c: 5 → 6 marks (1 added); "
+        "d: 5 marks, but different ones; e: 5 marks, but different ones"
     )
 
 
@@ -175,8 +183,9 @@ def test_policies_of_other_versions_are_told_apart() -> None:
     before = POLICY.model_copy(update={"retention_seconds": {"a": 7_200, "b": 600}})
     after = POLICY.model_copy(update={"retention_seconds": {"a": 3_600, "b": 600, "c": 60}})
 
-    assert limits.changed(before, after) == "retention of a 2 h → 1 h, retention of c none → 1 min"
-    assert limits.changed(before, before) == "the order of kinds, the upload grace, or another owner's retentions"
+    assert limits.explain_policy_change(before, after) == "retention of a 2 h → 1 h, retention of c none → 1 min"
+    unchanged = limits.explain_policy_change(before, before)
+    assert unchanged == "the order of kinds, the upload grace, or another owner's retentions"
 
 
 def plan(*kinds: KindPlan) -> Plan:

@@ -1,4 +1,4 @@
-"""What the audit adds to a story: each object's outcome, long after SQL has forgotten its mark."""
+"""Read from the deletion log what became of each object of a mark, also after SQL has deleted the mark's rows."""
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
@@ -11,60 +11,92 @@ from sexton.recycle.audit.store import AuditReader, Claim
 from sexton.storage.port import UnknownVault, VaultFault
 
 SHOWN = 10
-"""Objects of one mark that are named one by one; of more the sums are told."""
+"""Objects of one mark that are shown one by one; of more, only sums are shown."""
 SEARCHED_ROWS = 1_000
-"""Rows after which a search ends: a story is for reading."""
+"""Rows after which a search ends: people read a story, not thousands of lines."""
+
+
+class _ObjectSums:
+    """Objects with the same outcome in one batch: how many, how large, and the latest instant (ms since 1970)."""
+
+    def __init__(self) -> None:
+        self.at = self.objects = self.bytes = 0
+
+    def add(self, row: AuditRow) -> None:
+        self.at = max(self.at, row.at)
+        self.objects += 1
+        self.bytes += row.bytes or 0
 
 
 def events(audit: AuditReader, claim: Claim, names: Collection[str]) -> Iterator[Event]:
-    """Yield what became of the objects of one mark; of those that have one of the names, by key or by mark id."""
-    told: list[AuditRow] = []
-    sums: dict[tuple[int, int, str], list[int]] = {}
+    """Yield what became of those objects of a claimed mark that have one of the names, by key or by mark id.
+
+    Up to ``SHOWN`` objects are shown one by one; of more, one sum for each round, batch and outcome.
+    """
+    shown: list[AuditRow] = []
+    sums: dict[tuple[int, int, str], _ObjectSums] = {}
     fault = ""
     try:
         for row in audit.about(claim, names):
-            if len(told) <= SHOWN:
-                told.append(row)
-            sum_ = sums.setdefault((row.round, row.batch, row.outcome), [0, 0, 0])
-            sum_[:] = [max(sum_[0], row.at), sum_[1] + 1, sum_[2] + (row.bytes or 0)]
+            if len(shown) <= SHOWN:
+                shown.append(row)
+            sums.setdefault((row.round, row.batch, row.outcome), _ObjectSums()).add(row)
     except (VaultFault, UnknownVault, AuditUnreadable) as e:
         fault = str(e)
-    if len(told) <= SHOWN:
-        yield from map(_event, told)
+    if len(shown) <= SHOWN:
+        yield from map(_object_event, shown)
     else:
-        for (round_, batch, outcome), (at, objects, size) in sums.items():
-            where = f"in batch {batch}, round {round_}"
-            yield Event(at=at, event=f"objects_{outcome}", text=f"{objects:,} objects {outcome} {where}, {size} bytes")
+        for (round_, batch, outcome), total in sums.items():
+            text = f"{total.objects:,} objects {outcome} in batch {batch}, round {round_}, {total.bytes} bytes"
+            yield Event(at=total.at, event=f"objects_{outcome}", text=text)
     if fault:
-        yield Event(event="audit_unread", text=f"the audit cannot be read whole: {fault}")
+        yield _unread_event(fault)
 
 
 def forgotten(
     audit: AuditReader, instances: Iterable[str], names: Collection[str], since: int, until: int
 ) -> Iterator[Story]:
-    """Yield a story for each mark that every day's audit tells of under one of the names."""
+    """Yield a story for each mark that has an object or an id with one of the names in the deletion log.
+
+    Args:
+        audit: reads the deletion log.
+        instances: the instances whose logs are searched.
+        names: keys and mark ids.
+        since: the first instant to read, in ms since 1970.
+        until: the last instant to read, in ms since 1970.
+    """
     for instance in instances:
         rows: list[AuditRow] = []
-        unread: tuple[Event, ...] = ()
+        incomplete: tuple[Event, ...] = ()
         try:
             for row in audit.search(instance, names, since, until):
                 rows.append(row)
                 if len(rows) == SEARCHED_ROWS:
-                    text = f"only the first {SEARCHED_ROWS} objects are told; name a key instead of an id"
-                    unread = (Event(event="audit_cut", text=text),)
+                    text = f"only the first {SEARCHED_ROWS:,} objects are shown; search for a key instead of an id"
+                    incomplete = (Event(event="audit_cut", text=text),)
                     break
         except (VaultFault, UnknownVault, AuditUnreadable) as e:
-            unread = (Event(event="audit_unread", text=f"the audit cannot be read whole: {e}"),)
-        rows.sort(key=lambda r: (r.kind, r.id, r.at))
-        for ref, its in groupby(rows, key=lambda r: Ref(r.kind, r.id)):
-            yield Story(instance=instance, kind=ref.kind, id=ref.id, events=(*map(_event, its), *unread))
-        if unread and not rows:
-            yield Story(instance=instance, events=unread)
+            incomplete = (_unread_event(str(e)),)
+        yield from _stories(instance, rows, incomplete)
 
 
-def _event(row: AuditRow) -> Event:
+def _stories(instance: str, rows: list[AuditRow], incomplete: tuple[Event, ...]) -> Iterator[Story]:
+    """Yield one story for each mark in these rows; each ends with why the rows are incomplete, if they are."""
+    rows.sort(key=lambda r: (r.kind, r.id, r.at))
+    for ref, rows_of_mark in groupby(rows, key=lambda r: Ref(r.kind, r.id)):
+        object_events = map(_object_event, rows_of_mark)
+        yield Story(instance=instance, kind=ref.kind, id=ref.id, events=(*object_events, *incomplete))
+    if incomplete and not rows:
+        yield Story(instance=instance, events=incomplete)
+
+
+def _unread_event(fault: str) -> Event:
+    return Event(event="audit_unread", text=f"the deletion log cannot be read completely: {fault}")
+
+
+def _object_event(row: AuditRow) -> Event:
     size = "" if row.bytes is None else f", {row.bytes} bytes"
-    why = f": {row.reason}" if row.reason else ""
+    reason = f": {row.reason}" if row.reason else ""
     gone = "gone: " if row.outcome in DONE else ""
-    text = f"{gone}{row.key} in vault {row.vault} {row.outcome}{size}, batch {row.batch}, round {row.round}{why}"
+    text = f"{gone}{row.key} in vault {row.vault} {row.outcome}{size}, batch {row.batch}, round {row.round}{reason}"
     return Event(at=row.at, event=f"object_{row.outcome}", text=text)

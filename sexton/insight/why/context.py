@@ -1,4 +1,4 @@
-"""What a story is made of, and by whose word it is told."""
+"""The sources that every explanation of a mark reads."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from sexton.recycle.audit.store import AuditReader
 
 
-class Rules(NamedTuple):
-    """By what it is judged whether a mark may go now, who says what is live, who remembers what SQL does not."""
+class WhyContext(NamedTuple):
+    """Where explanations get their facts, beside the rows of marks and of history."""
 
     policy: Policy
+    """The settings that decide whether a mark is due."""
     controls: ControlStore
-    turns: RoundSchedule
+    """Stops, lists and windows."""
+    schedule: RoundSchedule
+    """When each instance has its next round."""
     owner: Owner
+    """Answers what is live, and which files a mark stands for."""
     audit: "AuditReader"
+    """The deletion log: what became of each object, also after SQL has deleted its rows."""

@@ -1,4 +1,4 @@
-"""What letting a plan go costs, about: requests, money, minutes. Pure."""
+"""Estimate what it costs to apply a plan: requests, money, minutes. Pure."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -8,33 +8,34 @@ from sexton.kernel.message import Message
 from sexton.recycle.model import Plan, RoundReport
 
 ASSUMED_KEYS_PER_SECOND = 3_500
-"""The rate taken where no round has deleted anything yet: what a store usually allows for one prefix."""
+"""The rate that is assumed before a round has deleted anything: what a store usually allows for one prefix."""
 PAGE_KEYS = 1_000
-LOOKS = 2
-"""How often a prefix is listed: before it is deleted, and when the upload grace has passed."""
+"""Keys that one DELETE request names, and that one LIST request returns, at most."""
+LISTINGS = 2
+"""How often a prefix is listed: before it is deleted, and after the upload grace."""
 
 
 class PriceList(Protocol):
-    """The settings of section ``prices``: money for 1,000 requests, and in which currency."""
+    """The settings of section ``prices``: the price of 1,000 requests, and its currency."""
 
     @property
     def list_per_1000_requests(self) -> float:
-        """Of 1,000 LIST requests."""
+        """Price of 1,000 LIST requests."""
         ...
 
     @property
     def delete_per_1000_requests(self) -> float:
-        """Of 1,000 DELETE requests."""
+        """Price of 1,000 DELETE requests."""
         ...
 
     @property
     def currency(self) -> str:
-        """Three letters, say."""
+        """Name of the currency, for example EUR."""
         ...
 
 
 class Estimate(Message):
-    """About what a plan costs, where nothing is held and no prefix is larger than others of its kind were."""
+    """About what a plan costs, if nothing is kept and prefixes are no larger than others of their kind were."""
 
     objects: int
     delete_requests: int
@@ -46,22 +47,27 @@ class Estimate(Message):
 
 
 def rate(reports: Sequence[RoundReport]) -> float:
-    """Return the objects per second of these rounds, each kind's time added up; an assumption where nothing went."""
-    gone = sum(k.deleted + k.hidden for r in reports for k in r.kinds if k.elapsed_ms)
-    took = sum(k.elapsed_ms for r in reports for k in r.kinds if k.deleted + k.hidden)
-    return 1000 * gone / took if gone and took else float(ASSUMED_KEYS_PER_SECOND)
+    """Return the objects deleted per second in these rounds, over the sum of the times of all kinds.
+
+    Where nothing was deleted, return an assumed rate.
+    """
+    deleted = sum(k.deleted + k.hidden for r in reports for k in r.kinds if k.elapsed_ms)
+    elapsed_ms = sum(k.elapsed_ms for r in reports for k in r.kinds if k.deleted + k.hidden)
+    return 1000 * deleted / elapsed_ms if deleted and elapsed_ms else float(ASSUMED_KEYS_PER_SECOND)
 
 
 def estimate(plan: Plan, prices: PriceList, keys_per_second: float) -> Estimate:
-    """Return about what a plan costs; a DELETE names 1,000 keys, a LIST shows as many."""
-    objects, under = sum(k.objects for k in plan.kinds), sum(max(0, k.objects - k.keys) for k in plan.kinds)
-    deletes = ceil(objects / PAGE_KEYS)
-    lists = LOOKS * sum(k.prefixes for k in plan.kinds) + under // PAGE_KEYS
+    """Return about what it costs to apply a plan at this rate."""
+    objects = sum(k.objects for k in plan.kinds)
+    objects_under_prefixes = sum(max(0, k.objects - k.keys) for k in plan.kinds)
+    delete_requests = ceil(objects / PAGE_KEYS)
+    list_requests = LISTINGS * sum(k.prefixes for k in plan.kinds) + objects_under_prefixes // PAGE_KEYS
+    price = delete_requests * prices.delete_per_1000_requests + list_requests * prices.list_per_1000_requests
     return Estimate(
         objects=objects,
-        delete_requests=deletes,
-        list_requests=lists,
-        money=(deletes * prices.delete_per_1000_requests + lists * prices.list_per_1000_requests) / 1000,
+        delete_requests=delete_requests,
+        list_requests=list_requests,
+        money=price / 1000,
         currency=prices.currency,
         minutes=objects / keys_per_second / 60,
         keys_per_second=keys_per_second,

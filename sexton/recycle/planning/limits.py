@@ -1,7 +1,8 @@
-"""What may go without a person having looked at it, and what letting a plan go costs. Pure.
+"""Decide how much a round may delete without an operator's approval, and explain why the rest awaits one. Pure.
 
-Objects of what people drop are counted over the last 24 hours of an instance; garbage that nobody dropped (compaction's
-inputs, aborted writes) is not. A mistake of many drops then waits for somebody, while ordinary rounds go on.
+Limits cap deletions that no operator has approved: objects of what people drop are counted over the last 24 hours of an
+instance; garbage that no person dropped (inputs of compactions, aborted writes) is not counted. So many mistaken drops
+await an approval, while ordinary rounds continue.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,17 +13,17 @@ from typing import NamedTuple
 from sexton.recycle.model import KindPlan, Policy
 from sexton.recycle.planning.model import DueKind
 
-FEW_OBJECTS = 1_000
-"""A fraction never asks about fewer objects than this: a tenth of a handful alarms nobody."""
+MIN_FRACTION_OBJECTS = 1_000
+"""The least that ``max_delete_fraction`` allows: a tenth of a few objects is no reason to ask an operator."""
 ASSUMED_OBJECTS = 10
-"""Objects taken to be under a prefix while none of its kind has gone yet."""
+"""Objects assumed under a prefix while no mark of its kind has been deleted."""
 
 
 class Allowance(NamedTuple):
-    """How many objects may go within 24 hours unasked, and which setting says so."""
+    """How many objects may be deleted within 24 hours without approval, and the setting that says so."""
 
     objects: int
-    why: str
+    reason: str
 
 
 def allowance(policy: Policy, live: int | None, silent: str = "") -> Allowance | None:
@@ -30,21 +31,29 @@ def allowance(policy: Policy, live: int | None, silent: str = "") -> Allowance |
 
     Args:
         policy: with its limits.
-        live: the owner's fresh count of live objects; None where it has none.
-        silent: why the owner could not count them this time; then the least that a fraction may be.
+        live: the owner's fresh count of live objects; None where the owner has no count.
+        silent: why the owner could not count them this time; then a fraction allows its least.
     """
     if policy.unlimited is None:
         return None
-    whole = Allowance(policy.max_delete_objects, f"max_delete_objects is {policy.max_delete_objects:,}")
+    by_objects = Allowance(policy.max_delete_objects, f"max_delete_objects is {policy.max_delete_objects:,}")
     if silent:
-        part = Allowance(FEW_OBJECTS, f"{FEW_OBJECTS:,} may while its owner cannot count what is live ({silent})")
+        reason = f"only {MIN_FRACTION_OBJECTS:,} are allowed while the owner cannot count its live objects ({silent})"
+        by_fraction = Allowance(MIN_FRACTION_OBJECTS, reason)
     elif live is None:
-        return whole
+        return by_objects
     else:
-        few = max(FEW_OBJECTS, floor(policy.max_delete_fraction * live))
-        of = f"max_delete_fraction {policy.max_delete_fraction:g} of {live:,} live objects, at least {FEW_OBJECTS:,}"
-        part = Allowance(few, f"{few:,} may by {of}")
-    return min(whole, part, key=lambda a: a.objects)
+        by_fraction = _fraction_allowance(policy.max_delete_fraction, live)
+    return min(by_objects, by_fraction, key=lambda a: a.objects)
+
+
+def _fraction_allowance(fraction: float, live: int) -> Allowance:
+    objects = max(MIN_FRACTION_OBJECTS, floor(fraction * live))
+    reason = (
+        f"max_delete_fraction {fraction:g} of {live:,} live objects allows {objects:,} "
+        f"(never fewer than {MIN_FRACTION_OBJECTS:,})"
+    )
+    return Allowance(objects, reason)
 
 
 def is_limited(kind: str, policy: Policy) -> bool:
@@ -59,102 +68,120 @@ def divide(
     stopped: Collection[str] = (),
     rejected: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[KindPlan], list[KindPlan]]:
-    """Return what a round may do, and what waits for a person, with the reason on each.
+    """Return what a round may delete now, and what awaits approval, with the reason on each kind of the second list.
 
     Args:
-        due: what is due.
-        limit: how many objects of limited kinds may go within 24 hours; None: there is no limit.
-        used: how many of them went within the last 24 hours.
-        stopped: kinds of which a round found more than was estimated.
-        rejected: kinds of which a person has said that they may not go, and the words.
+        due: what is due, kind by kind.
+        limit: how many objects of limited kinds may be deleted within 24 hours; None: there is no limit.
+        used: how many of them were claimed without approval within the last 24 hours.
+        stopped: kinds of which a round found more objects than were estimated.
+        rejected: kinds that an operator has rejected, with the operator and the reason as text.
     """
-    found_more = {d.whole.kind for d in due if d.whole.kind in stopped and d.whole.limited and d.agreed.marks}
-    measured = [d.agreed for d in due if d.whole.kind not in found_more | rejected.keys()]
-    too_much = found_more | over(measured, limit.objects, used) if limit is not None else set()
-    go, wait = [], []
+    underestimated = {d.whole.kind for d in due if d.whole.kind in stopped and d.whole.limited and d.agreed.marks}
+    exceeding: Collection[str] = ()
+    if limit is not None:
+        measured = [d.agreed for d in due if d.whole.kind not in underestimated | rejected.keys()]
+        exceeding = underestimated | kinds_over_limit(measured, limit.objects, used)
+    allowed: list[KindPlan] = []
+    awaiting: list[KindPlan] = []
     for d in due:
-        if d.whole.kind in rejected and d.whole.marks:
-            why = "; ".join(filter(None, (f"{d.whole.kind}: {rejected[d.whole.kind]}", d.why)))
-            wait.append(d.whole.model_copy(update={"awaits": why}))
-            continue
-        if limit is not None and d.whole.kind in too_much:
-            more = "a round found more objects than that and stopped" if d.whole.kind in found_more else ""
-            why = "; ".join(filter(None, (over_limit(d.whole, limit, used), more, d.why)))
-            wait.append(d.whole.model_copy(update={"awaits": why, "stopped": bool(more)}))
-            continue
-        if d.agreed.marks:
-            go.append(d.agreed)
-        if d.early is not None:
-            wait.append(d.early.model_copy(update={"awaits": d.why}))
-    return go, wait
+        kind = d.whole.kind
+        if kind in rejected and d.whole.marks:
+            awaiting.append(_awaiting(d, f"{kind}: {rejected[kind]}", stopped=False))
+        elif limit is not None and kind in exceeding:
+            reason = explain_over_limit(d.whole, limit, used)
+            if kind in underestimated:
+                reason += "; a round found more objects than estimated and stopped at the limit"
+            awaiting.append(_awaiting(d, reason, stopped=kind in underestimated))
+        else:
+            if d.agreed.marks:
+                allowed.append(d.agreed)
+            if d.early is not None:
+                awaiting.append(d.early.model_copy(update={"awaits": d.early_reason}))
+    return allowed, awaiting
 
 
-def over(kinds: Sequence[KindPlan], allowed: int, used: int) -> frozenset[str]:
-    """Return the kinds that do not fit any more, whole kinds only, the smallest first.
+def _awaiting(due: DueKind, reason: str, *, stopped: bool) -> KindPlan:
+    """Return a kind that awaits approval as a whole, with this reason and that of its early part."""
+    awaits = "; ".join(filter(None, (reason, due.early_reason)))
+    return due.whole.model_copy(update={"awaits": awaits, "stopped": stopped})
+
+
+def kinds_over_limit(kinds: Sequence[KindPlan], allowed: int, used: int) -> frozenset[str]:
+    """Return the limited kinds that do not fit under the limit. A kind fits as a whole or not; the smallest go first.
 
     Args:
         kinds: what is due.
-        allowed: how many objects of limited kinds may go within 24 hours.
-        used: how many of them went within the last 24 hours.
+        allowed: how many objects of limited kinds may be deleted within 24 hours.
+        used: how many of them were claimed without approval within the last 24 hours.
     """
-    room, found = max(0, allowed - used), set()
-    for k in sorted((k for k in kinds if k.limited), key=lambda k: (k.objects, k.kind)):
-        if k.objects > room:
-            found.add(k.kind)
+    left = max(0, allowed - used)
+    exceeding = set()
+    for kind in sorted((k for k in kinds if k.limited), key=lambda k: (k.objects, k.kind)):
+        if kind.objects > left:
+            exceeding.add(kind.kind)
         else:
-            room -= k.objects
-    return frozenset(found)
+            left -= kind.objects
+    return frozenset(exceeding)
 
 
-def shortened(agreed: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
-    """Return the kinds whose retention is shorter than a person has agreed to, with the seconds agreed."""
-    return {kind: agreed[kind] for kind, seconds in wanted.items() if seconds < agreed.get(kind, seconds)}
+def shortened(agreed: Mapping[str, int], configured: Mapping[str, int]) -> dict[str, int]:
+    """Return the kinds whose configured retention is shorter than the agreed one, with the agreed one in seconds."""
+    return {kind: agreed[kind] for kind, seconds in configured.items() if seconds < agreed.get(kind, seconds)}
 
 
-def over_limit(kind: KindPlan, limit: Allowance, used: int) -> str:
-    """Return why a kind waits that does not fit."""
+def explain_over_limit(kind: KindPlan, limit: Allowance, used: int) -> str:
+    """Return why a kind that does not fit under the limit awaits approval."""
     about = "about " if kind.estimated else ""
     return (
         f"{kind.kind}: {kind.marks:,} marks with {about}{kind.objects:,} objects are due, "
-        f"{used:,} objects went unasked in the last 24 h, and {limit.why}"
+        f"{used:,} objects were claimed without approval in the last 24 h, and {limit.reason}"
     )
 
 
-def too_early(kind: str, marks: int, before: int, after: int) -> str:
-    """Return why marks wait that only a shorter retention makes due; both in seconds."""
-    due = "1 mark is due" if marks == 1 else f"{marks:,} marks are due"
-    return f"{kind}: {due} only because its retention was shortened from {span(before)} to {span(after)}"
+def explain_early(kind: str, marks: int, before: int, after: int) -> str:
+    """Return why marks that only a shorter retention makes due await approval; both retentions in seconds."""
+    are_due = "1 mark is due" if marks == 1 else f"{marks:,} marks are due"
+    return f"{kind}: {are_due} only because its retention was shortened from {span(before)} to {span(after)}"
 
 
 def span(seconds: int) -> str:
-    """Return seconds for people, in the largest unit that needs no fraction."""
+    """Return a time span for people, in the largest unit that needs no fraction."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds and seconds % size == 0 and seconds >= (2 * size if size == 86_400 else size):
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
 
 
-def difference(planned: Sequence[KindPlan], found: Sequence[KindPlan]) -> str:
-    """Return how the marks of a plan differ from those found now, kind by kind; empty where they do not."""
-    return "; ".join(said for a, b in zip(planned, found, strict=True) if (said := _changed(a, b)))
+def explain_difference(planned: Sequence[KindPlan], measured: Sequence[KindPlan]) -> str:
+    """Return how the marks of a plan differ from those measured now, kind by kind; empty where they do not differ."""
+    pairs = zip(planned, measured, strict=True)
+    return "; ".join(filter(None, (_explain_change(before, after) for before, after in pairs)))
 
 
-def changed(before: Policy, after: Policy) -> str:
-    """Return how two policies of different versions differ, as far as retentions tell."""
+def explain_policy_change(before: Policy, after: Policy) -> str:
+    """Return how two policies of different versions differ, as far as their retentions show it."""
     old, new = before.retention_seconds, after.retention_seconds
     kinds = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
-    said = [f"retention of {k} {_span(old.get(k))} → {_span(new.get(k))}" for k in kinds]
-    return ", ".join(said) or "the order of kinds, the upload grace, or another owner's retentions"
+    changes = [f"retention of {k} {_span_or_none(old.get(k))} → {_span_or_none(new.get(k))}" for k in kinds]
+    return ", ".join(changes) or "the order of kinds, the upload grace, or another owner's retentions"
 
 
-def _span(seconds: int | None) -> str:
+def _span_or_none(seconds: int | None) -> str:
     return "none" if seconds is None else span(seconds)
 
 
-def _changed(a: KindPlan, b: KindPlan) -> str:
-    if (a.marks, a.keys, a.prefixes, a.bytes, a.ages) == (b.marks, b.keys, b.prefixes, b.bytes, b.ages):
+def _explain_change(before: KindPlan, after: KindPlan) -> str:
+    """Return how the marks of one kind have changed; empty where they have not."""
+    if _identity(before) == _identity(after):
         return ""
-    if a.marks == b.marks:
-        return f"{a.kind}: {a.marks:,} marks, but not the same"
-    why = "taken back, gone, claimed or set aside" if b.marks < a.marks else "came back"
-    return f"{a.kind}: {a.marks:,} → {b.marks:,} marks ({abs(a.marks - b.marks):,} {why})"
+    if before.marks == after.marks:
+        return f"{before.kind}: {before.marks:,} marks, but different ones"
+    reason = "undropped, deleted, claimed or quarantined" if after.marks < before.marks else "added"
+    difference = abs(before.marks - after.marks)
+    return f"{before.kind}: {before.marks:,} → {after.marks:,} marks ({difference:,} {reason})"
+
+
+def _identity(kind: KindPlan) -> tuple[int, int, int, int, int]:
+    """Return the sums that are equal only for the same marks: ``ages`` is a sum over the instants of the marks."""
+    return (kind.marks, kind.keys, kind.prefixes, kind.bytes, kind.ages)

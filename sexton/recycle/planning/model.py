@@ -54,12 +54,13 @@ class InstancePolicy(NamedTuple):
 
 
 class DueKind(NamedTuple):
-    """One kind: what is due, and how much of that by the agreed retention, or only by a shorter one."""
+    """One kind: what is due, and which part of that is due by the agreed retention, or only by a shorter one."""
 
     whole: KindPlan
     agreed: KindPlan
     early: KindPlan | None = None
-    why: str = ""
+    early_reason: str = ""
+    """Why ``early`` awaits approval."""
 
 
 class PlanFacts(NamedTuple):

@@ -1,4 +1,7 @@
-"""When a mark is due, in which order kinds go, when an instance has its turn. Pure: ``now`` is an argument."""
+"""Decide when a mark is due, in which order kinds are deleted, and when an instance has its next round. Pure.
+
+Instants are in ms since 1970 on the database's clock; ``now`` is an argument.
+"""
 
 import hashlib
 import json
@@ -10,8 +13,7 @@ from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED, Policy, RoundReport
 
 FIRST_RETRY_MS = 30_000
 LAST_RETRY_MS = 3_600_000
-"""A failed round is tried again after 30 s, then after twice as long each time, an hour at most."""
-
+"""A failed round is tried again after 30 s, then after twice as long each time, up to an hour."""
 
 CATALOG = "catalog"
 ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -21,10 +23,10 @@ ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "table": ("index", "partition", "tablet"),
     }
 }
-"""Owner → kind → kinds that go before it: a tablet's prefix takes its rowsets' files along; a
-compaction's inputs need the record of its output, dropped or not, to show that their versions are held elsewhere."""
+"""Owner → kind → kinds that are deleted before it. The deletion of a tablet's prefix includes its rowsets' files.
+A compaction's inputs need the record of its output, dropped or not: it shows that another rowset has their versions."""
 FILELESS = frozenset({"table", "index", "partition", "txn_label"})
-"""Kinds of the catalog that are records alone: they never delete an object."""
+"""Kinds of the catalog that are records without files: their marks never delete an object."""
 
 
 def policy(
@@ -43,28 +45,32 @@ def policy(
 
     Args:
         retention_seconds: kind → seconds from the mark until it is due.
-        upload_grace_seconds: until a deleted prefix is listed once more.
-        after: kind → kinds that go before it.
+        upload_grace_seconds: time until a deleted prefix is listed a second time.
+        after: kind → kinds that are deleted before it.
         owners: owner → its own kinds → seconds; see ``for_owner``.
         unlimited: kinds that do not count against the limits; None: there are no limits.
-        max_delete_objects: objects of the other kinds that may go within 24 hours without anybody being asked.
-        max_delete_fraction: the same as a part of the live objects, where those are known.
+        max_delete_objects: objects of the other kinds that may be deleted within 24 hours without approval.
+        max_delete_fraction: the same as a fraction of the live objects, where their number is known.
 
     Raises:
-        BadInput: ``after`` leads in a circle.
+        BadInput: ``after`` contains a circle.
     """
     retention = dict(sorted(retention_seconds.items()))
     order = {kind: tuple(sorted(before)) for kind, before in sorted((after or {}).items()) if before}
-    own = {owner: dict(sorted(kinds.items())) for owner, kinds in sorted((owners or {}).items())}
-    told = [retention, upload_grace_seconds, *([order] if order or own else []), *([own] if own else [])]
-    version = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+    owner_kinds = {owner: dict(sorted(kinds.items())) for owner, kinds in sorted((owners or {}).items())}
+    digested: list[object] = [retention, upload_grace_seconds]
+    if order or owner_kinds:
+        digested.append(order)
+    if owner_kinds:
+        digested.append(owner_kinds)
+    version = hashlib.sha256(json.dumps(digested).encode()).hexdigest()[:12]
     waves(retention, order)
     return Policy(
         version=version,
         retention_seconds=retention,
         upload_grace_seconds=upload_grace_seconds,
         after=order,
-        owners=own,
+        owners=owner_kinds,
         unlimited=None if unlimited is None else tuple(sorted(unlimited)),
         max_delete_objects=max_delete_objects,
         max_delete_fraction=max_delete_fraction,
@@ -72,41 +78,41 @@ def policy(
 
 
 def for_owner(policy: Policy, owner: str) -> Policy:
-    """Return the policy for instances of one owner: its own kinds and their order win over what the settings name."""
-    own, order = policy.owners.get(owner, {}), ORDER.get(owner, {})
-    after = {kind: before for kind, before in policy.after.items() if kind not in own}
+    """Return the policy for instances of one owner: its own kinds and their order win over those of the settings."""
+    owner_kinds, order = policy.owners.get(owner, {}), ORDER.get(owner, {})
+    after = {kind: before for kind, before in policy.after.items() if kind not in owner_kinds}
     return policy.model_copy(
-        update={"retention_seconds": {**policy.retention_seconds, **own}, "after": {**after, **order}}
+        update={"retention_seconds": {**policy.retention_seconds, **owner_kinds}, "after": {**after, **order}}
     )
 
 
 def waves(kinds: Collection[str], after: Mapping[str, Collection[str]]) -> Sequence[Sequence[str]]:
-    """Return the kinds in waves: those of one wave go at the same time, and nothing before what must precede it.
+    """Return the kinds in waves: those of one wave are deleted at the same time, each after all that must precede it.
 
     Args:
-        kinds: what is to go.
-        after: kind → kinds that must precede it, where they are to go as well.
+        kinds: the kinds of a plan.
+        after: kind → kinds that must precede it; those that the plan does not contain are ignored.
 
     Raises:
-        BadInput: the order leads in a circle.
+        BadInput: the order contains a circle.
     """
     order = TopologicalSorter({k: set(kinds).intersection(after.get(k, ())) for k in kinds})
     try:
         order.prepare()
     except CycleError as e:
-        raise BadInput(f"{' after '.join(e.args[1])}: that is a circle; break it in `after`") from e
-    found = []
+        raise BadInput(f"the order of kinds is a circle: {' after '.join(e.args[1])}; break it in `after`") from e
+    in_order = []
     while ready := order.get_ready():
-        found.append(sorted(ready))
+        in_order.append(sorted(ready))
         order.done(*ready)
-    return found
+    return in_order
 
 
 def turn(previous: int | None, interval_ms: int, now: int) -> int:
-    """Return the turn a round that begins now is counted for, so that turns stay an interval apart.
+    """Return the schedule slot that a round uses which begins now, so that slots stay an interval apart.
 
-    A round a little late takes the turn it was due at; one that comes early, or after whole turns were missed, begins
-    a new sequence.
+    A round that is less than an interval late uses the slot at which it was due. One that begins early, or after whole
+    slots were missed, begins a new sequence.
     """
     if previous is None:
         return now
@@ -115,18 +121,18 @@ def turn(previous: int | None, interval_ms: int, now: int) -> int:
 
 
 def next_round(turn_at: int | None, retry_at: int | None, interval_ms: int, now: int) -> int:
-    """Return when an instance has its next round; at or before ``now``: as soon as a slot is free."""
-    if turn_at is None or turn_at > now:  # later than now: the database's clock was ahead once
+    """Return when an instance has its next round; at or before ``now``: as soon as fewer rounds run than may run."""
+    if turn_at is None or turn_at > now:  # later than now: the database's clock was ahead before
         return now
     due = turn_at + interval_ms
     return due if retry_at is None else min(due, retry_at)
 
 
 def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
-    """Return when a round that ended is to be tried again before its next turn, or None.
+    """Return when a round that ended is tried again before its next schedule slot, or None.
 
-    One that could not reach a vault or an owner counts as failed. A stopped one is due at once, and starts when nothing
-    halts it any more; a cancelled one was meant to end.
+    A round that could not reach a vault or an owner counts as failed. A stopped one is due at once, and starts when
+    nothing halts the instance. A cancelled one is not tried again: an operator ended it.
     """
     if report.state == STOPPED:
         return now
@@ -138,7 +144,7 @@ def retry_at(report: RoundReport, failures: int, now: int) -> int | None:
 def cutoff(kind: str, policy: Policy, now: int) -> int | None:
     """Return the latest ``coalesce(expires_at, marked_at)`` that is due at ``now``, or None for an unknown kind.
 
-    A mark is due when that instant plus its retention is not after now; an unknown kind has none: kept.
+    A mark is due when that instant plus its retention is not after now. Marks of an unknown kind are kept.
     """
     retention = policy.retention_seconds.get(kind)
     return None if retention is None else now - retention * 1000

@@ -1,4 +1,4 @@
-"""What other settings would make due, or due no more, before anybody sets them. Reads only."""
+"""Preview what a changed retention would make due, or no longer due, before the setting is changed. Reads only."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,10 @@ from sexton.recycle.planning.sql.measure import Measure, find_kinds, policy_of
 
 
 class Shift(Message):
-    """How much of a kind another retention would make due now (``more``), or due no more; seconds, None: not set.
+    """How much of a kind another retention would make due now (``more``), or no longer due.
 
-    ``asks``: the first plan of a round after it would wait for a person.
+    ``before`` and ``after`` are retentions in seconds, None where none is set. ``asks``: the first plan of a round
+    after the change would await approval.
     """
 
     instance: str
@@ -27,27 +28,43 @@ class Shift(Message):
 
 
 def shifts(db: Database, instance: str, before: Policy, after: Policy) -> Iterator[Shift]:
-    """Yield what changes for an instance, kind by kind; nothing where no retention of its kinds does."""
+    """Yield what changes for an instance, kind by kind; only kinds whose retention differs."""
     kinds = find_kinds(db, instance)
     with db.read() as c:
-        now, old, terms = db.now(c), policy_of(db, c, instance, before), policy_of(db, c, instance, after)
-        measure = Measure(db, c, instance, terms.policy)
-        was, will = old.policy.retention_seconds, terms.policy.retention_seconds
+        now, old, new = db.now(c), policy_of(db, c, instance, before), policy_of(db, c, instance, after)
+        measure = Measure(db, c, instance, new.policy)
         for kind in kinds:
-            a, b = was.get(kind), will.get(kind)
-            if a == b:
+            old_seconds, new_seconds = old.policy.retention_seconds.get(kind), new.policy.retention_seconds.get(kind)
+            if old_seconds == new_seconds:
                 continue
-            # Without a retention nothing of a kind is due: as if it were longer than time itself.
-            long, short = max(a or 0, b or 0) if a and b else None, min(s for s in (a, b) if s is not None)
-            since = 0 if long is None else now - 1000 * long
-            moved = measure.due(kind, now - 1000 * short, since)
-            more = b is not None and (a is None or b < a)
-            unasked = terms.agreed is None or b is None or b >= terms.agreed.get(kind, b)
+            since, cutoff = _moved_instants(old_seconds, new_seconds, now)
+            moved = measure.measure_due(kind, cutoff, since)
+            more = new_seconds is not None and (old_seconds is None or new_seconds < old_seconds)
+            agreed = new.agreed is None or new_seconds is None or new_seconds >= new.agreed.get(kind, new_seconds)
             yield Shift(
                 instance=instance,
-                before=a,
-                after=b,
+                before=old_seconds,
+                after=new_seconds,
                 more=more,
-                asks=terms.enabled and more and moved.marks > 0 and not unasked,
+                asks=new.enabled and more and moved.marks > 0 and not agreed,
                 **moved.model_dump(include={"kind", "marks", "objects", "estimated", "bytes"}),
             )
+
+
+def _moved_instants(before: int | None, after: int | None, now: int) -> tuple[int, int]:
+    """Return between which instants the marks lie that only the shorter of two different retentions makes due.
+
+    Without a retention nothing of a kind is due, as if the retention were endless.
+
+    Args:
+        before: the one retention in seconds, or None.
+        after: the other one.
+        now: in ms since 1970.
+
+    Returns:
+        ``since`` (0: no lower bound) and ``cutoff`` of ``Measure.measure_due``, in ms since 1970.
+    """
+    shorter = min(seconds for seconds in (before, after) if seconds is not None)
+    longer = max(before or 0, after or 0) if before and after else None
+    since = 0 if longer is None else now - 1000 * longer
+    return since, now - 1000 * shorter

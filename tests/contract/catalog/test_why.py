@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.insight.why.context import Rules
+from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.recycle.audit.locations import Places
 from sexton.recycle.audit.store import AuditReader
@@ -16,7 +16,7 @@ def events(shop: Shop, what: str) -> dict[tuple[str, str], dict[str, str]]:
     """Return every story: (kind, id) → its events by name."""
     audit = AuditReader(shop.db, Places(shop.vaults, shop.registry.vaults))
     turns = RoundSchedule(shop.db, shop.controls, INTERVAL, 16)
-    given = Rules(shop.policy, shop.controls, turns, shop.owner, audit)
+    given = WhyContext(shop.policy, shop.controls, turns, shop.owner, audit)
     return {(s.kind, s.id): {e.event: e.text for e in s.events} for s in story(shop.db, what, None, given)}
 
 
@@ -57,7 +57,7 @@ def test_of_a_file_that_went_with_its_table_it_tells_the_outcome(shop: Shop, loa
 
     told = events(shop, key)["tablet", tablet]
 
-    assert told["below"] == "below table t"
+    assert told["below"] == "parents: table t"
     assert told["object_deleted"].startswith(f"gone: {key} in vault disk deleted")
     assert told["object_deleted"].endswith(f"round {report.round}")
 
@@ -66,7 +66,7 @@ def test_of_an_id_of_the_catalog_that_stands_it_says_so_and_what_is_above(
     shop: Shop, loaded: tuple[str, str, str]
 ) -> None:
     tablet, rowset, _ = loaded
-    stands = "the catalog has a record of it: standing"
+    stands = "the catalog has a record of it: not dropped"
 
     told = {}
     for name in ("t", "t-i", "t-p", tablet, rowset):

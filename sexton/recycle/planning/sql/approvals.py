@@ -127,13 +127,12 @@ class ApprovalStore:
         owner_name = c.execute(select(owner.c.owner).where(owner.c.id == instance)).scalar_one_or_none() or ""
         policy = rules.for_owner(policy, owner_name)
         if row.policy_version != policy.version:
-            raise PlanRefused(
-                f"settings changed since plan {plan}: {limits.changed(planned.policy, policy)}; {make_another}"
-            )
+            changes = limits.explain_policy_change(planned.policy, policy)
+            raise PlanRefused(f"settings changed since plan {plan}: {changes}; {make_another}")
         measure = Measure(self._db, c, instance, policy)
         if not planned.kinds and not planned.claimed:
             raise PlanRefused(f"plan {plan} has nothing to delete; {make_another}")
-        if changed := limits.difference(planned.kinds, [measure.again(k) for k in planned.kinds]):
+        if changed := limits.explain_difference(planned.kinds, [measure.measure_again(k) for k in planned.kinds]):
             raise PlanRefused(f"plan {plan} no longer matches what is due: {changed}; {make_another}")
 
     def open_plans(self, c: Connection, instance: str, now: int, *, lock: bool = False) -> Sequence[Plan]:
@@ -174,7 +173,7 @@ class ApprovalStore:
         if plan.policy.version != awaiting.policy.version or in_part != {k.kind: k.since > 0 for k in plan.kinds}:
             return False
         measure = Measure(self._db, c, plan.instance, awaiting.policy)
-        return not limits.difference(plan.kinds, [measure.again(kind) for kind in plan.kinds])
+        return not limits.explain_difference(plan.kinds, [measure.measure_again(kind) for kind in plan.kinds])
 
     def _narrow(self, c: Connection, plan: Plan, awaiting: Plan) -> int:
         """Leave out of a plan what has fallen due by the agreed retention meanwhile: this round takes it."""
@@ -187,7 +186,8 @@ class ApprovalStore:
         }
         if narrowed:
             measured = {
-                name: measure.again(kind).model_copy(update={"awaits": kind.awaits}) for name, kind in narrowed.items()
+                name: measure.measure_again(kind).model_copy(update={"awaits": kind.awaits})
+                for name, kind in narrowed.items()
             }
             kinds = tuple(measured.get(kind.kind, kind) for kind in plan.kinds)
             t = self._db.t.plan
@@ -202,8 +202,8 @@ class ApprovalStore:
         row = c.execute(select(t).where(of_instance).order_by(t.c.id.desc()).limit(1)).one_or_none()
         if row is None or row.state != PlanState.PLANNED:
             return now
-        # A plan that was cut short: nothing awaited approval then. Expired a day ago or longer: nobody has looked
-        # since.
+        # A plan whose time was cut short was outdated: nothing awaited approval then. One that expired a day ago or
+        # longer: no operator has answered since.
         expired_lately = row.expires_at == row.created_at + EXPIRES_MS and row.expires_at > now - DAY_MS
         if expired_lately or row.expires_at > now:
             return Plan.model_validate(row.body).awaits_since or now

@@ -83,16 +83,17 @@ class PlanStore:
             terms, now = policy_of(self._db, tx, instance, policy), self._db.now(tx)
             measure = Measure(self._db, tx, instance, terms.policy)
             due, kept = _due(measure, terms, kinds, now)
-            kept |= {Kept(KeepReason.QUARANTINED, reason): n for reason, n in measure.quarantined().items()}
+            kept |= {Kept(KeepReason.QUARANTINED, reason): n for reason, n in measure.count_quarantined().items()}
             open_plans = self.approvals.open_plans(tx, instance, now)
+            stopped_kinds = {kind.kind for plan in open_plans for kind in plan.kinds if kind.stopped}
             return PlanFacts(
                 terms=terms,
                 now=now,
                 due=due,
                 kept=kept,
-                claimed=measure.claimed(now),
-                used=measure.used(now),
-                stopped=measure.stopped() | {k.kind for plan in open_plans for k in plan.kinds if k.stopped},
+                claimed=measure.count_claimed(now),
+                used=measure.count_used(now),
+                stopped=measure.kinds_stopped_at_limit() | stopped_kinds,
                 rejected=self.approvals.rejected_kinds(tx, instance, now),
             )
 
@@ -108,15 +109,15 @@ def _due(
     for kind in kinds:
         cutoff = rules.cutoff(kind, terms.policy, now)
         if cutoff is None:
-            kept[Kept(KeepReason.UNKNOWN_KIND, kind)] = measure.waiting(kind)
+            kept[Kept(KeepReason.UNKNOWN_KIND, kind)] = measure.count_waiting(kind)
             continue
-        whole = measure.due(kind, cutoff)
-        early = measure.due(kind, cutoff, now - 1000 * shortened[kind]) if kind in shortened else None
+        whole = measure.measure_due(kind, cutoff)
+        early = measure.measure_due(kind, cutoff, now - 1000 * shortened[kind]) if kind in shortened else None
         if early is None or not early.marks:
             due.append(DueKind(whole, whole))
             continue
-        why = limits.too_early(kind, early.marks, shortened[kind], retentions[kind])
-        due.append(DueKind(whole, measure.due(kind, early.since), early, why))
+        early_reason = limits.explain_early(kind, early.marks, shortened[kind], retentions[kind])
+        due.append(DueKind(whole, measure.measure_due(kind, early.since), early, early_reason))
     return due, kept
 
 

@@ -1,0 +1,211 @@
+"""List everything that blocks the deletion of one mark now, when it falls due, and when the next round starts."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import or_, select
+
+from sexton.database.counters import NORMAL
+from sexton.database.engine import Database
+from sexton.insight.views import Event
+from sexton.insight.why.context import WhyContext
+from sexton.marks.model import DueMark, Expansion, InstanceMode, Place, Ref
+from sexton.marks.sql.ancestors import find_ancestors
+from sexton.operators.controls.model import Halt
+from sexton.operators.controls.policy import vault_allowed, vault_whitelist
+from sexton.operators.holds.store import Hold, HoldStore
+from sexton.operators.registry.store import Registry
+from sexton.owners.port import OwnerSilent
+from sexton.protection.model import ProtectionState
+from sexton.protection.sql.covering import covering
+from sexton.recycle.model import Plan
+from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.planning import policy as rules
+from sexton.recycle.planning.model import PlanState
+from sexton.recycle.rounds.sql.reports import Reports
+from sexton.storage.port import NOT_LISTED
+
+MARK_COLUMNS = ("kind", "id", "ages_from", "vault", "prefix", "keys", "bytes")
+
+
+def unclaimed_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
+    """Yield when an unclaimed mark falls due, what blocks its deletion now, and when the next round starts."""
+    yield from hold_events(db, mark_row, context)
+    policy = rules.for_owner(context.policy, Registry(db).instance(mark_row.instance).owner)
+    with db.read() as c:
+        now = db.now(c)
+        halt = context.controls.halt(c, mark_row.instance)
+    retention, cutoff = policy.retention_seconds.get(mark_row.kind), rules.cutoff(mark_row.kind, policy, now)
+    if retention is None or cutoff is None:
+        yield Event(event="no_retention", text="kept: no retention is set for this kind")
+        return
+    due_at = mark_row.ages_from + retention * 1000
+    if mark_row.ages_from > cutoff:
+        yield Event(at=due_at, event="falls_due", text="falls due; until then undrop is possible")
+        return
+    yield Event(at=due_at, event="due", text="due")
+    approvals = list(_approval_events(db, mark_row, now))
+    yield from approvals
+    yield from _protection_events(db, mark_row, context)
+    yield from _live_events(mark_row, context)
+    yield from blocking_events(db, mark_row, context)
+    if mark_row.quarantined_reason is None and halt is None and not approvals:
+        yield _next_round_event(context.schedule.next_round(mark_row.instance), now)
+
+
+def blocking_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
+    """Yield what blocks or slows deletion of a mark's files, claimed or not: mode, halt, whitelist, cap, fault."""
+    with db.read() as c:
+        halt = context.controls.halt(c, mark_row.instance)
+        whitelist = vault_whitelist(context.controls.all_in(c))
+    if Registry(db).instance(mark_row.instance).mode == InstanceMode.OBSERVE:
+        text = f"kept: {mark_row.instance} only observes; run: sexton enable {mark_row.instance}"
+        yield Event(event="observe", text=text)
+    if halt is not None:
+        yield _halt_event(halt)
+    if mark_row.vault and not vault_allowed(whitelist, mark_row.instance, mark_row.vault):
+        text = (
+            f"kept: vault {mark_row.vault} is not on the vault whitelist ({', '.join(sorted(whitelist))}); "
+            f"to add it: sexton lists add vaults {mark_row.instance}/{mark_row.vault}"
+        )
+        yield Event(event="vault_whitelist", text=text)
+    for cap in PaceStore(db).caps(mark_row.instance):
+        if cap.vault == mark_row.vault:
+            text = f"deletion in its vault is capped at {cap.keys_per_second:,} keys/s; see: sexton pace"
+            yield Event(at=cap.since, event="paced", text=text)
+    yield from _newest_round_events(db, mark_row)
+
+
+def hold_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
+    """Yield the operators' holds that block deletion of a mark now."""
+    holds = HoldStore(db).active(mark_row.instance)
+    if not holds:
+        return
+    expansion, ref = _expand(mark_row, context), Ref(mark_row.kind, mark_row.id)
+    with db.read() as c:
+        ancestors = find_ancestors(db, c, mark_row.instance, [ref])[ref] | set(expansion.above)
+    for hold in holds:
+        if may_block(hold, ancestors, expansion.places):
+            text = (
+                f"kept by hold {hold.id} of {hold.placed_by} ({hold.what}): {hold.reason}; "
+                f"to end it: sexton hold release {hold.id}"
+            )
+            yield Event(at=hold.placed_at, event="hold", text=text)
+            yield Event(at=hold.expires_at, event="hold_ends", text=f"hold {hold.id} ends")
+
+
+def may_block(hold: Hold, ancestors: set[Ref], places: Sequence[Place]) -> bool:
+    """Return whether a hold blocks deletion of a mark, or may block it.
+
+    A hold on a prefix within the mark's own prefix may block it: only a listing shows which files are under the prefix.
+
+    Args:
+        hold: an active hold of the mark's instance.
+        ancestors: the mark itself and what it belongs to.
+        places: where the mark's files are.
+    """
+    if hold.scope == "mark":
+        return Ref(str(hold.mark_kind), str(hold.mark_id)) in ancestors
+    if hold.scope == "instance":
+        return True
+    return any(place.vault == hold.vault and _overlaps(str(hold.prefix), place) for place in places)
+
+
+def _overlaps(held_prefix: str, place: Place) -> bool:
+    if place.prefix and held_prefix.startswith(place.prefix):
+        return True
+    return any(name.startswith(held_prefix) for name in (place.prefix, *(place.keys or ())) if name)
+
+
+def _halt_event(halt: Halt) -> Event:
+    return Event(at=halt.since or 0, event=f"halted_{halt.by}", text=f"kept: {halt}")
+
+
+def _next_round_event(next_round_at: int | None, now: int) -> Event:
+    """Return when the next round starts; both instants in ms since 1970."""
+    if next_round_at is not None and next_round_at > now:
+        return Event(at=next_round_at, event="next_round", text="the next round starts")
+    return Event(event="next_round", text="the next round starts as soon as a slot is free")
+
+
+def _protection_events(db: Database, mark_row: Any, context: WhyContext) -> Iterator[Event]:
+    """Yield the sync jobs' protections that cover any of a mark's files."""
+    for protection in covering(db, mark_row.instance, _expand(mark_row, context).places):
+        finished = protection.state is ProtectionState.SOFT
+        if finished:
+            until = f"finished, until the watermark is above {protection.valid_ts}"
+        else:
+            until = "until its job has finished"
+        text = (
+            f"kept by protection {protection.job} of {protection.owner}, {until}; "
+            f"see: sexton protection list {mark_row.instance}"
+        )
+        yield Event(at=protection.registered_at, event="protection", text=text)
+        if not finished:
+            text = f"protection {protection.job} expires unless its job renews it"
+            yield Event(at=protection.expires_at, event="protection_ends", text=text)
+
+
+def _approval_events(db: Database, mark_row: Any, now: int) -> Iterator[Event]:
+    """Yield the plans that contain this mark and await approval."""
+    for plan_row in _open_plans(db, mark_row.instance, now):
+        plan = Plan.model_validate(plan_row.body | {"id": plan_row.id})
+        if not any(k.kind == mark_row.kind and k.since < mark_row.ages_from <= k.cutoff for k in plan.kinds):
+            continue
+        text = f"kept: plan {plan.id}, which contains it, awaits approval: {plan_row.awaits}"
+        yield Event(at=plan_row.created_at, event="awaits_approval", text=text)
+        if plan_row.expires_at is not None:
+            yield Event(at=plan_row.expires_at, event="approval_ends", text=f"plan {plan.id} expires")
+
+
+def _open_plans(db: Database, instance: str, now: int) -> Sequence[Any]:
+    t = db.t.plan
+    awaiting = select(t.c.id, t.c.created_at, t.c.awaits, t.c.expires_at, t.c.body).where(
+        t.c.instance == instance,
+        t.c.awaits.is_not(None),
+        t.c.state == PlanState.PLANNED,
+        or_(t.c.expires_at.is_(None), t.c.expires_at > now),
+    )
+    with db.read() as c:
+        return c.execute(awaiting.order_by(t.c.id)).all()
+
+
+def _newest_round_events(db: Database, mark_row: Any) -> Iterator[Event]:
+    """Yield what stopped the newest round: the pause in which it still waits, or a fault of the mark's vault."""
+    for newest in Reports(db).rounds(mark_row.instance, last=1):
+        if newest.waiting:
+            text = f"round {newest.id} holds no lease: {newest.waiting}; see: sexton blockers {mark_row.instance}"
+            yield Event(at=newest.waiting_since or 0, event="round_waits", text=text)
+        status = newest.report.vaults.get(str(mark_row.vault), NORMAL) if newest.report else NORMAL
+        if status not in (NORMAL, NOT_LISTED):
+            text = (
+                f"round {newest.id} excluded vault {mark_row.vault}: {status}; "
+                f"see: sexton vault list {mark_row.instance}"
+            )
+            yield Event(at=newest.ended_at or 0, event="vault_fault", text=text)
+
+
+def _live_events(mark_row: Any, context: WhyContext) -> Iterator[Event]:
+    try:
+        if context.owner.live(mark_row.instance, [_due_mark(mark_row)], lambda: None):
+            yield Event(event="live", text="kept: its owner lists it as live")
+    except OwnerSilent as e:
+        yield Event(event="owner_silent", text=f"kept: {e}")
+
+
+def _expand(mark_row: Any, context: WhyContext) -> Expansion:
+    """Return what a mark stands for: as its owner expands it, or else the files that its row names."""
+    try:
+        expansions = context.owner.expand(mark_row.instance, [_due_mark(mark_row)], lambda: None)
+        expansion = expansions.get(Ref(mark_row.kind, mark_row.id))
+    except OwnerSilent:
+        expansion = None  # _live_events reports that the owner does not answer
+    if expansion is None and mark_row.vault:
+        keys = mark_row._mapping["keys"]
+        named = Place(vault=mark_row.vault, prefix=mark_row.prefix, keys=tuple(keys) if keys else None)
+        return Expansion(places=(named,))
+    return expansion or Expansion()
+
+
+def _due_mark(mark_row: Any) -> DueMark:
+    return DueMark(**{column: mark_row._mapping[column] for column in MARK_COLUMNS})

@@ -1,0 +1,184 @@
+"""Yield the events of one mark, from the transaction that marked it to its row of history."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Row, and_, func, select
+
+from sexton.database.engine import Database
+from sexton.insight.views import Event
+from sexton.insight.why import audit
+from sexton.insight.why.blocking import blocking_events, hold_events, unclaimed_events
+from sexton.insight.why.context import WhyContext
+from sexton.marks.model import MarkState, Reason, Ref
+from sexton.recycle.audit.store import Claim
+
+LISTED_FILES = 10
+"""Files of one claimed mark that are listed; a file that was searched by its key is always listed."""
+MAX_PARENTS = 20
+"""Parents that are listed; a chain of parents may be a circle."""
+
+
+def events_of_mark(db: Database, mark_row: Any, names: set[str], context: WhyContext, now: int) -> Iterator[Event]:
+    """Yield what happened to a mark, what blocks it now and what will happen next.
+
+    Args:
+        db: the database.
+        mark_row: a row of ``mark``.
+        names: the keys and ids that were searched; a claimed mark's files with these keys are always listed.
+        context: further sources.
+        now: the database's clock, in ms since 1970.
+    """
+    yield from _marked_events(db, mark_row)
+    if mark_row.state != MarkState.CLAIMED:
+        yield from unclaimed_events(db, mark_row, context)
+    if mark_row.claimed_at:
+        yield from _claimed_events(db, mark_row, names, context, now)
+    if mark_row.swept_at:
+        yield from _first_pass_events(mark_row)
+        yield from hold_events(db, mark_row, context)
+    if mark_row.last_error:
+        text = f"last error ({mark_row.failures} failures): {mark_row.last_error}"
+        yield Event(event="last_error", text=text)
+    if mark_row.quarantined_reason:
+        yield from _quarantine_events(mark_row)
+
+
+def events_of_history(db: Database, history_row: Any, names: set[str], context: WhyContext) -> Iterator[Event]:
+    """Yield what happened to a mark whose deletion has ended.
+
+    Args:
+        db: the database.
+        history_row: a row of ``mark_history``.
+        names: the keys and ids that were searched.
+        context: further sources.
+    """
+    vault = f" in vault {history_row.vault}" if history_row.vault else ""
+    yield Event(at=history_row.marked_at, event="marked", text=f"marked {history_row.kind}{vault}")
+    if history_row.batch or history_row.discarded is None:
+        text = f"claimed in batch {history_row.batch}{_round_and_plan(db, history_row.batch)}"
+        yield Event(at=history_row.claimed_at, event="claimed", text=text)
+        yield from _audit_events(history_row, history_row.batch, history_row.gone_at, names, context)
+    if history_row.discarded is not None:
+        text = (
+            f"discarded: {history_row.discarded}, its remaining files were left "
+            f"({history_row.objects} objects were deleted before)"
+        )
+        yield Event(at=history_row.gone_at, event="discarded", text=text)
+    else:
+        text = f"gone: {history_row.objects} objects, {history_row.bytes} bytes, finished in round {history_row.round}"
+        yield Event(at=history_row.gone_at, event="gone", text=text)
+
+
+def _marked_events(db: Database, mark_row: Any) -> Iterator[Event]:
+    by = f" by transaction {mark_row.owner_txn}" if mark_row.owner_txn else ""
+    text = f"marked {mark_row.kind}{by}: {_files_text(mark_row)}, {mark_row.bytes} bytes according to its owner"
+    yield Event(at=mark_row.marked_at, event="marked", text=text)
+    if mark_row.parent_id is not None:
+        yield Event(at=mark_row.marked_at, event="below", text=f"parents: {', '.join(_parents(db, mark_row))}")
+    if mark_row.expires_at:
+        yield Event(at=mark_row.expires_at, event="expires", text=f"its transaction {mark_row.owner_txn} expires")
+    if mark_row.state == MarkState.FENCED:
+        text = "fenced: its owner refuses to commit it; the next round claims it unless something blocks its deletion"
+        yield Event(event="fenced", text=text)
+
+
+def _files_text(mark_row: Any) -> str:
+    """Return which files a mark's row names, and in which vault."""
+    if not mark_row.vault:
+        return "its owner names its files"
+    keys: Sequence[str] = mark_row._mapping["keys"] or ()
+    if mark_row.prefix:
+        files = f"prefix {mark_row.prefix}"
+    elif len(keys) == 1:
+        files = f"key {keys[0]}"
+    else:
+        files = f"{len(keys)} keys"
+    return f"{files} in vault {mark_row.vault}"
+
+
+def _claimed_events(db: Database, mark_row: Any, names: set[str], context: WhyContext, now: int) -> Iterator[Event]:
+    batch = mark_row.claimed_in or mark_row.batch
+    with_parent = ", together with its parent, whose files include its own" if mark_row.absorbed else ""
+    text = f"claimed in batch {batch}{_round_and_plan(db, batch)}{with_parent}; irrevocable"
+    yield Event(at=mark_row.claimed_at, event="claimed", text=text)
+    yield from _stored_file_events(db, mark_row, names)
+    yield from _audit_events(mark_row, batch, now, names, context)
+    yield from blocking_events(db, mark_row, context)
+
+
+def _first_pass_events(mark_row: Any) -> Iterator[Event]:
+    text = f"its {mark_row.objects_gone} files are deleted, {mark_row.bytes_gone} bytes"
+    yield Event(at=mark_row.swept_at, event="swept", text=text)
+    text = "its prefix is listed a second time, then its record is deleted"
+    yield Event(at=mark_row.next_try_at or 0, event="last_look", text=text)
+
+
+def _quarantine_events(mark_row: Any) -> Iterator[Event]:
+    retry = f"sexton quarantine retry {mark_row.instance} {mark_row.kind}/{mark_row.id}"
+    text = f"quarantined: {mark_row.quarantined_reason}; to try it again: {retry}"
+    yield Event(event="set_aside", text=text)
+    if mark_row.quarantined_reason == Reason.DELETE_FAILED and mark_row.next_try_at:
+        yield Event(at=mark_row.next_try_at, event="tried_again", text="the first round after this time tries it again")
+
+
+def _parents(db: Database, mark_row: Any) -> list[str]:
+    """Return the parents of a mark, the nearest first, as far as rows of marks and history name them."""
+    ref = Ref(mark_row.parent_kind, mark_row.parent_id)
+    parents = [f"{ref.kind} {ref.id}"]
+    with db.read() as c:
+        for _ in range(MAX_PARENTS):
+            for table in (db.t.mark, db.t.mark_history):
+                is_ref = and_(table.c.instance == mark_row.instance, table.c.kind == ref.kind, table.c.id == ref.id)
+                row = c.execute(select(table.c.parent_kind, table.c.parent_id).where(is_ref)).one_or_none()
+                if row is not None and row.parent_id is not None:
+                    break
+            else:
+                return parents
+            ref = Ref(row.parent_kind, row.parent_id)
+            parents.append(f"{ref.kind} {ref.id}")
+    return parents
+
+
+def _round_and_plan(db: Database, batch: int) -> str:
+    """Return the round that opened a batch and the plan that it applied, as text; empty where SQL has no row of it."""
+    b, r, p = db.t.batch, db.t.round, db.t.plan
+    joined = b.join(r, r.c.id == b.c.round).outerjoin(p, p.c.id == r.c.plan)
+    of_batch = select(b.c.round, r.c.plan, p.c.approved_by).select_from(joined).where(b.c.id == batch)
+    with db.read() as c:
+        row = c.execute(of_batch).one_or_none()
+    if row is None:
+        return ""
+    if row.plan is None:
+        return f", round {row.round}"
+    by = f" applied by {row.approved_by}" if row.approved_by else ""
+    return f", round {row.round}, plan {row.plan}{by}"
+
+
+def _stored_file_events(db: Database, mark_row: Any, names: set[str]) -> Iterator[Event]:
+    """Yield the outcome so far of a claimed mark's files: those with one of the names, or else the first few."""
+    files, total = _stored_files(db, mark_row, names)
+    if total > len(files):
+        yield Event(event="files", text=f"{total:,} files are being deleted, among them:")
+    for file_row in files:
+        reason = f": {file_row.reason}" if file_row.reason else ""
+        text = f"file {file_row.key} in vault {file_row.vault}: {file_row.outcome or 'not tried yet'}{reason}"
+        yield Event(event=f"file_{file_row.outcome or 'untried'}", text=text)
+
+
+def _stored_files(db: Database, mark_row: Any, names: set[str]) -> tuple[Sequence[Row[Any]], int]:
+    """Return the files to list, and how many the mark has; 0 where the files were searched by their keys."""
+    file = db.t.mark_file
+    of_mark = and_(file.c.instance == mark_row.instance, file.c.kind == mark_row.kind, file.c.id == mark_row.id)
+    with db.read() as c:
+        searched = c.execute(select(file).where(of_mark, file.c.key.in_(names)).order_by(file.c.seq)).all()
+        if searched:
+            return searched, 0
+        first = c.execute(select(file).where(of_mark).order_by(file.c.seq).limit(LISTED_FILES)).all()
+        return first, c.execute(select(func.count()).where(of_mark)).scalar_one()
+
+
+def _audit_events(row: Any, batch: int, until: int, names: set[str], context: WhyContext) -> Iterator[Event]:
+    """Yield what the deletion log has of a mark that was claimed in a batch; ``until``: ms since 1970."""
+    kinds = frozenset(filter(None, (row.kind, row.parent_kind)))
+    return audit.events(context.audit, Claim(row.instance, kinds, batch, row.claimed_at, until), names)
