@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
 from tests.statements import left
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs that tests start, even in a run that a shell started in the background.
+
+    Such a shell ignores SIGINT for the run, and every child would inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

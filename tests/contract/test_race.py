@@ -219,7 +219,7 @@ def test_who_waits_behind_an_open_claim_sees_it_afterwards(
         waits = stuck(rig, owner)
         go.set()
 
-        assert claimer.result(10).marks == {Ref(kind, "t")}
+        assert claimer.result(10).claimed == {Ref(kind, "t")}
         with pytest.raises(refusal, match=r"t (is )?claimed in batch"):
             owner.result(10)
     assert waits

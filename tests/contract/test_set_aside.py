@@ -22,7 +22,7 @@ def aside(rig: Rig, kind: str, id_: str, reason: Reason, instance: str = "shop")
 def test_all_that_only_the_owner_can_free_are_yielded_page_by_page(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, freed: bool
 ) -> None:
-    monkeypatch.setattr("sexton.recycle.pipeline.sql.fencing.LOOKED_AT_ONCE", 2)
+    monkeypatch.setattr("sexton.recycle.pipeline.sql.owner_marks.ASKED_AT_ONCE", 2)
     rig.instance("other")
     for kind, id_ in (("dropped", "c"), ("dropped", "a"), ("compacted", "b"), ("prepared", "a"), ("dropped", "b")):
         aside(rig, kind, id_, Reason.SCHEMA_MISSING)
