@@ -12,7 +12,7 @@ RUN := $(VENV)/bin/python
 help:
 	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: 80 to 100 s"
 	@echo "            (ARGS=--exit stops the stack at the end; without it the stack stays up until Ctrl-C)"
-	@echo "make test   the tests, on real servers: about 10 minutes (TIERS=\"unit contract\" runs only those)"
+	@echo "make test   the tests, on real servers: about 10 minutes (TIERS=\"unit integration\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about 100 minutes,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
 	@echo

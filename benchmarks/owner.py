@@ -15,8 +15,8 @@ from sqlalchemy import create_engine, text
 
 from sexton import contract
 from sexton.kernel.crash_points import installed
-from tests.rig import Rig
 from tests.servers.postgres import Cluster
+from tests.support.rig import Rig
 
 MARKS = 100_000
 PAIRS = 7

@@ -21,9 +21,9 @@ from benchmarks.scratch import scratch
 from sexton.client import Filter, Item, Sexton
 from sexton.client.registering import RegistrationRequest
 from sexton.contract import NewMark
-from tests.rig import Rig
 from tests.servers.api import Api
 from tests.servers.postgres import Cluster
+from tests.support.rig import Rig
 
 OBJECTS, PAIRS = 1_000_000, 7
 PROTECTIONS = 1_000

@@ -23,24 +23,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests import leaks
+from tests.support import leaks
 
 HERE = Path(__file__).parent
-TIERS = ("lint", "unit", "contract", "activities", "replay", "workflows", "fault", "e2e")
+TIERS = ("lint", "unit", "integration", "activities", "replay", "workflows", "fault", "e2e")
 LONGEST_FIRST = (
-    *(
-        "contract",
-        "contract/spark",
-        "fault",
-        "e2e",
-        "contract/catalog",
-        "fault/live",
-        "fault/incidents",
-        "workflows",
-        "contract/wal",
-        "contract/storage",
-    ),
-    *("contract/api", "unit", "lint", "activities", "replay"),
+    "integration",
+    "integration/runtime/spark",
+    "fault",
+    "e2e",
+    "integration/owners/catalog",
+    "fault/live",
+    "fault/incidents",
+    "workflows",
+    "integration/wal",
+    "integration/recycle",
+    "integration/storage",
+    "integration/replication",
+    "unit",
+    "lint",
+    "activities",
+    "replay",
 )
 """Folders; one that is in another is left out there."""
 AT_ONCE = 4

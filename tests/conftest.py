@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from sexton.database import schema
-from tests.rig import DEPLOYMENT
 from tests.servers import kafka as kafka_server
 from tests.servers import postgres as postgres_server
 from tests.servers import s3 as s3_servers
 from tests.servers import temporal as temporal_servers
 from tests.statements import left
+from tests.support.rig import DEPLOYMENT
 
 
 def pytest_configure() -> None:

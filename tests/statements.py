@@ -1,6 +1,6 @@
 """Which tests PostgreSQL needs: enough that every statement the product can send is sent to it by two of them.
 
-Most contract tests ask the same statements other questions, and a round is a hundred of them. What SQLite has
+Most integration tests ask the same statements other questions, and a round is a hundred of them. What SQLite has
 answered, PostgreSQL need not be asked fifty times: `python -m tests.statements` (about 10 minutes) runs all variants
 on PostgreSQL, notes the statements of each with the line that sends it, and writes ``tests/left_to_soak``: those that
 send nothing which two others, kept, do not send as well. `make test` leaves these out and `make soak` runs them. A
@@ -26,8 +26,8 @@ LEFT = HERE / "left_to_soak"
 NOTED = HERE.parent / ".sexton" / "statements.json"
 PRODUCT = f"{HERE.parent / 'sexton'}/"
 POSTGRESQL = re.compile(r"\bpostgresql\b")
-ALWAYS = re.compile(r"race|lease|guard|owner_contract|schema|turns|saboteur")
-TIERS = ("tests/contract", "tests/fault/incidents")
+ALWAYS = re.compile(r"race|lease|guard|integration/contract|schema|turns")
+TIERS = ("tests/integration", "tests/fault/incidents")
 TWICE = 2
 HEAD = """# Variants on PostgreSQL whose statements others send to it too: `make soak` runs them, `make test` does not.
 # Written by `python -m tests.statements`.

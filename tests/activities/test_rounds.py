@@ -6,7 +6,7 @@ import pytest
 
 from sexton.contract import Gone, NewMark, Refused, undrop
 from sexton.recycle.model import Cursor
-from tests.rig import Rig, listing, put
+from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture

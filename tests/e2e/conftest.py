@@ -18,9 +18,9 @@ from sexton.interfaces.cli import main as cli
 from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.storage.model import VaultSpec
-from tests.rig import migrated, put
 from tests.servers.forked import Forked
 from tests.servers.temporal import DevServer
+from tests.support.rig import migrated, put
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Here = Callable[..., subprocess.CompletedProcess[str]]

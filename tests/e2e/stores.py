@@ -13,9 +13,9 @@ from sexton.replication.agent.http import HttpCuts
 from sexton.replication.agent.meta import SqliteMeta
 from sexton.replication.agent.model import Swept
 from sexton.replication.agent.sweeping import BackendSweeper
-from tests.contract.binlog.world import DB, SHOP, World
-from tests.rig import Rig
+from tests.integration.replication.world import DB, SHOP, World
 from tests.servers.api import Api
+from tests.support.rig import Rig
 
 BACKENDS = ("b1", "b2", "b3")
 TTL = 60

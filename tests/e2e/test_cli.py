@@ -15,7 +15,7 @@ from sexton.operators.registry.store import Registry
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run
-from tests.rig import GRACE, INTERVAL, RETENTION, Rig, listing, put
+from tests.support.rig import GRACE, INTERVAL, RETENTION, Rig, listing, put
 
 
 def test_from_init_to_gone(

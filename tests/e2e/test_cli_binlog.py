@@ -11,8 +11,8 @@ from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import BinlogSettings
-from tests.contract.binlog.world import DB, SHOP, STEP, World
 from tests.e2e.conftest import Run
+from tests.integration.replication.world import DB, SHOP, STEP, World
 from workflows import ids
 
 DAY = 86_400

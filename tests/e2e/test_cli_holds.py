@@ -16,7 +16,7 @@ from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run
-from tests.rig import GRACE, INTERVAL, RETENTION
+from tests.support.rig import GRACE, INTERVAL, RETENTION
 
 REASON = ("--for", "7d", "--reason", "ticket 4711")
 

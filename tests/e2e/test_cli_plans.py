@@ -10,9 +10,9 @@ from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.recycle.planning.sql.plans import PlanStore
-from tests.contract.planned import limited
 from tests.e2e.conftest import Run
 from tests.support.kept import kept_texts
+from tests.support.planned import limited
 
 FEW = {"SEXTON_RECYCLE__MAX_DELETE_OBJECTS": "2"}
 

@@ -7,8 +7,8 @@ from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.recycle.model import RoundReport
 from tests.e2e.conftest import Run
-from tests.rig import listing
 from tests.support.kept import kept_texts
+from tests.support.rig import listing
 
 
 def test_the_selftest_shows_that_what_is_protected_stays_and_goes_after_its_release(

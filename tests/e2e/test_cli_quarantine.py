@@ -7,7 +7,7 @@ import pytest
 
 from sexton.database.engine import Database
 from tests.e2e.conftest import Run
-from tests.rig import listing
+from tests.support.rig import listing
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from sexton.database.engine import Database
 from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.model import CutDone
 from sexton.replication.replicas.model import TabletReport
-from tests.contract.binlog.world import DB, SHOP, World
 from tests.e2e.conftest import Run
+from tests.integration.replication.world import DB, SHOP, World
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 
 from sexton.database.engine import Database
 from tests.e2e.conftest import Run
-from tests.rig import listing
 from tests.servers.temporal import DevServer
+from tests.support.rig import listing
 
 PATIENCE_SECONDS = 60
 

@@ -15,7 +15,7 @@ from sexton.operators.access.sql.tokens import TokenStore
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 from tests.e2e.conftest import Run, settings
-from tests.leaks import made
+from tests.support.leaks import made
 
 PASSWORD, ANOTHER = "a-horse-of-correct-batteries", "another-staple-altogether"
 made(PASSWORD)

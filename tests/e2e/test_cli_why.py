@@ -17,7 +17,7 @@ from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.e2e.conftest import Run, settings
-from tests.rig import GRACE, INTERVAL, RETENTION
+from tests.support.rig import GRACE, INTERVAL, RETENTION
 
 
 @pytest.fixture

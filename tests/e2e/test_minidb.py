@@ -26,10 +26,10 @@ from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.engine import keepers
-from tests.rig import Rig
 from tests.servers.api import Api
 from tests.servers.s3 import RunningS3
 from tests.support.kept import kept_texts
+from tests.support.rig import Rig
 
 INSTANCE = "shop"
 POLICY = Policy(version="test", retention_seconds={}, upload_grace_seconds=600)

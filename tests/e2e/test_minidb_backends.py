@@ -9,11 +9,11 @@ import pytest
 from examples.minidb.binlogs import uid
 from examples.minidb.rowsets import MiniDBError
 from sexton.kernel.crash_points import OF_BACKEND, installed
-from tests.contract.backend.node import Crash, crash_at
-from tests.contract.binlog.world import DB, SHOP
 from tests.e2e.stores import BACKENDS, Stores
-from tests.rig import Rig
+from tests.integration.replication.agent.node import Crash, crash_at
+from tests.integration.replication.world import DB, SHOP
 from tests.servers.api import Api
+from tests.support.rig import Rig
 
 T = "orders.0"
 STEPS = 20

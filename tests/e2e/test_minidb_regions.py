@@ -19,8 +19,8 @@ from sexton.wal.model import Flushed
 from sexton.wal.nodes import HttpFlushClient
 from sexton.wal.port import ReplayRefused
 from tests.e2e.topics import A, B, Field
-from tests.rig import Rig
 from tests.servers.api import Api
+from tests.support.rig import Rig
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from sexton.wal.model import Mode, WalSettings
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService
-from tests.rig import Rig
 from tests.servers.api import Api
+from tests.support.rig import Rig
 
 A, B = "wal-a", "wal-b"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sexton.replication.agent.meta import SqliteMeta
 from sexton.replication.agent.sweeping import BackendSweeper
-from tests.contract.backend.node import Granted
+from tests.integration.replication.agent.node import Granted
 
 
 def main(directory: str, cut: str, *uids: str) -> None:

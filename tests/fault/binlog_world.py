@@ -20,7 +20,7 @@ from sexton.replication.journal.errors import JournalTrimmed
 from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from sexton.replication.replicas.policy import lowest
-from tests.contract.binlog.world import DB, SHOP, World
+from tests.integration.replication.world import DB, SHOP, World
 
 TABLES, BACKENDS = ("orders", "users"), ("b1", "b2", "b3")
 POINTS = ("guarded", "written", "committed", "spread", "removed")

@@ -6,7 +6,7 @@ from tests.fault.operations import Control, Later, Mistake, Round
 from tests.fault.shop import INSTANCE
 from tests.fault.witness import Violation
 from tests.fault.world import MISTAKEN, World
-from tests.reader import objects
+from tests.support.reader import objects
 
 LONG = 400_000
 """Seconds after which everything that is marked is due, whatever its kind."""

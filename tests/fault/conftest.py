@@ -9,9 +9,9 @@ import pytest
 
 from sexton.contract import NewMark, undrop
 from sexton.storage.port import Vault
-from tests.rig import Rig, put
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
+from tests.support.rig import Rig, put
 
 
 @dataclass

@@ -27,7 +27,7 @@ from sexton.recycle.model import (
     RangeOrder,
 )
 from tests.fault.shop import INSTANCE, Barrier
-from tests.rig import GRACE, Rig
+from tests.support.rig import GRACE, Rig
 
 MAX_LEASES = 3
 START = Cursor()

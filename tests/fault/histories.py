@@ -24,7 +24,7 @@ from tests.fault.conclusion import conclude
 from tests.fault.flow import Process
 from tests.fault.shop import INSTANCE, Shop
 from tests.fault.world import INSIDE, World
-from tests.rig import DEPLOYMENT
+from tests.support.rig import DEPLOYMENT
 
 MEMORY = Path("/dev/shm")
 """Where fsync costs nothing; what a power cut does is not asked here."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.backend.node import Node
+from tests.integration.replication.agent.node import Node
 from tests.servers.forked import Forked
 
 SECONDS = 60.0

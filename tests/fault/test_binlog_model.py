@@ -7,8 +7,8 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from tests.fault.binlog_world import BinlogWorld
-from tests.rig import DEPLOYMENT
 from tests.servers import postgres as postgres_server
+from tests.support.rig import DEPLOYMENT
 
 STEPS = 120
 

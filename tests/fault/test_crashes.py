@@ -6,7 +6,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import NAMES, installed
-from tests.rig import Rig, listing, put
+from tests.support.rig import Rig, listing, put
 
 POINTS = sorted(name for name in NAMES if name.split(".")[0] in ("resolve", "claim", "files", "outcomes", "marks"))
 """Those of a round; the others are in the contract, which the race pauses."""

@@ -15,9 +15,9 @@ from sexton.recycle.pacing import policy
 from sexton.recycle.pacing.pacer import SharedPacer
 from sexton.recycle.pacing.store import PaceStore
 from tests.fault.conftest import Faulty
-from tests.rig import Rig
 from tests.servers.fault_proxy import FaultProxy, _Fault
 from tests.servers.s3 import RunningS3
+from tests.support.rig import Rig
 
 STORM_SECONDS = 5.0
 MARKS, KEYS = 12, 300

@@ -11,8 +11,8 @@ from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, VaultSpec
 from sexton.storage.port import VaultFault
 from tests.fault.conftest import Faulty, backed_up_before_an_undrop
-from tests.rig import Rig, listing, put
 from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from sexton.wal.model import Mode
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.store import WalStore
-from tests.contract.wal.logs import Real
 from tests.fault import wal_purging
 from tests.fault.wal_region import REGION, ids, read
-from tests.rig import DEPLOYMENT
+from tests.integration.wal.logs import Real
 from tests.servers import kafka as kafka_server
 from tests.servers.forked import Forked
+from tests.support.rig import DEPLOYMENT
 
 SECONDS = 60.0
 pytestmark = pytest.mark.timeout(300)

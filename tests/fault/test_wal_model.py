@@ -14,7 +14,7 @@ import pytest
 from sexton.database import schema
 from sexton.kernel.crash_points import OF_WAL
 from tests.fault.wal_world import TOPICS, UNDROP_SECONDS, Entries, World
-from tests.rig import DEPLOYMENT
+from tests.support.rig import DEPLOYMENT
 
 STEPS = 100
 Step = tuple[int, str, Callable[[], None]]

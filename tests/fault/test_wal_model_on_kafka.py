@@ -10,11 +10,11 @@ from sexton.database import schema
 from sexton.wal.kafka import KafkaLog
 from sexton.wal.model import Facts
 from sexton.wal.sql.embedded_log import OutOfRange
-from tests.contract.wal.logs import SECONDS, Real
 from tests.fault.test_wal_model import play
 from tests.fault.wal_region import read
-from tests.rig import DEPLOYMENT
+from tests.integration.wal.logs import SECONDS, Real
 from tests.servers import kafka as kafka_server
+from tests.support.rig import DEPLOYMENT
 
 STEPS = 100
 

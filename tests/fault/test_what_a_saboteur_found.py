@@ -13,9 +13,9 @@ from sexton.kernel.crash_points import installed
 from sexton.storage.model import MARKER_KEY
 from tests.fault.conftest import Faulty
 from tests.fault.test_crashes import Crash, CrashAt
-from tests.rig import Rig, listing, put
 from tests.servers.postgres import Cluster
 from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from sexton.owners.port import OwnerSilent
 from sexton.owners.sql.owner import SqlOwner
 from sexton.recycle.rounds.sql.reports import Reports
 from tests.fault.conftest import Faulty, backed_up_before_an_undrop
-from tests.rig import Rig, listing, put
 from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
 
 
 def test_a_copy_of_the_database_never_catches_up_by_counting_rounds(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.reader import Books, Mark, objects
-from tests.rig import RETENTION
+from tests.support.reader import Books, Mark, objects
+from tests.support.rig import RETENTION
 
 Ref = tuple[str, str]
 Place = tuple[str, str]

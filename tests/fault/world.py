@@ -16,8 +16,8 @@ from sexton.kernel.crash_points import installed
 from tests.fault.flow import Crash, Flow, Process
 from tests.fault.shop import Shop, Thing
 from tests.fault.witness import Place, Witness
-from tests.reader import Books
-from tests.rig import Rig
+from tests.support.reader import Books
+from tests.support.rig import Rig
 
 INSIDE = frozenset({"claim.guarded", "claim.checked", "claim.written", "commit.deleted", "hold.guarded"}) | {
     "hold.written",

@@ -21,9 +21,9 @@ from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.model import TickRequest
 from sexton.runtime.temporal import search_attributes
-from tests.contract.wal.node import node
-from tests.rig import DEPLOYMENT, Rig, put
+from tests.integration.wal.node import node
 from tests.servers.temporal import DevServer, start_local
+from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import Served
 from tests.workflows.test_binlog import Gc
 from tests.workflows.test_purge import Topics

@@ -10,8 +10,8 @@ from config.settings import Settings
 from sexton.interfaces.api.app import create
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
-from tests.leaks import kept, said
-from tests.rig import DEPLOYMENT, Rig
+from tests.support.leaks import kept, said
+from tests.support.rig import DEPLOYMENT, Rig
 
 
 class Api:

@@ -12,7 +12,7 @@ from mypy_boto3_s3 import S3Client
 
 from sexton.runtime.embedded.ports import Ports
 from sexton.runtime.embedded.s3 import S3Server
-from tests.leaks import made
+from tests.support.leaks import made
 
 
 @cache

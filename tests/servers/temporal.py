@@ -8,7 +8,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from sexton.runtime.embedded.binaries import find_binary
-from tests.leaks import kept
+from tests.support.leaks import kept
 
 STARTS = 5
 

@@ -13,8 +13,8 @@ import worker
 from config.settings import Settings
 from sexton.contract import NewMark
 from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
-from tests.rig import DEPLOYMENT, Rig, put
 from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT, Rig, put
 from workflows import ids
 
 PATIENCE_SECONDS = 30.0

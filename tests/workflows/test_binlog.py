@@ -17,9 +17,9 @@ from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.model import TickRequest
 from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
-from tests.contract.binlog.beside import Disk
-from tests.contract.binlog.world import INTERVAL, SHOP, World
-from tests.rig import DEPLOYMENT, Rig
+from tests.integration.replication.beside import Disk
+from tests.integration.replication.world import INTERVAL, SHOP, World
+from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids, options
 

@@ -15,8 +15,8 @@ from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import CutDone
 from sexton.replication.replicas.model import Copy, Placement, ReplicaReport, Tablet, TabletReport
-from tests.contract.binlog.world import DB, SHOP, World
-from tests.rig import DEPLOYMENT, Rig
+from tests.integration.replication.world import DB, SHOP, World
+from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served
 from workflows import ids, options
 

@@ -15,9 +15,9 @@ import worker
 from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest, RunState
 from sexton.recycle.model import DueInstances, TickRequest
-from tests.contract.check.conftest import Owned, names
-from tests.rig import DEPLOYMENT, Rig, put
+from tests.integration.check.conftest import Owned, names
 from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids
 from workflows.check import CheckInstance

@@ -16,7 +16,7 @@ from sexton.recycle.model import RangeOrder, RoundReport
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.spark.session import SparkFailed
 from sexton.runtime.temporal.client import pollers, spark_queue
-from tests.rig import DEPLOYMENT, Rig, listing
+from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill, heavy_from
 from workflows import ids
 from workflows.options import BATCH_DELETE

@@ -27,8 +27,8 @@ from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService
-from tests.contract.wal.node import Asked, node
-from tests.rig import DEPLOYMENT, Rig
+from tests.integration.wal.node import Asked, node
+from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids
 

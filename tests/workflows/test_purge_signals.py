@@ -11,7 +11,7 @@ from sexton.wal.model import Mode
 from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule as turns_
-from tests.rig import DEPLOYMENT
+from tests.support.rig import DEPLOYMENT
 from tests.workflows.test_purge import Topics, rig, settings, topics
 from workflows import ids
 

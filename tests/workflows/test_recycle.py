@@ -15,7 +15,7 @@ from sexton.marks.lease_port import LeaseLost
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.pipeline import ranges
 from sexton.runtime.spark.session import SparkFailed
-from tests.rig import listing, put
+from tests.support.rig import listing, put
 from tests.workflows.conftest import Served
 from workflows import ids
 

@@ -13,9 +13,9 @@ from config.settings import Settings
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pipeline import ranges
-from tests.rig import DEPLOYMENT, Rig, listing
 from tests.servers import temporal
 from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT, Rig, listing
 from tests.workflows.conftest import Served, fill
 from workflows import ids
 

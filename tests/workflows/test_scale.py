@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from tests.rig import DEPLOYMENT, Rig, listing, put
 from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT, Rig, listing, put
 from tests.workflows.conftest import Served
 
 MIB = 1 << 20

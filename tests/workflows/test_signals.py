@@ -15,7 +15,7 @@ from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ControlKind
 from sexton.recycle.pipeline import ranges
-from tests.rig import listing
+from tests.support.rig import listing
 from tests.workflows.conftest import Served, fill
 
 

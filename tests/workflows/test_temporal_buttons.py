@@ -18,7 +18,7 @@ from temporalio.api.workflowservice.v1 import (
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.recycle.pipeline import ranges
-from tests.rig import Rig, listing, put
+from tests.support.rig import Rig, listing, put
 from tests.workflows.conftest import Served
 
 MARKS = 1_000

@@ -11,7 +11,7 @@ from config.settings import Settings
 from sexton.operators.controls.model import ControlKind
 from sexton.recycle.model import DueInstances, TickRequest
 from sexton.runtime.temporal import schedules, search_attributes
-from tests.rig import Rig, listing
+from tests.support.rig import Rig, listing
 from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill
 from workflows import ids
 from workflows.tick import RecycleTick
@@ -25,7 +25,7 @@ def deployment() -> str:
 
 @pytest.fixture
 def rig(tmp_path: Path, deployment: str, monkeypatch: pytest.MonkeyPatch) -> Rig:
-    monkeypatch.setattr("tests.rig.DEPLOYMENT", deployment)
+    monkeypatch.setattr("tests.support.rig.DEPLOYMENT", deployment)
     return Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
 
 

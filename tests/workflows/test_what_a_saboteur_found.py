@@ -13,7 +13,7 @@ from sexton.marks.sql.leases import LeaseStore
 from sexton.recycle.pipeline import ranges
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
-from tests.rig import listing
+from tests.support.rig import listing
 from tests.workflows.conftest import Served, fill
 from tests.workflows.test_rounds_in_full import short_histories
 from tests.workflows.test_signals import slow, small_ranges

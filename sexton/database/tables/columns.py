@@ -1,7 +1,7 @@
 """Column types that mean the same on PostgreSQL and SQLite, and the metadata that holds every table definition.
 
 The definitions have columns and types only; constraints, defaults, triggers and functions are in
-``migrations/versions/*.sql``, and ``tests/contract/test_schema.py`` compares the two.
+``migrations/versions/*.sql``, and ``tests/integration/database/test_schema.py`` compares the two.
 """
 
 import datetime as dt

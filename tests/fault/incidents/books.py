@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from sexton.recycle.model import RoundReport
-from tests.rig import GRACE, Rig
+from tests.support.rig import GRACE, Rig
 
 Rows = Sequence[tuple[Any, ...]]
 

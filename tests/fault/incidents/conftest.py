@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.fault.conftest import Faulty
-from tests.rig import Rig
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
+from tests.support.rig import Rig
 
 
 @pytest.fixture

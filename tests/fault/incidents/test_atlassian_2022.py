@@ -16,11 +16,11 @@ from sexton.kernel.errors import SextonError
 from sexton.operators.controls.port import NotEnabled
 from sexton.owners.catalog.errors import RecordNotFound
 from sexton.recycle.errors import PlanRefused
-from tests.contract.catalog.shop import Shop
-from tests.contract.command import run
-from tests.contract.planned import Limited, limited, waiting
 from tests.fault.incidents.books import check_sums, gone, marks
-from tests.rig import GRACE, Rig, listing, put
+from tests.integration.owners.catalog.shop import Shop
+from tests.support.command import run
+from tests.support.planned import Limited, limited, waiting
+from tests.support.rig import GRACE, Rig, listing, put
 
 SITES = [f"site{n}" for n in range(60)]
 

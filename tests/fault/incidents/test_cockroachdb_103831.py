@@ -12,9 +12,9 @@ import pytest
 from sexton.contract import NewMark
 from sexton.protection.model import Item, Protection, ProtectionEnd, ProtectionState
 from sexton.protection.sql.rows import digest
-from tests.rig import Rig, listing, put
-from tests.scrape import scrape
 from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+from tests.support.scrape import scrape
 
 HOUR, DAY = 3_600, 86_400
 RULES = Path(__file__).parents[3] / "config" / "prometheus" / "sexton.rules.yml"

@@ -13,8 +13,8 @@ from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.model import BinlogSettings, Config, Record
 from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, ttl
-from tests.contract.binlog.world import DB, SHOP, World
-from tests.rig import DEPLOYMENT
+from tests.integration.replication.world import DB, SHOP, World
+from tests.support.rig import DEPLOYMENT
 
 LARGEST = (2**31 - 1, 2**32, 2**53, 2**63 - 1, 2**63, 2**63 // 1_000, LONGEST_TTL + 1)
 """What somebody takes for "for ever"."""

@@ -18,7 +18,7 @@ from sexton.contract import Collected, NewMark, Refused
 from sexton.kernel import crash_points
 from sexton.operators.holds.store import Hold, TooLate
 from tests.fault.incidents.books import check_sums, clean, gone, marks, rows
-from tests.rig import Rig, listing, put
+from tests.support.rig import Rig, listing, put
 
 POINTS = ("resolve.stored", "claim.guarded", "claim.checked", "claim.written", "claim.committed")
 EVER = 400 * 86_400

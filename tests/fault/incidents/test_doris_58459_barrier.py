@@ -14,9 +14,9 @@ from sqlalchemy import event
 
 from sexton.contract import Collected
 from sexton.owners.catalog.errors import CatalogError
-from tests.contract.catalog.shop import EVER, HOUR, PREPARED, Shop
 from tests.fault.incidents.books import gone, marks
-from tests.rig import GRACE, listing
+from tests.integration.owners.catalog.shop import EVER, HOUR, PREPARED, Shop
+from tests.support.rig import GRACE, listing
 
 STATEMENTS = 90
 """More than a round's owner executes before the claim; those that never come are left out."""

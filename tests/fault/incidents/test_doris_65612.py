@@ -11,11 +11,11 @@ import pytest
 from sexton.contract import NewMark
 from sexton.marks.model import MAX_FAILURES, Ref
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
-from tests.contract.command import run
 from tests.fault.conftest import Faulty
 from tests.fault.incidents.books import check_sums, gone, marks
-from tests.rig import GRACE
-from tests.scrape import scrape
+from tests.support.command import run
+from tests.support.rig import GRACE
+from tests.support.scrape import scrape
 
 DENIED = "stuck/denied.dat"
 STUCK = {"denied": "DELETE_FAILED", "nowhere": "UNKNOWN_VAULT", "notakey": "BAD_KEY", "nofiles": "UNEXPANDED"}

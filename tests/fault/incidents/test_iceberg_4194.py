@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from sexton.check.sql.repair import RepairRefused
-from tests.contract.check.conftest import Owned, names, table
-from tests.rig import DAY
+from tests.integration.check.conftest import Owned, names, table
 from tests.servers.s3 import RunningS3
+from tests.support.rig import DAY
 
 NAMED = ["s3://{b}/{k}", "s3a://{b}/{k}", "s3n://{b}/{k}", "{k}", "/{k}"]
 

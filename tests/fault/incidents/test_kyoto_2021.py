@@ -12,12 +12,12 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton.contract import NewMark, mark
 from sexton.kernel.errors import BadInput
-from tests.contract.command import run
-from tests.contract.planned import Limited, limited, waiting
 from tests.fault.conftest import Faulty
 from tests.fault.incidents.books import gone, marks
-from tests.rig import GRACE, Rig, listing, put
+from tests.support.command import run
 from tests.support.kept import kept_texts
+from tests.support.planned import Limited, limited, waiting
+from tests.support.rig import GRACE, Rig, listing, put
 
 UNSET = ""
 """What a shell makes of a variable that nobody set."""

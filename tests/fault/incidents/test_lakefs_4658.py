@@ -5,8 +5,8 @@ Here what nobody names is a candidate only if its key has the form of the owner'
 
 import pytest
 
-from tests.contract.check.conftest import Owned, names, owned
-from tests.rig import DAY
+from tests.integration.check.conftest import Owned, names, owned
+from tests.support.rig import DAY
 
 __all__ = ["owned"]
 STRANGE = ["_lakefs/x.json", "data/t1/r1_0.parquet", "r1_0.dat", "data/t1/sub/r1_0.dat", "data/t1/r1_0.dat.crc"]

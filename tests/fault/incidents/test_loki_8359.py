@@ -15,12 +15,12 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.model import Policy
-from tests.contract.catalog.shop import HOUR, Shop
-from tests.contract.command import run
-from tests.contract.planned import Limited, kinds, waiting
 from tests.fault.incidents.books import check_sums, gone, marks
-from tests.rig import DEPLOYMENT, GRACE, listing, put
+from tests.integration.owners.catalog.shop import HOUR, Shop
+from tests.support.command import run
 from tests.support.kept import kept_texts
+from tests.support.planned import Limited, kinds, waiting
+from tests.support.rig import DEPLOYMENT, GRACE, listing, put
 
 LONG, SHORT = 72 * HOUR, HOUR
 NAMES = ("dropped_partition_retention_seconds", "dropped_index_retention_seconds", "compacted_rowset_retention_seconds")

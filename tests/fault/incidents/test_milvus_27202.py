@@ -6,9 +6,9 @@ at again before it goes.
 
 from typing import Any
 
-from tests.contract.check.conftest import Owned, owned
-from tests.contract.check.conftest import names as keys
-from tests.rig import DAY
+from tests.integration.check.conftest import Owned, owned
+from tests.integration.check.conftest import names as keys
+from tests.support.rig import DAY
 
 __all__ = ["owned"]
 

@@ -24,9 +24,9 @@ from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.fault.incidents.books import rows
-from tests.rig import DEPLOYMENT, GRACE, Rig, listing, put
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
+from tests.support.rig import DEPLOYMENT, GRACE, Rig, listing, put
 
 BIG, TENANTS = "big", [f"tenant-{n}" for n in range(9)]
 SLOTS, INTERVAL, TURNS = 3, 1, 2

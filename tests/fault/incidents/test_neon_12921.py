@@ -7,8 +7,8 @@ import pytest
 
 from sexton.check.model import RunState
 from sexton.check.sql.repair import RepairRefused
-from tests.contract.check.conftest import Owned, names, owned
-from tests.rig import DAY
+from tests.integration.check.conftest import Owned, names, owned
+from tests.support.rig import DAY
 
 __all__ = ["owned"]
 

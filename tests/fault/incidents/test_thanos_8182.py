@@ -4,8 +4,8 @@ Here nothing younger than the grace is judged, an orphan takes two checks a day 
 the claim a commit takes it back.
 """
 
-from tests.contract.check.conftest import Owned, names, owned
-from tests.rig import DAY, put
+from tests.integration.check.conftest import Owned, names, owned
+from tests.support.rig import DAY, put
 
 __all__ = ["owned"]
 

@@ -19,9 +19,9 @@ import worker as composition
 from config.settings import Settings
 from sexton.recycle.model import RecycleRequest, RoundReport
 from tests.fault.live.store import Bucket
-from tests.rig import DEPLOYMENT, Rig
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.forked import Forked
+from tests.support.rig import DEPLOYMENT, Rig
 from workflows import ids
 
 ROOT = Path(__file__).parents[3]

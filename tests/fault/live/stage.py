@@ -17,9 +17,9 @@ import pytest
 
 from tests.fault.live.scene import Scene
 from tests.fault.live.store import Bucket
-from tests.rig import Rig
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
+from tests.support.rig import Rig
 
 ACTS_AT_ONCE = 6
 """On two cores; with more of them requests begin to take longer than a client waits."""

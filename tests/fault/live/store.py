@@ -4,9 +4,9 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from sexton.contract import NewMark
-from tests.rig import Rig
 from tests.servers.fault_proxy import Entry, FaultProxy
 from tests.servers.s3 import RunningS3
+from tests.support.rig import Rig
 
 PAGE = 1_000
 """Keys of a page."""

@@ -16,7 +16,7 @@ from sexton.runtime.temporal import schedules
 from tests.fault.live.database import own_cluster
 from tests.fault.live.scene import SHOP, Scene, until
 from tests.fault.live.stage import Stage, at_once
-from tests.rig import DEPLOYMENT, Rig, listing, put
+from tests.support.rig import DEPLOYMENT, Rig, listing, put
 
 TENANTS = [f"tenant-{n}" for n in range(9)]
 INTERVAL = 20

@@ -13,7 +13,7 @@ from sexton.wal.sql.store import WalStore
 from sexton.wal.wal import WalService
 from tests.fault.live.scene import Scene, until
 from tests.fault.live.stage import Stage, at_once
-from tests.rig import DEPLOYMENT
+from tests.support.rig import DEPLOYMENT
 from workflows import ids
 
 TOPICS = ("orders", "users")

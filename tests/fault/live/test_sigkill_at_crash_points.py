@@ -10,7 +10,7 @@ from sexton.contract import NewMark
 from sexton.kernel.crash_points import OF_ROUNDS
 from tests.fault.live.scene import until
 from tests.fault.live.stage import Stage, at_once
-from tests.rig import Rig, listing, put
+from tests.support.rig import Rig, listing, put
 
 POINTS = sorted(
     name for name in OF_ROUNDS if name.split(".")[0] not in ("undrop", "commit", "hold") and name != "owner.fenced"

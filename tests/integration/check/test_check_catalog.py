@@ -1,0 +1,109 @@
+"""Conformance of the check, over the reference catalog: files of every form, and records that do not agree."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.owners.catalog.layout import tablet_prefix
+from tests.integration.owners.catalog.shop import SCHEMAS, Shop
+from tests.support.rig import DAY, listing
+
+
+@pytest.fixture
+def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(clean_url).opened().brisk()
+    shop.local(tmp_path / "disk")
+    yield shop
+    shop.away()
+
+
+def age(shop: Shop) -> None:
+    for key in listing(shop.roots["disk"]):
+        os.utime(shop.roots["disk"] / key, (1, 1))
+
+
+def test_k01_k03_all_that_the_catalog_names_or_is_about_to_delete_is_known(shop: Shop) -> None:
+    for name, schema in SCHEMAS.items():
+        tablets = shop.table(name, 2, **{f"{name}-i": schema})
+        first = shop.loaded(tablets, segments=2, bitmap=True)
+        shop.loaded(tablets)
+        shop.written(tablets)
+        shop.prepared(tablets)
+        shop.compacted(tablets[0], [first[0]])
+    shop.catalog.drop_table("v1")
+    age(shop)
+
+    report = shop.check()
+
+    assert (report.whole, report.found) == (True, {})
+    assert report.run.evidence is not None
+    assert (report.run.evidence.live or 0) > 0
+
+
+def test_k02_the_files_of_removed_records_are_orphans_of_every_form(shop: Shop) -> None:
+    gone: set[str] = set()
+    for name, schema in SCHEMAS.items():
+        tablets = shop.table(name, 2, **{f"{name}-i": schema})
+        shop.loaded(tablets, segments=2, bitmap=True)
+        gone |= {key for key in shop.objects() if key.startswith(tablet_prefix(tablets[0]))}
+        with shop.db.write() as c:
+            c.execute(shop.t.rowsets.delete().where(shop.t.rowsets.c.tablet_id == tablets[0]))
+    age(shop)
+    shop.check()
+
+    found = shop.found()
+
+    assert found["ORPHAN"] == gone
+    assert {k.rpartition(".")[2] for k in gone} == {"dat", "idx", "db"}
+    assert set(found) == {"ORPHAN", "RECORD"}  # the tablets' counters tell of rowsets that are not there
+
+
+def test_what_is_not_named_like_the_catalogs_files_is_of_unknown_kind(shop: Shop) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet])
+    for key in (f"data/{tablet}/r_0.tmp", "data/../x_0.dat", "README", f"data/{tablet}/r_01.dat", "data/t/..._0.dat"):
+        if ".." not in key.split("/"):
+            shop.put("disk", key)
+    age(shop)
+    shop.check()
+
+    found = shop.found()
+
+    assert found["UNKNOWN_KIND"] == {f"data/{tablet}/r_0.tmp", "README", f"data/{tablet}/r_01.dat"}
+    assert found["ORPHAN"] == {"data/t/..._0.dat"}
+
+
+def test_records_that_do_not_agree_are_found(shop: Shop) -> None:
+    tablets = shop.table(tablets=3)
+    rowsets = shop.loaded(tablets)
+    age(shop)
+    assert shop.check().found == {}
+    with shop.db.write() as c:
+        c.execute(shop.t.tablets.delete().where(shop.t.tablets.c.id == tablets[0]))
+        c.execute(shop.t.stats.update().where(shop.t.stats.c.tablet_id == tablets[1]).values(bytes=1))
+        c.execute(shop.t.labels.update().values(txn_id="nobody"))
+        c.execute(shop.t.partitions.delete())
+    shop.check()
+
+    found = {(f.key, f.detail) for f in shop.runs.findings("shop")}
+
+    assert (f"rowset/{rowsets[0]}", f"its tablet has no record: {tablets[0]}") in found
+    assert (f"tablet/{tablets[1]}", "its counters differ from its visible rowsets") in found
+    assert any(key.startswith("label/") and detail == "its transaction has no record: nobody" for key, detail in found)
+    assert any(key.startswith("version/") for key, _ in found)
+
+
+def test_a_rowset_that_is_dropped_and_collected_leaves_nothing_to_find(shop: Shop) -> None:
+    tablets = shop.table(tablets=2)
+    shop.loaded(tablets)
+    shop.loaded(shop.table("kept"))
+    shop.catalog.drop_table("t")
+    age(shop)
+    shop.later(DAY)
+    shop.round()
+    shop.later(2 * 3_600)
+    shop.round()
+
+    assert shop.check().found == {}

@@ -1,0 +1,27 @@
+"""Among very many objects exactly the planted faults are found, and nothing that is in flight."""
+
+import resource
+
+import pytest
+
+from tests.integration.check.conftest import Owned
+from tests.integration.check.planted import plant
+
+LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
+
+
+@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # many rows; what SQL says is tested with few
+@pytest.mark.parametrize(
+    ("objects", "faults"), [(50_000, 250), pytest.param(1_000_000, 1_000, marks=LONG)], ids=["50k", "1M"]
+)
+def test_exactly_what_was_planted_is_found(owned: Owned, objects: int, faults: int) -> None:
+    planted = plant(owned, objects, faults)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report = owned.check()
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_024
+    print(f"{objects:,} objects: memory grew by {grown:.0f} MiB")
+
+    assert report.whole
+    assert owned.found() == {"LOST": planted.lost, "SIZE_MISMATCH": planted.mismatched, "ORPHAN": planted.orphans}
+    assert report.confirmed == {"LOST": faults, "SIZE_MISMATCH": faults}
+    assert grown < 200

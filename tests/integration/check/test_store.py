@@ -1,0 +1,141 @@
+"""Findings over the runs of a check: what proves them, what confirms them, and what calls them gone."""
+
+import pytest
+
+from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, Listing, Run, Type
+from sexton.check.sql.store import CheckStore
+from sexton.kernel.errors import BadInput
+from tests.support.rig import Rig
+
+DAY = 86_400
+A = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/a", size=7, etag="e", record="rowset/1")
+B = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/b", size=8)
+LOST = Discrepancy(type=Type.LOST, vault="disk", key="data/l", expected=9, record="rowset/2")
+
+
+@pytest.fixture
+def store(rig: Rig) -> CheckStore:
+    return CheckStore(rig.db)
+
+
+def seen(run: Run, **changed: object) -> Evidence:
+    whole = Evidence(
+        cutoff=run.cutoff,
+        listings=(Listing(vault="disk", parts=2, ended=2, objects=100, live=90),),
+        listed_at=run.cutoff + 1,
+        live_from=run.cutoff + 2,
+        live=90,
+    )
+    return whole.model_copy(update=changed)
+
+
+def checked(store: CheckStore, name: str, *found: Discrepancy, whole: bool = True) -> Run:
+    """One run that sees this."""
+    run = store.begin("shop", name)
+    store.saw(run, found)
+    store.conclude(run, seen(run) if whole else seen(run, live=None))
+    return run
+
+
+def told(store: CheckStore) -> dict[str, Finding]:
+    return {f.key: f for f in store.findings("shop")}
+
+
+def test_an_orphan_is_confirmed_by_two_whole_runs_a_day_apart(store: CheckStore, rig: Rig) -> None:
+    checked(store, "1", A)
+    first = told(store)["data/a"]
+    rig.later(DAY // 2)
+    checked(store, "2", A)
+    soon = told(store)["data/a"]
+    rig.later(DAY // 2 + 60)
+    checked(store, "3", A, B)
+    late = told(store)
+
+    assert (first.confirmed_at, soon.confirmed_at) == (None, None)
+    assert late["data/a"].confirmed_at is not None
+    assert late["data/b"].confirmed_at is None
+    assert (late["data/a"].first_seen, late["data/a"].record, late["data/a"].size) == (first.first_seen, "rowset/1", 7)
+    assert [f.key for f in store.findings("shop", confirmed=True)] == ["data/a"]
+
+
+def test_a_run_that_is_not_whole_confirms_nothing_and_calls_nothing_gone(store: CheckStore, rig: Rig) -> None:
+    checked(store, "1", A, whole=False)
+    rig.later(DAY + 60)
+    checked(store, "2", A)
+    rig.later(DAY + 60)
+    checked(store, "3", whole=False)
+    still = told(store)["data/a"]
+    run = store.last("shop")
+
+    assert (still.state, still.confirmed_at) == (FindingState.OPEN, None)
+    assert run is not None
+    assert (run.state, run.lacks) == ("PARTIAL", ("the live side was not read to its end",))
+
+
+def test_what_a_whole_run_does_not_see_is_gone_and_begins_anew_when_it_is_back(store: CheckStore, rig: Rig) -> None:
+    checked(store, "1", A)
+    rig.later(DAY + 60)
+    checked(store, "2")
+    gone = told(store)
+    checked(store, "3", A)
+    back = told(store)["data/a"]
+
+    assert gone == {}
+    assert back.confirmed_at is None
+    assert back.proven_at is not None
+    assert back.first_seen >= DAY * 1000
+
+
+def test_lost_ones_are_confirmed_by_a_second_look_in_a_whole_run_alone(store: CheckStore, rig: Rig) -> None:
+    for name, whole in (("partial", False), ("whole", True)):
+        run = store.begin("shop", name)
+        store.saw(run, [LOST, A])
+        ids = [f.id for f in store.findings("shop")]
+        assert store.confirm(run, ids) == 1
+        assert store.confirm(run, ids) == 0
+        store.conclude(run, seen(run) if whole else seen(run, errors=("a fault",)))
+        confirmed = {key for key, f in told(store).items() if f.confirmed_at is not None}
+        assert confirmed == ({"data/l"} if whole else set())
+
+
+def test_each_step_may_come_twice_or_late(store: CheckStore, rig: Rig) -> None:
+    run = store.begin("shop", "1")
+    again = store.begin("shop", "1")
+    store.saw(run, [A, A, LOST])
+    store.saw(again, [A.model_copy(update={"size": 6})])
+    first = store.conclude(run, seen(run))
+    second = store.conclude(run, seen(run, live=0))
+    store.saw(run, [B])
+
+    assert run == again
+    assert first == second
+    assert {key: f.size for key, f in told(store).items()} == {"data/a": 6, "data/l": None}
+    assert store.confirm(run, [f.id for f in told(store).values()]) == 0
+    with pytest.raises(BadInput, match="checks shop"):
+        store.begin("other", "1")
+
+
+def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore, rig: Rig) -> None:
+    checked(store, "1", A)
+    [finding] = store.findings("shop")
+
+    accepted = store.accept(finding.id, "ada", "put there by hand")
+    checked(store, "2", A)
+    hidden = store.findings("shop")
+    checked(store, "3")
+    with pytest.raises(BadInput, match="no open finding"):
+        store.accept(finding.id, "ada", "again")
+
+    assert (accepted.state, accepted.said_by) == (FindingState.ACCEPTED, "ada: put there by hand")
+    assert hidden == []
+
+
+def test_odd_keys_are_kept_and_pages_go_on(store: CheckStore, rig: Rig) -> None:
+    keys = ["ü", "a+b", "n\nn", "x\x01", "nul\0", "\U0001f600", "'", "a" * 1_024]
+    checked(store, "1", *(Discrepancy(type=Type.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
+
+    first = store.findings("shop", limit=5)
+    rest = store.findings("shop", after=first[-1].id)
+
+    assert {f.key for f in (*first, *rest)} == {key.replace("\0", "\ufffd") for key in keys}
+    assert len(rest) == 3

@@ -1,0 +1,88 @@
+"""What the owner contract refuses to take in, on both databases: a refusal names its rule and leaves nothing."""
+
+import pytest
+
+from sexton import contract
+from sexton.contract import AlreadyMarked, Collected, InstanceNotRegistered, NewMark
+from sexton.kernel.errors import BadInput
+from tests.support.claims import claim, token
+from tests.support.rig import Rig
+
+
+def prepare(rig: Rig, ids: list[str], ttl: float, *, prefix: str = "r/", instance: str = "shop") -> None:
+    """Prepare with one prefix, however many ids there are."""
+    with rig.db.write() as c:
+        contract.prepare(c, instance, "load", ids, "disk", [prefix], ttl)
+
+
+def test_a_mark_that_exists_is_refused(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
+
+    with pytest.raises(AlreadyMarked):
+        rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("y",)))
+    claim(rig, token(rig), "dropped", "t1")
+    with pytest.raises((AlreadyMarked, Collected)):
+        rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("y",)))
+
+    assert rig.row("dropped", "t1").state == "CLAIMED"
+
+
+@pytest.mark.parametrize("instance", ["nope", "", "SHOP"])
+def test_an_unknown_instance_takes_no_marks(rig: Rig, instance: str) -> None:
+    with pytest.raises(InstanceNotRegistered, match="SX004 unknown instance"):
+        rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)), instance=instance)
+    with pytest.raises(InstanceNotRegistered):
+        prepare(rig, ["r1"], 60, instance=instance)
+
+
+BAD = {
+    "id is text of 128": [{"id": i, "keys": ["k"]} for i in ("", "a" * 129, "a_b", "é", "a/b", "a b", "a\n")],
+    "prefix ends with a separator": [{"prefix": p} for p in ("", "data/12", "data/x.dat")],
+    "prefix stays inside": [
+        {"prefix": p}
+        for p in ("/", "/a/", "a//b/", "../", "./", "a/../b/", "a/./b/", "a/..//", "_sexton/", "_sexton/x/")
+    ],
+    "keys are 1 to 1000": [{"keys": []}, {"keys": [str(n) for n in range(1_001)]}],
+    "names prefix or keys": [{"keys": ["k"], "prefix": "a/"}],
+    "bytes are 0 to 1 pib": [{"keys": ["k"], "bytes": -1}],
+}
+
+
+@pytest.mark.parametrize("rule", BAD)
+def test_a_mark_that_breaks_a_rule_is_refused_by_its_name(rig: Rig, rule: str) -> None:
+    for wrong in BAD[rule]:
+        with pytest.raises(BadInput, match=f"refused: mark {rule}"):
+            rig.mark("dropped", NewMark(**({"id": "good", "vault": "disk"} | wrong)))
+    if rule.startswith("prefix"):
+        for wrong in BAD[rule]:
+            with pytest.raises(BadInput, match=f"refused: mark {rule}"):
+                prepare(rig, ["good"], 60, prefix=wrong["prefix"])
+
+    assert rig.count("mark") == 0
+
+
+@pytest.mark.parametrize("kind", ["", "Dropped", "9a", "a b", "a" * 33, "drop/ped"])
+def test_a_kind_is_a_name(rig: Rig, kind: str) -> None:
+    with pytest.raises(BadInput, match="refused: mark kind is a name"):
+        rig.mark(kind, NewMark(id="t1", vault="disk", keys=("k",)))
+
+
+def test_1000_keys_and_128_characters_are_not_too_many(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="a" * 128, vault="disk", keys=tuple(f"k{n}" for n in range(1_000))))
+
+    assert len(rig.row("dropped", "a" * 128)._mapping["keys"]) == 1_000
+
+
+@pytest.mark.parametrize("ttl", [0, -1, 366 * 86_400 + 1, 10**18, float("nan"), float("inf")])
+def test_a_transaction_has_a_sane_time_to_live(rig: Rig, ttl: int) -> None:
+    with pytest.raises(BadInput, match="txn_ttl"):
+        prepare(rig, ["r1"], ttl)
+    with pytest.raises(BadInput, match="one prefix for each id"):
+        prepare(rig, ["r1", "r2"], 60)
+
+    assert rig.count("mark") == 0
+
+
+def test_a_field_that_a_mark_does_not_have_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="parent_kind"):
+        contract.NewMark(id="a", vault="disk", prefix="a/", parent_kind="table")  # type: ignore[call-arg]

@@ -1,0 +1,212 @@
+"""What an owner is promised inside its own transactions, on both databases: prepare, commit, mark, undrop."""
+
+import pytest
+from sqlalchemy import func, select, text
+from sqlalchemy.exc import IntegrityError
+
+from sexton import contract
+from sexton.contract import Collected, ContractError, Gone, InstanceNotRegistered, NewMark, Refused
+from tests.support.claims import claim, finish, token
+from tests.support.rig import Rig
+
+
+@pytest.fixture(autouse=True)
+def _owners_table(rig: Rig) -> None:
+    with rig.db.write() as c:
+        c.execute(text("CREATE TABLE visible (id text PRIMARY KEY)"))
+
+
+def prepare(rig: Rig, *ids: str, ttl: int = 60) -> None:
+    with rig.db.write() as c:
+        contract.prepare(c, "shop", "load-1", ids, "disk", [f"data/{i}/" for i in ids], ttl)
+
+
+def load(rig: Rig, *ids: str) -> None:
+    """The owner's metadata commit: its own rows and the removal of the marks, in one transaction."""
+    with rig.db.write() as c:
+        c.execute(text("INSERT INTO visible VALUES (:id)"), [{"id": i} for i in ids])
+        contract.commit(c, "shop", ids)
+
+
+def load_twice_over(rig: Rig, id_: str) -> None:
+    """A metadata commit that fails after the mark was removed."""
+    with rig.db.write() as c:
+        contract.commit(c, "shop", [id_])
+        c.execute(text("INSERT INTO visible VALUES (:id), (:id)"), {"id": id_})
+
+
+def undrop(rig: Rig, *ids: str, kind: str = "dropped") -> int:
+    with rig.db.write() as c:
+        return contract.undrop(c, "shop", kind, ids)
+
+
+def visible(rig: Rig) -> list[str]:
+    with rig.db.read() as c:
+        return list(c.execute(text("SELECT id FROM visible ORDER BY id")).scalars())
+
+
+def test_a_prepared_mark_names_its_files_and_ages_from_the_end_of_its_transaction(rig: Rig) -> None:
+    with rig.db.read() as c:
+        before = rig.db.now(c)
+
+    prepare(rig, "r1", ttl=60)
+
+    row = rig.row("prepared", "r1")
+    assert (row.state, row.vault, row.prefix, row.owner_txn) == ("MARKED", "disk", "data/r1/", "load-1")
+    assert 60_000 <= row.expires_at - before < 70_000
+    assert row.ages_from == row.expires_at
+
+
+def test_a_commit_removes_its_marks_and_only_them(rig: Rig) -> None:
+    prepare(rig, "r1", "r2", "r3")
+    rig.mark("dropped", NewMark(id="r1", vault="disk", keys=("x",)))
+
+    load(rig, "r1", "r2")
+
+    assert visible(rig) == ["r1", "r2"]
+    assert rig.row("prepared", "r1") is None
+    assert rig.row("prepared", "r3").state == "MARKED"
+    assert rig.row("dropped", "r1").state == "MARKED"
+
+
+def test_a_commit_of_what_is_claimed_is_refused_and_takes_the_owners_rows_with_it(rig: Rig) -> None:
+    prepare(rig, "r1", "r2")
+    taken = token(rig, "prepared")
+    claim(rig, taken, "prepared", "r2")
+
+    with pytest.raises(Collected, match=rf"SX001 collected: .*r2 claimed in batch {taken.batch}\b"):
+        load(rig, "r1", "r2")
+
+    assert visible(rig) == []
+    assert rig.row("prepared", "r1").state == "MARKED"
+    assert rig.row("prepared", "r2").state == "CLAIMED"
+
+
+def test_a_commit_of_what_is_gone_names_the_batch(rig: Rig) -> None:
+    prepare(rig, "r1")
+    taken = token(rig, "prepared")
+    claim(rig, taken, "prepared", "r1")
+    finish(rig, taken, "prepared", "r1")  # a prefix: swept once
+    finish(rig, taken, "prepared", "r1")
+
+    with pytest.raises(Collected, match=rf"r1 gone in batch {taken.batch}\b"):
+        load(rig, "r1")
+
+    assert visible(rig) == []
+
+
+def test_a_commit_repeated_or_never_prepared_is_refused(rig: Rig) -> None:
+    prepare(rig, "r1", "r2")
+    load(rig, "r1")
+
+    with pytest.raises(Collected, match="r1 was never prepared, or is committed already"), rig.db.write() as c:
+        contract.commit(c, "shop", ["r1", "r2"])
+    with pytest.raises(Collected, match="r2 was never prepared"), rig.db.write() as c:
+        contract.commit(c, "elsewhere", ["r2"])
+
+    assert rig.row("prepared", "r2").state == "MARKED"
+    assert visible(rig) == ["r1"]
+
+
+def test_a_commit_that_rolls_back_leaves_its_marks(rig: Rig) -> None:
+    prepare(rig, "r1")
+
+    with pytest.raises(IntegrityError, match=r"(?i)unique"):
+        load_twice_over(rig, "r1")
+
+    assert rig.row("prepared", "r1").state == "MARKED"
+
+
+def test_undrop_takes_back_all_or_nothing(rig: Rig) -> None:
+    rig.mark("dropped", *(NewMark(id=f"t{n}", vault="disk", keys=("x",)) for n in range(3)))
+
+    with pytest.raises(Refused, match="t9 is not marked"):
+        undrop(rig, "t0", "t9")
+    assert rig.count("mark") == 3
+    assert undrop(rig, "t0", "t1", "t0") == 2
+
+    assert [rig.row("dropped", f"t{n}") is None for n in range(3)] == [True, True, False]
+
+
+def test_undrop_of_what_is_claimed_or_gone_is_refused(rig: Rig) -> None:
+    rig.mark("dropped", *(NewMark(id=i, vault="disk", keys=("x",)) for i in ("stays", "claimed", "gone")))
+    taken = token(rig)
+    claim(rig, taken, "dropped", "claimed", "gone")
+    finish(rig, taken, "dropped", "gone")
+
+    with pytest.raises(Refused, match=rf"(?=.*claimed is claimed in batch {taken.batch}\b)(?=.*gone is gone)"):
+        undrop(rig, "claimed", "gone", "stays")
+
+    assert rig.row("dropped", "stays").state == "MARKED"
+    assert rig.row("dropped", "claimed").state == "CLAIMED"
+
+
+def test_undrop_looks_up_and_down_the_tree(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
+    rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
+    rig.mark("tablet", NewMark(id="leaf", vault="disk", prefix="t/p/l/", parent=("part", "p")))
+
+    with pytest.raises(Refused, match="leaf: its ancestor dropped table is marked"):
+        undrop(rig, "leaf", kind="tablet")
+    claim(rig, token(rig, "tablet"), "tablet", "leaf")
+    with pytest.raises(Refused, match="table: its descendant tablet leaf is claimed"):
+        undrop(rig, "table")
+
+    assert rig.count("mark") == 3
+
+
+def test_undrop_sees_a_descendant_that_is_gone(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
+    rig.mark("tablet", NewMark(id="leaf", vault="disk", keys=("t/l.dat",), parent=("dropped", "table")))
+    taken = token(rig, "tablet")
+    claim(rig, taken, "tablet", "leaf")
+    finish(rig, taken, "tablet", "leaf")
+
+    with pytest.raises(Refused, match="table: its descendant tablet leaf is gone"):
+        undrop(rig, "table")
+
+
+def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:
+    prepare(rig, "r1")
+
+    with pytest.raises(Refused, match="a prepared mark is committed, never undropped"):
+        undrop(rig, "r1", kind="prepared")
+    with pytest.raises(InstanceNotRegistered), rig.db.write() as c:
+        contract.undrop(c, "elsewhere", "dropped", ["r1"])
+
+
+def test_what_is_gone_is_never_marked_again(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
+    taken = token(rig)
+    claim(rig, taken, "dropped", "t1")
+    finish(rig, taken, "dropped", "t1")
+
+    with pytest.raises(Gone, match="SX005 gone"):
+        rig.mark("dropped", NewMark(id="t2", vault="disk", keys=("y",)), NewMark(id="t1", vault="disk", keys=("x",)))
+
+    assert rig.count("mark") == 0
+
+
+@pytest.mark.parametrize("leaves", [10_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
+    series = f"generate_series(1, {leaves}) AS s (n)"
+    if rig.db.dialect == "sqlite":
+        numbers = f"SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {leaves}"
+        series = f"(WITH RECURSIVE s (n) AS ({numbers}) SELECT n FROM s)"
+    prefix = "'data/' || n || '/'"
+
+    rig.sql(
+        "INSERT INTO {}mark (instance, kind, id, parent_kind, parent_id, vault, prefix, bytes) "
+        f"SELECT 'shop', 'tablet', 't-' || n, 'dropped', 'table', 'disk', {prefix}, n FROM {series}"
+    )
+
+    t = rig.db.t.mark
+    with rig.db.read() as c:
+        told = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
+    assert tuple(told) == (leaves, leaves * (leaves + 1) // 2)
+
+
+def test_every_refusal_is_a_contract_error() -> None:
+    assert all(
+        issubclass(e, ContractError) for e in (Collected, Refused, Gone, InstanceNotRegistered, contract.NotFirst)
+    )

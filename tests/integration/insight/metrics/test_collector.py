@@ -1,0 +1,269 @@
+"""The metrics say what the tables say: the seed's 18 and ours, on both databases, equal in every process."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.database.engine import Database
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.holds.store import Hold
+from sexton.recycle.model import KindPlan, OpenedRound, Plan
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.ledger import Ledger
+from tests.support.planned import Limited, limited
+from tests.support.rig import GRACE, INTERVAL, RETENTION, Rig, put
+from tests.support.scrape import collector, scrape
+
+ARTICLE = [
+    "recycler_vault_recycle_status",
+    "recycler_vault_recycle_task_concurrency",
+    "recycler_instance_last_round_recycled_num",
+    "recycler_instance_last_round_to_recycle_num",
+    "recycler_instance_last_round_recycled_bytes",
+    "recycler_instance_last_round_to_recycle_bytes",
+    "recycler_instance_last_round_recycle_elpased_ts",
+    "recycler_instance_recycle_round",
+    "recycler_instance_recycle_time_per_resource",
+    "recycler_instance_recycle_bytes_per_ms",
+    "recycler_instance_recycle_total_num_since_started",
+    "recycler_instance_recycle_total_bytes_since_started",
+    "recycler_instance_running_counter",
+    "recycler_instance_last_round_recycle_duration",
+    "recycler_instance_next_ts",
+    "recycler_instance_recycle_start_ts",
+    "recycler_instance_recycle_end_ts",
+    "recycler_instance_recycle_last_success_ts",
+]
+"""The column *metrics name* of the article's table 4.2."""
+ELAPSED_MS = 250
+
+
+class Timed(Rig):
+    """A rig whose rounds work 250 ms on each kind."""
+
+    def recycle(self, opened: OpenedRound, plan: Plan, kind: KindPlan, ledger: Ledger) -> None:
+        super().recycle(opened, plan, kind, ledger)
+        ledger.cut_short(kind.kind, ELAPSED_MS)
+
+
+@pytest.fixture
+def timed(rig: Rig, tmp_path: Path) -> Timed:
+    """One vault ``disk`` with 100 bytes under a dropped mark, 50 under a compacted one that is held."""
+    made = Timed(rig.url)
+    root = made.local(tmp_path / "v")
+    put(root, "data/1/a.dat", 30)
+    put(root, "data/1/b.dat", 70)
+    put(root, "data/2/a.dat", 50)
+    made.mark("dropped", NewMark(id="d1", vault="disk", keys=("data/1/a.dat", "data/1/b.dat"), bytes=120))
+    made.mark("compacted", NewMark(id="c1", vault="disk", keys=("data/2/a.dat",), bytes=50))
+    made.holds.place(Hold(instance="shop", scope="mark", mark_kind="compacted", mark_id="c1", reason="look"), 864_000)
+    made.later(10_801)
+    return made
+
+
+def test_all_18_of_the_article_have_samples_after_one_round(timed: Timed) -> None:
+    timed.round()
+
+    found = scrape(timed).names()
+    assert len(ARTICLE) == 18
+    assert [name for name in ARTICLE if name not in found] == []
+    assert {name for name in found if name.startswith("recycler_")} == set(ARTICLE)
+
+
+def test_the_last_round_is_told_in_numbers_checked_by_hand(timed: Timed) -> None:
+    report = timed.round()
+
+    s = scrape(timed)
+    dropped = {"instance_id": "shop", "resource_type": "dropped"}
+    held = {"instance_id": "shop", "resource_type": "compacted"}
+    assert s("recycler_instance_last_round_recycled_num", **dropped) == 1
+    assert s("recycler_instance_last_round_to_recycle_num", **dropped) == 1
+    assert s("recycler_instance_last_round_recycled_bytes", **dropped) == 100
+    assert s("recycler_instance_last_round_to_recycle_bytes", **dropped) == 120
+    assert s("recycler_instance_last_round_recycle_elpased_ts", **dropped) == ELAPSED_MS
+    assert s("recycler_instance_recycle_time_per_resource", **dropped) == ELAPSED_MS
+    assert s("recycler_instance_recycle_bytes_per_ms", **dropped) == 100 / ELAPSED_MS
+    assert s("recycler_instance_last_round_to_recycle_num", **held) == 1
+    assert s("recycler_instance_last_round_recycled_num", **held) == 0
+    assert s("recycler_instance_recycle_time_per_resource", **held) == -1
+    assert s("recycler_instance_recycle_bytes_per_ms", **held) == -1
+    assert s("recycler_vault_recycle_status", instance_id="shop", resource_id="disk", status="normal") == 1
+    assert report.started_at is not None
+    assert report.ended_at is not None
+    assert s("recycler_instance_recycle_start_ts", instance_id="shop") == report.started_at
+    assert s("recycler_instance_recycle_end_ts", instance_id="shop") == report.ended_at
+    assert s("recycler_instance_recycle_last_success_ts", instance_id="shop") == report.ended_at
+    took = report.ended_at - report.started_at
+    assert s("recycler_instance_last_round_recycle_duration", instance_id="shop") == took
+    next_ts = s("recycler_instance_next_ts", instance_id="shop")
+    assert next_ts is not None
+    assert next_ts - INTERVAL * 1000 == pytest.approx(report.started_at, abs=5_000)
+
+
+def test_totals_grow_with_each_round_and_are_whole_in_a_new_process(timed: Timed, tmp_path: Path) -> None:
+    dropped = {"instance_id": "shop", "resource_type": "dropped"}
+    timed.round()
+    put(tmp_path / "v", "data/3/a.dat", 11)
+    timed.mark("dropped", NewMark(id="d2", vault="disk", keys=("data/3/a.dat",)))
+    timed.later(10_801)
+    timed.round()
+
+    other = Database.open(timed.url)
+    s = scrape(collector(timed, db=other))
+    other.close()
+    assert s("recycler_instance_last_round_recycled_bytes", **dropped) == 11
+    assert s("recycler_instance_recycle_total_bytes_since_started", **dropped) == 111
+    assert s("recycler_instance_recycle_total_num_since_started", **dropped) == 2
+    assert s("recycler_instance_recycle_round", **dropped) == 2
+    assert s("sexton_freed_bytes_total", instance_id="shop", kind="dropped") == 111
+    assert s("sexton_removed_marks_total", instance_id="shop", kind="dropped") == 2
+    assert s("sexton_rounds_total", instance_id="shop") == 2
+    assert s("sexton_freed_bytes_total", instance_id="shop", kind="prepared") == 0  # there before it counts
+
+
+def test_two_processes_show_the_same(timed: Timed) -> None:
+    timed.round()
+    timed.controls.put(ControlKind.STOP, "shop", "a look")
+    other = Database.open(timed.url)
+
+    mine, theirs = scrape(timed), scrape(collector(timed, db=other))
+    other.close()
+    ages = re.compile(r"sexton_.*(age_seconds|stopped_seconds|seconds_since_success)")  # read some milliseconds apart
+    assert {k: v for k, v in mine.samples.items() if not ages.fullmatch(k[0])} == {
+        k: v for k, v in theirs.samples.items() if not ages.fullmatch(k[0])
+    }
+    assert mine.samples.keys() == theirs.samples.keys()
+
+
+def test_ours_tell_what_waits_who_keeps_it_and_what_is_set_aside(timed: Timed) -> None:
+    timed.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("x/y.dat",)))
+    timed.mark("orphan", NewMark(id="new", vault="disk", keys=("x/z.dat",)))
+    timed.later(10_801)
+    timed.round()
+
+    s = scrape(timed)
+    age = s("sexton_oldest_due_age_seconds", instance_id="shop", kind="compacted")
+    assert age == pytest.approx(2 * 10_801, abs=60)
+    assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="dropped") == 0  # only a quarantined one is left
+    assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="orphan") == 0  # not due yet
+    assert {k: s("sexton_retention_seconds", kind=k) for k in RETENTION} == RETENTION
+    assert s("sexton_last_round_held_marks", instance_id="shop", holder="hold") == 1
+    assert s("sexton_last_round_held_marks", instance_id="shop", holder="live") == 0
+    assert s("sexton_quarantined_marks", instance_id="shop", reason="UNKNOWN_VAULT") == 1
+    assert s("sexton_quarantined_marks", instance_id="shop", reason="BAD_KEY") == 0
+    assert s("sexton_holds", instance_id="shop") == 1
+    assert s("sexton_oldest_hold_age_seconds", instance_id="shop") == pytest.approx(2 * 10_801, abs=60)
+    assert s("sexton_round_interval_seconds") == INTERVAL
+    assert s("sexton_rounds_failed_in_a_row", instance_id="shop") == 0
+
+
+def test_an_age_begins_anew_with_a_success_and_a_stop_is_timed(rig: Rig) -> None:
+    rig.instance("looker", enable=False)
+    rig.later(7_200)
+    before = scrape(rig)
+    report = rig.round()
+    rig.controls.put(ControlKind.STOP, "shop", "a look")
+    rig.later(90_000)
+
+    after = scrape(rig)
+    assert before("sexton_seconds_since_success", instance_id="shop") == pytest.approx(7_200, abs=60)
+    assert before("sexton_last_success_timestamp_seconds", instance_id="shop") is None
+    assert after("sexton_seconds_since_success", instance_id="shop") == pytest.approx(90_000, abs=60)
+    assert after("sexton_last_success_timestamp_seconds", instance_id="shop") == (report.ended_at or 0) / 1000
+    assert after("sexton_seconds_since_success", instance_id="looker") is None
+    assert [after("sexton_instance_enabled", instance_id=i) for i in ("shop", "looker")] == [1, 0]
+    assert after("sexton_stopped_seconds", instance_id="shop") == pytest.approx(90_000, abs=60)
+    assert after("sexton_instance_halted", instance_id="shop", by="stop") == 1
+    assert after("sexton_instance_halted", instance_id="shop", by="blacklist") == 0
+    assert after("sexton_stopped_seconds", instance_id="looker") == 0
+
+
+def test_claimed_prefixes_that_wait_for_late_uploads_are_shown_apart(rig: Rig, tmp_path: Path) -> None:
+    put(rig.local(tmp_path / "v"), "data/1/a.dat")
+    rig.mark("dropped", NewMark(id="p", vault="disk", prefix="data/1/"))
+    rig.later(10_801)
+    rig.round()
+
+    s = scrape(rig)
+    assert s("sexton_claimed_marks", instance_id="shop", stage="upload_grace") == 1
+    assert s("sexton_claimed_marks", instance_id="shop", stage="files") == 0
+
+
+def test_a_vault_that_is_gone_is_a_fault_with_its_reason_counted(timed: Timed, tmp_path: Path) -> None:
+    (tmp_path / "v").rename(tmp_path / "unmounted")
+    report = timed.round()
+
+    s = scrape(timed)
+    reason = report.vaults["disk"]
+    assert reason != "normal"
+    assert s("sexton_vault_fault", instance_id="shop", vault="disk") == 1
+    assert s("recycler_vault_recycle_status", instance_id="shop", resource_id="disk", status=reason) == 1
+    assert s("sexton_last_round_held_marks", instance_id="shop", holder="vault") == 2
+    assert s("recycler_instance_recycle_last_success_ts", instance_id="shop") is None
+
+
+def test_running_rounds_are_valid_leases_and_pages_are_of_this_process(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    before = scrape(rig)
+    rig.leases.acquire("shop", "recycle", "a run")
+    during = scrape(collector(rig, in_flight={("shop", "disk"): 3}))
+    rig.later(61)
+
+    expired = scrape(rig)
+    busy = {"instance_id": "shop", "resource_id": "disk"}
+    assert [s("recycler_instance_running_counter") for s in (before, during, expired)] == [0, 1, 0]
+    assert [s("recycler_vault_recycle_task_concurrency", **busy) for s in (before, during)] == [0, 3]
+
+
+def test_approvals_and_what_went_unasked_are_shown_with_their_limit(rig: Rig, tmp_path: Path) -> None:
+    shop = Limited(rig.url)
+    shop.policy = limited(objects=50)
+    shop.local(tmp_path / "v")
+    shop.garbage("dropped", 10)
+    shop.later(10_801)
+    shop.round()
+    shop.garbage("dropped", 41, "more")
+    shop.later(10_801)
+    shop.round()
+    shop.later(7_200)
+
+    s = scrape(shop)
+    shop.later(86_400)
+    expired = scrape(shop)
+    shop.db.close()
+    assert s("sexton_approvals_waiting", instance_id="shop") == 1
+    assert s("sexton_oldest_approval_age_seconds", instance_id="shop") == pytest.approx(7_200, abs=60)
+    assert s("sexton_unapproved_objects", instance_id="shop") == 10
+    assert s("sexton_max_delete_objects") == 50
+    assert s("sexton_last_round_held_marks", instance_id="shop", holder="approval") == 41
+    assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="dropped") == pytest.approx(18_001, abs=60)
+    assert expired("sexton_approvals_waiting", instance_id="shop") == 0
+    assert expired("sexton_oldest_approval_age_seconds", instance_id="shop") == 0
+    assert expired("sexton_unapproved_objects", instance_id="shop") == 0
+
+
+def test_each_place_shows_its_pace_and_what_it_refused_over_all_workers(rig: Rig) -> None:
+    told = "INSERT INTO {}pace_share (place, worker, seen_at, requests, throttled, keys) SELECT "
+    rig.sql(
+        "INSERT INTO {}pace (place, keys_per_second, updated_at) SELECT 's3/cold/data', 700, created_at FROM {}instance"
+    )
+    rig.sql(f"{told} 's3/cold/data', 'w1', created_at, 10, 3, 900 FROM {{}}instance")
+    rig.sql(f"{told} 's3/cold/data', 'w2', created_at, 10, 4, 900 FROM {{}}instance")
+
+    s = scrape(rig)
+    assert s("sexton_pace_keys_per_second", place="s3/cold/data") == 700
+    assert s("sexton_throttled_requests_total", place="s3/cold/data") == 7
+
+
+def test_an_instance_has_figures_of_its_own_owners_kinds_and_no_other(rig: Rig) -> None:
+    rig.sql("INSERT INTO {}instance (id, owner) VALUES ('tree', 'catalog')")
+    rig.policy = policy(RETENTION, GRACE, owners={"catalog": {"tablet": 0, "table": 10_800}})
+
+    s = scrape(rig)
+    assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="tablet") == 0
+    assert s("sexton_oldest_due_age_seconds", instance_id="tree", kind="dropped") == 0
+    assert s("sexton_oldest_due_age_seconds", instance_id="shop", kind="tablet") is None
+    assert s("sexton_removed_marks_total", instance_id="tree", kind="table") == 0
+    assert s("sexton_retention_seconds", kind="table") == 10_800

@@ -1,0 +1,243 @@
+"""Scrapes never fail and never lie: over real HTTP, without a database, without a port, with bad reports."""
+
+import logging
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event, text
+
+import worker
+from config.settings import MetricsSection, Settings
+from sexton.contract import NewMark
+from sexton.database.engine import Database
+from sexton.insight.metrics import labels
+from sexton.insight.metrics.collector import FigureCollector
+from sexton.insight.metrics.model import Figures, InstanceFigures
+from sexton.insight.metrics.server import serve
+from sexton.kernel.errors import BadInput
+from sexton.marks.keepers import by_hold, by_owner_silence
+from sexton.operators.holds.store import Hold
+from sexton.recycle.model import RoundReport
+from sexton.runtime.embedded.ports import free_port
+from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT, Rig
+from tests.support.scrape import Scraped, collector, scrape
+
+NOTHING = Figures(now=0, interval_seconds=60, retention_seconds={})
+
+
+def _get(address: str) -> Scraped:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
+        assert answer.status == 200
+        return Scraped(answer.read().decode())
+
+
+@pytest.fixture
+def address() -> str:
+    return f"127.0.0.1:{free_port()}"
+
+
+def test_metrics_are_served_over_http_with_those_of_the_process(rig: Rig, address: str) -> None:
+    server = serve(address, collector(rig))
+    assert server is not None
+
+    found = _get(address)
+    server.shutdown()
+    server.server_close()
+    assert found("sexton_up") == 1
+    assert found("sexton_instance_enabled", instance_id="shop") == 1
+    assert "process_resident_memory_bytes" in found.names()
+    assert any(name == "sexton_build_info" for name in found.names())
+
+
+def test_a_taken_port_is_logged_with_what_to_do_and_nothing_else_happens(
+    rig: Rig, address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))), caplog.at_level(logging.ERROR):
+        server = serve(address, collector(rig))
+
+    assert server is None
+    assert address in caplog.text
+    assert "SEXTON_METRICS__LISTEN" in caplog.text
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:99999", "no-such-host.invalid:9000"])
+def test_an_address_that_cannot_be_is_no_reason_to_die(listen: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert serve(listen, FigureCollector(lambda: NOTHING, {})) is None
+    assert "cannot listen" in caplog.text
+
+
+def test_without_an_address_nothing_listens_and_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        server = serve("", FigureCollector(lambda: NOTHING, {}))
+
+    assert server is None
+    assert caplog.text == ""
+
+
+def test_while_the_database_refuses_a_scrape_says_so_and_shows_no_old_figures(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = collector(rig)
+    before = scrape(ours)
+    rig.sql("ALTER TABLE {}counter RENAME TO away")
+    during = [scrape(ours), scrape(ours)]
+    back = (
+        "ALTER TABLE sexton.away RENAME TO counter"
+        if rig.db.dialect == "postgresql"
+        else ("ALTER TABLE away RENAME TO sexton_counter")
+    )
+    rig.sql(back)
+
+    after = scrape(ours)
+    assert before("sexton_instance_enabled", instance_id="shop") == 1
+    assert [s("sexton_up") for s in during] == [0, 0]
+    assert [s("sexton_scrape_errors_total") for s in during] == [1, 2]
+    assert during[0]("sexton_instance_enabled", instance_id="shop") is None
+    assert during[0]("sexton_round_interval_seconds") is None
+    assert (after("sexton_up"), after("sexton_scrape_errors_total")) == (1, 2)
+    assert after("sexton_instance_enabled", instance_id="shop") == 1
+    assert len([r for r in caplog.records if r.name.startswith("sexton.insight.metrics")]) == 1
+
+
+def test_a_password_of_the_database_is_neither_exported_nor_logged(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    away = Database.open(f"postgresql://sexton:s3cret-pass@127.0.0.1:{free_port()}/sexton?password=s3cret-too")
+
+    with caplog.at_level(logging.DEBUG):
+        found = scrape(collector(rig, db=away))
+    away.close()
+    assert found("sexton_up") == 0
+    assert "cannot" in caplog.text or "could not" in caplog.text
+    assert "s3cret" not in found.text
+    assert "s3cret" not in caplog.text
+
+
+def test_one_unreadable_report_costs_only_its_own_figures(rig: Rig) -> None:
+    rig.instance("other")
+    for name in ("shop", "other"):
+        rig.round(name)
+    rig.sql("UPDATE {}round SET report = '{\"round\": \"no number\"}' WHERE instance = 'shop'")
+
+    found = scrape(rig)
+    assert found("sexton_up") == 1
+    assert found("sexton_scrape_errors_total") == 1
+    assert found("recycler_instance_recycle_end_ts", instance_id="shop") is None
+    assert found("recycler_instance_recycle_end_ts", instance_id="other") is not None
+    assert found("sexton_rounds_total", instance_id="shop") == 1
+
+
+def test_the_articles_metrics_can_be_left_out_and_ours_stay(rig: Rig) -> None:
+    rig.round()
+
+    found = scrape(collector(rig, stats=False))
+    assert found.of("recycler_") == {}
+    assert found("sexton_rounds_total", instance_id="shop") == 1
+
+
+@pytest.mark.parametrize("error", [BadInput("no"), RuntimeError("a defect")])
+def test_a_scrape_answers_whatever_goes_wrong(error: Exception) -> None:
+    def read() -> Figures:
+        raise error
+
+    found = scrape(FigureCollector(read, {}))
+    assert (found("sexton_up"), found("sexton_scrape_errors_total")) == (0, 1)
+
+
+def test_scrapes_close_together_read_once() -> None:
+    looks: list[int] = []
+
+    def read() -> Figures:
+        looks.append(1)
+        return NOTHING
+
+    kept, fresh = FigureCollector(read, {}), FigureCollector(read, {}, cache_seconds=0)
+    for _ in range(3):
+        scrape(kept)
+    once = len(looks)
+    for _ in range(3):
+        scrape(fresh)
+
+    assert (once, len(looks)) == (1, 4)
+
+
+def test_labels_stay_few_however_many_names_a_report_has() -> None:
+    kept = {by_hold(n): 1 for n in range(500)} | {by_owner_silence(f"error {n}"): 1 for n in range(500)}
+    report = RoundReport(round=1, instance="shop", kept=kept, vaults={"cold": "x" * 500})
+    figures = NOTHING.model_copy(
+        update={
+            "instances": (InstanceFigures(instance="shop", enabled=True, last=report, quarantined={"free text": 3}),),
+            "counters": {("shop", "vault", f"cold/strange {n}"): 1 for n in range(500)},
+        }
+    )
+
+    found = scrape(FigureCollector(lambda: figures, {}))
+    assert found.values("holder") == set(labels.HOLDERS)
+    assert found.values("reason") == set(labels.REASONS)
+    assert found.values("status") == {labels.OTHER}
+    assert found("sexton_last_round_held_marks", instance_id="shop", holder="hold") == 500
+    assert found("sexton_quarantined_marks", instance_id="shop", reason="other") == 3
+    assert found("recycler_vault_recycle_status", instance_id="shop", resource_id="cold", status="other") == 500
+
+
+def test_no_statement_of_a_scrape_reads_all_marks(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig.holds.place(Hold(instance="shop", scope="instance", reason="look"), 60)
+    rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(f"{n}/a.dat",)) for n in range(10)))
+    plans: list[str] = []
+
+    def explain(conn: object, cursor: object, statement: str, parameters: object, *_: object) -> None:
+        if statement.startswith("SELECT"):
+            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[attr-defined]
+            plans.extend(row[3] for row in cursor.fetchall())  # type: ignore[attr-defined]
+
+    event.listen(rig.db.engine, "before_cursor_execute", explain)
+    scrape(rig)
+    rig.db.close()
+
+    of_marks = [p for p in plans if "sexton_mark" in p]
+    assert any("sexton_mark_due" in p for p in of_marks)
+    assert [p for p in of_marks if "INDEX" not in p] == []
+    assert [p for p in plans if p.startswith("SCAN sexton_round")] == []
+
+
+@pytest.fixture
+def postgres_plans(postgres_rig: Rig) -> Iterator[list[str]]:
+    """Plans of what is run, where PostgreSQL knows of 50,000 marks that wait."""
+    rig, plans = postgres_rig, []
+    rig.sql(
+        "INSERT INTO {}mark (instance, kind, id, vault, keys) "
+        "SELECT 'shop', 'dropped', 'm' || n, 'disk', jsonb_build_array('k' || n) FROM generate_series(1, 50000) n"
+    )
+    with rig.db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as c:
+        c.execute(text("ANALYZE sexton.mark"))
+
+    def explain(conn: object, cursor: object, statement: str, parameters: object, *_: object) -> None:
+        if statement.startswith("SELECT"):
+            cursor.execute(f"EXPLAIN {statement}", parameters)  # type: ignore[attr-defined]
+            plans.append("\n".join(row[0] for row in cursor.fetchall()))  # type: ignore[attr-defined]
+
+    event.listen(rig.db.engine, "before_cursor_execute", explain)
+    yield plans
+    event.remove(rig.db.engine, "before_cursor_execute", explain)
+
+
+def test_postgresql_looks_at_marks_through_indexes(postgres_plans: list[str], postgres_rig: Rig) -> None:
+    scrape(postgres_rig)
+
+    of_marks = [p for p in postgres_plans if "mark" in p]
+    assert any("mark_due" in p for p in of_marks)
+    assert [p for p in of_marks if "Seq Scan on mark" in p] == []
+
+
+async def test_a_worker_answers_get_metrics(tmp_path: Path, address: str, temporal_server: DevServer) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, metrics=MetricsSection(listen=address))
+    await worker.build(await temporal_server.connect(), settings, rig.db)
+
+    found = _get(address)
+    assert found("sexton_up") == 1
+    assert found("sexton_instance_enabled", instance_id="shop") == 1
+    assert found("recycler_instance_running_counter") == 0

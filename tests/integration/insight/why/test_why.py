@@ -1,0 +1,286 @@
+"""`why` tells one story about an object, whatever became of it, on both databases."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, text
+
+from sexton import contract
+from sexton.contract import NewMark
+from sexton.insight.views import Story
+from sexton.insight.why.audit import SHOWN, forgotten
+from sexton.insight.why.context import WhyContext
+from sexton.insight.why.story import story
+from sexton.marks.model import LATE, Ref
+from sexton.operators.holds.store import Hold
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.model import KindPlan, Plan
+from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from tests.support.claims import AGES, claim, token
+from tests.support.rig import INTERVAL, Rig, put
+
+KEY = "data/9/a.dat"
+
+
+@pytest.fixture
+def worker(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
+    """A worker that writes its audit into vault ``disk``."""
+    made = Rig(rig.url, audit=ParquetAudit(Places(rig.vaults, rig.registry.vaults), 400))
+    put(made.local(tmp_path / "v"), KEY)
+    yield made
+    made.db.close()
+
+
+def tell(rig: Rig, what: str) -> list[Story]:
+    audit = AuditReader(rig.db, Places(rig.vaults, rig.registry.vaults))
+    turns = RoundSchedule(rig.db, rig.controls, INTERVAL, 16)
+    return story(rig.db, what, None, WhyContext(rig.policy, rig.controls, turns, rig.owner, audit))
+
+
+def events(rig: Rig, what: str) -> dict[str, str]:
+    """Return the one story's events: name → text."""
+    [one] = tell(rig, what)
+    return {e.event: e.text for e in one.events}
+
+
+def due(rig: Rig, **more: object) -> None:
+    rig.mark("dropped", NewMark(id="9", vault="disk", **({"prefix": "data/9/"} | more)))  # type: ignore[arg-type]
+    rig.later(10_801)
+
+
+def awaiting(rig: Rig, *, since: int = 0, cutoff: int = AGES, lasts_ms: int = 86_400_000) -> int:
+    """Store a plan for what is dropped that waits for a person."""
+    with rig.db.write() as c:
+        now = rig.db.now(c)
+        kinds = (KindPlan(kind="dropped", cutoff=cutoff, since=since, marks=1),)
+        body = Plan(instance="shop", created_at=now, policy=rig.policy, kinds=kinds).model_dump()
+        values = {"instance": "shop", "created_at": now, "state": "PLANNED", "planned_by": "round", "body": body}
+        values |= {"policy_version": "v", "awaits": "1 object is over the limit", "expires_at": now + lasts_ms}
+        return int(c.execute(insert(rig.db.t.plan).values(**values).returning(rig.db.t.plan.c.id)).scalar_one())
+
+
+def test_of_a_live_object_it_says_live(worker: Rig) -> None:
+    with worker.db.write() as c:
+        c.execute(text("CREATE TABLE live (kind text, id text, vault text, key text)"))
+        c.execute(text("CREATE VIEW sexton_live AS SELECT * FROM live"))
+        c.execute(text(f"INSERT INTO live VALUES ('rowset', '12', 'disk', '{KEY}')"))
+
+    assert events(worker, KEY) == {"live": f"live: rowset 12, {KEY} in vault disk"}
+
+
+def test_of_a_mark_it_tells_by_whom_below_what_and_when_it_goes(worker: Rig) -> None:
+    with worker.db.write() as c:
+        contract.prepare(c, "shop", "load-7", ["p1"], "disk", ["data/9/"], 3_600)
+    worker.mark("dropped", NewMark(id="part", vault="disk", keys=("data/part",), parent=("table", "t12")))
+    worker.mark("dropped", NewMark(id="tab", vault="disk", keys=("data/tab",), parent=("dropped", "part")))
+
+    prepared, below = events(worker, KEY), events(worker, "data/tab")
+
+    assert "by transaction load-7: prefix data/9/ in vault disk" in prepared["marked"]
+    assert {"expires", "falls_due"} <= prepared.keys()
+    assert below["below"] == "parents: dropped part, table t12"
+
+
+def test_a_key_of_the_catalogs_layout_leads_to_its_tablet_and_its_rowset(worker: Rig) -> None:
+    for kind, id_ in (("tablet", "12"), ("compacted", "ab-1"), ("tablet", "ab-1")):
+        worker.mark(kind, NewMark(id=id_, vault="disk", keys=(f"other/{id_}",)))
+
+    of_another_owner = tell(worker, "data/12/ab-1_0.dat")
+    worker.sql("UPDATE {}instance SET owner = 'catalog'")
+    of_the_catalog = tell(worker, "data/12/ab-1_0.dat")
+
+    assert of_another_owner == []
+    assert sorted((s.kind, s.id) for s in of_the_catalog) == [("compacted", "ab-1"), ("tablet", "12")]
+
+
+def test_of_a_held_mark_it_names_the_hold_and_the_way_out(worker: Rig) -> None:
+    due(worker)
+    held, _ = worker.holds.place(
+        Hold(instance="shop", scope="prefix", vault="disk", prefix="data/9/a", reason="audit"), 3_600
+    )
+
+    found = events(worker, KEY)
+
+    assert found.keys() >= {"due", "hold", "hold_ends", "next_round"}
+    assert f"sexton hold release {held.id}" in found["hold"]
+
+
+def test_of_a_mark_in_a_plan_that_waits_it_names_the_plan_and_no_next_round(worker: Rig) -> None:
+    due(worker)
+    plan = awaiting(worker)
+
+    found = events(worker, KEY)
+
+    assert (
+        found["awaits_approval"] == f"kept: plan {plan}, which contains it, awaits approval: 1 object is over the limit"
+    )
+    assert "approval_ends" in found
+    assert "next_round" not in found
+
+
+@pytest.mark.parametrize("plan", [{"since": AGES - 1}, {"cutoff": 1}, {"lasts_ms": 0}], ids=str)
+def test_a_plan_without_the_mark_or_that_is_over_is_not_named(worker: Rig, plan: dict[str, int]) -> None:
+    due(worker)
+    awaiting(worker, **plan)
+
+    found = events(worker, KEY)
+
+    assert "awaits_approval" not in found
+    assert "next_round" in found
+
+
+def test_of_a_fenced_mark_it_says_so(worker: Rig) -> None:
+    due(worker)
+    worker.sql("UPDATE {}mark SET state = 'FENCED'")
+
+    found = events(worker, KEY)
+
+    assert found.keys() >= {"fenced", "due", "next_round"}
+
+
+def test_of_a_claimed_mark_it_tells_batch_round_plan_and_what_became_of_the_file(worker: Rig) -> None:
+    due(worker, prefix=None, keys=(KEY, "data/9/b.dat"))
+    with_ = token(worker)
+    claim(worker, with_, "dropped", "9")
+    worker.sql("UPDATE {}mark_file SET outcome = 'failed', reason = 'AccessDenied: no'")
+
+    found, other = events(worker, "data/9.dat"), events(worker, "9")
+
+    assert f"claimed in batch {with_.batch}, round {with_.round}" in found["claimed"]
+    assert "irrevocable" in found["claimed"]
+    assert found["file_failed"] == other["file_failed"] == "file data/9.dat in vault disk: failed: AccessDenied: no"
+
+
+def test_of_a_mark_claimed_with_its_parent_it_says_so(worker: Rig) -> None:
+    due(worker, prefix=None, keys=(KEY,))
+    claim(worker, token(worker), "dropped", "9")
+    worker.sql("UPDATE {}mark SET absorbed = true")
+
+    assert "together with its parent" in events(worker, KEY)["claimed"]
+
+
+def test_of_a_file_that_went_with_its_marks_parent_it_tells_the_outcome(worker: Rig) -> None:
+    with_ = token(worker, "tablet")
+    late = token(worker, "(late)", number=1)
+    with worker.db.write() as c:
+        at = worker.db.now(c)
+        gone = {"instance": "shop", "kind": "compacted", "id": "r1", "parent_kind": "tablet", "parent_id": "9"}
+        gone |= {"vault": "disk", "keys": [KEY], "objects": 0, "bytes": 0, "marked_at": at, "round": with_.round}
+        c.execute(insert(worker.db.t.mark_history).values(**gone, claimed_at=at, gone_at=at, batch=late.batch))
+    row = AuditRow(at, "shop", with_.round, with_.batch, 1, "tablet", "9", "disk", KEY, 10, "deleted", "")
+    ParquetAudit(Places(worker.vaults, worker.registry.vaults), 400).write([row])
+
+    assert events(worker, KEY)["object_deleted"].startswith(f"gone: {KEY} in vault disk deleted")
+
+
+def test_of_a_gone_object_it_tells_the_outcome_with_round_and_batch(worker: Rig) -> None:
+    due(worker, prefix=None, keys=(KEY, "data/9/none"))
+    report = worker.round()
+
+    gone, never = events(worker, KEY), events(worker, "data/9/none")
+
+    assert gone.keys() == {"marked", "claimed", "object_deleted", "gone"}
+    assert gone["object_deleted"].startswith(f"gone: {KEY} in vault disk deleted, 10 bytes, batch ")
+    assert gone["object_deleted"].endswith(f"round {report.round}")
+    assert never.keys() == {"marked", "claimed", "object_absent", "gone"}
+
+
+def test_of_a_file_under_a_prefix_it_tells_the_outcome_before_and_after_the_last_look(worker: Rig) -> None:
+    due(worker)
+    worker.round()
+
+    swept = events(worker, KEY)
+    worker.later(3_601)
+    worker.round()
+    gone = events(worker, KEY)
+
+    assert {"claimed", "object_deleted", "swept", "last_look"} <= swept.keys()
+    assert {"claimed", "object_deleted", "gone"} <= gone.keys()
+    assert swept["object_deleted"] == gone["object_deleted"]
+
+
+def test_after_its_second_look_the_batch_and_the_plan_that_claimed_a_prefix_are_still_named(
+    worker: Rig, tmp_path: Path
+) -> None:
+    due(worker)
+    plan = worker.rounds.plans.plan_for_operator("shop", worker.policy, "cli").id
+    opened = worker.rounds.open("shop", "applies", plan, worker.policy, "anna")
+    worker.round(plan=plan, run="applies")
+    batch = worker.row("dropped", "9").batch
+    put(tmp_path / "v", "data/9/late.dat")
+    worker.later(3_601)
+    worker.stores.batches.take_late(token(worker, LATE, run="dies"), Ref("", ""), 10)
+
+    looked_at, taken = events(worker, KEY), worker.row("dropped", "9").batch
+    worker.later(61)
+    last = worker.round()
+    gone, late = events(worker, KEY), events(worker, "data/9/late.dat")
+
+    claimed = f"claimed in batch {batch}, round {opened.round}, plan {plan} applied by anna"
+    assert taken != batch
+    assert (looked_at["claimed"], gone["claimed"]) == (f"{claimed}; irrevocable", claimed)
+    assert looked_at["object_deleted"] == gone["object_deleted"]
+    assert late["object_deleted"].endswith(f"round {last.round}")
+    assert gone["gone"] == f"gone: 2 objects, 20 bytes, finished in round {last.round}"
+
+
+def test_of_a_mark_in_a_vault_with_a_cap_it_names_the_cap_before_and_after_the_claim(
+    worker: Rig, tmp_path: Path
+) -> None:
+    worker.local(tmp_path / "w", "other")
+    due(worker)
+    PaceStore(worker.db).put_cap("other", 7)
+    before = events(worker, KEY)
+    PaceStore(worker.db).put_cap("disk", 1_500)
+
+    waits = events(worker, KEY)
+    worker.round()
+    swept = events(worker, KEY)
+
+    paced = "deletion in its vault is capped at 1,500 keys/s; see: sexton pace"
+    assert "paced" not in before
+    assert (waits["paced"], swept["paced"]) == (paced, paced)
+
+
+def test_of_many_objects_of_one_mark_it_tells_sums(worker: Rig, tmp_path: Path) -> None:
+    for n in range(SHOWN):
+        put(tmp_path / "v", f"data/9/{n}.dat")
+    due(worker)
+    worker.round()
+
+    found = events(worker, "9")
+
+    assert found["objects_deleted"].startswith(f"{SHOWN + 1} objects deleted in batch ")
+    assert found["objects_deleted"].endswith(f"{10 * (SHOWN + 1)} bytes")
+    assert "object_deleted" not in found
+
+
+def test_what_history_has_forgotten_is_found_in_the_audit(worker: Rig) -> None:
+    due(worker, prefix=None, keys=(KEY,))
+    report = worker.round()
+    worker.sql("DELETE FROM {}mark_history")
+    audit = AuditReader(worker.db, Places(worker.vaults, worker.registry.vaults))
+
+    by_sql = tell(worker, KEY)
+    [one] = forgotten(audit, ["shop"], {KEY}, 0, AGES)
+    [by_id] = forgotten(audit, ["shop"], {"9"}, 0, AGES)
+
+    assert by_sql == []
+    assert (one.kind, one.id, by_id) == ("dropped", "9", one)
+    assert f"round {report.round}" in one.events[0].text
+
+
+def test_an_audit_that_cannot_be_read_is_said_and_the_rest_is_told(worker: Rig, tmp_path: Path) -> None:
+    due(worker, prefix=None, keys=(KEY,))
+    worker.round()
+    (tmp_path / "v").rename(tmp_path / "unmounted")
+
+    found = events(worker, KEY)
+
+    assert found.keys() == {"marked", "claimed", "audit_unread", "gone"}
+    assert "NO_" in found["audit_unread"]

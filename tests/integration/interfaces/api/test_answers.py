@@ -1,0 +1,236 @@
+"""What the routes answer, and how they refuse: typed codes, problem documents, limits on bodies."""
+
+import base64
+import json
+import logging
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sexton.operators.controls.model import ControlKind
+from sexton.protection.filter import Filter
+from sexton.protection.model import Item
+from sexton.protocol.body import MAX_BODY_BYTES, MAX_ITEMS_BYTES
+from tests.integration.interfaces.api.conftest import Ask
+from tests.integration.protection.test_rounds import left
+from tests.servers.api import Api
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig
+
+HERE = "/v1/instances/shop/protections"
+A = {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}
+
+
+def refused(answer: httpx.Response) -> tuple[int, str, int | None]:
+    """Return status, code and number of a problem document."""
+    told = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert told["status"] == answer.status_code
+    assert told["type"] == f"urn:sexton:problem:{told['code']}"
+    assert told["detail"]
+    return answer.status_code, told["code"], told.get("number")
+
+
+def test_what_is_registered_is_kept_renewed_finished_and_goes_after_the_watermark(
+    ask: Ask, rig: Rig, root: Path
+) -> None:
+    made = ask("POST", HERE, A | {"valid_ts": 1000, "ttl_seconds": 600})
+    again = ask("POST", HERE, A | {"valid_ts": 1000, "ttl_seconds": 600})
+    first = rig.round()
+    renewed = ask("PATCH", f"{HERE}/copy:1", {"ttl_seconds": 3_600})
+    finished = ask("POST", f"{HERE}/copy:1/finish")
+    ask("PUT", "/v1/instances/shop/watermark", {"value": 1000})
+    rig.round()
+    still = left(root)
+    ask("PUT", "/v1/instances/shop/watermark", {"value": 1001})
+    rig.round()
+
+    assert (made.status_code, made.json()["state"], made.json()["sealed"]["objects"]) == (201, "ACTIVE", 1)
+    assert again.json() | {"expires_at": 0} == made.json() | {"expires_at": 0}
+    assert kept_texts(first) == {"protection copy:1": 1}
+    assert renewed.json()["expires_at"] > made.json()["expires_at"]
+    assert finished.json()["state"] == "SOFT"
+    assert still == {"data/a.dat"}
+    assert left(root) == set()
+
+
+def test_each_refusal_of_a_protection_has_its_code(api: Api, ask: Ask, rig: Rig) -> None:
+    assert ask("POST", HERE, A).status_code == 201
+    other = A | {"objects": ["disk/data/b.dat"]}
+
+    assert refused(ask("POST", HERE, other)) == (409, "EXISTS", 20644)
+    assert refused(ask("PATCH", f"{HERE}/none", {})) == (404, "NOT_FOUND", 20643)
+    assert refused(ask("POST", f"{HERE}/none/finish")) == (404, "NOT_FOUND", 20643)
+    assert refused(ask("PATCH", f"{HERE}/copy:1", {"ttl_seconds": 1})) == (422, "INVALID", 20647)
+    ask("POST", f"{HERE}/copy:1/finish")
+    assert refused(ask("PATCH", f"{HERE}/copy:1", {})) == (409, "SOFT_DELETED", 20646)
+    assert refused(ask("POST", HERE, A)) == (409, "EXISTS", 20644)
+    assert refused(ask("POST", "/v1/instances/none/protections", A)) == (404, "UNKNOWN_INSTANCE", None)
+
+
+def test_a_full_register_and_a_strict_gate_refuse(rig: Rig, root: Path) -> None:
+    headers = {"count": {"sync_protection_max_count": 1}, "gate": {"strict_gate": True}}
+    with Api(rig, protection=headers["count"]) as full, httpx.Client(base_url=full.url) as http:
+        given = {"Authorization": f"Bearer {full.token('sync:copy')}"}
+        assert http.post(HERE, json=A, headers=given).status_code == 201
+        assert refused(http.post(HERE, json=A | {"job": "copy:2"}, headers=given)) == (429, "MAX_COUNT", 20645)
+    rig.rounds.open("shop", "run", None, rig.policy)
+    with Api(rig, protection=headers["gate"]) as strict, httpx.Client(base_url=strict.url) as http:
+        given = {"Authorization": f"Bearer {strict.token('sync:copy')}"}
+        answer = http.post(HERE, json=A | {"job": "copy:3"}, headers=given)
+        assert refused(answer) == (503, "GC_IS_RUNNING", 20642)
+        assert answer.headers["retry-after"].isdigit()
+
+
+BROKEN = bytearray(bytes(Filter.build([Item("disk", "data/a.dat")], 1)))
+BROKEN[-1] ^= 1
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    ["", "no base64!", base64.b64encode(b"x" * 20).decode(), base64.b64encode(os.urandom(200)).decode(),
+     base64.b64encode(BROKEN).decode()],
+    ids=["empty", "no base64", "20 bytes", "random", "checksum"],
+)  # fmt: skip
+def test_p05_what_is_no_filter_is_refused_and_leaves_no_entry(ask: Ask, filter_: str) -> None:
+    body = {"job": "copy:1", "owner": "ada", "filter": filter_}
+
+    assert refused(ask("POST", HERE, body)) == (422, "INVALID", 20647)
+    assert ask("GET", HERE).json() == []
+
+
+def test_a_filter_protects_and_says_that_it_is_not_verified(ask: Ask, rig: Rig, root: Path) -> None:
+    made = Filter.build([Item("disk", "data/a.dat")], 1)
+    answer = ask("POST", HERE, {"job": "copy:1", "owner": "ada", "filter": made.encode()})
+    rig.round()
+
+    assert (answer.status_code, answer.json()["sealed"]["verified"]) == (201, False)
+    assert "data/a.dat" in left(root)
+
+
+def test_chunks_are_kept_from_their_commit_and_sealed(ask: Ask, rig: Rig, root: Path) -> None:
+    opened = ask("POST", HERE, {"job": "copy:1", "owner": "ada", "digest": "d" * 64})
+    first = ask("PUT", f"{HERE}/copy:1/chunks/0", {"objects": ["disk/data/a.dat"]})
+    again = ask("PUT", f"{HERE}/copy:1/chunks/0", {"objects": ["disk/data/a.dat"]})
+    rig.round()
+    gone = ask("PUT", f"{HERE}/copy:1/chunks/1", {"objects": ["disk/data/b.dat"], "prefixes": ["disk/dir/"]})
+    failed = ask("POST", f"{HERE}/copy:1/seal", {"on_missing": "report"})
+
+    assert opened.json()["state"] == "OPEN"
+    assert (first.json()["objects"], again.json()) == (1, first.json())
+    assert gone.json()["named"] == ["disk/data/b.dat: not there", "disk/dir/: nothing below it"]
+    assert (failed.status_code, failed.json()["state"], failed.json()["sealed"]["missing"]) == (200, "ACTIVE", 2)
+    assert left(root) == {"data/a.dat"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"job": "copy:1", "owner": "ada"},
+        {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"], "digest": "d" * 64},
+        {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"], "filter": "AAAA"},
+        {"job": "copy/1", "owner": "ada", "objects": ["disk/data/a.dat"]},
+        {"job": "..", "owner": "ada", "objects": ["disk/data/a.dat"]},
+        {"job": "", "owner": "ada", "objects": ["disk/data/a.dat"]},
+        {"job": "copy:1", "owner": "", "objects": ["disk/data/a.dat"]},
+        {"job": "copy:1", "owner": "ada", "objects": ["nowhere/data/a.dat"]},
+        {"job": "copy:1", "owner": "ada", "objects": ["disk/../../etc/passwd"]},
+        {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"], "ttl_seconds": 0},
+        {"job": "copy:1\u0000", "owner": "ada", "objects": ["disk/data/a.dat"]},
+    ],
+    ids=lambda b: json.dumps(b)[:60],
+)
+def test_what_is_no_registration_is_refused_and_leaves_no_entry(ask: Ask, body: dict[str, object]) -> None:
+    status, code, _ = refused(ask("POST", HERE, body))
+
+    assert (status, code in ("INVALID", "BAD_INPUT")) == (422, True)
+    assert ask("GET", HERE).json() == []
+
+
+def test_a_body_that_does_not_fit_is_named_and_not_repeated(ask: Ask) -> None:
+    answer = ask("POST", HERE, {"job": 7, "owner": "sxt_secret_in_the_wrong_place", "objectz": ["disk/data/a.dat"]})
+
+    assert refused(answer) == (422, "INVALID_REQUEST", None)
+    assert "body.job" in answer.json()["detail"]
+    assert "Extra inputs" in answer.json()["detail"]
+    assert "objectz" not in answer.text
+    assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "limit"), [("/v1/instances/shop/stop", MAX_BODY_BYTES), (HERE, MAX_ITEMS_BYTES)], ids=["small", "items"]
+)
+@pytest.mark.parametrize("told", [True, False], ids=["with its length", "in pieces"])
+def test_a_body_that_is_too_large_is_refused(api: Api, path: str, limit: int, told: bool) -> None:
+    whole = b'{"reason": "' + b"x" * limit + b'"}'
+    headers = {"Authorization": f"Bearer {api.token('admin')}", "Content-Type": "application/json"}
+    content = whole if told else (whole[n : n + 65_536] for n in range(0, len(whole), 65_536))
+
+    answer = httpx.post(f"{api.url}{path}", content=content, headers=headers, timeout=60)
+
+    assert answer.status_code == 413
+
+
+def test_plans_are_made_shown_and_applied_only_where_that_may_be(ask: Ask, rig: Rig) -> None:
+    made = ask("POST", "/v1/instances/shop/plans").json()
+    shown = ask("GET", f"/v1/plans/{made['plan']['id']}", scope="read").json()
+    away = ask("POST", f"/v1/plans/{made['plan']['id']}/apply")
+    rig.registry.observe("shop")
+    observes = ask("POST", f"/v1/plans/{made['plan']['id']}/apply")
+
+    assert [k["kind"] for k in made["plan"]["kinds"]] == ["dropped"]
+    assert (shown["plan"], shown["state"]) == (made["plan"], "PLANNED")
+    assert refused(away) == (503, "TEMPORAL_AWAY", None)
+    assert refused(observes) == (409, "NOT_ENABLED", None)
+    assert ask("GET", "/v1/plans/999").status_code == 409
+
+
+def test_a_stop_stops_and_start_names_what_else_keeps(ask: Ask, rig: Rig) -> None:
+    rig.controls.put(ControlKind.BLACKLIST, "shop", "by the test")
+    stopped = ask("POST", "/v1/instances/shop/stop", {"reason": "a restore"}).json()
+    everything = ask("POST", "/v1/stop", {"reason": "a restore"}).json()
+    halted = ask("GET", "/v1/status").json()["instances"][0]["halt"]
+    ask("POST", "/v1/start")
+    started = ask("POST", "/v1/instances/shop/start").json()
+
+    assert (stopped["stopped"], everything["stopped"], halted is not None) == (True, True, True)
+    assert (started["stopped"], "blacklist" in started["still"]) == (False, True)
+    assert refused(ask("POST", "/v1/instances/none/stop", {"reason": "x"})) == (404, "UNKNOWN_INSTANCE", None)
+
+
+def test_why_tells_the_story_and_metrics_are_no_workers(ask: Ask) -> None:
+    told = ask("GET", "/v1/why", params={"key": "data/a.dat"}).json()["stories"]
+    metrics = ask("GET", "/metrics").text
+
+    assert [s["id"] for s in told] == ["a"]
+    assert "sexton_api_up 1.0" in metrics
+    assert "sexton_up " not in metrics
+
+
+def test_what_nobody_foresaw_is_one_sentence_and_the_log_has_the_trace(
+    api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("a secret of the program")
+
+    monkeypatch.setattr(api.app.state.service, "status", broken)
+    with caplog.at_level(logging.ERROR):
+        answer = ask("GET", "/v1/status")
+
+    assert refused(answer) == (500, "FAILED", None)
+    assert "secret" not in answer.text
+    assert "a secret of the program" in caplog.text
+
+
+def test_a_database_that_is_away_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: Path) -> None:
+    token = api.token("read")
+    rig.db.close()
+    (tmp_path / "sexton.db").rename(tmp_path / "away.db")
+
+    answer = httpx.get(f"{api.url}/v1/status", headers={"Authorization": f"Bearer {token}"})
+    health = httpx.get(f"{api.url}/healthz")
+
+    assert refused(answer) == (503, "DATABASE_AWAY", None)
+    assert (health.status_code, health.json()) == (503, {"status": "unavailable"})

@@ -1,0 +1,88 @@
+"""Checks and findings over the API, and a front end's memory against the records."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.interfaces.api.conftest import Ask
+from tests.integration.owners.catalog.shop import Shop
+from tests.servers.api import Api
+
+__all__ = ["owned"]
+pytestmark = pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
+HERE = "/v1/instances/shop"
+
+
+@pytest.fixture
+def rig(owned: Owned) -> Owned:
+    return owned
+
+
+@pytest.fixture
+def root(owned: Owned) -> Path:
+    return owned.root
+
+
+def test_checks_and_findings_are_told(ask: Ask, owned: Owned) -> None:
+    owned.both(*names(20))
+    (owned.root / names(20)[3]).unlink()
+    owned.old("data/t9/a_0.dat")
+    owned.check()
+    every = ask("GET", f"{HERE}/findings").json()["findings"]
+    lost = ask("GET", f"{HERE}/findings?type=LOST").json()["findings"]
+    later = ask("GET", f"{HERE}/findings?after={every[0]['id']}").json()["findings"]
+    [run] = ask("GET", "/v1/checks?instance=shop").json()["checks"]
+    one = ask("GET", f"/v1/checks/{run['id']}").json()
+
+    assert [(f["type"], f["key"]) for f in lost] == [("LOST", names(20)[3])]
+    assert {f["type"] for f in every} == {"LOST", "ORPHAN"}
+    assert [f["id"] for f in later] == [every[1]["id"]]
+    assert (one["run"]["state"], one["found"], one["confirmed"]) == ("WHOLE", {"LOST": 1, "ORPHAN": 1}, {"LOST": 1})
+    assert ask("GET", "/v1/checks/99").status_code == 404
+    assert ask("GET", "/v1/checks?instance=nope").status_code == 404
+
+
+def test_a_peers_memory_is_compared_with_an_owners_view_both_ways(ask: Ask, owned: Owned) -> None:
+    owned.live_rows(*((f"data/t/{i}", 1) for i in ("a", "b", "c", "x")))
+
+    def compared(*ids: str, **more: str) -> httpx.Response:
+        return ask("POST", f"{HERE}/inventory", {"kind": "rowset", "ids": ids, **more})
+
+    whole = compared("a", "b", "z").json()
+    part = compared("b", "c", after="a", until="c").json()
+
+    assert (whole["unknown_ids"], whole["missing_ids"]) == (["z"], ["c", "x"])
+    assert (part["unknown"], part["missing"]) == (0, 0)
+    assert compared("z", after="a", until="c").status_code == 422
+
+
+@pytest.fixture
+def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(f"{clean_url}.catalog").opened()
+    shop.local(tmp_path / "catalog")
+    yield shop
+    shop.away()
+
+
+def test_a_peers_memory_is_compared_with_the_catalog(shop: Shop) -> None:
+    kept, gone = shop.table("kept", 3), shop.table("gone", 2)
+    rowsets = shop.loaded(kept)
+    shop.catalog.drop_table("gone")
+    with Api(shop) as api, httpx.Client(base_url=api.url) as http:
+
+        def compared(kind: str, ids: list[str]) -> httpx.Response:
+            given = {"kind": kind, "ids": ids}
+            token = {"Authorization": f"Bearer {api.token('operate')}"}
+            return http.post(f"{HERE}/inventory", json=given, headers=token)
+
+        tablets = compared("tablet", [*kept[1:], gone[0]]).json()
+        files = compared("rowset", [*rowsets, "ghost"]).json()
+        refused = compared("nothing", [])
+
+    assert (tablets["unknown_ids"], tablets["missing_ids"]) == ([gone[0]], [kept[0]])
+    assert (files["unknown_ids"], files["missing"]) == (["ghost"], 0)
+    assert refused.status_code == 422
+    assert "one of: table, index" in refused.json()["detail"]

@@ -1,0 +1,186 @@
+"""Every route refuses whoever has no right to it; a token is shown once and ends when it should."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from sexton.operators.access import policy
+from sexton.operators.call_log.model import CallRecord
+from sexton.operators.call_log.store import CallStore
+from sexton.wal.sql.rows import ensure_topic
+from tests.integration.interfaces.api.conftest import Ask
+from tests.integration.interfaces.api.routes import OPEN, PIN, ROUTES, Route
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+LADDER = ("read", "operate", "admin")
+
+
+@pytest.fixture
+def http(api: Api, rig: Rig) -> Iterator[httpx.Client]:
+    pin = {"id": PIN, "topic": "orders", "region": "r1", "start": 0, "node": "n7", "kafka_id": "", "log_end": 0}
+    with rig.db.write() as c:
+        ensure_topic(rig.db, c, "orders")
+        now = rig.db.now(c)
+        c.execute(rig.db.t.wal_pin.insert().values(**pin, opened_at=now, expires_at=now + 60_000))
+    with httpx.Client(base_url=api.url) as http:
+        yield http
+
+
+def send(http: httpx.Client, route: Route, authorization: str | None) -> httpx.Response:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    return http.request(route.method, route.path, json=route.body, headers=headers)
+
+
+def test_the_table_has_every_route(api: Api) -> None:
+    there = {
+        (method.upper(), path)
+        for path, methods in api.app.openapi()["paths"].items()
+        for method in methods
+        if (method.upper(), path) not in {(r.method, r.path) for r in OPEN}
+    }
+    plain = {
+        (r.method, r.path.partition("?")[0].replace("/shop", "/{instance}").replace("/copy:1", "/{job}"))
+        for r in ROUTES
+    }
+    named = {
+        (
+            m,
+            p.replace("/plans/1", "/plans/{plan}")
+            .replace("/checks/1", "/checks/{check}")
+            .replace("/chunks/0", "/chunks/{number}")
+            .replace("/topics/orders", "/topics/{topic}")
+            .replace("/nodes/n7", "/nodes/{node}")
+            .replace(f"/replays/{PIN}", "/replays/{replay}")
+            .replace("/databases/sales", "/databases/{db}")
+            .replace("/tables/orders", "/tables/{table}")
+            .replace("/consumers/copy", "/consumers/{consumer}")
+            .replace("/backends/n7", "/backends/{backend}")
+            .replace("/backends/n8", "/backends/{backend}")
+            .replace("/replicas/t1/n7", "/replicas/{tablet}/{backend}")
+            .replace("/replicas/t1", "/replicas/{tablet}"),
+        )
+        for m, p in plain
+    }
+
+    assert named == there
+
+
+def test_nobody_comes_in_without_a_token_that_counts(http: httpx.Client, api: Api, rig: Rig) -> None:
+    good = api.token("admin")
+    id_, secret = policy.presented(f"Bearer {good}")
+    other = policy.presented(f"Bearer {api.token('admin')}").secret
+    api.tokens.revoke(policy.presented(f"Bearer {(revoked := api.token('admin'))}").id, "test")
+    bad = [None, "", "Bearer", f"Basic {good}", f"Bearer {good}x", f"Bearer {good[:-1]}", f"Bearer {secret}"]
+    bad += [
+        f"Bearer {policy.token_text(id_, other)}",
+        f"Bearer {policy.token_text('0' * 12, secret)}",
+        f"Bearer {revoked}",
+    ]
+    # Each route meets a few of them, the first all.
+    few = [None, f"Bearer {policy.token_text(id_, other)}", f"Bearer {revoked}"]
+    answers = {(r.name, given): send(http, r, given) for r in ROUTES for given in (bad if r is ROUTES[0] else few)}
+    rig.later(86_400)
+    answers |= {(r.name, "expired"): send(http, r, f"Bearer {good}") for r in ROUTES}
+
+    assert {asked for asked, a in answers.items() if a.status_code != 401} == set()
+    assert {a.headers["content-type"] for a in answers.values()} == {"application/problem+json"}
+    assert {a.json()["code"] for a in answers.values()} == {"UNAUTHENTICATED"}
+    assert not [a for a in answers.values() if secret in a.text or other in a.text]
+
+
+def test_a_token_of_another_scope_is_refused(http: httpx.Client, api: Api) -> None:
+    others = [*LADDER, "node:n1", "sync:cop"]  # not sync:copy
+    tokens = {scope: f"Bearer {api.token(scope)}" for scope in others}
+
+    answers = {
+        (r.name, scope): send(http, r, token)
+        for r in ROUTES
+        for scope, token in tokens.items()
+        if scope not in LADDER[LADDER.index(r.needs) :]
+    }
+
+    assert {asked for asked, a in answers.items() if a.status_code != 403} == set()
+    assert {a.json()["code"] for a in answers.values()} == {"FORBIDDEN"}
+
+
+def test_what_the_scope_allows_is_let_in(http: httpx.Client, api: Api) -> None:
+    tokens = {scope: f"Bearer {api.token(scope)}" for scope in (*LADDER, "sync:copy", "node:n7")}
+
+    answers = {
+        (r.name, scope): send(http, r, tokens[scope])
+        for r in ROUTES
+        for scope in (
+            *LADDER[LADDER.index(r.needs) :],
+            *(["sync:copy"] if r.of_job else []),
+            *(["node:n7"] if r.of_node else []),
+        )
+    }
+
+    assert {asked for asked, a in answers.items() if a.status_code in (401, 403, 405, 500)} == set()
+
+
+@pytest.mark.parametrize("text", ["", "root", "read:x", "sync", "sync:", "node:", "sync:a b", "sync:a:b", "Read"])
+def test_what_is_no_scope_is_refused(text: str) -> None:
+    with pytest.raises(policy.BadInput, match="is no scope"):
+        policy.scope(text)
+
+
+def test_health_needs_no_token_and_tells_nothing_else(http: httpx.Client) -> None:
+    assert (http.get("/healthz").status_code, http.get("/healthz").json()) == (200, {"status": "ok"})
+    assert {http.get(path).status_code for path in ("/", "/docs", "/redoc", "/v1/openapi.json", "/v1/nothing")} == {401}
+
+
+def test_only_what_is_open_answers_without_a_token(http: httpx.Client) -> None:
+    methods = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    paths = [*(r.path for r in OPEN), "/v1/token/", "/v1/token/x", "//v1/token", "/V1/token", "/v1/status"]
+
+    answered = {(m, path) for path in paths for m in methods if http.request(m, path).status_code != 401}
+
+    assert answered == {("POST", "/v1/token")} | {(m, "/healthz") for m in methods}
+
+
+def test_the_database_has_no_secret(api: Api, rig: Rig) -> None:
+    secret = policy.presented(f"Bearer {api.token('read')}").secret
+    with rig.db.read() as c:
+        rows = [*c.execute(rig.db.t.token.select()), *c.execute(rig.db.t.call.select())]
+
+    assert rows
+    assert secret not in str(rows)
+
+
+def test_calls_that_change_something_are_written_down_with_their_end(ask: Ask, rig: Rig) -> None:
+    ask("POST", "/v1/instances/shop/stop", {"reason": "a restore"}, scope="operate")
+    ask("POST", "/v1/instances/shop/start", scope="sync:copy")
+    ask("POST", "/v1/instances/shop/protections/j/release", {"reason": "no more"})
+    ask("PUT", "/v1/instances/shop/watermark", {"value": 7}, scope="operate")
+
+    found = CallStore(rig.db).last(10)
+
+    told = [(c.action, c.instance, c.subject, c.outcome, c.reason) for c in reversed(found)]
+    assert told == [
+        ("stop", "shop", "", "ok", "a restore"),
+        ("start", "shop", "", "FORBIDDEN", ""),
+        ("release", "shop", "j", "NOT_FOUND", "no more"),
+        ("watermark", "shop", "7", "ok", ""),
+    ]
+    assert {c.source for c in found} == {"127.0.0.1"}
+    assert [c.who.partition(" ")[2].split(" ")[1] for c in reversed(found)] == [
+        "(operate)",
+        "(sync:copy)",
+        "(admin)",
+        "(operate)",
+    ]
+
+
+def test_calls_of_long_ago_are_forgotten_with_the_next_round(rig: Rig) -> None:
+    calls = CallStore(rig.db)
+    for subject in ("long ago", "lately"):
+        with calls.recorded(CallRecord(who="ada", source="cli@here", action="stop", subject=subject)):
+            pass
+        rig.later(300 * 86_400)
+
+    rig.round()
+
+    assert [c.subject for c in calls.last(10)] == ["lately"]

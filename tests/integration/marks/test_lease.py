@@ -1,0 +1,233 @@
+"""Leases on both databases: one holder at a time, every acquisition a new epoch, and the old one can write nothing."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from sexton.database.guard import UnknownInstance
+from sexton.marks.lease import Lease
+from sexton.marks.lease_port import LeaseBusy, LeaseLost
+from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage, Reason, Ref, Unresolvable, WriteToken
+from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
+from sexton.recycle.model import Cursor, RangeReceipt
+from sexton.storage.model import KeyOutcome, KeyResult
+from tests.support.claims import AGES, claim, token
+from tests.support.rig import Rig, keys
+
+
+def acquire(rig: Rig, owner: str) -> Lease:
+    return rig.leases.acquire("shop", "recycle", owner)
+
+
+def row(rig: Rig) -> Any:
+    with rig.db.read() as c:
+        return c.execute(select(rig.db.t.lease)).one()
+
+
+def test_every_acquisition_raises_the_epoch(rig: Rig) -> None:
+    epochs = []
+    for owner in ("a", "b", "b"):
+        lease = acquire(rig, owner)
+        epochs.append(lease.epoch)
+        rig.leases.free(lease)
+
+    assert epochs == [1, 2, 3]
+    assert (row(rig).state, row(rig).owner, row(rig).expires_at) == ("IDLE", "", None)
+
+
+def test_the_same_owner_keeps_its_epoch_and_gains_time(rig: Rig) -> None:
+    first = acquire(rig, "a")
+    ends = row(rig).expires_at
+    rig.later(TTL_SECONDS - 20)
+
+    assert acquire(rig, "a") == first
+    assert row(rig).expires_at - ends >= (TTL_SECONDS - 20) * 1000
+
+
+def test_a_held_lease_is_refused_to_others(rig: Rig) -> None:
+    mine = acquire(rig, "a")
+    before = row(rig)
+    rig.later(TTL_SECONDS - 20)
+
+    with pytest.raises(LeaseBusy, match=r"a round of shop is running \(a\)"):
+        acquire(rig, "b")
+
+    assert row(rig) == before
+    rig.leases.renew(mine)
+
+
+def test_an_expired_lease_goes_to_whoever_comes_with_a_new_epoch(rig: Rig) -> None:
+    old = acquire(rig, "a")
+    rig.later(TTL_SECONDS)
+
+    new = acquire(rig, "b")
+
+    assert (new.epoch, row(rig).owner) == (old.epoch + 1, "b")
+    with pytest.raises(LeaseLost):
+        rig.leases.renew(old)
+
+
+def test_an_expired_lease_is_not_renewed_but_acquired_anew_even_by_its_owner(rig: Rig) -> None:
+    old = acquire(rig, "a")
+    rig.leases.renew(old)
+    rig.later(TTL_SECONDS)
+
+    with pytest.raises(LeaseLost, match="epoch 1"):
+        rig.leases.renew(old)
+    assert acquire(rig, "a").epoch == old.epoch + 1
+    with pytest.raises(LeaseLost):
+        rig.leases.renew(old)
+
+
+def test_freeing_a_lost_lease_leaves_the_new_holder_alone(rig: Rig) -> None:
+    old = acquire(rig, "a")
+    rig.later(TTL_SECONDS)
+    new = acquire(rig, "b")
+    before = row(rig)
+
+    rig.leases.free(old)
+
+    assert row(rig) == before
+    rig.leases.renew(new)
+
+
+def test_leases_of_other_jobs_and_instances_are_apart(rig: Rig) -> None:
+    rig.instance("bank")
+
+    epochs = [
+        rig.leases.acquire(i, j, "a").epoch for i, j in (("shop", "recycle"), ("shop", "check"), ("bank", "recycle"))
+    ]
+
+    assert epochs == [1, 1, 1]
+    with pytest.raises(UnknownInstance):
+        rig.leases.acquire("nope", "recycle", "a")
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
+    if expired:
+        acquire(rig, "old")
+        rig.later(TTL_SECONDS)
+    start = Barrier(6)
+
+    def come(n: int) -> int | None:
+        start.wait()
+        try:
+            return LeaseStore(rig.db).acquire("shop", "recycle", f"w{n}").epoch
+        except LeaseBusy:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        epochs = sorted(e for e in pool.map(come, range(6)) if e is not None)
+
+    assert epochs == [2 if expired else 1]
+
+
+def new(rig: Rig) -> DueMark:
+    """The mark ``new`` as a round would see it."""
+    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", AGES, Cursor(), 10) if m.id == "new"]
+    return mark
+
+
+WRITES: dict[str, Callable[[Rig, WriteToken], object]] = {
+    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], AGES)),
+    "store": lambda rig, h: rig.stores.files.store(h, [File("dropped", "new", "disk", "data/x", 1)]),
+    "record": lambda rig, h: rig.stores.outcomes.record(
+        h, FilePage("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=KeyOutcome.DELETED, bytes=1)]
+    ),
+    "settle": lambda rig, h: rig.stores.settlements.settle(
+        h, rig.stores.settlements.progress(h, [Ref("dropped", "old"), Ref("dropped", "empty")]), 600
+    ),
+    "drop files": lambda rig, h: rig.stores.files.drop(h, [Ref("dropped", "old")]),
+    "quarantine": lambda rig, h: rig.stores.quarantine.quarantine(h, [Unresolvable(new(rig), Reason.NO_VAULT, "")]),
+    "close": lambda rig, h: rig.stores.batches.close(h, RangeReceipt()),
+    "end": lambda rig, h: rig.stores.batches.end(h),
+}
+
+
+@pytest.fixture
+def holder(rig: Rig) -> WriteToken:
+    """A holder in the middle of its work: ``old`` and ``empty`` claimed, one file of ``old`` to be deleted."""
+    for name in ("old", "empty", "new"):
+        rig.sql(
+            "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'disk', "
+            + (":keys)" if rig.db.dialect == "sqlite" else "CAST(:keys AS jsonb))"),
+            id=name,
+            keys=keys(f"data/{name}.dat"),
+        )
+    made = token(rig, run="first")
+    claim(rig, made, "dropped", "old")
+    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], AGES))
+    return made
+
+
+def world(rig: Rig) -> str:
+    """Everything a late write could change."""
+    t = rig.db.t
+    tables = (t.mark, t.mark_file, t.mark_history, t.batch, t.tally)
+    with rig.db.read() as c:
+        return repr([sorted(map(repr, c.execute(select(table)))) for table in tables])
+
+
+def assert_nothing_is_written(rig: Rig, by: WriteToken) -> None:
+    before = world(rig)
+
+    for name, write in WRITES.items():
+        with pytest.raises(LeaseLost):
+            write(rig, by)
+        assert world(rig) == before, name
+
+
+def test_r30_the_holder_of_an_old_epoch_writes_nothing(rig: Rig, holder: WriteToken) -> None:
+    rig.later(TTL_SECONDS)
+    token(rig, run="second")
+
+    assert_nothing_is_written(rig, holder)
+
+
+def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: WriteToken) -> None:
+    newer = token(rig, run="first", attempt=2)
+    assert (newer.batch, newer.lease) == (holder.batch, holder.lease)
+
+    assert_nothing_is_written(rig, holder)
+    with pytest.raises(LeaseLost):
+        token(rig, run="first", attempt=1)
+
+
+def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig, holder: WriteToken) -> None:
+    """A run that was reset in Temporal starts its attempts at 1 again."""
+    again = token(rig, run="first", attempt=1)
+    assert (again.batch, again.lease, again.attempt) == (holder.batch, holder.lease, holder.attempt)
+
+    assert_nothing_is_written(rig, holder)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: WriteToken, write: str) -> None:
+    before = world(rig)
+
+    WRITES[write](rig, holder)
+
+    assert world(rig) != before
+
+
+def test_an_expired_lease_claims_nothing_even_when_nobody_took_it(rig: Rig, holder: WriteToken) -> None:
+    rig.later(TTL_SECONDS)
+    before = world(rig)
+
+    with pytest.raises(LeaseLost):
+        WRITES["claim"](rig, holder)
+    assert world(rig) == before
+    WRITES["record"](rig, holder)  # a fact about a file that is gone may still be told
+
+    assert rig.count("mark_file", outcome="deleted") == 1
+
+
+def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:
+    rig.leases.free(holder.lease)
+
+    assert_nothing_is_written(rig, holder)

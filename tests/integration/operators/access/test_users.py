@@ -1,0 +1,267 @@
+"""Users, their passwords and the tokens they get, on both databases."""
+
+import hashlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import func, select
+
+from sexton.operators.access import policy
+from sexton.operators.access.errors import (
+    Forbidden,
+    LoginsBusy,
+    LoginsThrottled,
+    NotAuthorized,
+    Unauthenticated,
+    UnknownUser,
+    UserExists,
+)
+from sexton.operators.access.login import Logins
+from sexton.operators.access.sql.login_throttle import LoginThrottle
+from sexton.operators.access.sql.tokens import TokenStore
+from sexton.operators.access.sql.users import UserStore
+from sexton.operators.call_log.store import CallStore
+from tests.support.leaks import made
+from tests.support.rig import Rig
+
+PASSWORD, ANOTHER = "a-horse-of-correct-batteries", "another-staple-altogether"
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+made(PASSWORD)
+made(ANOTHER)
+
+
+@pytest.fixture
+def users(rig: Rig) -> UserStore:
+    users = UserStore(rig.db)
+    users.add("ada", PASSWORD, policy.scope("operate"), "test")
+    return users
+
+
+def counts(rig: Rig, text: str) -> bool:
+    try:
+        TokenStore(rig.db).authenticate(f"Bearer {text}")
+    except Unauthenticated:
+        return False
+    return True
+
+
+def rows(rig: Rig, table: str) -> int:
+    with rig.db.read() as c:
+        return int(c.execute(select(func.count()).select_from(getattr(rig.db.t, table))).scalar_one())
+
+
+def everything(rig: Rig) -> str:
+    with rig.db.read() as c:
+        return "\n".join(str(tuple(r)) for t in rig.db.t.all() for r in c.execute(select(t)))
+
+
+def test_a_password_gives_a_token_of_the_users_scope_for_a_quarter_of_an_hour(rig: Rig, users: UserStore) -> None:
+    token, text = Logins(rig.db).login("ada", PASSWORD, HERE)
+    before = counts(rig, text)
+    rig.later(901)
+
+    assert (str(token.scope), token.of_user, token.expires_at - token.created_at) == ("operate", "ada", 900_000)
+    assert (before, counts(rig, text)) == (True, False)
+
+
+def test_a_token_of_more_than_the_users_scope_is_refused_and_written_down(rig: Rig, users: UserStore) -> None:
+    with pytest.raises(Forbidden):
+        Logins(rig.db).login("ada", PASSWORD, HERE, policy.scope("admin"))
+    less, _ = Logins(rig.db).login("ada", PASSWORD, HERE, policy.scope("sync:copy"), 60)
+
+    assert (str(less.scope), less.expires_at - less.created_at) == ("sync:copy", 60_000)
+    assert [(c.who, c.subject, c.outcome) for c in CallStore(rig.db).last(2)] == [
+        ("user ada", "sync:copy", "ok"),
+        ("user ada", "admin", "FORBIDDEN"),
+    ]
+
+
+@pytest.mark.parametrize("ends", ["remove", "change"])
+def test_the_tokens_of_a_user_end_at_once(rig: Rig, users: UserStore, ends: str) -> None:
+    users.add("bob", PASSWORD, policy.scope("read"), "test")
+    logins, by_hand = Logins(rig.db), TokenStore(rig.db).create(policy.scope("read"), 1, "test")[1]
+    hers, his = logins.login("ada", PASSWORD, HERE)[1], logins.login("bob", PASSWORD, HERE)[1]
+
+    if ends == "remove":
+        users.remove("ada", "test")
+    else:
+        users.change("ada", ANOTHER, "test")
+
+    assert [counts(rig, t) for t in (hers, his, by_hand)] == [False, True, True]
+    with pytest.raises(NotAuthorized):
+        logins.login("ada", PASSWORD, HERE)
+
+
+def test_no_token_of_an_old_password_is_left_whenever_it_changes(rig: Rig, users: UserStore) -> None:
+    found = users.secret("ada")
+    assert found is not None
+    given: list[str] = []
+    began = threading.Event()
+
+    def give() -> None:
+        try:
+            for _ in range(2_000):
+                given.append(users.give(*found, policy.scope("read"), 900)[1])
+                began.set()
+        except NotAuthorized:
+            return
+
+    with ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(give) for _ in range(3)]
+        assert began.wait(30)
+        users.change("ada", ANOTHER, "test")
+    for one in asking:
+        one.result()
+
+    assert given
+    assert [t for t in given if counts(rig, t)] == []
+
+
+def test_a_removed_user_may_come_back_with_another_password(rig: Rig, users: UserStore) -> None:
+    with pytest.raises(UserExists):
+        users.add("ada", ANOTHER, policy.scope("read"), "test")
+    users.remove("ada", "boss")
+    removed = users.all()
+    with pytest.raises(UnknownUser):
+        users.remove("ada", "boss")
+    users.add("ada", ANOTHER, policy.scope("read"), "test")
+
+    assert [(u.name, u.removed_by) for u in removed] == [("ada", "boss")]
+    assert [(u.name, u.removed_at, str(u.scope)) for u in users.all()] == [("ada", None, "read")]
+    assert str(Logins(rig.db).login("ada", ANOTHER, HERE)[0].scope) == "read"
+
+
+@pytest.mark.parametrize("name", ["ada", "nobody", "a name that is none\0\udc80"])
+def test_whoever_guesses_waits_whether_there_is_such_a_user_or_not(rig: Rig, users: UserStore, name: str) -> None:
+    one, another = Logins(rig.db), Logins(rig.db)  # two processes
+    for logins in (one, another, one, another, one):
+        with pytest.raises(NotAuthorized):
+            logins.login(name, ANOTHER, HERE)
+
+    for logins in (one, another):
+        with pytest.raises(LoginsThrottled) as caught:
+            logins.login(name, PASSWORD, HERE)
+        assert 50 <= caught.value.retry_seconds <= 60
+    rig.later(60)
+    with pytest.raises(NotAuthorized):
+        one.login(name, ANOTHER, HERE)
+    with pytest.raises(LoginsThrottled) as caught:
+        one.login(name, PASSWORD, HERE)
+    assert 60 < caught.value.retry_seconds <= 120
+
+
+def test_nobody_locks_a_user_out_from_elsewhere(rig: Rig, users: UserStore) -> None:
+    throttle = LoginThrottle(rig.db)
+    for _ in range(19):
+        throttle.failed(HERE, "ada")
+
+    with pytest.raises(LoginsThrottled):
+        throttle.check(HERE, "ada")
+    throttle.check(HERE, "bob")
+    assert Logins(rig.db).login("ada", PASSWORD, THERE)
+
+
+def test_a_source_that_tries_one_name_after_another_waits_too(rig: Rig) -> None:
+    throttle = LoginThrottle(rig.db)
+    for n in range(20):
+        throttle.check(f"2001:db8::{n}", f"user{n}")
+        throttle.failed(f"2001:db8::{n}", f"user{n}")
+
+    with pytest.raises(LoginsThrottled):
+        throttle.check("2001:db8::ffff", "somebody")
+    throttle.check("2001:db8:0:1::", "somebody")
+
+
+def test_a_success_ends_the_count_of_its_user_and_what_it_added_to_that_of_the_source(
+    rig: Rig, users: UserStore
+) -> None:
+    throttle, logins = LoginThrottle(rig.db), Logins(rig.db)
+    for _ in range(5):
+        for _ in range(4):
+            throttle.failed(HERE, "ada")
+        logins.login("ada", PASSWORD, HERE)
+    for n in range(19):
+        throttle.failed(HERE, f"user{n}")
+    throttle.check(HERE, "bob")
+    throttle.failed(HERE, "ada")
+
+    with pytest.raises(LoginsThrottled):
+        logins.login("ada", PASSWORD, HERE)
+
+
+def test_failures_that_are_over_are_forgotten_with_the_next_one(rig: Rig) -> None:
+    throttle = LoginThrottle(rig.db)
+    for n in range(30):
+        throttle.failed(f"198.51.100.{n}", f"user{n}")
+    before = rows(rig, "login_failure")
+    rig.later(1_801)
+    throttle.failed(HERE, "ada")
+
+    assert (before, rows(rig, "login_failure")) == (60, 2)
+
+
+def test_failures_at_the_same_moment_are_all_counted(rig: Rig) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: LoginThrottle(rig.db).failed(HERE, f"user{n % 3}"), range(24)))
+    t = rig.db.t.login_failure
+    with rig.db.read() as c:
+        found = sorted(c.execute(select(t.c.failures)).scalars())
+
+    assert found == [8, 8, 8, 24]
+
+
+def test_tokens_of_users_are_forgotten_a_day_after_their_end(rig: Rig, users: UserStore) -> None:
+    logins, by_hand = Logins(rig.db), TokenStore(rig.db)
+    by_hand.create(policy.scope("read"), 1, "test")
+    for _ in range(3):
+        logins.login("ada", PASSWORD, HERE, None, 60)
+    rig.later(86_400 + 30)
+    logins.login("ada", PASSWORD, HERE)
+    lately = rows(rig, "token")
+    rig.later(60)
+    logins.login("ada", PASSWORD, HERE)
+
+    assert (lately, rows(rig, "token")) == (5, 3)
+    assert [t.of_user for t in by_hand.all()] == ["ada", "ada", None]
+
+
+def test_two_passwords_are_looked_at_together_and_no_more(rig: Rig, users: UserStore) -> None:
+    logins, together = Logins(rig.db), threading.Barrier(8)
+
+    def login(_: int) -> str:
+        together.wait(30)
+        try:
+            logins.login("ada", PASSWORD, HERE)
+        except LoginsBusy:
+            return "busy"
+        return "in"
+
+    with ThreadPoolExecutor(8) as pool:
+        came = list(pool.map(login, range(8)))
+
+    assert {"in", "busy"} == set(came)
+    assert logins.login("ada", PASSWORD, HERE)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_no_password_is_in_the_database_in_whatever_field_it_came(rig: Rig, users: UserStore, swap: bool) -> None:
+    logins = Logins(rig.db)
+    tries: list[Callable[[], object]] = [lambda: logins.login("ada", PASSWORD, HERE)]
+    if swap:
+        tries.append(lambda: logins.login(PASSWORD, "ada", HERE))
+        tries.append(lambda: logins.login(ANOTHER, ANOTHER, HERE))
+    for one in tries:
+        try:
+            one()
+        except NotAuthorized:
+            continue
+
+    kept = everything(rig)
+    for secret in (PASSWORD, ANOTHER):
+        assert secret not in kept
+        assert hashlib.sha256(secret.encode()).hexdigest()[:16] not in kept
+    assert [(c.who, c.subject, c.outcome) for c in CallStore(rig.db).last(9)][:-1] == [
+        ("unknown", "", "NOT_AUTHORIZED")
+    ] * (len(tries) - 1)

@@ -1,0 +1,232 @@
+"""Stop, lists and vault whitelist during rounds, on both databases: by SQL alone, effective within a page."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.database.guard import UnknownInstance
+from sexton.kernel.crash_points import installed
+from sexton.kernel.errors import BadInput
+from sexton.operators.controls.model import ALL, Control, ControlKind
+from sexton.operators.controls.port import Halted
+from sexton.operators.controls.store import ControlStore
+from sexton.recycle.model import STOPPED, RoundReport
+from sexton.recycle.rounds.ledger import Ledger
+from tests.support.command import run
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+
+
+@pytest.fixture(autouse=True)
+def _every_proof_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 5 s passed between any two pages."""
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.0)
+
+
+def fill(rig: Rig, root: Path, marks: int = 30, vault: str = "disk") -> None:
+    for n in range(marks):
+        put(root, f"{n}.dat")
+        rig.mark("dropped", NewMark(id=f"{vault}{n}", vault=vault, keys=(f"{n}.dat",)))
+    rig.later(10_801)
+
+
+def at(point: str, act: Callable[[], object]) -> Callable[[str], None]:
+    """Act when a point is reached for the first time."""
+    left = iter([act])
+
+    def hook(name: str) -> None:
+        if name == point and (first := next(left, None)):
+            first()
+
+    return hook
+
+
+def stopped(rig: Rig, point: str) -> RoundReport:
+    """Run a round that is stopped at a point, and end it as the workflow does; nothing stops the next one."""
+    with installed(at(point, lambda: rig.controls.put(ControlKind.STOP, "shop"))), pytest.raises(Halted):
+        rig.round(run=point)
+    rig.controls.remove(ControlKind.STOP, "shop")
+    opened = rig.rounds.open("shop", point, None, rig.policy)
+    return rig.rounds.close(Ledger().close_order(opened, None, None, STOPPED, "shop is stopped"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ControlKind.STOP, "shop"),
+        (ControlKind.STOP, ALL),
+        (ControlKind.BLACKLIST, "shop"),
+        (ControlKind.WHITELIST, "other"),
+        (ControlKind.WINDOW, "{closed}"),
+    ],
+)
+def test_r32_what_is_said_during_a_round_is_effective_within_a_page(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: ControlKind, name: str
+) -> None:
+    rig.registry.add_instance("other")
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    for size, small in (("CHUNK_MARKS", 10), ("GROUP_FILES", 10), ("GROUPS_AT_ONCE", 1)):
+        monkeypatch.setattr(f"sexton.recycle.pipeline.ranges.{size}", small)
+    with rig.db.read() as c:
+        weekday = (rig.db.now(c) // 86_400_000 + 3 + 3) % 7  # three days from today
+    name = name.format(closed=("mon", "tue", "wed", "thu", "fri", "sat", "sun")[weekday] + " 00:00-01:00")
+
+    with installed(at("marks.removed", lambda: rig.controls.put(kind, name))), pytest.raises(Halted):
+        rig.round()
+
+    assert len(listing(root)) == 20
+    assert rig.count("mark", state="CLAIMED") == 0
+    rig.controls.remove(kind, name)
+    rig.later(61)
+    rig.round()
+    assert listing(root) == {}
+
+
+def test_r32_the_blacklist_wins_over_the_whitelist(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    rig.controls.put(ControlKind.WHITELIST, "shop")
+    rig.controls.put(ControlKind.BLACKLIST, "shop", "in doubt")
+
+    with pytest.raises(Halted, match=r"shop is on the blacklist \(by .*in doubt\)"):
+        rig.round()
+
+    rig.controls.remove(ControlKind.BLACKLIST, "shop")
+    assert rig.round().removed == 30
+
+
+def test_r33_a_stop_between_claim_and_delete_lets_no_file_go_and_start_finishes_them(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+
+    with installed(at("claim.committed", lambda: rig.controls.put(ControlKind.STOP, "shop"))), pytest.raises(Halted):
+        rig.round()
+
+    assert len(listing(root)) == 30
+    assert rig.count("mark", state="CLAIMED") == 30
+    rig.controls.remove(ControlKind.STOP, "shop")
+    rig.later(61)
+    assert rig.round().removed == 30
+    assert listing(root) == {}
+
+
+def test_a_round_stopped_in_the_middle_says_how_many_objects_are_gone_and_the_next_counts_them(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    put(root, "next.dat")
+
+    first = stopped(rig, "outcomes.recorded")
+    left = len(listing(root)) - 1
+    shown = run(rig, capsys, "round", "show", str(first.round)).out
+    rig.mark("dropped", NewMark(id="next", vault="disk", keys=("next.dat",)))
+    rig.later(10_801)
+    second = rig.round()
+
+    assert (first.state, first.waiting, first.deleted) == (STOPPED, 30, 0)
+    assert first.begun == 30 - left > 0
+    already_deleted = f"{first.begun} objects of them are deleted already and were counted"
+    assert f"the next round tries them again, {already_deleted}" in shown
+    assert (second.waiting, second.begun, second.deleted) == (0, 0, 31)
+    assert listing(root) == {}
+
+
+def test_a_round_stopped_before_it_deletes_says_that_nothing_is_gone(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(rig, rig.local(tmp_path / "v"))
+
+    report = stopped(rig, "claim.committed")
+    shown = run(rig, capsys, "round", "show", str(report.round)).out
+
+    assert (report.waiting, report.begun) == (30, 0)
+    assert "claimed and not finished: 30 marks; the next round tries them again\n" in shown
+
+
+def test_a_stop_that_comes_just_before_the_claim_keeps_everything_unclaimed(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 5.0)  # only the claim itself can see it
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+
+    with installed(at("resolve.stored", lambda: rig.controls.put(ControlKind.STOP, "shop"))), pytest.raises(Halted):
+        rig.round()
+
+    assert rig.count("mark", state="MARKED") == 30
+    assert len(listing(root)) == 30
+
+
+def test_r34_only_vaults_on_the_whitelist_are_touched(rig: Rig, tmp_path: Path) -> None:
+    roots = {name: rig.local(tmp_path / name, name) for name in ("a", "b", "c")}
+    for name, root in roots.items():
+        fill(rig, root, 5, name)
+    rig.controls.put(ControlKind.VAULT_WHITELIST, "a")
+    rig.controls.put(ControlKind.VAULT_WHITELIST, "shop/b")
+
+    report = rig.round()
+
+    assert {name: len(listing(root)) for name, root in roots.items()} == {"a": 0, "b": 0, "c": 5}
+    assert kept_texts(report) == {"vault c: not on the vault whitelist": 5}
+    assert report.vaults == {"a": "normal", "b": "normal", "c": "NOT_LISTED"}
+    assert report.faults == 0
+
+
+def test_a_vault_that_leaves_the_whitelist_after_the_claim_keeps_its_files_until_it_is_back(
+    rig: Rig, tmp_path: Path
+) -> None:
+    roots = {name: rig.local(tmp_path / name, name) for name in ("a", "b")}
+    for name, root in roots.items():
+        fill(rig, root, 5, name)
+
+    with installed(at("claim.committed", lambda: rig.controls.put(ControlKind.VAULT_WHITELIST, "a"))):
+        rig.round()
+
+    assert {name: len(listing(root)) for name, root in roots.items()} == {"a": 0, "b": 5}
+    assert rig.count("mark", state="CLAIMED", vault="b") == 5
+    rig.controls.remove(ControlKind.VAULT_WHITELIST, "a")
+    rig.round()
+    assert listing(roots["b"]) == {}
+
+
+def test_what_the_settings_list_counts_too(rig: Rig) -> None:
+    controls = ControlStore(rig.db, [Control(kind=ControlKind.BLACKLIST, name="shop", set_by="the settings")])
+
+    with pytest.raises(Halted, match="by the settings"):
+        controls.check("shop")
+    assert controls.admit("other") == frozenset()
+
+
+def test_saying_it_again_keeps_since_when_and_takes_the_new_reason(rig: Rig) -> None:
+    first = rig.controls.put(ControlKind.STOP, "shop", "one", "ada")
+    rig.later(10)
+    rig.controls.put(ControlKind.STOP, "shop", "two", "bob")
+    (found,) = rig.controls.all()
+
+    assert (found.since, found.reason, found.set_by) == (first.since, "two", "bob")
+    assert [rig.controls.remove(ControlKind.STOP, "shop") for _ in "12"] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (ControlKind.STOP, "nobody", UnknownInstance),
+        (ControlKind.BLACKLIST, ALL, UnknownInstance),
+        (ControlKind.VAULT_WHITELIST, "nowhere", BadInput),
+        (ControlKind.VAULT_WHITELIST, "other/disk", BadInput),
+        (ControlKind.WINDOW, "always", BadInput),
+    ],
+)
+def test_what_names_nothing_is_refused(
+    rig: Rig, tmp_path: Path, kind: ControlKind, name: str, error: type[Exception]
+) -> None:
+    rig.local(tmp_path / "v")
+
+    with pytest.raises(error):
+        rig.controls.put(kind, name)
+
+    assert rig.controls.all() == ()

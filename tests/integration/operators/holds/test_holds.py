@@ -1,0 +1,222 @@
+"""Operators' holds on both databases: what was not claimed before stays, whatever comes."""
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.database.guard import UnknownInstance
+from sexton.kernel import crash_points
+from sexton.kernel.errors import BadInput
+from sexton.operators.holds.store import Hold, HoldStore, TooLate
+from sexton.storage.model import VaultSpec
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+
+DAY = 86_400
+
+
+def hold(**what: str) -> Hold:
+    return Hold.model_validate({"instance": "shop", "scope": "instance", "reason": "an incident", **what})
+
+
+def mark_hold(kind: str, id_: str) -> Hold:
+    return hold(scope="mark", mark_kind=kind, mark_id=id_)
+
+
+def prefix_hold(prefix: str, vault: str = "disk") -> Hold:
+    return hold(scope="prefix", vault=vault, prefix=prefix)
+
+
+def fill(rig: Rig, root: Path) -> None:
+    """Two tables of two marks each, by keys and by prefix, all due."""
+    for table in "ab":
+        put(root, f"data/{table}1/x.dat")
+        put(root, f"data/{table}2/x.dat")
+        parent = ("table", table)
+        rig.mark("dropped", NewMark(id=f"{table}1", vault="disk", keys=(f"data/{table}1/x.dat",), parent=parent))
+        rig.mark("dropped", NewMark(id=f"{table}2", vault="disk", prefix=f"data/{table}2/", parent=parent))
+    rig.later(10_801)
+
+
+@pytest.mark.parametrize(
+    ("what", "kept"),
+    [
+        (hold(), "a1 a2 b1 b2"),
+        (mark_hold("dropped", "a1"), "a1"),
+        (mark_hold("table", "a"), "a1 a2"),
+        (prefix_hold("data/a"), "a1 a2"),
+        (prefix_hold("data/a2/x"), "a2"),
+        (prefix_hold("data/a2/x.dat"), "a2"),
+        (prefix_hold(""), "a1 a2 b1 b2"),
+        (prefix_hold("data/A"), ""),
+        (prefix_hold("data/%"), ""),
+    ],
+)
+def test_a_hold_keeps_what_it_names_and_says_so(rig: Rig, tmp_path: Path, what: Hold, kept: str) -> None:
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    placed, late = rig.holds.place(what, DAY)
+
+    report = rig.round()
+
+    assert late == 0
+    assert set(listing(root)) == {f"data/{name}/x.dat" for name in kept.split()}
+    assert kept_texts(report) == ({f"hold {placed.id}": len(kept.split())} if kept else {})
+    assert report.claimed == 4 - len(kept.split())
+    rig.holds.release(placed.id)
+    rig.round()
+    assert listing(root) == {}
+
+
+def test_a_hold_ends_by_itself(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    placed, _ = rig.holds.place(hold(), 1_000)
+    rig.later(900)
+    assert kept_texts(rig.round()) == {f"hold {placed.id}": 4}
+    assert [h.id for h in rig.holds.active("shop")] == [placed.id]
+
+    rig.later(200)
+    report = rig.round()
+
+    assert (report.claimed, kept_texts(report)) == (4, {})
+    assert rig.holds.active() == []
+
+
+def test_a_hold_reaches_down_to_descendants_whose_parents_are_gone(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "t.dat")
+    put(root, "r.dat")
+    rig.mark("dropped", NewMark(id="tablet", vault="disk", keys=("t.dat",), parent=("index", "i")))
+    rig.later(10_801)
+    rig.round()
+    rig.mark("dropped", NewMark(id="rowset", vault="disk", keys=("r.dat",), parent=("dropped", "tablet")))
+    rig.later(10_801)
+    placed, _ = rig.holds.place(mark_hold("index", "i"), DAY)
+
+    report = rig.round()
+
+    assert kept_texts(report) == {f"hold {placed.id}": 1}
+    assert list(listing(root)) == ["r.dat"]
+
+
+def test_a_hold_that_comes_after_the_claim_says_how_many_it_is_too_late_for(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    rig.round()
+
+    late = [rig.holds.place(h, DAY)[1] for h in (hold(), prefix_hold("data/a2/"), mark_hold("table", "b"))]
+
+    assert late == [2, 1, 1]  # prefixes wait for their last look, claimed
+    for gone in ("a1", "a2"):
+        with pytest.raises(TooLate):
+            rig.holds.place(mark_hold("dropped", gone), DAY)
+
+
+def test_a_last_look_keeps_what_is_held_by_then(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    fill(rig, root)
+    rig.round()
+    put(root, "data/a2/late.dat")
+    put(root, "data/b2/late.dat")
+    placed, _ = rig.holds.place(prefix_hold("data/a2/"), DAY)
+    rig.later(3_601)
+
+    report = rig.round()
+
+    assert kept_texts(report) == {f"hold {placed.id}": 1}
+    assert list(listing(root)) == ["data/a2/late.dat"]
+    rig.holds.release(placed.id)
+    rig.round()
+    assert listing(root) == {}
+    assert rig.count("mark") == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "seconds", "why"),
+    [
+        (hold(), 0, "lasts"),
+        (hold(), 10**12, "lasts"),
+        (hold(reason=" "), DAY, "reason"),
+        (hold(reason="x" * 501), DAY, "reason"),
+        (prefix_hold("a/", "nowhere"), DAY, "no vault nowhere"),
+        (prefix_hold("a\0/"), DAY, "NUL"),
+        (prefix_hold("/data/a/"), DAY, "relative"),
+        (prefix_hold("data//a/"), DAY, "segment"),
+    ],
+)
+def test_a_hold_that_makes_no_sense_is_refused(rig: Rig, tmp_path: Path, what: Hold, seconds: int, why: str) -> None:
+    rig.local(tmp_path / "v")
+
+    with pytest.raises(BadInput, match=why):
+        rig.holds.place(what, seconds)
+
+    assert rig.count("hold") == 0
+
+
+def test_a_prefix_as_the_bucket_shows_it_holds_nothing_and_is_refused(rig: Rig) -> None:
+    spec = VaultSpec(instance="shop", name="cold", kind="local", location="/v", prefix="wh/", deployment="d", uuid="u")
+    rig.registry.insert_vault(spec, "")
+
+    with pytest.raises(BadInput, match="write cold/data/a/"):
+        rig.holds.place(prefix_hold("wh/data/a/", "cold"), DAY)
+
+
+def test_an_unknown_instance_and_an_unknown_hold_are_refused(rig: Rig) -> None:
+    with pytest.raises(UnknownInstance):
+        rig.holds.place(hold(instance="nobody"), DAY)
+    with pytest.raises(BadInput, match="no hold 7"):
+        rig.holds.release(7)
+
+
+def test_releasing_twice_changes_nothing(rig: Rig) -> None:
+    placed, _ = rig.holds.place(hold(), DAY)
+    first = rig.holds.release(placed.id)
+    rig.later(5)
+
+    assert rig.holds.release(placed.id) == first
+
+
+def test_a_claim_and_a_hold_at_the_same_moment_never_both_win(rig: Rig, tmp_path: Path) -> None:
+    """Whoever is second sees the first: a hold placed without a word of lateness keeps its mark."""
+    root = rig.local(tmp_path / "v")
+    marks = [f"t{n}" for n in range(40)]
+    for name in marks:
+        put(root, f"{name}.dat")
+        rig.mark("dropped", NewMark(id=name, vault="disk", keys=(f"{name}.dat",)))
+    rig.later(10_801)
+    placed: list[str] = []
+    start = threading.Barrier(3)
+
+    def place(names: list[str]) -> None:
+        store = HoldStore(rig.db)
+        start.wait(10)
+        for name in names:
+            try:
+                store.place(mark_hold("dropped", name), DAY)
+            except TooLate:
+                continue
+            placed.append(name)
+
+    def recycle() -> int:
+        start.wait(10)
+        return rig.round().claimed
+
+    def drowsy(name: str) -> None:
+        if name.split(".")[0] in ("claim", "hold"):
+            time.sleep(random.uniform(0, 0.02))
+
+    with crash_points.installed(drowsy), pytest.MonkeyPatch.context() as small, ThreadPoolExecutor(3) as pool:
+        small.setattr("sexton.recycle.pipeline.ranges.CHUNK_MARKS", 4)
+        both = [pool.submit(place, half) for half in (marks[30:], marks[29:10:-1])]
+        claimed = pool.submit(recycle).result()
+        for each in both:
+            each.result()
+
+    assert set(listing(root)) == {f"{name}.dat" for name in placed}
+    assert claimed + len(placed) == 40

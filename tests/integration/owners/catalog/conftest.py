@@ -1,0 +1,37 @@
+"""A ``Shop`` of a clean database, on SQLite and PostgreSQL in turn."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.owners.catalog.shop import Shop
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.s3 import RunningS3
+
+
+@pytest.fixture
+def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
+    """One instance ``shop`` with the vault ``disk``."""
+    shop = Shop(clean_url).opened()
+    shop.local(tmp_path / "disk")
+    yield shop
+    shop.away()
+
+
+@pytest.fixture
+def cold_shop(clean_url: str, s3_server: RunningS3, bucket: str, proxy: FaultProxy) -> Iterator[Shop]:
+    """One instance ``shop`` with the vault ``cold`` in S3, behind the proxy."""
+    shop = Shop(clean_url, endpoint_url=proxy.url).opened().brisk()
+    shop.bucket(s3_server.client(), bucket)
+    yield shop
+    shop.away()
+
+
+@pytest.fixture
+def s3_shop(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Shop]:
+    """The same without the proxy, for many objects."""
+    shop = Shop(clean_url, endpoint_url=s3_server.endpoint_url).opened().brisk()
+    shop.bucket(s3_server.client(), bucket)
+    yield shop
+    shop.away()

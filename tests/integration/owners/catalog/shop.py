@@ -1,0 +1,232 @@
+"""A database kept by the reference catalog, with vaults in directories: files are written where its records say."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mypy_boto3_s3 import S3Client
+from sqlalchemy import event, func, select, update
+
+from sexton.database.engine import Database
+from sexton.database.rows import in_list
+from sexton.marks.model import DueMark, Ref
+from sexton.marks.sql.rows import due_mark
+from sexton.owners.catalog import layout
+from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.catalog.model import NewTable, Output, Schema, Written
+from sexton.owners.catalog.owner import CatalogOwner
+from sexton.owners.catalog.store import Catalog
+from sexton.owners.catalog.tables import build, create
+from sexton.recycle.planning.policy import CATALOG, policy
+from tests.support.rig import GRACE, RETENTION, Rig, listing, put
+
+OWN = {"table": 10_800, "index": 10_800, "partition": 10_800, "tablet": 0, "txn_label": 259_200}
+RETAINED = 10_800 + 1
+"""Seconds after which what people dropped is due."""
+PREPARED = 259_200 + 1
+"""Seconds after its transaction's time at which a prepared rowset is due."""
+HOUR = 3_600
+EVER = 10**14
+"""A cutoff in milliseconds after everything that a test marks."""
+
+SCHEMAS = {
+    "none": Schema(),
+    "v1": Schema(format=IndexFormat.V1, inverted=("7", "8")),
+    "v2": Schema(format=IndexFormat.V2, inverted=("7", "8")),
+}
+
+
+def still() -> None:
+    """A beat that nobody listens to."""
+
+
+@contextmanager
+def counted(shop: "Shop") -> Iterator[list[str]]:
+    """Collect every statement of the owner's."""
+    statements: list[str] = []
+
+    def note(*told: object) -> None:
+        statements.append(str(told[2]))
+
+    event.listen(shop.owners.engine, "before_cursor_execute", note)
+    yield statements
+    event.remove(shop.owners.engine, "before_cursor_execute", note)
+
+
+class Shop(Rig):
+    """One instance ``shop`` of the catalog's; its vaults are added by ``local``."""
+
+    def __init__(self, url: str, **more: Any) -> None:
+        self.owners = Database.open(url)
+        self.words = CatalogOwner(self.owners)
+        super().__init__(url, owner=self.words, **more)
+        create(self.db)
+        self.t = build(self.db.dialect)
+        self.catalog = Catalog(self.db, "shop")
+        self.policy = policy(RETENTION, GRACE, owners={CATALOG: OWN})
+        self.roots: dict[str, Path] = {}
+        self.buckets: dict[str, tuple[S3Client, str]] = {}
+
+    def opened(self) -> "Shop":
+        """Register the instance and enable it."""
+        self.registry.add_instance("shop", CATALOG)
+        self.registry.enable("shop")
+        return self
+
+    def away(self) -> None:
+        """Close every connection."""
+        self.db.close()
+        self.owners.close()
+
+    def local(self, root: Path, name: str = "disk", instance: str = "shop") -> Path:
+        self.roots[name] = super().local(root, name, instance)
+        return root
+
+    def bucket(self, client: S3Client, bucket: str, name: str = "cold") -> None:
+        """Add a vault in a bucket; ``client`` writes and lists past whatever stands between it and the engine."""
+        self.s3(bucket, name)
+        self.buckets[name] = (client, bucket)
+
+    def brisk(self) -> "Shop":
+        """Prove vaults as often as a worker does: a rig's own clock is for few marks, it proves at every look."""
+        self.vaults._clock = time.monotonic
+        self.vaults._lookup = cache(self.registry.vault)
+        return self
+
+    def put(self, vault: str, key: str) -> None:
+        """Write one file of 10 bytes."""
+        if vault in self.roots:
+            put(self.roots[vault], key)
+        else:
+            client, bucket = self.buckets[vault]
+            client.put_object(Bucket=bucket, Key=key, Body=b"x" * 10)
+
+    def objects(self, vault: str = "disk") -> set[str]:
+        """List a vault without Sexton."""
+        if vault in self.roots:
+            return set(listing(self.roots[vault]))
+        client, bucket = self.buckets[vault]
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="data/")
+        return {o["Key"] for page in pages for o in page.get("Contents", ())}
+
+    def table(
+        self, name: str = "t", tablets: int = 1, *, partitions: Sequence[str] = (), **indexes: Schema
+    ) -> list[str]:
+        """Create a table (its base index is ``NAME-i``, its partition ``NAME-p``) and return its tablets."""
+        parts = partitions or [f"{name}-p"]
+        new = NewTable(id=name, indexes=indexes or {f"{name}-i": Schema()}, partitions=dict.fromkeys(parts, tablets))
+        self.catalog.create_table(new)
+        return self.catalog.tablets(table=name)
+
+    def prepared(self, tablets: Sequence[str], vault: str = "disk", *, label: str = "", timeout: int = HOUR) -> str:
+        """Begin a load and prepare a rowset for each tablet; return the transaction."""
+        txn = self.catalog.begin(label or f"load-{self.number(self.t.txns)}", timeout)
+        self.catalog.prepare_rowsets(txn, tablets, vault)
+        return txn
+
+    def written(self, tablets: Sequence[str], vault: str = "disk", **more: Any) -> tuple[str, list[str]]:
+        """Begin a load, prepare and write a rowset for each tablet; return the transaction and the rowsets."""
+        txn = self.catalog.begin(f"load-{self.number(self.t.txns)}", HOUR)
+        outputs = self.catalog.prepare_rowsets(txn, tablets, vault)
+        self.write(*outputs, **more)
+        return txn, [o.rowset for o in outputs]
+
+    def loaded(self, tablets: Sequence[str], vault: str = "disk", **more: Any) -> list[str]:
+        """Load a rowset into each tablet, with files; return the rowsets."""
+        txn, rowsets = self.written(tablets, vault, **more)
+        self.catalog.commit(txn)
+        return rowsets
+
+    def compacted(self, tablet: str, inputs: Sequence[str], vault: str = "disk") -> str:
+        """Compact rowsets of a tablet; return what they became."""
+        job = self.catalog.start_compaction(tablet, inputs, vault)
+        self.write(job.output)
+        self.catalog.finish_compaction(job.id)
+        return job.output.rowset
+
+    def write(
+        self, *outputs: Output, segments: int = 1, bitmap: bool = False, format: IndexFormat | None = None
+    ) -> None:
+        """Write the files of rowsets, 10 bytes each, and record them."""
+        told = {"segments": segments, "bytes": 10 * segments, "bitmap": bitmap, "format": format}
+        self.catalog.write_rowset(*[Written(rowset=o.rowset, **told) for o in outputs])
+        where = {o.rowset: o.vault for o in outputs}
+        files = self.files([o.rowset for o in outputs])
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda f: self.put(*f), [(where[r], key) for r, keys in files.items() for key in keys]))
+
+    def keys(self, *rowsets: str) -> list[str]:
+        """Return the keys of written rowsets, by the layout and their schemas."""
+        return [key for keys in self.files(rowsets).values() for key in keys]
+
+    def files(self, rowsets: Sequence[str]) -> dict[str, list[str]]:
+        r, schemas = self.t.rowsets, self.t.schemas
+        same = (schemas.c.index_id == r.c.index_id) & (schemas.c.version == r.c.schema_version)
+        names = (r.c.id, r.c.tablet_id, r.c.segments, r.c.bitmap, r.c.format, schemas.c.inverted)
+        wanted = (
+            select(*names, schemas.c.format.label("its")).join(schemas, same).where(in_list(self.db, r.c.id, rowsets))
+        )
+        with self.db.read() as c:
+            return {
+                row.id: layout.rowset_keys(
+                    row.tablet_id, row.id, row.segments, row.bitmap, IndexFormat(row.format or row.its), row.inverted
+                )
+                for row in c.execute(wanted)
+            }
+
+    def now(self) -> int:
+        with self.db.read() as c:
+            return self.db.now(c)
+
+    def second_look(self) -> None:
+        """Let the upload grace pass, and have a round look once more at what was deleted by prefix."""
+        self.later(GRACE + 1)
+        self.round()
+
+    def record(self, table: Any, id_: str) -> Any:
+        with self.db.read() as c:
+            return c.execute(select(table).where(table.c.id == id_)).one_or_none()
+
+    def change(self, table: Any, id_: str, **values: Any) -> None:
+        """Change a record as an accident would."""
+        with self.db.write() as c:
+            assert c.execute(update(table).where(table.c.id == id_).values(**values)).rowcount == 1
+
+    def number(self, table: Any, **where: Any) -> int:
+        with self.db.read() as c:
+            wanted = [table.c[k] == v for k, v in where.items()]
+            return int(c.execute(select(func.count()).select_from(table).where(*wanted)).scalar_one())
+
+    def states(self, rowsets: Collection[str]) -> set[str]:
+        return {self.record(self.t.rowsets, r).state for r in rowsets}
+
+    def due(self) -> None:
+        """Let the owner bring everything, whatever its age."""
+        self.words.due("shop", dict.fromkeys((*RETENTION, *OWN), EVER), still)
+
+    def marked(self, kind: str) -> list[DueMark]:
+        mark = self.db.t.mark
+        with self.db.read() as c:
+            return [due_mark(r) for r in c.execute(select(mark).where(mark.c.kind == kind).order_by(mark.c.id))]
+
+    def refs(self) -> set[Ref]:
+        """Return every mark there is."""
+        mark = self.db.t.mark
+        with self.db.read() as c:
+            return {Ref(*r) for r in c.execute(select(mark.c.kind, mark.c.id))}
+
+    def fenced(self, *ids: str) -> list[Ref]:
+        """Make prepared marks FENCED, as the engine does before it asks; all of them where none is named."""
+        mark = self.db.t.mark
+        refs = [m.ref for m in self.marked("prepared") if not ids or m.id in ids]
+        with self.db.write() as c:
+            c.execute(
+                update(mark)
+                .where(mark.c.kind == "prepared", mark.c.id.in_([r.id for r in refs]))
+                .values(state="FENCED")
+            )
+        return refs

@@ -1,0 +1,285 @@
+"""What was prepared and never committed, in real rounds: its owner is aborted before anything is deleted."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete
+
+from sexton import contract
+from sexton.kernel import crash_points
+from sexton.marks.model import DueMark, Expansion, Ref
+from sexton.owners.catalog.layout import rowset_prefix
+from sexton.owners.port import Heartbeat
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, still
+from tests.servers.fault_proxy import FaultProxy
+from tests.support.kept import kept_texts
+
+FAR = 10**13
+"""A time-out in milliseconds that never comes, so that nothing but the fence aborts."""
+
+
+def wait(shop: Shop) -> None:
+    """Pass the time after which every prepared rowset of this file is due."""
+    shop.later(HOUR + PREPARED)
+
+
+def test_r03_the_load_is_aborted_before_its_files_go_and_its_late_commit_is_refused(shop: Shop) -> None:
+    txn, [rowset] = shop.written(shop.table(), bitmap=True)
+    shop.change(shop.t.txns, txn, timeout_at=FAR)  # not timed out: the fence must do it
+    wait(shop)
+    seen: list[str] = []
+
+    def look(name: str) -> None:
+        if name == "files.deleted":
+            seen.append(shop.record(shop.t.txns, txn).status)
+
+    with crash_points.installed(look):
+        shop.round()
+    shop.second_look()
+
+    assert seen[0] == "ABORTED"
+    assert shop.objects() == set()
+    assert shop.refs() == {Ref("txn_label", txn)}
+    assert shop.record(shop.t.rowsets, rowset) is None
+    with pytest.raises(contract.Collected, match=f"SX001 .*{rowset} gone"):
+        shop.catalog.commit(txn, [rowset])
+    assert shop.record(shop.t.txns, txn).status == "ABORTED"
+
+
+def test_r03_a_commit_between_fence_and_delete_is_refused_and_rolls_back(shop: Shop) -> None:
+    txn, [rowset] = shop.written(shop.table())
+    wait(shop)
+    refused: list[str] = []
+
+    def late(name: str) -> None:
+        if name == "owner.fenced":
+            with pytest.raises(contract.Collected, match="SX001") as e:
+                shop.catalog.commit(txn)
+            refused.append(str(e.value))
+
+    with crash_points.installed(late):
+        shop.round()
+
+    assert len(refused) == 1
+    assert "is fenced" in refused[0]
+    assert shop.states([rowset]) == {"tmp"}
+    assert shop.record(shop.t.txns, txn).status == "ABORTED"
+
+
+def test_r04_the_load_above_a_part_is_aborted_before_the_delete(shop: Shop) -> None:
+    tablets = shop.table(tablets=2)
+    txn = shop.catalog.begin("whole", HOUR)
+    written, prepared = (shop.catalog.begin_sub(txn) for _ in range(2))
+    shop.write(*shop.catalog.prepare_rowsets(written, tablets, "disk"))
+    [output, *_] = shop.catalog.prepare_rowsets(prepared, tablets, "disk")
+    shop.put("disk", f"{output.prefix}0.dat")
+    shop.change(shop.t.txns, txn, timeout_at=FAR)
+    wait(shop)
+    seen: list[set[str]] = []
+
+    def look(name: str) -> None:
+        if name == "files.deleted":
+            seen.append({shop.record(shop.t.txns, t).status for t in (txn, written, prepared)})
+
+    with crash_points.installed(look):
+        shop.round()
+    shop.second_look()
+
+    assert seen[0] == {"ABORTED"}
+    assert shop.objects() == set()
+    assert shop.refs() == {Ref("txn_label", txn)}
+
+
+def test_r05_only_the_compaction_that_wrote_it_is_removed(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    kept = set(shop.keys(*inputs))
+    mine = shop.catalog.start_compaction(tablet, inputs[:1], "disk")
+    other = shop.catalog.start_compaction(tablet, inputs[1:], "disk", expiry_seconds=100 * PREPARED)
+    shop.write(mine.output, other.output)
+    kept |= set(shop.keys(other.output.rowset))
+    wait(shop)
+
+    shop.round()
+    shop.second_look()
+
+    assert shop.objects() == kept
+    assert shop.number(shop.t.jobs) == 1
+    shop.catalog.finish_compaction(other.id)
+    assert shop.states([other.output.rowset]) == {"visible"}
+
+
+def test_r06_a_corrupt_owner_keeps_its_files_until_it_is_repaired(shop: Shop) -> None:
+    txn, [rowset] = shop.written(shop.table())
+    shop.change(shop.t.txns, txn, status="PRE\N{REPLACEMENT CHARACTER}ARED")
+    wait(shop)
+
+    kept = [shop.round(), shop.round()]
+    aside = shop.row("prepared", rowset)
+    files = shop.objects()
+    shop.change(shop.t.txns, txn, status="PREPARED", timeout_at=FAR)
+    shop.round()
+    shop.second_look()
+
+    assert [r.deleted for r in kept] == [0, 0]
+    assert (aside.state, aside.quarantined_reason) == ("MARKED", "OWNER_CORRUPT")
+    assert len(files) == 1
+    assert shop.objects() == set()
+    assert shop.record(shop.t.txns, txn).status == "ABORTED"
+    assert shop.refs() == {Ref("txn_label", txn)}
+
+
+def test_r07_a_delete_that_fails_keeps_record_and_file_until_the_store_heals(
+    cold_shop: Shop, proxy: FaultProxy
+) -> None:
+    txn, [rowset] = cold_shop.written(cold_shop.table(), "cold")
+    [key] = cold_shop.keys(rowset)
+    wait(cold_shop)
+    proxy.fail_keys({key: "AccessDenied"}, times=1)
+
+    failed = cold_shop.round()
+    kept = (cold_shop.row("prepared", rowset).state, cold_shop.states([rowset]), cold_shop.objects("cold"))
+    cold_shop.round()
+    cold_shop.second_look()
+
+    assert (failed.deleted, failed.failed) == (0, 1)
+    assert kept == ("CLAIMED", {"tmp"}, {key})
+    assert cold_shop.record(cold_shop.t.txns, txn).status == "ABORTED"
+    assert cold_shop.objects("cold") == set()
+    assert (cold_shop.row("prepared", rowset), cold_shop.record(cold_shop.t.rowsets, rowset)) == (None, None)
+
+
+def test_r08_a_rowset_committed_between_scan_and_claim_stays(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    txn, [rowset] = shop.written(shop.table())
+    shop.change(shop.t.txns, txn, timeout_at=FAR)
+    wait(shop)
+    expand = shop.words.expand
+
+    def commit_meanwhile(instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
+        shop.catalog.commit(txn)
+        return expand(instance, marks, heartbeat)
+
+    monkeypatch.setattr(shop.words, "expand", commit_meanwhile)
+    report = shop.round()
+
+    assert (report.scanned, report.deleted, report.claimed) == (1, 0, 0)
+    assert shop.refs() == {Ref("txn_label", txn)}
+    assert shop.record(shop.t.txns, txn).status == "VISIBLE"
+    assert shop.objects() == set(shop.keys(rowset))
+
+
+@pytest.mark.parametrize("status", ["PRECOMMITTED", "COMMITTED", "VISIBLE"])
+def test_r09_what_a_load_has_committed_is_kept_and_reported(shop: Shop, status: str) -> None:
+    txn, [rowset] = shop.written(shop.table())
+    shop.change(shop.t.txns, txn, status=status)
+    wait(shop)
+
+    report = shop.round()
+
+    assert (report.deleted, report.claimed) == (0, 0)
+    assert sum(n for who, n in kept_texts(report).items() if who.startswith("in use")) == 1
+    assert shop.row("prepared", rowset).state == "MARKED"
+    assert shop.record(shop.t.txns, txn).status == status
+    assert shop.objects() == set(shop.keys(rowset))
+
+
+@pytest.mark.parametrize("record", ["aborted", "missing"])
+def test_r10_what_an_aborted_or_forgotten_load_wrote_is_recycled(shop: Shop, record: str) -> None:
+    txn, _ = shop.written(shop.table())
+    if record == "aborted":
+        shop.catalog.abort(txn)
+    else:
+        with shop.db.write() as c:
+            c.execute(delete(shop.t.txns))
+    wait(shop)
+
+    report = shop.round()
+    shop.second_look()
+
+    assert report.deleted == 1
+    assert shop.objects() == set()
+    assert shop.number(shop.t.rowsets) == 0
+    assert {r.kind for r in shop.refs()} <= {"txn_label"}
+
+
+def test_r11_257_prepared_rowsets_go_in_one_round_after_two_batches_of_aborts(shop: Shop) -> None:
+    for tablet in shop.table(tablets=257):
+        shop.written([tablet])
+    wait(shop)
+
+    report = shop.round()
+    shop.second_look()
+
+    assert report.deleted == 257
+    assert shop.number(shop.t.txns, status="ABORTED") == 257
+    assert shop.number(shop.t.rowsets) == 0
+    assert shop.objects() == set()
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+
+
+@pytest.mark.parametrize(("loads", "rowsets"), [(5, 200), pytest.param(50, 1_000, marks=pytest.mark.soak)])
+def test_r12_loads_of_many_written_rowsets_each_leave_nothing(shop: Shop, loads: int, rowsets: int) -> None:
+    load_and_leave(shop.brisk(), "disk", loads, rowsets)
+
+
+@pytest.mark.parametrize(("loads", "rowsets"), [(5, 40), pytest.param(5, 1_000, marks=pytest.mark.soak)])
+def test_r12_loads_of_many_written_rowsets_each_leave_nothing_in_s3(s3_shop: Shop, loads: int, rowsets: int) -> None:
+    load_and_leave(s3_shop, "cold", loads, rowsets)
+
+
+def load_and_leave(shop: Shop, vault: str, loads: int, rowsets: int) -> None:
+    tablets = shop.table(tablets=rowsets)
+    for _ in range(loads):
+        shop.written(tablets, vault)
+    wait(shop)
+    before = len(shop.objects(vault))
+
+    report = shop.round()
+    shop.second_look()
+
+    assert (before, report.deleted) == (rowsets * loads, rowsets * loads)
+    assert shop.objects(vault) == set()
+    assert shop.number(shop.t.rowsets) == 0
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+
+
+def test_r13_a_segment_that_nobody_recorded_goes_too(shop: Shop) -> None:
+    [tablet] = shop.table()
+    _, [rowset] = shop.written([tablet], segments=2)
+    [near] = shop.loaded([tablet])
+    shop.put("disk", f"{rowset_prefix(tablet, rowset)}2.dat")
+    wait(shop)
+
+    report = shop.round()
+    shop.second_look()
+
+    assert report.deleted == 3
+    assert shop.objects() == set(shop.keys(near))
+
+
+def test_an_upload_that_lands_after_the_delete_goes_at_the_second_look(shop: Shop) -> None:
+    [tablet] = shop.table()
+    _, [rowset] = shop.written([tablet])
+    wait(shop)
+    shop.round()
+    shop.put("disk", f"{rowset_prefix(tablet, rowset)}1.dat")
+
+    shop.second_look()
+
+    assert shop.objects() == set()
+    assert shop.number(shop.t.rowsets) == 0
+
+
+def test_a_running_load_of_another_vault_is_not_touched(shop: Shop, tmp_path: Path) -> None:
+    shop.local(tmp_path / "two", "two")
+    tablets = shop.table()
+    late, _ = shop.written(tablets)
+    wait(shop)
+    running, _ = shop.written(tablets, "two")
+
+    shop.round()
+
+    assert [shop.record(shop.t.txns, t).status for t in (late, running)] == ["ABORTED", "PREPARED"]
+    assert len(shop.objects("two")) == 1
+    assert shop.words.live("shop", shop.marked("prepared"), still) == frozenset()

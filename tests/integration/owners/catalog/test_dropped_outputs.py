@@ -1,0 +1,52 @@
+"""A compaction's output that was dropped goes after what went into it: without its record that would seem live."""
+
+from sexton.operators.holds.store import Hold
+from sexton.recycle.planning.policy import CATALOG, policy
+from tests.integration.owners.catalog.shop import OWN, RETAINED, Shop
+from tests.support.kept import kept_texts
+from tests.support.rig import GRACE, RETENTION
+
+
+def rowset_marks(shop: Shop) -> int:
+    return shop.count("mark", kind="compacted") + shop.count("mark", kind="dropped")
+
+
+def test_a_dropped_output_waits_while_a_hold_keeps_what_was_compacted_into_it(shop: Shop) -> None:
+    [tablet] = shop.table()
+    kept, other = shop.loaded([tablet]) + shop.loaded([tablet])
+    output, beside = shop.compacted(tablet, [kept, other]), shop.loaded([tablet])
+    live, both = set(shop.keys(*beside)), set(shop.keys(kept, output))
+    shop.catalog.drop_rowset(output)
+    hold = Hold(instance="shop", scope="mark", mark_kind="compacted", mark_id=kept, reason="look first")
+    placed, _ = shop.holds.place(hold, 7 * 86_400)
+    shop.later(RETAINED)
+
+    reports = [shop.round(), shop.round()]
+
+    assert [kept_texts(r) for r in reports] == [{f"hold {placed.id}": 1, "waits for its compaction inputs": 1}] * 2
+    assert [r.removed for r in reports] == [1, 0]
+    assert shop.objects() == live | both
+    shop.holds.release(placed.id)
+    report = shop.round()
+    assert (report.removed, kept_texts(report)) == (2, {})
+    assert shop.objects() == live
+    assert (rowset_marks(shop), shop.number(shop.t.rowsets)) == (0, 1)
+
+
+def test_an_output_due_before_its_inputs_waits_for_them_and_all_go(shop: Shop) -> None:
+    [tablet] = shop.table()
+    output = shop.compacted(tablet, shop.loaded([tablet]) + shop.loaded([tablet]))
+    shop.catalog.drop_rowset(output)
+    before = shop.objects()
+    shop.policy = policy({**RETENTION, "dropped": 0, "compacted": RETAINED}, GRACE, owners={CATALOG: OWN})
+    shop.later(1)
+
+    early = shop.round()
+    kept = shop.objects()
+    shop.later(RETAINED)
+    shop.round()
+
+    assert (early.removed, kept_texts(early)) == (0, {"waits for its compaction inputs": 1})
+    assert kept == before
+    assert shop.objects() == set()
+    assert (rowset_marks(shop), shop.number(shop.t.rowsets)) == (0, 0)

@@ -1,0 +1,208 @@
+"""Drops and undrops without a round: one mark at the drop, the whole subtree back, or a refusal that names why."""
+
+import pytest
+from sqlalchemy import update
+
+from sexton import contract
+from sexton.marks.model import Ref
+from sexton.owners.catalog import parents
+from sexton.owners.catalog.errors import AlreadyDropped
+from sexton.owners.catalog.model import NewTable, Schema
+from tests.integration.owners.catalog.shop import Shop, counted
+
+
+def claim(shop: Shop, kind: str, id_: str) -> None:
+    mark = shop.db.t.mark
+    with shop.db.write() as c:
+        values = {"state": "CLAIMED", "batch": 7, "claimed_at": shop.db.now(c)}
+        assert c.execute(update(mark).where(mark.c.kind == kind, mark.c.id == id_).values(**values)).rowcount == 1
+
+
+@pytest.mark.parametrize("kind", ["table", "index", "partition"])
+def test_a_drop_is_one_mark_and_its_undrop_takes_it_back(shop: Shop, kind: str) -> None:
+    tablets = shop.table(tablets=3)
+    id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
+    getattr(shop.catalog, f"drop_{kind}")(id_)
+    marked = shop.refs()
+    with pytest.raises(AlreadyDropped):
+        shop.prepared(tablets)
+
+    getattr(shop.catalog, f"undrop_{kind}")(id_)
+
+    assert marked == {Ref(kind, id_)}
+    assert shop.refs() == set()
+    assert shop.states(shop.loaded(tablets)) == {"visible"}
+
+
+def test_a_second_drop_is_refused(shop: Shop) -> None:
+    shop.table()
+    shop.catalog.drop_table("t")
+
+    for drop, id_ in (
+        (shop.catalog.drop_table, "t"),
+        (shop.catalog.drop_partition, "t-p"),
+        (shop.catalog.drop_index, "t-i"),
+    ):
+        with pytest.raises(AlreadyDropped):
+            drop(id_)
+
+    assert shop.refs() == {Ref("table", "t")}
+
+
+@pytest.mark.parametrize("indexes", [10, pytest.param(100, marks=pytest.mark.soak)])
+def test_a_dropped_table_of_many_tablets_answers_at_once_and_is_expanded_by_few_statements(
+    shop: Shop, indexes: int
+) -> None:
+    """10,000 tablets, and 100,000 in `make soak` and in the benchmark."""
+    parts = {f"p{n}": 100 for n in range(10)}
+    wide = NewTable(id="wide", indexes={f"i{n}": Schema() for n in range(indexes)}, partitions=parts)
+    shop.catalog.create_table(wide)
+    shop.table("slim", tablets=2)
+
+    dropped, statements, tablets = {}, {}, {}
+    for table in ("wide", "slim"):
+        with counted(shop) as dropped[table]:
+            shop.catalog.drop_table(table)
+        with counted(shop) as statements[table]:
+            shop.due()
+        tablets[table] = shop.count("mark", kind="tablet")
+        shop.sql("DELETE FROM {}mark")
+
+    assert dropped["wide"] == dropped["slim"]
+    assert tablets == {"slim": 2, "wide": indexes * 1_000}
+    assert statements["wide"] == statements["slim"]
+
+
+def test_expanding_twice_marks_nothing_twice(shop: Shop) -> None:
+    shop.table(tablets=3)
+    shop.catalog.drop_table("t")
+
+    shop.due()
+    once = shop.refs()
+    shop.due()
+
+    assert shop.refs() == once
+    assert {r.kind for r in once} == {"table", "tablet"}
+
+
+def test_parents_with_many_tablets_are_expanded_a_few_at_a_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(5):
+        shop.table(f"t{n}", 3)
+        shop.catalog.drop_table(f"t{n}")
+    monkeypatch.setattr(parents, "TABLETS_AT_ONCE", 7)
+
+    with counted(shop) as statements:
+        shop.due()
+
+    assert sum("INSERT" in s for s in statements) == 3
+    assert shop.count("mark", kind="tablet") == 15
+
+
+def test_a_tablet_mark_says_what_it_is_part_of_and_where_it_is(shop: Shop) -> None:
+    [tablet] = shop.table()
+    shop.loaded([tablet], segments=3)
+    shop.catalog.drop_partition("t-p")
+
+    shop.due()
+
+    row = shop.row("tablet", tablet)
+    assert (row.parent_kind, row.parent_id, row.vault) == ("partition", "t-p", None)
+    assert (row.prefix, row.bytes) == (f"data/{tablet}/", 30)
+
+
+def test_a_parent_that_is_not_due_is_not_expanded(shop: Shop) -> None:
+    shop.table()
+    shop.catalog.drop_table("t")
+    marked_at = shop.marked("table")[0].ages_from
+
+    shop.words.due("shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None)
+
+    assert shop.refs() == {Ref("table", "t")}
+
+
+def test_a_partition_dropped_first_takes_its_own_tablets(shop: Shop) -> None:
+    shop.table(partitions=["p1", "p2"])
+    shop.catalog.drop_partition("p1")
+    shop.catalog.drop_table("t")
+
+    shop.due()
+
+    parents = {shop.row("tablet", m.id).parent_id for m in shop.marked("tablet")}
+    assert parents == {"p1", "t"}
+
+
+def test_a_mark_of_something_that_was_not_dropped_is_not_expanded(shop: Shop) -> None:
+    shop.table()
+    with shop.db.write() as c:
+        contract.mark(c, "shop", "table", [contract.NewMark(id="t", vault=None)])
+
+    shop.due()
+
+    assert shop.marked("tablet") == []
+    assert shop.words.live("shop", shop.marked("table"), lambda: None) == {Ref("table", "t")}
+
+
+def test_r37_an_expanded_subtree_comes_back_whole(shop: Shop) -> None:
+    tablets = shop.table(partitions=["p1", "p2"])
+    rowsets = shop.loaded(tablets)
+    shop.catalog.drop_partition("p1")
+    shop.catalog.drop_table("t")
+    shop.due()
+    expanded = {r.kind for r in shop.refs()}
+
+    shop.catalog.undrop_table("t")
+
+    assert expanded >= {"table", "partition", "tablet"}
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+    assert shop.states([*rowsets, *shop.loaded(tablets)]) == {"visible"}
+    assert shop.words.live_objects("shop") == 4
+
+
+def test_r37_an_undrop_below_something_dropped_is_refused_and_names_it(shop: Shop) -> None:
+    shop.table()
+    shop.catalog.drop_partition("t-p")
+    shop.catalog.drop_table("t")
+
+    with pytest.raises(contract.Refused, match="ancestor table t"):
+        shop.catalog.undrop_partition("t-p")
+
+    assert shop.refs() == {Ref("table", "t"), Ref("partition", "t-p")}
+    assert shop.record(shop.t.partitions, "t-p").dropped
+
+
+def test_r37_an_undrop_with_a_claimed_tablet_is_refused_and_names_it(shop: Shop) -> None:
+    tablets = shop.table(tablets=2)
+    shop.catalog.drop_table("t")
+    shop.due()
+    claim(shop, "tablet", tablets[0])
+
+    with pytest.raises(contract.Refused, match=f"tablet {tablets[0]} is claimed"):
+        shop.catalog.undrop_table("t")
+
+    assert shop.refs() == {Ref("table", "t"), *(Ref("tablet", t) for t in tablets)}
+    assert shop.record(shop.t.tables, "t").dropped
+
+
+def test_r46_a_table_whose_partition_is_claimed_does_not_come_back(shop: Shop) -> None:
+    shop.table(partitions=["p1", "p2"])
+    shop.catalog.drop_partition("p1")
+    shop.catalog.drop_table("t")
+    claim(shop, "partition", "p1")
+
+    with pytest.raises(contract.Refused, match="partition p1 is claimed"):
+        shop.catalog.undrop_table("t")
+
+    assert shop.refs() == {Ref("table", "t"), Ref("partition", "p1")}
+
+
+def test_a_dropped_index_and_a_dropped_partition_share_a_tablet(shop: Shop) -> None:
+    tablets = shop.table()
+    shop.catalog.drop_index("t-i")
+    shop.catalog.drop_partition("t-p")
+    shop.due()
+
+    shop.catalog.undrop_partition("t-p")
+    shop.due()
+
+    assert shop.refs() == {Ref("index", "t-i"), Ref("tablet", tablets[0])}
+    assert shop.row("tablet", tablets[0]).parent_id == "t-i"

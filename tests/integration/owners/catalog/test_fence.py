@@ -1,0 +1,150 @@
+"""The catalog's answer to a fence, without a round; marks are made FENCED as the engine does."""
+
+from collections import Counter
+
+import pytest
+from sqlalchemy import delete
+
+from sexton.marks.model import Fenced, Ref
+from sexton.owners.catalog.barrier import FENCE_BATCH
+from tests.integration.owners.catalog.shop import Shop, counted, still
+
+
+def fence(shop: Shop, *ids: str) -> dict[str, tuple[Fenced, str]]:
+    answers = shop.words.fence("shop", 1, shop.fenced(*ids), still)
+    return {ref.id: answer for ref, answer in answers.items()}
+
+
+def test_the_fence_aborts_a_running_load_and_writes_its_label_mark(shop: Shop) -> None:
+    tablets = shop.table(tablets=2)
+    txn, other = shop.prepared(tablets), shop.prepared(tablets)
+    mine = [m.id for m in shop.marked("prepared") if shop.row("prepared", m.id).owner_txn == f"txn.{txn}"]
+
+    answers = fence(shop, *mine)
+
+    assert {a for a, _ in answers.values()} == {Fenced.FENCED}
+    assert set(answers) == set(mine)
+    assert [shop.record(shop.t.txns, t).status for t in (txn, other)] == ["ABORTED", "PREPARED"]
+    assert Ref("txn_label", txn) in shop.refs()
+    assert shop.catalog.begin(shop.record(shop.t.txns, txn).label, 60)
+
+
+def test_r04_the_load_above_a_part_is_aborted_with_its_other_parts(shop: Shop) -> None:
+    tablets = shop.table()
+    txn = shop.catalog.begin("whole", 60)
+    parts = [shop.catalog.begin_sub(txn) for _ in range(2)]
+    [output] = shop.catalog.prepare_rowsets(parts[0], tablets, "disk")
+
+    answers = fence(shop, output.rowset)
+
+    assert answers[output.rowset][0] is Fenced.FENCED
+    assert {shop.record(shop.t.txns, t).status for t in (txn, *parts)} == {"ABORTED"}
+
+
+def test_a_part_whose_load_left_no_record_is_aborted_alone(shop: Shop) -> None:
+    tablets = shop.table()
+    txn = shop.catalog.begin("whole", 60)
+    part = shop.catalog.begin_sub(txn)
+    [output] = shop.catalog.prepare_rowsets(part, tablets, "disk")
+    with shop.db.write() as c:
+        c.execute(delete(shop.t.txns).where(shop.t.txns.c.id == txn))
+
+    answers = fence(shop, output.rowset)
+
+    assert answers[output.rowset][0] is Fenced.FENCED
+    assert shop.record(shop.t.txns, part).status == "ABORTED"
+
+
+def test_a_part_of_a_committed_load_is_in_use_and_stays_as_it_is(shop: Shop) -> None:
+    tablets = shop.table()
+    txn = shop.catalog.begin("whole", 60)
+    part = shop.catalog.begin_sub(txn)
+    [output] = shop.catalog.prepare_rowsets(part, tablets, "disk")
+    shop.change(shop.t.txns, txn, status="COMMITTED")
+
+    answers = fence(shop, output.rowset)
+
+    assert answers[output.rowset][0] is Fenced.IN_USE
+    assert [shop.record(shop.t.txns, t).status for t in (txn, part)] == ["COMMITTED", "PREPARED"]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        ("PRECOMMITTED", Fenced.IN_USE),
+        ("COMMITTED", Fenced.IN_USE),
+        ("VISIBLE", Fenced.IN_USE),
+        ("ABORTED", Fenced.FENCED),
+        ("PREPRAED", Fenced.UNKNOWN),
+        ("", Fenced.UNKNOWN),
+    ],
+)
+def test_the_fence_answers_by_the_status_and_leaves_it(shop: Shop, status: str, answer: Fenced) -> None:
+    txn = shop.prepared(shop.table())
+    shop.change(shop.t.txns, txn, status=status)
+
+    [(said, why)] = fence(shop).values()
+
+    assert said is answer
+    assert status in why or status == "ABORTED"
+    assert shop.record(shop.t.txns, txn).status == status
+    mended = shop.words.mended("shop", shop.marked("prepared"))
+    assert len(mended) == (0 if answer is Fenced.UNKNOWN else 1)
+
+
+def test_a_prepared_rowset_whose_load_left_no_record_is_fenced(shop: Shop) -> None:
+    shop.prepared(shop.table())
+    with shop.db.write() as c:
+        c.execute(delete(shop.t.txns))
+
+    [(said, _)] = fence(shop).values()
+
+    assert said is Fenced.FENCED
+
+
+def test_a_mark_that_names_no_owner_anybody_knows_is_kept(shop: Shop) -> None:
+    shop.prepared(shop.table())
+    shop.sql("UPDATE {}mark SET owner_txn = 'somebody'")
+
+    [(said, why)] = fence(shop).values()
+
+    assert said is Fenced.UNKNOWN
+    assert "'somebody'" in why
+
+
+def test_r05_only_the_owning_compaction_is_removed(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    mine = shop.catalog.start_compaction(tablet, inputs[:1], "disk")
+    other = shop.catalog.start_compaction(tablet, inputs[1:], "disk")
+
+    answers = fence(shop, mine.output.rowset)
+
+    assert answers[mine.output.rowset][0] is Fenced.FENCED
+    assert (shop.record(shop.t.jobs, mine.id), shop.record(shop.t.jobs, other.id).id) == (None, other.id)
+
+
+def test_r08_a_mark_committed_before_the_fence_is_not_in_the_answer_and_its_load_goes_on(shop: Shop) -> None:
+    txn, [rowset] = shop.written(shop.table())
+    refs = [m.ref for m in shop.marked("prepared")]
+    shop.catalog.commit(txn)
+
+    answers = shop.words.fence("shop", 1, refs, still)
+
+    assert answers == {}
+    assert shop.record(shop.t.txns, txn).status == "VISIBLE"
+    assert shop.states([rowset]) == {"visible"}
+
+
+def test_r11_257_rowsets_are_fenced_in_two_batches(shop: Shop) -> None:
+    for tablet in shop.table(tablets=FENCE_BATCH + 1):
+        shop.prepared([tablet])
+    beats: list[None] = []
+
+    with counted(shop) as statements:
+        answers = shop.words.fence("shop", 1, shop.fenced(), lambda: beats.append(None))
+
+    aborts = [s for s in statements if s.startswith("UPDATE") and "txns" in s and "RETURNING" in s]
+    assert (len(beats), len(aborts)) == (2, 2)
+    assert Counter(a for a, _ in answers.values()) == {Fenced.FENCED: FENCE_BATCH + 1}
+    assert shop.number(shop.t.txns, status="ABORTED") == FENCE_BATCH + 1

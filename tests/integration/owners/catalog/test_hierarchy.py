@@ -1,0 +1,251 @@
+"""Dropped tables, indexes and partitions in real rounds: files, then every record below, then the parent itself."""
+
+from pathlib import Path
+
+import pytest
+
+from sexton import contract
+from sexton.marks.model import Ref
+from sexton.operators.holds.store import Hold
+from sexton.owners.catalog.model import Schema
+from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
+from tests.servers.fault_proxy import FaultProxy
+from tests.support.rig import GRACE
+
+
+def rounds(shop: Shop) -> list[int]:
+    """Run as many rounds as a hierarchy of prefixes needs: the delete, the second look, the parents."""
+    deleted = []
+    for _ in range(3):
+        deleted.append(shop.round().deleted)
+        shop.later(GRACE + 1)
+    return deleted
+
+
+def leftovers(shop: Shop, *but: str) -> dict[str, int]:
+    """Return which of the catalog's tables still hold rows."""
+    found = {name: shop.number(table) for name, table in vars(shop.t).items() if name not in but}
+    return {name: n for name, n in found.items() if n}
+
+
+def test_r14_a_dropped_index_leaves_no_file_and_no_record_and_a_repeat_does_nothing(shop: Shop) -> None:
+    shop.brisk().table("t", 100, base=Schema(), rollup=Schema(inverted=("7",)))
+    base, rollup = shop.catalog.tablets(index="base"), shop.catalog.tablets(index="rollup")
+    for _ in range(8):
+        shop.loaded(rollup)
+    kept = set(shop.keys(*shop.loaded(base)))
+    shop.catalog.drop_rowset(*shop.loaded(rollup))
+    shop.written(rollup)
+    for tablet in rollup[:10]:
+        shop.compacted(tablet, [r for r in rowsets_of(shop, tablet) if shop.states([r]) == {"visible"}])
+        shop.catalog.start_compaction(tablet, shop.loaded([tablet]), "disk")
+    files = len(shop.objects()) - len(kept)
+    shop.catalog.drop_index("rollup")
+    shop.later(RETAINED)
+
+    deleted = rounds(shop)
+    once = (shop.refs(), leftovers(shop), shop.objects())
+    repeat = rounds(shop)
+
+    assert sum(deleted) == files
+    assert shop.objects() == kept
+    assert shop.catalog.tablets() == base
+    assert {r.kind for r in shop.refs()} <= {"txn_label"}
+    assert shop.number(shop.t.indexes) == shop.number(shop.t.schemas) == 1
+    assert shop.number(shop.t.rowsets) == shop.number(shop.t.stats) == 100
+    assert shop.number(shop.t.jobs) == 0
+    assert sum(repeat) == 0
+    assert once == (shop.refs(), leftovers(shop), shop.objects())
+
+
+def rowsets_of(shop: Shop, tablet: str) -> list[str]:
+    with shop.db.read() as c:
+        rows = c.execute(shop.t.rowsets.select().where(shop.t.rowsets.c.tablet_id == tablet))
+        return [r.id for r in rows]
+
+
+def test_r15_a_dropped_partition_takes_its_version_and_leaves_the_others(shop: Shop) -> None:
+    shop.table(tablets=3, partitions=["gone", "kept"])
+    shop.loaded(shop.catalog.tablets(partition="gone"))
+    kept = shop.loaded(shop.catalog.tablets(partition="kept"))
+    shop.catalog.drop_partition("gone")
+    shop.later(RETAINED)
+
+    deleted = rounds(shop)
+
+    assert sum(deleted) == 3
+    assert shop.objects() == set(shop.keys(*kept))
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+    assert (shop.number(shop.t.partitions), shop.number(shop.t.versions)) == (1, 1)
+    assert shop.number(shop.t.versions, partition_id="kept") == 1
+    assert shop.catalog.tablets() == shop.catalog.tablets(partition="kept")
+    assert shop.states(shop.loaded(shop.catalog.tablets())) == {"visible"}
+
+
+def test_r15_a_version_written_late_for_a_table_that_is_gone_goes(shop: Shop) -> None:
+    shop.table()
+    with shop.db.write() as c:
+        late = {"instance": "shop", "table_id": "old", "partition_id": "old-p", "value": 7}
+        c.execute(shop.t.versions.insert().values(**late))
+
+    shop.round()
+
+    assert shop.number(shop.t.versions) == shop.number(shop.t.versions, partition_id="t-p") == 1
+
+
+def test_a_dropped_table_leaves_nothing_at_all(shop: Shop) -> None:
+    shop.table(tablets=2, partitions=["p1", "p2"], base=Schema(), rollup=Schema(inverted=("1", "2")))
+    shop.loaded(shop.catalog.tablets(), bitmap=True)
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+
+    rounds(shop)
+
+    assert shop.objects() == set()
+    assert leftovers(shop, "txns", "labels") == {}
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+
+
+def test_nothing_of_a_drop_goes_before_its_retention(shop: Shop) -> None:
+    rowsets = shop.loaded(shop.table(tablets=2))
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED - 600)
+
+    report = shop.round()
+
+    assert (report.due, report.deleted) == (0, 0)
+    assert shop.objects() == set(shop.keys(*rowsets))
+    shop.catalog.undrop_table("t")
+    assert shop.words.live_objects("shop") == 2
+
+
+def test_r16_a_tablet_whose_files_cannot_be_deleted_keeps_its_records_alone(cold_shop: Shop, proxy: FaultProxy) -> None:
+    tablets = cold_shop.table(tablets=5)
+    rowsets = cold_shop.loaded(tablets, "cold")
+    stuck = cold_shop.keys(rowsets[2])
+    cold_shop.catalog.drop_table("t")
+    cold_shop.later(RETAINED)
+    proxy.fail_keys(dict.fromkeys(stuck, "AccessDenied"), times=2)
+
+    cold_shop.round()
+    cold_shop.second_look()
+    kept = (cold_shop.objects("cold"), cold_shop.catalog.tablets(), cold_shop.number(cold_shop.t.rowsets))
+    table = cold_shop.record(cold_shop.t.tables, "t")
+    rounds(cold_shop)
+
+    assert kept == (set(stuck), [tablets[2]], 1)
+    assert table.dropped
+    assert cold_shop.objects("cold") == set()
+    assert leftovers(cold_shop, "txns", "labels") == {}
+
+
+def test_r17_a_tablet_goes_in_every_vault_one_of_its_rowsets_names(shop: Shop, tmp_path: Path) -> None:
+    shop.local(tmp_path / "two", "two")
+    tablets = shop.table(tablets=3)
+    shop.loaded(tablets)
+    shop.catalog.drop_rowset(*shop.loaded(tablets, "two"))
+    before = len(shop.objects("two"))
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+
+    rounds(shop)
+
+    assert before == 3
+    assert (shop.objects(), shop.objects("two")) == (set(), set())
+    assert leftovers(shop, "txns", "labels") == {}
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+
+
+def test_a_tablet_with_a_vault_that_cannot_be_proved_waits_for_it_in_both(shop: Shop, tmp_path: Path) -> None:
+    shop.local(tmp_path / "two", "two")
+    [both, one] = shop.table(tablets=2)
+    shop.loaded([both, one])
+    shop.loaded([both], "two")
+    (tmp_path / "two" / "_sexton" / "vault.json").rename(tmp_path / "away.json")
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+
+    shop.round()
+    kept = (len(shop.objects()), len(shop.objects("two")))
+    (tmp_path / "away.json").rename(tmp_path / "two" / "_sexton" / "vault.json")
+    rounds(shop)
+
+    assert kept == (1, 1)
+    assert (shop.objects(), shop.objects("two")) == (set(), set())
+    assert leftovers(shop, "txns", "labels") == {}
+
+
+def test_r37_a_table_that_a_hold_kept_after_its_expansion_comes_back_readable(shop: Shop) -> None:
+    tablets = shop.table(tablets=2, partitions=["p1", "p2"])
+    rowsets = shop.loaded(tablets)
+    shop.catalog.drop_table("t")
+    hold = Hold(instance="shop", scope="mark", mark_kind="table", mark_id="t", reason="wait", placed_by="me")
+    shop.holds.place(hold, 100 * HOUR)
+    shop.later(RETAINED)
+    report = shop.round()
+    expanded = {r.kind for r in shop.refs()}
+
+    shop.catalog.undrop_table("t")
+
+    assert report.deleted == 0
+    assert expanded >= {"table", "tablet"}
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+    assert shop.words.live_objects("shop") == 4
+    assert shop.objects() == set(shop.keys(*rowsets))
+
+
+def test_r37_after_its_tablets_are_claimed_a_table_does_not_come_back(shop: Shop) -> None:
+    tablets = shop.table(tablets=2)
+    shop.loaded(tablets)
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+
+    with pytest.raises(contract.Refused, match=f"tablet ({'|'.join(tablets)}) is claimed"):
+        shop.catalog.undrop_table("t")
+    rounds(shop)
+    with pytest.raises(contract.Refused, match="t is gone"):
+        shop.catalog.undrop_table("t")
+
+    assert shop.record(shop.t.tables, "t") is None
+
+
+def test_r46_a_table_whose_partition_a_round_took_does_not_come_back(shop: Shop) -> None:
+    shop.table(partitions=["p1", "p2"])
+    shop.loaded(shop.catalog.tablets())
+    shop.catalog.drop_partition("p1")
+    shop.later(RETAINED - HOUR)
+    shop.catalog.drop_table("t")
+    shop.later(HOUR)
+    shop.round()
+    [claimed] = shop.catalog.tablets(partition="p1")
+
+    with pytest.raises(contract.Refused, match=f"tablet {claimed} is claimed"):
+        shop.catalog.undrop_table("t")
+    shop.second_look()
+    with pytest.raises(contract.Refused, match="partition p1"):
+        shop.catalog.undrop_table("t")
+
+    assert len(shop.objects()) == 1
+    assert shop.record(shop.t.tables, "t").dropped
+
+
+def test_r49_a_tablet_takes_its_compacted_rowsets_along_and_counts_each_byte_once(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet], segments=3) + shop.loaded([tablet], segments=3)
+    shop.compacted(tablet, inputs)
+    shop.written([tablet])
+    files = len(shop.objects())
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+
+    report = shop.round()
+    early = shop.refs()
+    rounds(shop)
+
+    assert (report.deleted, report.bytes_freed, report.bytes_estimated) == (files, 10 * files, 0)
+    assert {Ref("compacted", i) for i in inputs} <= early
+    assert shop.count("mark_history", kind="compacted") == 2
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+    assert shop.objects() == set()
+    assert leftovers(shop, "txns", "labels") == {}

@@ -1,0 +1,259 @@
+"""What the catalog does with its records, each operation one transaction, told to Sexton through the contract."""
+
+import pytest
+
+from sexton import contract
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import Ref
+from sexton.owners.catalog.errors import AlreadyDropped, LabelTaken, RecordNotFound, Uncovered, WrongState
+from sexton.owners.catalog.model import NewTable, Schema, Written
+from sexton.owners.catalog.tables import create
+from tests.integration.owners.catalog.shop import HOUR, Shop
+
+
+def test_tables_can_be_created_twice(shop: Shop) -> None:
+    tablets = shop.table()
+
+    create(shop.db)
+
+    assert shop.catalog.tablets(table="t") == tablets
+
+
+def test_a_table_has_tablets_for_each_index_and_partition(shop: Shop) -> None:
+    shop.catalog.create_table(
+        NewTable(id="t", indexes={"base": Schema(), "rollup": Schema()}, partitions={"p1": 2, "p2": 3})
+    )
+
+    shop.catalog.add_partition("t", "p3", 1)
+    shop.catalog.add_index("t", "late", Schema(), 4)
+
+    counts = {p: len(shop.catalog.tablets(partition=p)) for p in ("p1", "p2", "p3")}
+    assert counts == {"p1": 2 * 2 + 4, "p2": 2 * 3 + 4, "p3": 2 * 1 + 4}
+    assert len(shop.catalog.tablets(index="late", partition="p2")) == 4
+
+
+def test_a_load_is_marked_before_its_first_file_and_its_commit_takes_the_marks_away(shop: Shop) -> None:
+    tablets = shop.table(tablets=2)
+    txn, rowsets = shop.written(tablets)
+    before = {(m.id, m.prefix) for m in shop.marked("prepared")}
+
+    shop.catalog.commit(txn)
+
+    assert before == {(r, f"data/{shop.record(shop.t.rowsets, r).tablet_id}/{r}_") for r in rowsets}
+    assert shop.refs() == {Ref("txn_label", txn)}
+    assert shop.states(rowsets) == {"visible"}
+    assert shop.record(shop.t.txns, txn).status == "VISIBLE"
+
+
+def test_each_commit_takes_the_next_version_of_its_partition(shop: Shop) -> None:
+    one, other = shop.table(partitions=["p1", "p2"])
+
+    rowsets = [*shop.loaded([one]), *shop.loaded([one, other]), *shop.loaded([other])]
+
+    versions = [shop.record(shop.t.rowsets, r).first_version for r in rowsets]
+    assert versions == [2, 3, 2, 3]
+
+
+def test_a_rowset_that_is_not_written_is_not_committed(shop: Shop) -> None:
+    txn = shop.prepared(shop.table())
+
+    with pytest.raises(WrongState, match="not written yet"):
+        shop.catalog.commit(txn)
+
+    assert shop.record(shop.t.txns, txn).status == "PREPARED"
+    assert len(shop.marked("prepared")) == 1
+
+
+def test_a_commit_whose_rowset_was_collected_changes_nothing(shop: Shop) -> None:
+    txn, [rowset, other] = shop.written(shop.table(tablets=2))
+    shop.fenced(rowset)
+
+    with pytest.raises(contract.Collected, match=f"SX001 .*{rowset} is fenced"):
+        shop.catalog.commit(txn)
+
+    assert shop.states([rowset, other]) == {"tmp"}
+    assert shop.record(shop.t.txns, txn).status == "PREPARED"
+    assert {m.id for m in shop.marked("prepared")} == {rowset, other}
+
+
+def test_a_part_of_a_load_is_committed_with_it_and_not_alone(shop: Shop) -> None:
+    tablets = shop.table()
+    txn, [rowset] = shop.written(tablets)
+    part = shop.catalog.begin_sub(txn)
+    [output] = shop.catalog.prepare_rowsets(part, tablets, "disk")
+    shop.write(output)
+
+    with pytest.raises(WrongState, match=f"part of {txn}"):
+        shop.catalog.commit(part)
+    shop.catalog.commit(txn)
+
+    assert [shop.record(shop.t.rowsets, r).last_version for r in (rowset, output.rowset)] == [2, 3]
+    assert shop.record(shop.t.txns, part).status == "VISIBLE"
+
+
+def test_a_label_is_free_again_only_after_an_abort(shop: Shop) -> None:
+    first = shop.catalog.begin("daily", HOUR)
+    with pytest.raises(LabelTaken, match="daily"):
+        shop.catalog.begin("daily", HOUR)
+    shop.catalog.abort(first)
+    second = shop.catalog.begin("daily", HOUR)
+
+    shop.catalog.commit(second)
+
+    with pytest.raises(LabelTaken, match="daily"):
+        shop.catalog.begin("daily", HOUR)
+    assert shop.number(shop.t.labels, label="daily") == 2
+
+
+def test_an_ended_load_is_neither_committed_nor_written_to(shop: Shop) -> None:
+    tablets = shop.table()
+    txn, rowsets = shop.written(tablets)
+    shop.catalog.abort(txn)
+    shop.catalog.abort(txn)
+
+    with pytest.raises(WrongState, match="is ABORTED"):
+        shop.catalog.commit(txn)
+    with pytest.raises(WrongState, match="is ABORTED"):
+        shop.catalog.prepare_rowsets(txn, tablets, "disk")
+
+    assert shop.states(rowsets) == {"tmp"}
+    assert {r.kind for r in shop.refs()} == {"txn_label", "prepared"}
+
+
+def test_nothing_is_loaded_into_what_was_dropped(shop: Shop) -> None:
+    shop.table(partitions=["kept", "gone"])
+    running, _ = shop.written(shop.catalog.tablets(partition="gone"))
+    shop.catalog.drop_partition("gone")
+
+    with pytest.raises(AlreadyDropped, match="gone"):
+        shop.catalog.commit(running)
+    with pytest.raises(AlreadyDropped, match="gone"):
+        shop.prepared(shop.catalog.tablets(partition="gone"))
+
+    assert shop.states(shop.loaded(shop.catalog.tablets(partition="kept"))) == {"visible"}
+
+
+def test_a_compaction_marks_its_inputs_in_the_commit_that_replaces_them(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    before = shop.refs()
+
+    output = shop.compacted(tablet, inputs)
+
+    row = shop.record(shop.t.rowsets, output)
+    assert (row.state, row.first_version, row.last_version) == ("visible", 2, 3)
+    assert shop.refs() - before == {Ref("compacted", i) for i in inputs}
+    assert {(m.vault, m.bytes) for m in shop.marked("compacted")} == {("disk", 10)}
+    assert shop.number(shop.t.jobs) == 0
+
+
+def test_r52_inputs_whose_output_never_became_live_are_not_marked(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet]) + shop.loaded([tablet]) + shop.loaded([tablet])
+    unwritten = shop.catalog.start_compaction(tablet, inputs, "disk")
+    narrow = shop.catalog.start_compaction(tablet, inputs, "disk", versions=(2, 3))
+    shop.write(narrow.output)
+
+    with pytest.raises(WrongState, match="not written yet"):
+        shop.catalog.finish_compaction(unwritten.id)
+    with pytest.raises(Uncovered, match=inputs[2]):
+        shop.catalog.finish_compaction(narrow.id)
+
+    assert shop.states(inputs) == {"visible"}
+    assert shop.marked("compacted") == []
+    assert {m.id for m in shop.marked("prepared")} == {unwritten.output.rowset, narrow.output.rowset}
+
+
+def test_of_two_compactions_of_the_same_rowsets_the_second_is_refused(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    late = shop.catalog.start_compaction(tablet, inputs, "disk")
+    shop.write(late.output)
+    first = shop.compacted(tablet, inputs)
+
+    with pytest.raises(WrongState, match="is compacted"):
+        shop.catalog.finish_compaction(late.id)
+
+    assert shop.states([first]) == {"visible"}
+    assert {m.id for m in shop.marked("prepared")} == {late.output.rowset}
+
+
+def test_a_compaction_takes_visible_rowsets_of_its_own_tablet(shop: Shop) -> None:
+    one, other = shop.table(tablets=2)
+    mine, others = shop.loaded([one]), shop.loaded([other])
+    _, unseen = shop.written([one])
+
+    for wrong in ([], others, mine + others, unseen):
+        with pytest.raises(WrongState):
+            shop.catalog.start_compaction(one, wrong, "disk")
+
+    assert shop.number(shop.t.jobs) == 0
+
+
+def test_a_dropped_rowset_is_marked_once(shop: Shop) -> None:
+    [rowset] = shop.loaded(shop.table())
+
+    shop.catalog.drop_rowset(rowset)
+
+    with pytest.raises(WrongState, match="is dropped"):
+        shop.catalog.drop_rowset(rowset)
+    assert [m.id for m in shop.marked("dropped")] == [rowset]
+
+
+def test_statistics_follow_what_is_visible(shop: Shop) -> None:
+    [tablet] = shop.table()
+    stats = shop.t.stats
+    inputs = shop.loaded([tablet], segments=3) + shop.loaded([tablet])
+    before = shop.number(stats, tablet_id=tablet, rowsets=2, bytes=40)
+
+    shop.compacted(tablet, inputs)
+
+    assert (before, shop.number(stats, tablet_id=tablet, rowsets=1, bytes=10)) == (1, 1)
+
+
+def test_what_does_not_exist_is_named(shop: Shop) -> None:
+    asked = {
+        "nope": lambda: shop.catalog.drop_table("nope"),
+        "nop1": lambda: shop.catalog.drop_partition("nop1"),
+        "nop2": lambda: shop.catalog.commit("nop2"),
+        "nop3": lambda: shop.catalog.finish_compaction("nop3"),
+        "nop4": lambda: shop.catalog.drop_rowset("nop4"),
+        "nop5": lambda: shop.prepared(["nop5"]),
+        "nop6": lambda: shop.catalog.add_partition("nop6", "p", 1),
+    }
+
+    for name, ask in asked.items():
+        with pytest.raises(RecordNotFound, match=name):
+            ask()
+
+    assert shop.refs() == set()
+
+
+def test_nothing_is_written_twice_or_late(shop: Shop) -> None:
+    [rowset] = shop.loaded(shop.table())
+
+    with pytest.raises(WrongState, match=rowset):
+        shop.catalog.write_rowset(Written(rowset=rowset, segments=9))
+
+    assert shop.record(shop.t.rowsets, rowset).segments == 1
+    assert shop.objects() == set(shop.keys(rowset))
+
+
+def test_a_part_that_began_before_its_loads_commit_prepares_nothing_after_it(shop: Shop) -> None:
+    tablets = shop.table()
+    txn, _ = shop.written(tablets)
+    part = shop.catalog.begin_sub(txn)
+    shop.change(shop.t.txns, txn, status="COMMITTED")
+
+    with pytest.raises(WrongState, match="is COMMITTED"):
+        shop.catalog.prepare_rowsets(part, tablets, "disk")
+
+    assert len(shop.marked("prepared")) == 1
+
+
+@pytest.mark.parametrize(("label", "seconds"), [("a", 0), ("a", -1), ("a", 10**12), ("a\0", 60)])
+def test_a_load_is_begun_with_a_label_and_a_time_that_make_sense(shop: Shop, label: str, seconds: int) -> None:
+    with pytest.raises(BadInput):
+        shop.catalog.begin(label, seconds)
+
+    assert shop.number(shop.t.txns) == 0

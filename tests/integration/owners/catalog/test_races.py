@@ -1,0 +1,113 @@
+"""Rounds against the catalog's own commits and undrops: whoever comes second is refused, and nobody loses a file."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sqlalchemy.exc import OperationalError
+
+from sexton import contract
+from sexton.database.engine import Database
+from sexton.owners.catalog.errors import CatalogError
+from sexton.owners.catalog.store import Catalog
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop
+
+EACH = 60
+PAUSE_SECONDS = 0.01
+
+
+def race(shop: Shop, ids: Sequence[str], act: Callable[[Catalog, str], None]) -> set[str]:
+    """Do something to each while rounds run, in a connection of its own; return for which it was not refused."""
+    won: set[str] = set()
+    db = Database.open(shop.url)
+    catalog = Catalog(db, "shop")
+
+    def go() -> None:
+        for id_ in random.sample(list(ids), len(ids)):
+            time.sleep(random.uniform(0, PAUSE_SECONDS))
+            while True:
+                try:
+                    act(catalog, id_)
+                    won.add(id_)
+                except (contract.ContractError, CatalogError) as e:
+                    if isinstance(e, contract.Busy):
+                        continue
+                except OperationalError:  # SQLite has one writer; PostgreSQL breaks a lock that is waited for too long
+                    continue
+                break
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    while thread.is_alive():
+        shop.round()
+    thread.join()
+    shop.round()
+    db.close()
+    return won
+
+
+def test_a_load_is_either_committed_with_its_files_or_aborted_and_gone(shop: Shop) -> None:
+    [tablet] = shop.brisk().table()
+    loads = dict(shop.written([tablet]) for _ in range(EACH))
+    files = {txn: set(shop.keys(*rowsets)) for txn, rowsets in loads.items()}
+    shop.later(HOUR + PREPARED)
+    for txn in loads:
+        shop.change(shop.t.txns, txn, timeout_at=10**13)
+
+    won = race(shop, list(loads), lambda catalog, txn: catalog.commit(txn, loads[txn]))
+    shop.second_look()
+
+    statuses = {txn: shop.record(shop.t.txns, txn).status for txn in loads}
+    assert {txn for txn, status in statuses.items() if status == "VISIBLE"} == won
+    assert set(statuses.values()) <= {"VISIBLE", "ABORTED"}
+    assert shop.objects() == {key for txn in won for key in files[txn]}
+    assert shop.number(shop.t.rowsets) == shop.number(shop.t.rowsets, state="visible") == len(won)
+
+
+def test_a_table_is_either_back_with_its_files_or_gone(shop: Shop) -> None:
+    tables = [f"t{n}" for n in range(EACH)]
+    files = {table: set(shop.keys(*shop.loaded(shop.brisk().table(table, 2)))) for table in tables}
+    for table in tables:
+        shop.catalog.drop_table(table)
+    shop.later(RETAINED)
+
+    won = race(shop, tables, lambda catalog, table: catalog.undrop_table(table))
+    shop.second_look()
+    shop.second_look()
+
+    assert {table for table in tables if shop.record(shop.t.tables, table) is not None} == won
+    assert shop.objects() == {key for table in won for key in files[table]}
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+    assert shop.words.live_objects("shop") == 2 * len(won)
+
+
+def test_a_partition_is_either_back_or_expanded_once(shop: Shop, tmp_path: Path) -> None:
+    shop.table(partitions=[f"p{n}" for n in range(EACH)])
+    partitions = [f"p{n}" for n in range(EACH)]
+    for partition in partitions:
+        shop.catalog.drop_partition(partition)
+    db = Database.open(shop.url)
+    catalog, stop = Catalog(db, "shop"), threading.Event()
+
+    def expand() -> None:
+        while not stop.is_set():
+            shop.due()
+
+    thread = threading.Thread(target=expand)
+    thread.start()
+    for partition in partitions[::2]:
+        while True:
+            try:
+                catalog.undrop_partition(partition)
+            except (contract.Busy, OperationalError):
+                continue
+            break
+    stop.set()
+    thread.join()
+    shop.due()
+    db.close()
+
+    parents = {shop.row("tablet", m.id).parent_id for m in shop.marked("tablet")}
+    assert parents == set(partitions[1::2]) == {m.id for m in shop.marked("partition")}

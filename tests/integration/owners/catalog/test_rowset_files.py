@@ -1,0 +1,138 @@
+"""Compacted and dropped rowsets in real rounds: exactly their files, by the schema they were written under."""
+
+from sqlalchemy import delete, insert
+
+from sexton import contract
+from sexton.marks.model import Reason, Ref
+from sexton.owners.catalog.layout import IndexFormat
+from sexton.owners.catalog.model import Schema
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop, counted
+from tests.support.kept import kept_texts
+
+V1, V2 = IndexFormat.V1, IndexFormat.V2
+INVERTED = ("1", "2", "3", "4")
+
+
+def test_r02_2000_rowsets_of_all_kinds_and_five_schemas_go_in_one_round(shop: Shop) -> None:
+    each = 134
+    schemas = {f"i{n}": Schema(format=(V1, V2)[n % 2], inverted=INVERTED[:n]) for n in range(5)}
+    shop.brisk().table(tablets=1, **schemas)
+    tablets = [shop.catalog.tablets(index=i)[0] for i in schemas]
+    for tablet in tablets:
+        shop.loaded([tablet] * each, bitmap=True)
+        shop.compacted(tablet, [r.id for r in rows(shop) if r.tablet_id == tablet])
+        shop.catalog.drop_rowset(*shop.loaded([tablet] * each))
+    shop.written([t for t in tablets for _ in range(each)], bitmap=True)
+    live = shop.keys(*[r.id for r in rows(shop) if r.state == "visible"])
+    marked = {r for r in shop.refs() if r.kind != "txn_label"}
+    shop.later(HOUR + PREPARED)
+
+    with counted(shop) as statements:
+        shop.round()
+    left = shop.objects()
+    shop.second_look()
+
+    assert len(marked) == 3 * 5 * each >= 2_000
+    assert left == set(live)
+    assert {r.kind for r in shop.refs()} <= {"txn_label"}
+    assert shop.number(shop.t.rowsets) == shop.number(shop.t.rowsets, state="visible") == 5
+    # All (index, version) of a chunk by one statement, and a chunk is of one kind.
+    assert sum("schemas" in s for s in statements) == 2
+
+
+def rows(shop: Shop) -> list[object]:
+    with shop.db.read() as c:
+        return list(c.execute(shop.t.rowsets.select()).all())
+
+
+def test_r19_files_that_can_be_named_go_and_the_record_waits_for_its_schema(shop: Shop) -> None:
+    [tablet] = shop.table(i=Schema(format=V1, inverted=("7", "8")))
+    old, new = shop.loaded([tablet], bitmap=True) + shop.loaded([tablet], format=V2)
+    index_files = {k for k in shop.keys(old) if k.endswith(".idx")}
+    with shop.db.read() as c:
+        schema = c.execute(shop.t.schemas.select()).one()._asdict()
+    shop.catalog.drop_rowset(old, new)
+    with shop.db.write() as c:
+        c.execute(delete(shop.t.schemas))
+    shop.later(RETAINED)
+
+    first = shop.round()
+    kept, aside = shop.objects(), shop.row("dropped", old)
+    again = shop.round()
+    with shop.db.write() as c:
+        c.execute(insert(shop.t.schemas).values(**schema))
+    shop.round()
+    shop.second_look()
+
+    assert len(index_files) == 2
+    assert (kept, aside.state, aside.quarantined_reason) == (index_files, "CLAIMED", Reason.SCHEMA_MISSING)
+    assert (first.deleted, again.deleted) == (4, 0)
+    assert shop.objects() == set()
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+    assert shop.number(shop.t.rowsets) == 0
+
+
+def test_a_rowset_set_aside_for_its_schema_goes_with_its_dropped_table(shop: Shop) -> None:
+    [tablet] = shop.table(i=Schema(format=V1, inverted=("7",)))
+    [aside] = shop.loaded([tablet])
+    shop.loaded([tablet])
+    shop.catalog.drop_rowset(aside)
+    with shop.db.write() as c:
+        c.execute(delete(shop.t.schemas))
+    shop.later(RETAINED)
+    shop.round()
+    reason = shop.row("dropped", aside).quarantined_reason
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+
+    for _ in range(3):
+        shop.second_look()
+
+    assert reason == Reason.SCHEMA_MISSING
+    assert shop.objects() == set()
+    assert {r.kind for r in shop.refs()} == {"txn_label"}
+    assert shop.number(shop.t.rowsets) == shop.number(shop.t.tables) == 0
+
+
+def test_r20_the_files_of_a_rowset_are_named_by_its_own_format(shop: Shop) -> None:
+    [tablet] = shop.table(i=Schema(format=V1, inverted=("7", "8")))
+    own, schemas = shop.loaded([tablet], format=V2) + shop.loaded([tablet])
+    shop.catalog.drop_rowset(own, schemas)
+    before = shop.objects()
+    shop.later(RETAINED)
+
+    report = shop.round()
+
+    assert {f"data/{tablet}/{own}_0.idx", f"data/{tablet}/{schemas}_0_7.idx"} <= before
+    assert (len(before), report.deleted, report.absent) == (5, 5, 0)
+    assert shop.objects() == set()
+    assert shop.number(shop.t.rowsets) == 0
+
+
+def test_r52_compacted_marks_of_what_nothing_replaced_delete_nothing(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet]) + shop.loaded([tablet])
+    with shop.db.write() as c:  # an owner's mistake: marked without an output
+        new = [contract.NewMark(id=i, vault="disk", parent=("tablet", tablet)) for i in inputs]
+        contract.mark(c, "shop", "compacted", new)
+    shop.change(shop.t.rowsets, inputs[0], state="compacted")
+    shop.later(RETAINED)
+
+    report = shop.round()
+
+    assert kept_texts(report) == {"live": 2}
+    assert shop.objects() == set(shop.keys(*inputs))
+    assert {Ref("compacted", i) for i in inputs} <= shop.refs()
+
+
+def test_what_a_compaction_replaced_goes_and_its_output_stays(shop: Shop) -> None:
+    [tablet] = shop.table()
+    inputs = shop.loaded([tablet], segments=2) + shop.loaded([tablet])
+    output = shop.compacted(tablet, inputs)
+    shop.later(RETAINED)
+
+    report = shop.round()
+
+    assert (report.deleted, report.removed) == (3, 2)
+    assert shop.objects() == set(shop.keys(output))
+    assert [r.id for r in rows(shop)] == [output]  # type: ignore[attr-defined]

@@ -1,0 +1,100 @@
+"""`why` about a file of the catalog: what is live, what is dropped above it, and what went with its tablet."""
+
+import pytest
+
+from sexton.insight.why.context import WhyContext
+from sexton.insight.why.story import story
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from tests.integration.owners.catalog.shop import RETAINED, Shop
+from tests.support.rig import INTERVAL
+
+
+def events(shop: Shop, what: str) -> dict[tuple[str, str], dict[str, str]]:
+    """Return every story: (kind, id) → its events by name."""
+    audit = AuditReader(shop.db, Places(shop.vaults, shop.registry.vaults))
+    turns = RoundSchedule(shop.db, shop.controls, INTERVAL, 16)
+    given = WhyContext(shop.policy, shop.controls, turns, shop.owner, audit)
+    return {(s.kind, s.id): {e.event: e.text for e in s.events} for s in story(shop.db, what, None, given)}
+
+
+@pytest.fixture
+def loaded(shop: Shop) -> tuple[str, str, str]:
+    """A tablet of table ``t``, its one rowset, and the key of its first file."""
+    [tablet] = shop.table("t")
+    [rowset] = shop.loaded([tablet])
+    return tablet, rowset, f"data/{tablet}/{rowset}_0.dat"
+
+
+def test_of_a_visible_rowsets_file_it_says_live_and_where_it_is(shop: Shop, loaded: tuple[str, str, str]) -> None:
+    tablet, rowset, key = loaded
+
+    told = events(shop, key)
+
+    assert told == {("", ""): {"live": f"live: rowset {rowset} of tablet {tablet}, table t, index t-i, partition t-p"}}
+
+
+def test_of_a_file_of_a_dropped_table_it_tells_the_drop_and_when_it_is_due(
+    shop: Shop, loaded: tuple[str, str, str]
+) -> None:
+    shop.catalog.drop_table("t")
+
+    told = events(shop, loaded[2])
+
+    assert told.keys() == {("table", "t")}
+    assert "falls_due" in told["table", "t"]
+
+
+def test_of_a_file_that_went_with_its_table_it_tells_the_outcome(shop: Shop, loaded: tuple[str, str, str]) -> None:
+    tablet, _, key = loaded
+    worker = Shop(shop.url, audit=ParquetAudit(Places(shop.vaults, shop.registry.vaults), 400))
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    report = worker.round()
+    worker.away()
+
+    told = events(shop, key)["tablet", tablet]
+
+    assert told["below"] == "parents: table t"
+    assert told["object_deleted"].startswith(f"gone: {key} in vault disk deleted")
+    assert told["object_deleted"].endswith(f"round {report.round}")
+
+
+def test_of_an_id_of_the_catalog_that_stands_it_says_so_and_what_is_above(
+    shop: Shop, loaded: tuple[str, str, str]
+) -> None:
+    tablet, rowset, _ = loaded
+    stands = "the catalog has a record of it: not dropped"
+
+    told = {}
+    for name in ("t", "t-i", "t-p", tablet, rowset):
+        told |= events(shop, name)
+
+    assert told == {
+        ("table", "t"): {"record": stands},
+        ("index", "t-i"): {"record": f"{stands}, table t"},
+        ("partition", "t-p"): {"record": f"{stands}, table t"},
+        ("tablet", tablet): {"record": f"{stands}, table t, index t-i, partition t-p"},
+        ("rowset", rowset): {"record": f"the catalog has a record of it: visible, tablet {tablet}, index t-i"},
+    }
+
+
+def test_of_an_id_that_no_record_has_or_another_owners_instance_it_says_nothing(
+    shop: Shop, loaded: tuple[str, str, str]
+) -> None:
+    tablet, _, _ = loaded
+    unknown = events(shop, "nothing")
+    shop.sql("UPDATE {}instance SET owner = 'sql'")
+
+    assert (unknown, events(shop, tablet)) == ({}, {})
+
+
+def test_of_an_id_that_is_marked_it_tells_the_marks_story_alone(shop: Shop, loaded: tuple[str, str, str]) -> None:
+    shop.catalog.drop_table("t")
+
+    told = events(shop, "t")
+
+    assert told.keys() == {("table", "t")}
+    assert "record" not in told["table", "t"]

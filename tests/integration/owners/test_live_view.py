@@ -1,0 +1,200 @@
+"""An owner shows what is live in a view: a mark that touches any of it is kept, whatever the mark says."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, event, text
+
+from sexton.contract import NewMark
+from sexton.kernel import crash_points
+from sexton.marks.policy import covering_prefixes
+from sexton.recycle.model import RoundReport
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+
+FILES = ("data/t1/a.dat", "data/t1/b.dat", "data/t2/c.dat")
+
+
+@pytest.fixture
+def root(rig: Rig, tmp_path: Path) -> Path:
+    """A vault with files, and the owner's view over its own table."""
+    place = rig.local(tmp_path / "v")
+    for name in FILES:
+        put(place, name)
+    show(rig, "kind, id, vault, key")
+    return place
+
+
+def show(rig: Rig, columns: str) -> None:
+    with rig.db.write() as c:
+        c.execute(text("CREATE TABLE live (instance text, kind text, id text, vault text, key text)"))
+        c.execute(text(f"CREATE VIEW sexton_live AS SELECT {columns} FROM live"))
+
+
+def live(
+    rig: Rig, *, kind: str = "rowset", id: str = "L", vault: str = "disk", key: str, instance: str = "shop"
+) -> None:
+    with rig.db.write() as c:
+        c.execute(
+            text("INSERT INTO live VALUES (:instance, :kind, :id, :vault, :key)"),
+            {"instance": instance, "kind": kind, "id": id, "vault": vault, "key": key},
+        )
+
+
+def run(rig: Rig) -> RoundReport:
+    rig.later(10_801)
+    return rig.round()
+
+
+BY_KEYS = NewMark(id="m", vault="disk", keys=("data/t1/a.dat", "data/t2/c.dat"))
+BY_PREFIX = NewMark(id="m", vault="disk", prefix="data/t1/")
+TOUCHES = {
+    "its id": (BY_KEYS, {"kind": "dropped", "id": "m", "key": "elsewhere"}),
+    "its id, in no vault": (BY_PREFIX, {"kind": "dropped", "id": "m", "vault": "other", "key": "x"}),
+    "one of its keys": (BY_KEYS, {"key": "data/t2/c.dat"}),
+    "a key inside its prefix": (BY_PREFIX, {"key": "data/t1/b.dat"}),
+    "a key inside its prefix that is not there": (BY_PREFIX, {"key": "data/t1/\U0010fffe"}),
+    "a prefix inside its prefix": (BY_PREFIX, {"key": "data/t1/deep/"}),
+    "the same prefix": (BY_PREFIX, {"key": "data/t1/"}),
+    "a prefix above one of its keys": (BY_KEYS, {"key": "data/t2/"}),
+    "a prefix above its prefix": (BY_PREFIX, {"key": "data/"}),
+    "a prefix that ends with an underscore": (NewMark(id="m", vault="disk", keys=("a_1/x",)), {"key": "a_"}),
+}
+
+
+@pytest.mark.parametrize("how", TOUCHES)
+def test_a_mark_that_touches_what_is_live_is_kept_until_it_is_not(rig: Rig, root: Path, how: str) -> None:
+    mark, row = TOUCHES[how]
+    rig.mark("dropped", mark)
+    live(rig, **row)
+
+    report = run(rig)
+
+    assert (kept_texts(report), report.claimed, report.due) == ({"live": 1}, 0, 1)
+    assert (len(listing(root)), rig.row("dropped", "m").state) == (3, "MARKED")
+    with rig.db.write() as c:
+        c.execute(text("DELETE FROM live"))
+    again = rig.round()
+    assert (kept_texts(again), again.claimed) == ({}, 1)
+    assert len(listing(root)) == (1 if mark is BY_KEYS or mark is BY_PREFIX else 3)
+
+
+def test_what_is_live_elsewhere_keeps_nothing(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", BY_PREFIX)
+    live(rig, key="data/t10/x")
+    live(rig, key="data/t")
+    live(rig, key="data/t1")
+    live(rig, key="data/t2/c.dat")
+    live(rig, key="data/t1/a.dat", vault="other")
+    live(rig, kind="rowset", id="m", key="elsewhere")
+
+    report = run(rig)
+
+    assert (kept_texts(report), report.claimed) == ({}, 1)
+    assert set(listing(root)) == {"data/t2/c.dat"}
+
+
+def test_a_mark_that_touches_nothing_live_goes_beside_one_that_does(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", BY_PREFIX, NewMark(id="other", vault="disk", keys=("data/t2/c.dat",)))
+    live(rig, key="data/t1/a.dat")
+
+    report = run(rig)
+
+    assert (kept_texts(report), report.removed) == ({"live": 1}, 1)
+    assert set(listing(root)) == {"data/t1/a.dat", "data/t1/b.dat"}
+
+
+def test_each_instance_is_held_by_its_own_live_rows(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/t1/a.dat")
+    put(root, "data/t2/c.dat")
+    show(rig, "instance, kind, id, vault, key")
+    rig.mark("dropped", BY_PREFIX, NewMark(id="m2", vault="disk", prefix="data/t2/"))
+    live(rig, instance="bank", key="data/t1/a.dat")
+    live(rig, instance="shop", key="data/t2/c.dat")
+
+    report = run(rig)
+
+    assert kept_texts(report) == {"live": 1}
+    assert set(listing(root)) == {"data/t2/c.dat"}
+
+
+@pytest.mark.parametrize("columns", ["kind, id", "kind, id, vault", "id, vault, key"])
+def test_a_broken_view_keeps_everything_and_says_so(rig: Rig, tmp_path: Path, columns: str) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/t1/a.dat")
+    put(root, "data/t2/c.dat")
+    show(rig, columns)
+    rig.mark("dropped", BY_PREFIX, NewMark(id="m2", vault="disk", keys=("data/t2/c.dat",)))
+
+    report = run(rig)
+
+    assert (report.claimed, len(listing(root)), sum(kept_texts(report).values())) == (0, 2, 2)
+    assert all(why.startswith("owner: the view sexton_live cannot be read: ") for why in kept_texts(report))
+    with rig.db.write() as c:
+        c.execute(text("DROP VIEW sexton_live"))
+        c.execute(text("CREATE VIEW sexton_live AS SELECT kind, id, vault, key FROM live"))
+    assert rig.round().claimed == 2
+
+
+def test_a_connection_that_is_cut_while_the_view_is_read_holds_nothing_up(postgres_rig: Rig, tmp_path: Path) -> None:
+    root = postgres_rig.local(tmp_path / "v")
+    show(postgres_rig, "instance, kind, id, vault, key")
+    live(postgres_rig, key="data/t9/x")
+    put(root, "data/t1/a.dat")
+    postgres_rig.mark("dropped", NewMark(id="m", vault="disk", prefix="data/t1/"))
+    cut = []
+
+    def in_the_way(c: Connection, _cursor: object, statement: str, *_: object) -> None:
+        if ".sexton_live" in statement and not cut:
+            cut.append(c.connection.driver_connection.info.backend_pid)  # type: ignore[union-attr]
+            with postgres_rig.db.read() as other:
+                other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": cut[0]})
+
+    event.listen(postgres_rig.db.engine, "before_cursor_execute", in_the_way)
+    report = run(postgres_rig)
+
+    assert len(cut) == 1
+    assert (report.claimed, kept_texts(report), listing(root)) == (1, {}, {})
+
+
+def test_without_a_view_nothing_is_asked(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/t1/a.dat")
+    rig.mark("dropped", BY_PREFIX)
+
+    report = run(rig)
+
+    assert (kept_texts(report), report.claimed, listing(root)) == ({}, 1, {})
+
+
+def test_a_late_upload_that_is_live_is_kept(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", BY_PREFIX)
+    run(rig)
+    put(root, "data/t1/late.dat")
+    live(rig, key="data/t1/late.dat")
+    rig.later(3_601)
+
+    report = rig.round()
+
+    assert kept_texts(report) == {"live": 1}
+    assert set(listing(root)) == {"data/t1/late.dat", "data/t2/c.dat"}
+
+
+def test_what_becomes_live_after_resolve_is_not_claimed(rig: Rig, root: Path) -> None:
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("data/t1/a.dat",)))
+
+    def hook(name: str) -> None:
+        if name == "resolve.stored":
+            live(rig, key="data/t1/a.dat")
+
+    with crash_points.installed(hook):
+        report = run(rig)
+
+    assert (report.claimed, len(listing(root))) == (0, 3)
+    assert kept_texts(report) == {"live": 1}
+
+
+@pytest.mark.parametrize("separator", "/_=#: ~@+,é")
+def test_a_live_prefix_may_end_with_any_separator(separator: str) -> None:
+    assert f"data/t1{separator}" in covering_prefixes(f"data/t1{separator}a.dat")

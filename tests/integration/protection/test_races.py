@@ -1,0 +1,125 @@
+"""The acceptance test of protections: registrars, committers and a recycler at once, with pauses where it hurts."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sexton import contract
+from sexton.contract import Collected, NewMark
+from sexton.kernel import crash_points
+from sexton.protection.model import Item, Protection, ProtectionSettings
+from sexton.protection.registrar import REPORT, Registrar
+from sexton.protection.sql.rows import digest
+from sexton.protection.sql.store import ProtectionStore
+from tests.support.rig import Rig, listing, put
+
+PAUSE_SECONDS = 0.02
+REGISTRARS, COMMITTERS = 8, 6
+LOADS, MARKS, FILES = 60, 160, 10
+"""Loads that are committed while they fall due; marks that registrars pick from; files of each."""
+JOBS = 7
+"""Registrations of each registrar: with many more all marks would be kept, and nothing claimed."""
+
+
+@pytest.fixture
+def arena(clean_url: str) -> Iterator[Rig]:
+    rig = Rig(clean_url).instance()
+    yield rig
+    rig.db.close()
+
+
+class Race:
+    """What each side was told, to be compared with what is left."""
+
+    def __init__(self, rig: Rig, root: Path) -> None:
+        self.rig, self.root, self.over = rig, root, threading.Event()
+        self.protected: set[str] = set()
+        self.committed: set[str] = set()
+        self.late: set[str] = set()
+        self.refused = 0
+        self._lock = threading.Lock()
+        self.loads = [f"load{n}" for n in range(LOADS)]
+
+    def fill(self) -> None:
+        for n in range(MARKS):
+            for f in range(FILES):
+                put(self.root, f"m/{n}/{f}.dat", 1)
+        files = {n: tuple(f"m/{n}/{f}.dat" for f in range(FILES)) for n in range(0, MARKS, 2)}
+        named = (NewMark(id=f"k{n}", vault="disk", keys=keys) for n, keys in files.items())
+        under = (NewMark(id=f"p{n}", vault="disk", prefix=f"m/{n}/") for n in range(1, MARKS, 2))
+        self.rig.mark("dropped", *named, *under)
+        for load in self.loads:
+            for f in range(FILES):
+                put(self.root, f"l/{load}/{f}.dat", 1)
+            with self.rig.db.write() as c:
+                contract.prepare(c, "shop", load, [load], "disk", [f"l/{load}/"], 1)
+        self.rig.later(300_000)
+
+    def recycle(self) -> None:
+        try:
+            for _ in range(3):
+                self.rig.round()
+        finally:
+            self.over.set()
+
+    def commit(self, which: int) -> None:
+        for load in self.loads[which::COMMITTERS]:
+            time.sleep(random.uniform(0, 4 * PAUSE_SECONDS))
+            try:
+                with self.rig.db.write() as c:
+                    contract.commit(c, "shop", [load])
+            except Collected:
+                self.refused += 1
+            else:
+                with self._lock:
+                    self.committed |= {f"l/{load}/{f}.dat" for f in range(FILES)}
+
+    def register(self, which: int) -> None:
+        """Register random objects, a few at a time; believe what is said, and nothing else."""
+        store = ProtectionStore(self.rig.db, ProtectionSettings(max_count=10_000))
+        registrar = Registrar(store, self.rig.vaults)
+        for n in range(JOBS):
+            if n == JOBS - 1:
+                self.over.wait()  # the last comes too late for what nobody registered
+            job = f"job-{which}-{n}"
+            keys = {f"m/{random.randrange(MARKS)}/{random.randrange(FILES)}.dat" for _ in range(5)}
+            items = [Item("disk", key) for key in keys]
+            store.open(Protection(instance="shop", job=job, owner="race", digest=digest(items)), 80_000)
+            time.sleep(random.uniform(0, 8 * PAUSE_SECONDS))
+            told = registrar.add("shop", job, 0, items)
+            registrar.seal("shop", job, on_missing=REPORT)
+            named = {name.removeprefix("disk/").rpartition(": ")[0] for name in told.named}
+            with self._lock:
+                self.protected |= keys - named
+                self.late |= named
+
+
+def test_nothing_is_both_protected_or_committed_and_deleted(arena: Rig, tmp_path: Path) -> None:
+    race = Race(arena, arena.local(tmp_path / "v"))
+    race.fill()
+    seen: set[str] = set()
+
+    def drowsy(name: str) -> None:
+        seen.add(name)
+        time.sleep(random.uniform(0, PAUSE_SECONDS))
+
+    with crash_points.installed(drowsy), ThreadPoolExecutor(REGISTRARS + COMMITTERS + 1) as pool:
+        sides = [pool.submit(race.recycle)]
+        sides += [pool.submit(race.commit, n) for n in range(COMMITTERS)]
+        sides += [pool.submit(race.register, n) for n in range(REGISTRARS)]
+        for side in sides:
+            side.result()
+    left = set(listing(race.root))
+
+    assert race.protected - left == set()
+    assert race.committed - left == set()
+    # A race that one side wins whole proves nothing.
+    assert race.committed
+    assert race.protected
+    assert race.late
+    assert {"claim.asked", "claim.guarded", "claim.checked", "claim.written", "protection.added"} <= seen

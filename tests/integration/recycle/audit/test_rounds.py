@@ -1,0 +1,127 @@
+"""A round tells the audit what it did before it forgets it; a crash in between loses nothing, tells nothing twice."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.kernel import crash_points
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.naming import DAY_MS
+from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import ParquetAudit
+from tests.servers.s3 import RunningS3
+from tests.support.rig import Rig, listing, put
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+@pytest.fixture
+def again(rig: Rig, s3_server: RunningS3) -> Iterator[Callable[[], Rig]]:
+    """Return a new worker of the rig's database, one that writes its audit into the vaults."""
+    made: list[Rig] = []
+
+    def start() -> Rig:
+        places = Rig(rig.url, endpoint_url=s3_server.endpoint_url)
+        made.append(places)
+        made.append(Rig(rig.url, endpoint_url=s3_server.endpoint_url, audit=ParquetAudit(_places(places), 400)))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.db.close()
+
+
+def _places(rig: Rig) -> Places:
+    return Places(rig.vaults, rig.registry.vaults)
+
+
+def told(rig: Rig, round_: int) -> list[tuple[str, str, str]]:
+    """Return (vault, key, outcome) of what the audit says of one round."""
+    return sorted((r.vault, r.key, r.outcome) for r in AuditReader(rig.db, _places(rig)).rows(round_))
+
+
+def test_every_object_of_a_round_is_told_with_its_outcome(
+    again: Callable[[], Rig], tmp_path: Path, bucket: str, s3_server: RunningS3
+) -> None:
+    worker = again()
+    root = worker.local(tmp_path / "v")
+    worker.s3(bucket)
+    put(root, "data/é.dat")
+    put(root, "data/9/a.dat")
+    s3_server.client().put_object(Bucket=bucket, Key="data/cold.dat", Body=b"x")
+    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/é.dat",), bytes=10))
+    worker.mark("dropped", NewMark(id="p", vault="disk", prefix="data/9/"))
+    worker.mark("dropped", NewMark(id="c", vault="cold", keys=("data/cold.dat",)))
+    worker.later(10_801)
+
+    report = worker.round()
+
+    assert told(worker, report.round) == [
+        ("cold", "data/cold.dat", "deleted"),
+        ("disk", "data/9/a.dat", "deleted"),
+        ("disk", "data/é.dat", "deleted"),
+    ]
+
+
+def test_a_crash_after_the_audit_is_told_once_a_round_and_the_record_goes(
+    again: Callable[[], Rig], tmp_path: Path
+) -> None:
+    worker = again()
+    put(worker.local(tmp_path / "v"), "data/a.dat")
+    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
+    worker.later(10_801)
+
+    def dies(name: str) -> None:
+        if name == "audit.written":
+            raise Crash
+
+    with pytest.raises(Crash), crash_points.installed(dies):
+        worker.round()
+    first = told(worker, worker.registry.last_round("shop")[0])
+    worker.later(61)
+    report = again().round()
+
+    assert first == told(worker, report.round) == [("disk", "data/a.dat", "deleted")]
+    assert worker.row("dropped", "k") is None
+
+
+def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Rig], tmp_path: Path) -> None:
+    worker = again()
+    root = worker.local(tmp_path / "v")
+    put(root, "data/a.dat")
+    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
+    worker.later(10_801)
+    in_the_way = root / "_sexton" / "audit"
+    in_the_way.write_bytes(b"a file where the folder should be")
+
+    kept = worker.round()
+    record = worker.row("dropped", "k")
+    in_the_way.unlink()
+    worker.later(3_601)
+    done = worker.round()
+
+    assert (kept.removed, record.state, listing(root)) == (0, "CLAIMED", {})
+    assert kept.faults == 1
+    assert (done.removed, told(worker, done.round)) == (1, [("disk", "data/a.dat", "deleted")])
+
+
+def test_what_sql_has_forgotten_the_audit_still_tells(again: Callable[[], Rig], tmp_path: Path) -> None:
+    worker = again()
+    put(worker.local(tmp_path / "v"), "data/a.dat")
+    worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
+    worker.later(10_801)
+    done = worker.round()
+
+    worker.later(31 * 86_400)
+    worker.round()
+    with worker.db.read() as c:
+        now = worker.db.now(c)
+    found = list(AuditReader(worker.db, _places(worker)).search("shop", {"data/a.dat"}, 0, now))
+
+    assert worker.count("mark_history") == 0
+    assert [(r.round, r.id, r.outcome) for r in found] == [(done.round, "k", "deleted")]
+    assert now - found[0].at >= 31 * DAY_MS

@@ -1,0 +1,271 @@
+"""The audit is written once, read back whole and kept for its retention, in vaults and elsewhere, on disk and in S3."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert
+
+from sexton.kernel.errors import BadInput
+from sexton.recycle.audit import naming, store, writer
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.model import AuditRow
+from sexton.recycle.audit.port import AuditUnreadable
+from sexton.recycle.audit.store import AuditReader
+from sexton.recycle.audit.writer import ParquetAudit
+from sexton.storage.model import PAGE_KEYS
+from sexton.storage.port import VaultFault
+from tests.servers.s3 import RunningS3
+from tests.support.rig import DEPLOYMENT, Rig, put
+
+DAY = naming.DAY_MS
+NOON = 20_000 * DAY + DAY // 2
+DAYS = 400
+
+
+@dataclass
+class Kept:
+    """A deployment's audit: vaults ``disk`` and ``cold``, each its own place, or ``url`` for both."""
+
+    rig: Rig
+    tmp: Path
+    url: str = ""
+
+    def places(self, deployment: str = DEPLOYMENT) -> Places:
+        rig = self.rig
+        endpoint = rig.endpoint_url
+        return Places(rig.vaults, rig.registry.vaults, audit_url=self.url, deployment=deployment, endpoint_url=endpoint)
+
+    def audit(self, deployment: str = DEPLOYMENT) -> ParquetAudit:
+        return ParquetAudit(self.places(deployment), DAYS)
+
+    def reader(self, deployment: str = DEPLOYMENT) -> AuditReader:
+        return AuditReader(self.rig.db, self.places(deployment))
+
+    def round(self, instance: str = "shop", started: int = NOON, ended: int | None = NOON + DAY) -> int:
+        t = self.rig.db.t.round
+        with self.rig.db.write() as c:
+            one = {"instance": instance, "run_id": f"r{started}", "state": "SUCCEEDED", "started_at": started}
+            return int(c.execute(insert(t).values(**one, ended_at=ended).returning(t.c.id)).scalar_one())
+
+    def files(self, instance: str = "shop") -> int:
+        return self.reader().size(instance, 0, NOON + 1_000 * DAY).files
+
+
+@pytest.fixture(params=["vaults", "directory", "bucket"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    server: RunningS3 = request.getfixturevalue("s3_server")
+    bucket: str = request.getfixturevalue("bucket")
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=server.endpoint_url).instance()
+    rig.local(tmp_path / "disk")
+    rig.s3(bucket, prefix="wh/")
+    (tmp_path / "elsewhere").mkdir()
+    urls = {"vaults": "", "directory": f"file://{tmp_path}/elsewhere", "bucket": f"s3://{bucket}/audit"}
+    yield Kept(rig, tmp_path, urls[request.param])
+    rig.db.close()
+
+
+@pytest.fixture
+def in_vaults(tmp_path: Path) -> Iterator[Kept]:
+    """Two vaults on disk, each with its own audit."""
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig.local(tmp_path / "disk")
+    rig.local(tmp_path / "cold", "cold")
+    yield Kept(rig, tmp_path)
+    rig.db.close()
+
+
+def rows(round_: int, *keys: str, vault: str = "disk", at: int = NOON, outcome: str = "deleted") -> list[AuditRow]:
+    """Rows of one batch, numbered from 1 as a batch numbers its files."""
+    return [
+        AuditRow(at, "shop", round_, 5, n, "dropped", f"m-{key}", vault, key, 10, outcome, "")
+        for n, key in enumerate(keys, 1)
+    ]
+
+
+def test_rows_of_several_vaults_are_read_back_as_they_were_written(kept: Kept) -> None:
+    round_ = kept.round()
+    told = rows(round_, "data/é", "data/\U0001f600", "data/a b") + rows(round_, "x/1", "x/2", vault="cold")
+    told[1] = told[1]._replace(bytes=None, outcome="failed", reason="AccessDenied: nö")
+
+    kept.audit().write(told)
+
+    assert sorted(kept.reader().rows(round_)) == sorted(told)
+
+
+def test_what_is_written_again_after_a_crash_is_told_once(kept: Kept) -> None:
+    round_ = kept.round()
+    kept.audit().write(rows(round_, "a", "b", "c"))
+    once = kept.files()
+    kept.audit().write(rows(round_, "a", "b", "c", at=NOON + 1_000))
+    twice = kept.files()
+
+    kept.audit().write(rows(round_, "b", "c", at=NOON + DAY))
+    found = list(kept.reader().rows(round_))
+
+    assert twice == once
+    assert sorted(r.key for r in found) == ["a", "b", "c"]
+
+
+def test_a_key_is_found_among_its_days_and_only_there(kept: Kept) -> None:
+    round_ = kept.round()
+    for day in range(3):
+        kept.audit().write(rows(round_, f"data/{day}", "data/x", at=NOON + day * DAY))
+
+    found = list(kept.reader().search("shop", {"data/1"}, 0, NOON + 9 * DAY))
+    by_id = list(kept.reader().search("shop", {"m-data/2"}, 0, NOON + 9 * DAY))
+    too_late = list(kept.reader().search("shop", {"data/1"}, NOON + 2 * DAY, NOON + 9 * DAY))
+    too_early = list(kept.reader().search("shop", {"data/1"}, 0, NOON))
+
+    assert [(r.key, r.at) for r in found] == [("data/1", NOON + DAY)]
+    assert [r.key for r in by_id] == ["data/2"]
+    assert (too_late, too_early) == ([], [])
+
+
+def test_files_go_after_their_retention_and_not_a_day_before(kept: Kept) -> None:
+    round_, audit = kept.round(), kept.audit()
+    for day in range(4):
+        audit.write(rows(round_, f"data/{day}", at=NOON + day * DAY))
+        audit.write(rows(round_, f"data/{day}", at=NOON + day * DAY, vault="cold"))
+
+    too_early = kept.audit().forget("shop", NOON + DAYS * DAY)
+    removed = audit.forget("shop", NOON + (DAYS + 2) * DAY)
+    left = list(kept.reader().search("shop", {f"data/{day}" for day in range(4)}, 0, NOON + 9 * DAY))
+
+    assert (too_early, removed) == (0, 4)
+    assert {r.key for r in left} == {"data/2", "data/3"}
+
+
+def test_nothing_is_looked_for_twice_a_day(in_vaults: Kept) -> None:
+    round_, audit, late = in_vaults.round(), in_vaults.audit(), NOON + (DAYS + 9) * DAY
+    audit.write(rows(round_, "a"))
+
+    first = audit.forget("shop", late)
+    audit.write(rows(round_, "b"))
+
+    assert (first, audit.forget("shop", late), audit.forget("shop", late + DAY)) == (1, 0, 1)
+
+
+def test_many_old_files_go_a_part_at_a_time(in_vaults: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "FORGET_PAGES", 1)
+    audit, late = in_vaults.audit(), NOON + 2 * DAYS * DAY
+    for n in range(PAGE_KEYS + 1):
+        put(in_vaults.tmp / "disk", f"_sexton/audit/shop/2024-01-01/round-1/batch-{n}-00.parquet")
+
+    removed = [audit.forget("shop", late) for _ in range(3)]
+
+    assert removed == [PAGE_KEYS, 1, 0]
+    assert in_vaults.files() == 0
+
+
+def test_counting_what_a_search_reads_ends_early(in_vaults: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    round_ = in_vaults.round()
+    in_vaults.audit().write(rows(round_, "a") + rows(round_, "b", vault="cold"))
+    whole = in_vaults.reader().size("shop", 0, NOON + DAY)
+
+    monkeypatch.setattr(store, "COUNTED_FILES", 1)
+    cut = in_vaults.reader().size("shop", 0, NOON + DAY)
+
+    assert (whole.files, whole.whole) == (2, True)
+    assert (cut.files, cut.whole) == (1, False)
+
+
+def test_the_audit_of_one_instance_is_not_anothers(in_vaults: Kept) -> None:
+    in_vaults.rig.instance("shop2").local(in_vaults.tmp / "second", "disk", "shop2")
+    round_ = in_vaults.round("shop2")
+    in_vaults.audit().write([r._replace(instance="shop2") for r in rows(round_, "a")])
+
+    found = list(in_vaults.reader().search("shop", {"a"}, 0, NOON + DAY))
+    removed = in_vaults.audit().forget("shop", NOON + 2 * DAYS * DAY)
+
+    assert (found, removed, in_vaults.files("shop2")) == ([], 0, 1)
+
+
+@pytest.mark.parametrize("kept", ["directory", "bucket"], indirect=True)
+def test_two_deployments_in_one_place_do_not_see_each_other(kept: Kept) -> None:
+    round_ = kept.round()
+    kept.audit("test-other").write(rows(round_, "a"))
+
+    found = list(kept.reader().rows(round_))
+    removed = kept.audit().forget("shop", NOON + 2 * DAYS * DAY)
+
+    assert (found, removed) == ([], 0)
+    assert [r.key for r in kept.reader("test-other").rows(round_)] == ["a"]
+
+
+def test_a_batch_that_counts_from_one_again_loses_nothing(in_vaults: Kept) -> None:
+    round_ = in_vaults.round()
+    in_vaults.audit().write(rows(round_, "a", "b"))
+
+    in_vaults.audit().write(rows(round_, "c", "d"))
+
+    assert sorted(r.key for r in in_vaults.reader().rows(round_)) == ["a", "b", "c", "d"]
+
+
+def test_what_failed_first_and_went_then_is_told_as_both(in_vaults: Kept) -> None:
+    round_ = in_vaults.round()
+    in_vaults.audit().write(rows(round_, "a", outcome="failed"))
+
+    in_vaults.audit().write(rows(round_, "a"))
+
+    assert sorted(r.outcome for r in in_vaults.reader().rows(round_)) == ["deleted", "failed"]
+
+
+def test_a_vault_that_is_away_keeps_its_rows_out_and_no_others(in_vaults: Kept) -> None:
+    round_ = in_vaults.round()
+    (in_vaults.tmp / "disk").rename(in_vaults.tmp / "unmounted")
+
+    with pytest.raises(VaultFault) as fault:
+        in_vaults.audit().write(rows(round_, "a") + rows(round_, "b", vault="cold"))
+    told: list[str] = []
+    with pytest.raises(VaultFault, match="vault disk"):
+        told.extend(r.key for r in in_vaults.reader().rows(round_))
+
+    assert fault.value.vault == "disk"
+    assert told == ["b"]
+
+
+def test_a_place_elsewhere_that_is_away_takes_nothing(in_vaults: Kept) -> None:
+    in_vaults.url = str(in_vaults.tmp / "nowhere")
+
+    with pytest.raises(VaultFault, match="vault audit_url: NO_BUCKET"):
+        in_vaults.audit().write(rows(in_vaults.round(), "a"))
+
+    assert not (in_vaults.tmp / "nowhere").exists()
+
+
+def test_a_store_elsewhere_that_does_not_answer_takes_nothing(in_vaults: Kept, s3_server: RunningS3) -> None:
+    in_vaults.url, in_vaults.rig.endpoint_url = "s3://archive", "http://127.0.0.1:1"
+
+    with pytest.raises(VaultFault, match="vault audit_url: UNREACHABLE"):
+        in_vaults.audit().write(rows(in_vaults.round(), "a"))
+
+
+def test_what_vaults_kept_before_there_was_a_place_elsewhere_is_still_read(in_vaults: Kept) -> None:
+    round_ = in_vaults.round()
+    in_vaults.audit().write(rows(round_, "a"))
+    (in_vaults.tmp / "elsewhere").mkdir()
+    in_vaults.url = str(in_vaults.tmp / "elsewhere")
+
+    in_vaults.audit().write(rows(round_, "b"))
+
+    assert sorted(r.key for r in in_vaults.reader().rows(round_)) == ["a", "b"]
+
+
+def test_a_damaged_file_hides_no_other_place_and_is_named(in_vaults: Kept) -> None:
+    round_ = in_vaults.round()
+    in_vaults.audit().write(rows(round_, "a") + rows(round_, "b", vault="cold"))
+    [file] = (in_vaults.tmp / "cold").rglob("*.parquet")
+    file.write_bytes(b"no Parquet")
+
+    told: list[str] = []
+    with pytest.raises(AuditUnreadable, match=file.name):
+        told.extend(r.key for r in in_vaults.reader().rows(round_))
+
+    assert told == ["a"]
+
+
+def test_an_unknown_round_is_no_empty_one(in_vaults: Kept) -> None:
+    with pytest.raises(BadInput, match="there is no round 99"):
+        in_vaults.reader().rows(99)

@@ -1,0 +1,240 @@
+"""What the workers share about places, and operators' caps, on both databases."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from sexton.kernel.errors import BadInput
+from sexton.recycle.pacing.model import Answer, PaceReport, PaceUpdate, Rate, Shared
+from sexton.recycle.pacing.pacer import SharedPacer
+from sexton.recycle.pacing.policy import FIRST_PAGE
+from sexton.recycle.pacing.store import PaceStore
+from sexton.storage.model import VaultSpec
+from tests.support.command import run
+from tests.support.rig import DEPLOYMENT, Rig
+
+PLACE = "127.0.0.1:1/bucket/data/"
+
+
+def told(
+    rate: float, known: Shared | None = None, *, cut: bool = False, place: str = PLACE, **counts: int
+) -> PaceReport:
+    return PaceReport(place, known, Rate(rate, 4_000.0), cut, True, **counts)
+
+
+def exchange(store: PaceStore, worker: str, *what: PaceReport) -> PaceUpdate:
+    heard = store.exchange(worker, what)
+    assert heard is not None
+    return heard
+
+
+def test_an_increase_on_top_of_what_is_known_is_kept_and_two_do_not_add_up(rig: Rig) -> None:
+    store = PaceStore(rig.db)
+    first = exchange(store, "a", told(1_000)).shared[PLACE]
+    rig.later(1)
+
+    ada = exchange(store, "a", told(2_000, first)).shared[PLACE]
+    bob = exchange(store, "b", told(2_000, first)).shared[PLACE]
+    rig.later(1)
+    then = exchange(store, "b", told(2_100, bob)).shared[PLACE]
+
+    assert (ada.keys_per_second, bob, then.keys_per_second) == (2_000, ada, 2_100)
+    assert (first.throttled_at, then.throttled_at) == (None, None)
+
+
+def test_a_refusal_that_two_workers_felt_counts_once_and_no_increase_undoes_it(rig: Rig) -> None:
+    store = PaceStore(rig.db)
+    first = exchange(store, "a", told(3_600)).shared[PLACE]
+    rig.later(1)
+
+    ada = exchange(store, "a", told(3_200, first, cut=True)).shared[PLACE]
+    bob = exchange(store, "b", told(2_800, first, cut=True)).shared[PLACE]
+    eve = exchange(store, "c", told(3_700, first)).shared[PLACE]
+    rig.later(1)
+    again = exchange(store, "b", told(2_900, bob, cut=True)).shared[PLACE]
+
+    assert (ada.keys_per_second, bob, eve) == (3_200, ada, ada)
+    assert ada.throttled_at is not None
+    assert again.keys_per_second == 2_900
+    assert again.throttled_at is not None
+    assert again.throttled_at > ada.throttled_at
+
+
+def test_workers_share_a_place_while_they_work_there_and_15_s_more(rig: Rig) -> None:
+    store = PaceStore(rig.db)
+    alone = exchange(store, "a", told(1_000)).workers[PLACE]
+    both = exchange(store, "b", told(1_000)).workers[PLACE]
+    elsewhere = exchange(store, "c", told(1_000, place="elsewhere")).workers
+    rig.later(16)
+    left = exchange(store, "b", told(1_000)).workers[PLACE]
+
+    assert (alone, both, elsewhere, left) == (1, 2, {"elsewhere": 1}, 1)
+
+
+def test_what_is_counted_only_grows_also_when_its_worker_is_long_gone(rig: Rig) -> None:
+    store = PaceStore(rig.db)
+    for worker in ("a", "b"):
+        exchange(store, worker, told(1_000, requests=10, throttled=2, keys=5_000))
+    rig.later(3_601)
+    exchange(store, "c", told(1_000, requests=1))
+    exchange(store, "c", told(1_000, requests=1))
+
+    [found] = store.figures()
+
+    assert (found.place, found.requests, found.throttled, found.keys) == (PLACE, 22, 4, 10_000)
+    assert (found.workers, found.ceiling) == (1, 4_000)
+    assert rig.count("pace_share") == 2
+
+
+def test_an_exchange_is_as_many_statements_for_60_places_as_for_one(rig: Rig) -> None:
+    store, seen = PaceStore(rig.db), []
+    event.listen(rig.db.engine, "before_cursor_execute", lambda *given: seen.append(given[2]))
+
+    counts = []
+    for places in (1, 60):
+        for rate in (1_000, 2_000):
+            known = {f.place: Shared(**f.model_dump()) for f in store.figures()}
+            seen.clear()
+            names = [f"{places}/{n}" for n in range(places)]
+            exchange(store, "a", *(told(rate, known.get(name), place=name) for name in names))
+            counts.append(len(seen))
+
+    assert counts[:2] == counts[2:]
+    assert max(counts) <= 8
+
+
+def test_a_database_that_does_not_answer_costs_no_count_and_raises_nothing(rig: Rig) -> None:
+    pacer, store = pacer_of(rig), PaceStore(rig.db)
+    [place] = pacer.places("shop", "cold", ["data/1"])
+    pacer.ask({place: 1}, 0.0)
+    pacer.report_result({place: 1}, Answer(0.0, 0.1, {place: 1}))
+    there, away = ("pace_share", "away") if rig.db.dialect == "postgresql" else ("sexton_pace_share", "sexton_away")
+
+    rig.sql(f"ALTER TABLE {{}}pace_share RENAME TO {away}")
+    refused = store.exchange("a", [told(1_000)])
+    waits = pacer.ask({place: 1}, 5.0)
+    rig.sql(f"ALTER TABLE {{}}away RENAME TO {there}")
+    pacer.ask({place: 1}, 10.0)
+
+    [found] = store.figures()
+    assert (refused, waits) == (None, 0.0)
+    assert (found.requests, found.throttled) == (1, 1)
+    assert found.throttled_at is not None
+
+
+def test_a_cap_holds_over_all_workers_within_5_s_and_goes_as_quickly(rig: Rig, tmp_path: Path) -> None:
+    store, pacers = PaceStore(rig.db), [pacer_of(rig), pacer_of(rig)]
+    for pacer in pacers:
+        [place] = pacer.places("shop", "cold", ["data/1"])
+
+    def granted(begin: int, end: int) -> float:
+        """Return keys per second that both get, asking a hundred times a second."""
+        keys = 0
+        for now in (n / 100 for n in range(begin * 100, end * 100)):
+            for pacer in pacers:
+                page = pacer.page_keys(place)
+                if pacer.ask({place: page}, now) == 0:
+                    pacer.report_result({place: page}, Answer(now, 0.001))
+                    keys += page
+        return keys / (end - begin)
+
+    free = granted(0, 10)
+    store.put_cap("cold", 500, "the bucket is shared")
+    granted(10, 15)
+    capped = granted(15, 75)
+    store.clear_cap("shop/cold")
+    granted(75, 80)
+
+    assert free > 3_500
+    assert 450 < capped < 550
+    assert granted(80, 90) > 3_500
+
+
+def test_the_first_request_to_a_place_is_as_small_as_the_next(rig: Rig) -> None:
+    pacer = pacer_of(rig)
+    [place] = pacer.places("shop", "cold", ["data/1"])
+    first = pacer.page_keys(place)
+    pacer.ask({place: first}, 0.0)
+
+    assert (first, pacer.page_keys(place)) == (FIRST_PAGE, FIRST_PAGE)
+
+
+def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    pacer, store = SharedPacer(PaceStore(rig.db), rig.registry.vault), PaceStore(rig.db)
+    [place] = set(pacer.places("shop", "disk", ["a/1", "b/1"]))
+    free = [pacer.ask({place: 1_000}, 0.0) for _ in range(100)]
+
+    store.put_cap("disk", 100)
+    pacer.ask({place: 1}, 3.0)
+    first, then = pacer.ask({place: 1_000}, 6.0), pacer.ask({place: 1}, 6.0)
+
+    assert (set(free), pacer.page_keys(place)) == ({0.0}, 100)
+    assert (first, then > 9.0) == (0.0, True)
+    assert store.figures() == []
+
+
+@pytest.mark.parametrize(
+    ("vault", "says"), [("nowhere", "there is no vault nowhere"), ("other/cold", "no vault"), ("", "no vault")]
+)
+def test_a_cap_for_a_vault_that_is_not_there_is_refused(rig: Rig, vault: str, says: str) -> None:
+    pacer_of(rig)
+    store = PaceStore(rig.db)
+
+    with pytest.raises(BadInput, match=says):
+        store.put_cap(vault, 500)
+    with pytest.raises(BadInput, match=says):
+        store.clear_cap(vault)
+    assert store.caps() == []
+
+
+def test_a_vault_that_two_instances_have_must_be_named_whole_and_a_new_cap_replaces_the_old(rig: Rig) -> None:
+    pacer_of(rig)
+    rig.instance("other")
+    insert_vault(rig, "other", "elsewhere")
+    store = PaceStore(rig.db)
+
+    with pytest.raises(BadInput, match="name one: other/cold, shop/cold"):
+        store.put_cap("cold", 500)
+    store.put_cap("shop/cold", 500, "first", "ada")
+    store.put_cap("shop/cold", 700, "then", "bob")
+
+    [cap] = store.caps()
+    assert (cap.instance, cap.keys_per_second, cap.reason, cap.set_by) == ("shop", 700, "then", "bob")
+    assert [store.clear_cap("shop/cold") for _ in "12"] == [("shop/cold", True), ("shop/cold", False)]
+
+
+def test_a_cap_is_named_wherever_what_keeps_something_is(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    pacer_of(rig)
+    rig.instance("other")
+    cap = PaceStore(rig.db).put_cap("cold", 1_500, "the bucket is shared", "ada")
+
+    status, holds = run(rig, capsys, "status").out, run(rig, capsys, "blockers").out
+    [shop] = [i for i in json.loads(run(rig, capsys, "status", "--json").out)["instances"] if i["instance"] == "shop"]
+    [kept] = json.loads(run(rig, capsys, "blockers", "--json").out)
+    PaceStore(rig.db).clear_cap("cold")
+    cleared = [run(rig, capsys, "status").out, run(rig, capsys, "blockers", "shop").out]
+
+    assert (
+        status.count("  paced: no more than 1,500 keys/s in vault cold (the bucket is shared); see: sexton pace") == 1
+    )
+    assert shop["caps"] == [cap.model_dump()]
+    assert "vault cold: no more than 1,500 keys/s" in holds
+    assert (kept["instance"], kept["held_by"], kept["by"], kept["since"]) == ("shop", "cap", "ada", cap.since)
+    assert (kept["why"], kept["way_out"]) == ("the bucket is shared", "sexton pace shop/cold --clear")
+    assert [text for text in cleared if "1,500" in text] == []
+
+
+def insert_vault(rig: Rig, instance: str, bucket: str) -> None:
+    """Register a vault in a bucket that need not exist."""
+    spec = VaultSpec(instance=instance, name="cold", kind="s3", location=bucket, uuid=instance, deployment=DEPLOYMENT)
+    rig.registry.insert_vault(spec, "http://127.0.0.1:1")
+
+
+def pacer_of(rig: Rig) -> SharedPacer:
+    """Return the pacer of another worker of the rig's deployment, whose instance has a vault ``cold``."""
+    if not rig.registry.vaults("shop"):
+        insert_vault(rig, "shop", "bucket")
+    return SharedPacer(PaceStore(rig.db), rig.registry.vault, "http://127.0.0.1:1")

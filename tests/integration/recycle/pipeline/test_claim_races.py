@@ -1,0 +1,242 @@
+"""The acceptance test of the claim: committers, undroppers and a claimer at once, with pauses where it hurts most."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event, text
+
+from sexton import contract
+from sexton.contract import Collected, NewMark, Refused
+from sexton.interfaces.selftest import race
+from sexton.kernel import crash_points
+from sexton.marks.keepers import OWNER_BUSY
+from sexton.marks.model import Candidate, ClaimRequest, Ref
+from tests.support.claims import AGES, claim, token
+from tests.support.kept import kept_texts
+from tests.support.rig import Rig, listing, put
+
+PAUSE_SECONDS = 0.02
+REST_SECONDS = 0.08
+SIZE = {"sqlite": {"marks": 400, "threads": 2}, "postgresql": {"marks": 720, "threads": 4}}
+"""SQLite has one writer, so a pause of one is a pause of all."""
+SLEEP = """
+CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_sleep(random() * {seconds}); RETURN coalesce(OLD, NEW); END $$;
+CREATE TRIGGER doze AFTER UPDATE ON sexton.instance_guard FOR EACH ROW EXECUTE FUNCTION doze();
+CREATE TRIGGER doze BEFORE DELETE ON sexton.mark FOR EACH STATEMENT EXECUTE FUNCTION doze();
+CREATE TRIGGER doze_on_row BEFORE DELETE ON sexton.mark FOR EACH ROW WHEN (OLD.state = 'MARKED')
+    EXECUTE FUNCTION doze();
+"""
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
+@pytest.fixture
+def arena(database_url: str) -> Iterator[Rig]:
+    """A database of its own: what it sleeps in stays in it."""
+    rig = Rig(database_url).instance()
+    if rig.db.dialect == "postgresql":
+        with rig.db.write() as c:
+            c.exec_driver_sql(SLEEP.format(seconds=PAUSE_SECONDS))
+    else:
+        # Its writers do not queue: without a pause after each transaction one of them has the file to itself.
+        event.listen(rig.db.engine, "checkin", lambda _connection, _record: time.sleep(random.uniform(0, REST_SECONDS)))
+    yield rig
+    rig.db.close()
+
+
+def drowsy(name: str) -> None:
+    time.sleep(random.uniform(0, PAUSE_SECONDS))
+
+
+def test_nothing_is_both_committed_or_undropped_and_claimed(arena: Rig) -> None:
+    seen: set[str] = set()
+    outcomes: Counter[str] = Counter()
+
+    def hook(name: str) -> None:
+        seen.add(name)
+        drowsy(name)
+
+    with crash_points.installed(hook):
+        # A race that one side wins whole proves nothing; SQLite's lock is not fair, so it may take another.
+        while not all(outcomes[side] for side in ("committed", "undropped", "claimed")):
+            assert outcomes["races"] < 3, outcomes
+            result = race.run(arena.db, **SIZE[arena.db.dialect])
+            outcomes.update(result.model_dump(), races=1)
+
+            assert (result.committed_and_claimed, result.undropped_and_claimed, result.lost) == (0, 0, 0), result
+
+    assert outcomes["refused"] > 0
+    assert {"claim.guarded", "claim.checked", "claim.written"} <= seen
+    if arena.db.dialect == "sqlite":
+        assert {"commit.deleted", "undrop.guarded", "undrop.checked"} <= seen
+
+
+def test_the_race_finds_an_owner_that_commits_without_looking(arena: Rig) -> None:
+    def blind(c: object, instance: str, ids: list[str]) -> None:
+        """An owner that believes its transaction is still open, and never asks."""
+
+    with crash_points.installed(drowsy):
+        result = race.run(arena.db, marks=160, threads=2, commit=blind)
+
+    assert result.committed_and_claimed > 0
+    assert not result.clean
+
+
+def test_the_race_leaves_nothing_behind(arena: Rig) -> None:
+    race.run(arena.db, marks=40, threads=1)
+
+    for table in ("mark", "mark_history", "mark_file", "batch", "round", "tally", "lease"):
+        assert arena.count(table) == 0, table
+    assert [i.id for i in arena.registry.instances()] == ["shop"]
+    assert arena.count("instance_guard") == 2
+
+
+def prepare(rig: Rig, *ids: str) -> None:
+    with rig.db.write() as c:
+        contract.prepare(c, "shop", "load", ids, "disk", [f"data/{i}/" for i in ids], 1)
+
+
+def test_an_owner_in_the_middle_of_its_commit_is_not_waited_for(postgres_rig: Rig) -> None:
+    rig = postgres_rig
+    prepare(rig, "r1", "r2")
+    taken = token(rig, "prepared")
+    with rig.db.engine.connect() as owner:
+        contract.commit(owner, "shop", ["r1"])
+
+        first = claim(rig, taken, "prepared", "r1", "r2")  # waiting would end with GuardBusy
+
+        assert (first.claimed, first.kept) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
+        assert rig.count("mark_file", id="r1") == 0
+        owner.rollback()
+    second = claim(rig, taken, "prepared", "r1")
+
+    assert (second.claimed, second.kept) == ({Ref("prepared", "r1")}, {})
+
+
+def test_an_owner_that_commits_while_the_claimer_passes_by_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:
+    rig = postgres_rig
+    root = rig.local(tmp_path / "v")
+    put(root, "data/r1/a.dat")
+    prepare(rig, "r1")
+    rig.later(259_202)
+    with rig.db.engine.connect() as owner:
+        contract.commit(owner, "shop", ["r1"])
+
+        report = rig.round()
+
+        assert (kept_texts(report), report.claimed) == ({"owner's transaction": 1}, 0)
+        owner.commit()
+
+    assert (rig.round().due, listing(root), rig.count("mark")) == (0, {"data/r1/a.dat": 10}, 0)
+
+
+def test_r08_a_mark_committed_between_scan_and_claim_stays_gone_and_its_file_stays(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "data/r1/a.dat")
+    put(root, "data/r2/b.dat")
+    prepare(rig, "r1", "r2")
+    rig.later(259_202)
+
+    def commits(name: str) -> None:
+        if name == "resolve.stored":
+            with rig.db.write() as c:
+                contract.commit(c, "shop", ["r1"])
+
+    with crash_points.installed(commits):
+        report = rig.round()
+
+    assert (report.due, report.claimed, report.failed) == (2, 1, 0)
+    assert listing(root) == {"data/r1/a.dat": 10}
+    assert rig.row("prepared", "r1") is None
+    assert (rig.count("mark_history"), rig.count("mark_file")) == (0, 0)
+
+
+@contextmanager
+def paused(at: str) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Stop whoever reaches a point: (it is there, let it go)."""
+    there, go = threading.Event(), threading.Event()
+
+    def hook(name: str) -> None:
+        if name == at:
+            there.set()
+            assert go.wait(20)
+
+    with crash_points.installed(hook):
+        yield there, go
+
+
+def stuck(rig: Rig, job: Future[None]) -> bool:
+    """Tell whether the job waits: for a lock of PostgreSQL, or for SQLite's one writer."""
+    if rig.db.dialect == "sqlite":
+        time.sleep(0.3)
+        return not job.done()
+    until = time.monotonic() + 10
+    while time.monotonic() < until and not job.done():
+        with rig.db.read() as c:
+            if c.execute(text(WAITING)).scalar_one():
+                return True
+        time.sleep(0.02)
+    return False
+
+
+def undrop(rig: Rig) -> None:
+    with rig.db.write() as c:
+        contract.undrop(c, "shop", "dropped", ["t"])
+
+
+def commit(rig: Rig) -> None:
+    with rig.db.write() as c:
+        contract.commit(c, "shop", ["t"])
+
+
+@pytest.mark.parametrize(
+    ("point", "kind", "act", "refusal"),
+    [
+        ("claim.guarded", "dropped", undrop, Refused),
+        ("claim.written", "dropped", undrop, Refused),
+        ("claim.checked", "prepared", commit, Collected),
+        ("claim.written", "prepared", commit, Collected),
+    ],
+)
+def test_who_waits_behind_an_open_claim_sees_it_afterwards(
+    rig: Rig, point: str, kind: str, act: object, refusal: type[Exception]
+) -> None:
+    prepare(rig, "t")
+    rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
+    taken = token(rig, kind)
+
+    with paused(point) as (there, go), ThreadPoolExecutor(2) as pool:
+        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref(kind, "t"))], AGES))
+        assert there.wait(10)
+        owner = pool.submit(act, rig)
+        waits = stuck(rig, owner)
+        go.set()
+
+        assert claimer.result(10).claimed == {Ref(kind, "t")}
+        with pytest.raises(refusal, match=r"t (is )?claimed in batch"):
+            owner.result(10)
+    assert waits
+    assert rig.row(kind, "t").state == "CLAIMED"
+
+
+def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
+    taken = token(rig)
+
+    with rig.db.write() as owner, ThreadPoolExecutor(1) as pool:
+        contract.undrop(owner, "shop", "dropped", ["t"])
+        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref("dropped", "t"))], AGES))
+        waits = stuck(rig, claimer)
+        owner.commit()
+
+        result = claimer.result(10)
+
+    assert waits
+    assert (result.claimed, result.kept, rig.count("mark")) == (frozenset(), {}, 0)

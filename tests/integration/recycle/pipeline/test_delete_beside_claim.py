@@ -1,0 +1,309 @@
+"""Deletion beside claiming and settling: what is claimed ahead, and what becomes of it when either thread ends."""
+
+import threading
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from sexton.contract import NewMark
+from sexton.kernel.crash_points import installed
+from sexton.marks.lease_port import LeaseLost
+from sexton.marks.model import FilePage
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.port import Halted
+from sexton.recycle.model import RangeOrder, RangeProgress
+from sexton.recycle.pipeline import active_lease, delete_pages, ranges
+from sexton.recycle.pipeline import resolve as resolving
+from sexton.recycle.pipeline.sql import files
+from sexton.recycle.pipeline.sql.write_token import verify
+from sexton.recycle.rounds.ledger import Ledger
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import KeyResult, VaultSpec
+from sexton.storage.port import Vault
+from tests.support.rig import Rig, listing, put
+
+SECONDS = 30
+"""A test that waits so long has failed."""
+NEEDED = {"needed/a.dat": 10}
+
+
+class Boom(Exception):
+    """Something nobody foresaw."""
+
+
+class Doorkeeper(LocalVault):
+    """A directory where all deletes but the first few wait until the door opens, or for ``patience`` seconds."""
+
+    def __init__(self, spec: VaultSpec, passes: int, patience: float = SECONDS) -> None:
+        super().__init__(spec)
+        self._passes, self._patience = passes, patience
+        self._turn, self._asked = threading.Lock(), 0
+        self.begun: list[str] = []
+        self.begins, self.door = threading.Semaphore(0), threading.Event()
+
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        with self._turn:
+            self.begun += keys
+            self._asked += 1
+            passes = self._asked <= self._passes
+        self.begins.release()
+        if not passes:
+            self.door.wait(self._patience)
+        return super().delete(keys, etags)
+
+    def wait_for(self, pages: int) -> None:
+        """Wait until so many more deletes have begun."""
+        for _ in range(pages):
+            assert self.begins.acquire(timeout=SECONDS), "no delete began"
+
+
+def kept_by(rig: Rig, door: Callable[[VaultSpec], Doorkeeper], monkeypatch: pytest.MonkeyPatch) -> Doorkeeper:
+    """Put a doorkeeper before the vault ``disk``, which is still proved at every look."""
+    get, keeper = rig.vaults.get, door(rig.registry.vault("shop", "disk"))
+
+    def proved(instance: str, name: str) -> Vault:
+        get(instance, name)
+        return keeper
+
+    monkeypatch.setattr(rig.vaults, "get", proved)
+    return keeper
+
+
+def due(rig: Rig, root: Path, marks: int) -> RangeOrder:
+    """Make due marks of one file each, beside a file that is needed; return the order for their range."""
+    put(root, "needed/a.dat")
+    for n in range(marks):
+        put(root, f"m{n:02}.dat")
+    rig.mark("dropped", *(NewMark(id=f"m{n:02}", vault="disk", keys=(f"m{n:02}.dat",)) for n in range(marks)))
+    rig.later(10_801)
+    opened, plan, ledger = rig.rounds.open("shop", "run", None, rig.policy), rig.plan(), Ledger()
+    ledger.begin(plan)
+    return ledger.next_range(opened, plan, plan.kinds[0])
+
+
+def sizes(monkeypatch: pytest.MonkeyPatch, lap: int, page: int = 2) -> None:
+    """Make laps of so many marks, one claim each, and pages of so many files."""
+    for module, name, size in (
+        (ranges, "CHUNK_MARKS", lap),
+        (ranges, "GROUP_FILES", lap),
+        (resolving, "CHUNK_MARKS", lap),
+        (files, "PAGE_KEYS", page),
+        (delete_pages, "POLL_SECONDS", 0.01),
+    ):
+        monkeypatch.setattr(module, name, size)
+
+
+def sweeps() -> list[str]:
+    return [t.name for t in threading.enumerate() if t.name.startswith("deletion")]
+
+
+def test_three_laps_and_no_more_are_claimed_while_the_first_is_being_deleted(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes(monkeypatch, lap=2)
+    order = due(rig, rig.local(tmp_path / "v"), 12)
+    disk = kept_by(rig, lambda spec: Doorkeeper(spec, passes=0), monkeypatch)
+    seen: list[str] = []
+    pulses: list[int] = []
+
+    def hook(name: str) -> None:
+        seen.append(name)
+        if name == "claim.committed" and seen.count(name) == 2:
+            disk.wait_for(1)  # the first page is under way, and another lap is to be claimed
+
+    def heartbeat() -> None:
+        pulses.append(seen.count("claim.committed"))
+        if pulses.count(ranges.GROUPS_AT_ONCE) > 60:  # more than enough for another claim
+            disk.door.set()
+
+    with installed(hook):
+        receipt = rig.recycler.recycle(order, 1, heartbeat)
+
+    change = {"claim.committed": 1, "marks.removed": -1}
+    order_of = [name for name in seen if name in (*change, "files.deleted")]
+    assert order_of.index("files.deleted") == ranges.GROUPS_AT_ONCE == 3
+    assert max(accumulate(change[name] for name in seen if name in change)) == 3
+    assert (seen.count("claim.committed"), seen.count("marks.removed"), receipt.removed) == (6, 6, 12)
+    assert listing(tmp_path / "v") == NEEDED
+    assert sweeps() == []
+
+
+def _stop(rig: Rig) -> None:
+    rig.controls.put(ControlKind.STOP, "shop", "drill")
+
+
+def _lose(rig: Rig) -> None:
+    rig.later(61)
+
+
+def _boom(_: Rig) -> None:
+    raise Boom
+
+
+@pytest.mark.parametrize(("strike", "error"), [(_stop, Halted), (_lose, LeaseLost), (_boom, Boom)])
+def test_what_ends_the_sweep_ends_the_range_nothing_more_is_deleted_and_what_was_under_way_is_recorded(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strike: Callable[[Rig], None], error: type[Exception]
+) -> None:
+    sizes(monkeypatch, lap=8)
+    monkeypatch.setattr(active_lease, "PROOF_SECONDS", 0.0)
+    order = due(rig, root := rig.local(tmp_path / "v"), 40)
+    disk = kept_by(rig, lambda spec: Doorkeeper(spec, passes=1), monkeypatch)
+    seen: list[str] = []
+    struck: list[str] = []
+    held = threading.Event()
+
+    def hook(name: str) -> None:
+        seen.append(name)
+        if name == "outcomes.recorded" and not struck:
+            disk.wait_for(4)  # the page that is recorded, and as many as there are other threads
+            assert held.wait(SECONDS)
+            struck.append(threading.current_thread().name)
+            try:
+                strike(rig)
+            finally:
+                disk.door.set()
+
+    def heartbeat() -> None:
+        """Once there is more to delete, hold the range's own thread: the sweep must find out by itself."""
+        if seen.count("claim.committed") > 1 and not held.is_set():
+            held.set()
+            assert disk.door.wait(SECONDS)
+            disk.begins.acquire(timeout=0.5)
+
+    with installed(hook), pytest.raises(error) as raised:
+        rig.recycler.recycle(order, 1, heartbeat)
+
+    assert (raised.type, sweeps()) == (error, [])
+    assert struck[0].startswith("deletion")
+    assert len(disk.begun) == 8
+    assert rig.count("mark_file", outcome="deleted") == 8
+    assert len(listing(root)) == 40 + 1 - 8
+    rig.controls.remove(ControlKind.STOP, "shop")
+    rig.later(61)
+    report = rig.round()
+    assert (report.state, report.deleted, report.removed, report.absent) == ("SUCCEEDED", 40, 40, 0)
+    assert listing(root) == NEEDED
+    assert (rig.count("mark"), rig.count("mark_file")) == (0, 0)
+
+
+@pytest.mark.parametrize(("point", "visit", "pages"), [("claim.written", 2, 1), ("marks.removed", 1, 2)])
+def test_an_exception_in_the_ranges_own_thread_waits_for_the_sweep_to_end_and_a_retry_finishes(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, visit: int, pages: int
+) -> None:
+    sizes(monkeypatch, lap=2)
+    order = due(rig, root := rig.local(tmp_path / "v"), 12)
+    # A store that is still at it when the range's own thread is long done.
+    disk = kept_by(rig, lambda spec: Doorkeeper(spec, passes=pages - 1, patience=0.5), monkeypatch)
+    seen: list[str] = []
+
+    def hook(name: str) -> None:
+        seen.append(name)
+        if (name, seen.count(name)) == (point, visit):
+            assert threading.current_thread() is threading.main_thread()
+            disk.wait_for(pages)
+            raise Boom
+
+    with installed(hook), pytest.raises(Boom):
+        rig.recycler.recycle(order, 1, lambda: None)
+
+    alive, gone = sweeps(), 12 + 1 - len(listing(root))
+    disk.door.set()
+    assert alive == []
+    assert gone == len(disk.begun) == rig.count("mark_file", outcome="deleted") + rig.count("mark_history")
+    receipt = rig.recycler.recycle(order, 2, lambda: None)
+    assert (receipt.removed, receipt.objects) == (12, 12)
+    assert listing(root) == NEEDED
+    assert (rig.count("mark"), rig.count("mark_file")) == (0, 0)
+
+
+@pytest.mark.parametrize("laps", [1, 3])
+def test_numbers_of_files_only_grow_within_a_range_though_earlier_records_are_gone(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laps: int
+) -> None:
+    sizes(monkeypatch, lap=2)
+    monkeypatch.setattr(ranges, "GROUPS_AT_ONCE", laps)
+    order = due(rig, rig.local(tmp_path / "v"), 8)
+    file, seen = rig.db.t.mark_file, {}
+
+    def look(name: str) -> None:
+        if name == "resolve.stored":
+            with rig.db.read() as c:
+                seen.update({r.key: r.seq for r in c.execute(select(file).order_by(file.c.seq))})
+
+    with installed(look):
+        rig.recycler.recycle(order, 1, lambda: None)
+
+    assert list(seen) == [f"m{n:02}.dat" for n in range(8)]
+    assert list(seen.values()) == list(range(1, 9))
+
+
+def test_a_heartbeat_tells_how_far_a_range_is_also_when_it_is_taken_up_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes(monkeypatch, lap=2)
+    monkeypatch.setattr(ranges, "REPORT_SECONDS", 0.0)
+    order = due(rig, rig.local(tmp_path / "v"), 12)
+    said: list[RangeProgress] = []
+
+    def dies(name: str) -> None:
+        if name == "marks.removed":
+            raise Boom
+
+    with installed(dies), pytest.raises(Boom):
+        rig.recycler.recycle(order, 1, lambda: None, said.append)
+    first = len(said)
+    rig.recycler.recycle(order, 2, lambda: None, said.append)
+    again = said[first:]
+
+    assert said[0].claimed <= 2 * ranges.GROUPS_AT_ONCE
+    assert [s.tried for s in said[:first]] == sorted(s.tried for s in said[:first])
+    assert again[0].claimed >= 2
+    assert again[0].files >= again[0].claimed
+    assert again[-1].claimed == 12
+    assert again[-1].tried == again[-1].files > 0  # numbers begin anew where nothing was left of them
+    assert again[-1].faults == {}
+
+
+@pytest.mark.timeout(60)
+def test_a_range_that_died_when_all_was_claimed_ends_when_it_is_taken_up_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes(monkeypatch, lap=2)
+    order = due(rig, rig.local(tmp_path / "v"), 4)
+
+    def dies(name: str) -> None:
+        if name == "files.deleted" and not rig.count("mark", state="MARKED"):
+            raise Boom
+
+    with installed(dies), pytest.raises(Boom):
+        rig.recycler.recycle(order, 1, lambda: None)
+    receipt = rig.recycler.recycle(order, 2, lambda: None)
+
+    assert (receipt.claimed, receipt.removed, receipt.finished) == (4, 4, True)
+    assert listing(tmp_path / "v") == NEEDED
+
+
+def test_outcomes_of_one_batch_are_stored_side_by_side_and_of_a_batch_taken_over_no_more(
+    rig: Rig, tmp_path: Path
+) -> None:
+    """Executors store them at the same time; whoever takes the batch over waits for those under way."""
+    order = due(rig, rig.local(tmp_path / "v"), 2)
+    token, _ = rig.stores.batches.open(order, 1)
+    stored: list[bool] = []
+    with rig.db.write() as c:
+        verify(rig.db, c, token, shared=True)
+        if rig.db.dialect == "postgresql":  # SQLite has one writer
+            other = threading.Thread(
+                target=lambda: stored.append(rig.stores.outcomes.record(token, FilePage("disk", [], []), []) is None)
+            )
+            other.start()
+            other.join(4)
+            assert stored == [True]
+    newer, _ = rig.stores.batches.open(order, 2)
+
+    with pytest.raises(LeaseLost):
+        rig.stores.outcomes.record(token, FilePage("disk", [], []), [])
+    rig.stores.outcomes.record(newer, FilePage("disk", [], []), [])

@@ -1,0 +1,152 @@
+"""Marks that were set aside, and the ways out, on both databases."""
+
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import Collected, NewMark, Refused, commit, prepare, undrop
+from sexton.database.guard import UnknownInstance
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import Reason, Ref
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from tests.support.command import run
+from tests.support.rig import Rig, listing, put
+
+
+class TestQuarantine:
+    """The ways out."""
+
+    def aside(self, rig: Rig, tmp_path: Path) -> QuarantineStore:
+        root = rig.local(tmp_path / "v")
+        put(root, "a.dat")
+        with rig.db.write() as c:
+            prepare(c, "shop", "load", ["r"], "nowhere", ["r/"], 1)
+        rig.mark("dropped", NewMark(id="lost", vault="nowhere", keys=("a.dat",)))
+        rig.later(300_000)
+        assert rig.round().quarantined == 2
+        return QuarantineStore(rig.db)
+
+    def test_what_is_set_aside_is_listed_with_its_reason(self, rig: Rig, tmp_path: Path) -> None:
+        found = self.aside(rig, tmp_path).list("shop")
+
+        assert [(q.kind, q.id, q.reason, q.keys, q.prefix) for q in found] == [
+            ("dropped", "lost", "UNKNOWN_VAULT", 1, None),
+            ("prepared", "r", "UNKNOWN_VAULT", 0, "r/"),
+        ]
+        assert QuarantineStore(rig.db).list(reason="BAD_KEY") == []
+
+    def test_retry_brings_back_one_those_of_a_reason_or_all(self, rig: Rig, tmp_path: Path) -> None:
+        store = self.aside(rig, tmp_path)
+
+        assert store.retry("shop", reason="BAD_KEY") == 0
+        assert store.retry("shop", ref=Ref("dropped", "lost")) == 1
+        assert store.retry("shop") == 1
+        assert store.list() == []
+        assert rig.round().quarantined == 2  # the cause has not changed
+
+    def test_discarding_keeps_the_files_and_the_id_never_comes_back(self, rig: Rig, tmp_path: Path) -> None:
+        store = self.aside(rig, tmp_path)
+
+        store.discard("shop", Ref("dropped", "lost"), "its vault is gone for good")
+        store.discard("shop", Ref("prepared", "r"), "the same")
+
+        assert listing(tmp_path / "v") == {"a.dat": 10}
+        assert (rig.count("mark"), rig.count("mark_history")) == (0, 2)
+        assert rig.count("mark_history", discarded="its vault is gone for good", objects=0) == 1
+        with rig.db.write() as c, pytest.raises(Collected):
+            commit(c, "shop", ["r"])
+        with rig.db.write() as c, pytest.raises(Refused, match="gone"):
+            undrop(c, "shop", "dropped", ["lost"])
+
+    def test_a_half_deleted_mark_can_be_discarded(self, rig: Rig, tmp_path: Path) -> None:
+        root = rig.local(tmp_path / "v")
+        put(root, "a.dat")
+        put(root, "dir/b.dat")
+        rig.mark("dropped", NewMark(id="half", vault="disk", keys=("a.dat", "dir")))
+        rig.later(10_801)
+        for _ in range(8):
+            rig.round()
+        store = QuarantineStore(rig.db)
+        (found,) = store.list("shop")
+
+        store.discard("shop", Ref("dropped", "half"), "dir is a directory")
+
+        assert (found.state, found.reason, found.failures) == ("CLAIMED", "DELETE_FAILED", 8)
+        assert (rig.count("mark"), rig.count("mark_file")) == (0, 0)
+        assert listing(root) == {"dir/b.dat": 10}
+        assert rig.round().waiting == 0
+
+    def test_what_is_not_set_aside_cannot_be_retried_or_discarded(self, rig: Rig, tmp_path: Path) -> None:
+        store = self.aside(rig, tmp_path)
+        rig.mark("dropped", NewMark(id="fine", vault="disk", keys=("b.dat",)))
+
+        for act in (
+            lambda: store.discard("shop", Ref("dropped", "fine"), "no"),
+            lambda: store.retry("shop", ref=Ref("dropped", "fine")),
+            lambda: store.discard("shop", Ref("dropped", "lost"), " "),
+        ):
+            with pytest.raises(BadInput):
+                act()
+        with pytest.raises(UnknownInstance):
+            store.retry("nobody")
+        assert rig.count("mark") == 3
+
+
+class TestChanged:
+    """What was written anew after it was marked: trying it again deletes what is there now."""
+
+    def changed(self, rig: Rig, tmp_path: Path) -> QuarantineStore:
+        """Set two marks aside, ``dropped/lost`` because an object changed."""
+        store = TestQuarantine().aside(rig, tmp_path)
+        rig.sql("UPDATE {}mark SET quarantined_reason = 'CHANGED', last_error = 'another ETag' WHERE id = 'lost'")
+        return store
+
+    def test_all_but_a_reason_are_tried_again(self, rig: Rig, tmp_path: Path) -> None:
+        store = self.changed(rig, tmp_path)
+
+        assert store.retry("shop", but=Reason.CHANGED) == 1
+        assert [(q.id, q.reason) for q in store.list()] == [("lost", "CHANGED")]
+
+    def test_the_command_leaves_it_aside_of_all_and_says_so(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        store = self.changed(rig, tmp_path)
+
+        all_ = run(rig, capsys, "quarantine", "retry", "shop", "--all")
+
+        assert all_.code == 0
+        assert "1 mark with overwritten objects stays quarantined" in all_.out
+        assert "sexton quarantine list shop --reason CHANGED" in all_.out
+        assert "tries 1 mark again" in all_.out
+        assert [q.id for q in store.list()] == ["lost"]
+
+    @pytest.mark.parametrize("words", [("--reason", "CHANGED"), ("dropped/lost",)], ids=["reason", "mark"])
+    def test_the_command_asks_before_it_tries_it_again(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    ) -> None:
+        store = self.changed(rig, tmp_path)
+
+        asked = run(rig, capsys, "quarantine", "retry", "shop", *words)
+        between = {q.id for q in store.list()}
+        told = run(rig, capsys, "quarantine", "retry", "shop", *words, "--yes")
+
+        assert (asked.code, between) == (1, {"lost", "r"})
+        assert "dropped/lost: another ETag" in asked.out
+        assert "Delete the current objects?" in asked.err
+        assert (told.code, told.err, "tries 1 mark again" in told.out) == (0, "", True)
+        assert [q.id for q in store.list()] == ["r"]
+
+    def test_the_command_asks_nothing_about_other_reasons(
+        self, rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        store = self.changed(rig, tmp_path)
+
+        told = [
+            run(rig, capsys, "quarantine", "retry", "shop", *words)
+            for words in (("--reason", "UNKNOWN_VAULT"), ("--reason", "UNKNOWN_VAULT"))
+        ]
+
+        assert [t.code for t in told] == [0, 0]
+        assert "tries 1 mark again" in told[0].out
+        assert told[1].out == "no matching mark is quarantined\n"
+        assert [q.id for q in store.list()] == ["lost"]

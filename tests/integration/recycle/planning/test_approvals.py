@@ -1,0 +1,265 @@
+"""Applying a plan is approving it: as it was seen, or not at all; and a shortened retention needs it once."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from sexton.contract import NewMark, undrop
+from sexton.recycle.errors import PlanRefused
+from tests.support.kept import kept_texts
+from tests.support.planned import DAY, HOUR, Limited, kinds, limited, of, waiting
+from tests.support.rig import Rig
+
+
+@pytest.fixture
+def shop(rig: Rig) -> Iterator[Limited]:
+    """An enabled instance under a limit of 2,000 objects."""
+    made = Limited(rig.url)
+    made.policy = limited(objects=2_000)
+    yield made
+    made.db.close()
+
+
+def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
+    """Return why a plan cannot be applied; looking and doing say the same."""
+    with pytest.raises(PlanRefused) as looked:
+        shop.rounds.plans.approvals.check_apply(plan, instance, shop.policy)
+    with pytest.raises(PlanRefused) as refused:
+        shop.apply(plan, instance)
+    assert str(looked.value) == str(refused.value)
+    return str(refused.value)
+
+
+def test_a_waiting_plan_is_applied_by_somebody_and_knows_no_limit(shop: Limited) -> None:
+    shop.garbage("dropped", 30, keys=100)
+    shop.later(10_801)
+    shop.plan()
+    [number] = waiting(shop)
+
+    shop.apply(number)
+
+    [row] = shop.rounds.plans.approvals.plans("shop", last=1)[:1]
+    applied = next(p for p in shop.rounds.plans.approvals.plans("shop") if p.id == number)
+    assert (applied.state, applied.approved_by) == ("APPLYING", "anna")
+    assert applied.approved_at is not None
+    assert shop.rounds.find_plan(number).allowance is None
+    assert waiting(shop) == []
+    assert row.id > number
+
+
+def test_a_plan_a_round_made_knows_no_limit_either_once_a_person_applies_it(shop: Limited) -> None:
+    shop.garbage("dropped", 3)
+    shop.later(10_801)
+    plan = shop.plan()
+    before = shop.rounds.find_plan(plan.id).allowance
+    shop.apply(plan.id)
+
+    assert (before, shop.rounds.find_plan(plan.id).allowance) == (2_000, None)
+
+
+def test_what_is_no_open_plan_of_the_instance_is_refused(shop: Limited) -> None:
+    shop.instance("other")
+    shop.garbage("dropped", 30, keys=100)
+    shop.later(10_801)
+    mine = shop.look()
+    shop.plan()
+    [number] = waiting(shop)
+    shop.later(DAY)
+    expired = refusal(shop, number)
+    foreign = refusal(shop, mine.id, "other")
+    unknown = refusal(shop, 4_711)
+    shop.apply(mine.id)
+
+    assert "EXPIRED; make a new one: sexton plan shop" in expired
+    assert "not an open plan of other" in foreign
+    assert "4711 is not an open plan of shop" in unknown
+    assert "APPLYING" in refusal(shop, mine.id)
+
+
+def test_a_plan_is_refused_when_the_settings_changed_and_says_what(shop: Limited) -> None:
+    shop.garbage("dropped", 3)
+    shop.later(10_801)
+    plan = shop.look()
+    shop.policy = limited(objects=2_000, dropped=2 * HOUR)
+
+    assert "settings changed since" in refusal(shop, plan.id)
+    assert "retention of dropped 3 h → 2 h" in refusal(shop, plan.id)
+
+
+def test_other_limits_are_no_other_policy(shop: Limited) -> None:
+    shop.garbage("dropped", 30, keys=100)
+    shop.later(10_801)
+    shop.plan()
+    [number] = waiting(shop)
+    shop.policy = limited(objects=1_000)
+
+    shop.apply(number)
+
+    assert shop.rounds.plans.approvals.state(number) == "APPLYING"
+
+
+def test_a_plan_is_refused_when_the_world_changed_with_the_difference(shop: Limited) -> None:
+    ids = shop.garbage("dropped", 12, keys=100)
+    shop.garbage("compacted", 4)
+    shop.later(10_801)
+    plan = shop.look()
+    with shop.db.write() as c:
+        undrop(c, "shop", "dropped", ids[:2])
+
+    said = refusal(shop, plan.id)
+
+    assert "dropped: 12 → 10 marks (2 undropped, deleted, claimed or quarantined)" in said
+    assert "compacted" not in said
+    assert said.endswith("make a new one: sexton plan shop")
+
+
+def test_the_same_number_of_other_marks_is_another_world(shop: Limited) -> None:
+    ids = shop.garbage("dropped", 3)
+    shop.sql("UPDATE {}mark SET quarantined_reason = 'BAD_KEY' WHERE id = 'dropped-0'")
+    shop.mark("dropped", NewMark(id="big", vault="disk", keys=("x/y",), bytes=999))
+    shop.later(10_801)
+    plan = shop.look()
+    with shop.db.write() as c:
+        undrop(c, "shop", "dropped", ["big"])
+    shop.sql("UPDATE {}mark SET quarantined_reason = NULL WHERE id = 'dropped-0'")
+
+    assert of(plan, "dropped").marks == len(ids)
+    assert "dropped: 3 marks, but different ones" in refusal(shop, plan.id)
+
+
+def test_marks_made_while_a_plan_is_applied_are_not_in_it(shop: Limited) -> None:
+    shop.garbage("dropped", 3)
+    shop.later(10_801)
+    plan = shop.look()
+    shop.garbage("dropped", 500, "mistake", keys=10)
+    shop.later(10_801)
+    shop.apply(plan.id)  # R45: what was marked since does not change it
+
+    assert of(shop.rounds.find_plan(plan.id), "dropped").marks == 3
+    assert kinds(shop.plan()) == {}  # and waits for somebody itself
+    assert kinds(shop.rounds.find_plan(waiting(shop)[0])) == {"dropped": 503}
+
+
+def test_r36_what_only_a_shorter_retention_makes_due_waits_and_the_rest_goes(shop: Limited) -> None:
+    shop.policy = limited(dropped=72 * HOUR)
+    shop.plan()
+    shop.garbage("dropped", 2, "old")
+    shop.later(70 * HOUR)
+    shop.garbage("dropped", 5, "young")
+    shop.later(2 * HOUR + 1)
+    shop.policy = limited(dropped=HOUR)
+
+    plan = shop.plan()
+
+    [number] = waiting(shop)
+    other = shop.rounds.find_plan(number)
+    assert (kinds(plan), kinds(other)) == ({"dropped": 2}, {"dropped": 5})
+    assert of(other, "dropped").since == of(plan, "dropped").cutoff
+    assert "5 marks are due only because its retention was shortened from 3 d to 1 h" in other.awaits
+    assert kept_texts(plan) == {f"approval of plan {number}": 5}
+
+
+def test_loki_8359_a_shorter_retention_of_every_kind_deletes_nothing_more_until_somebody_agrees(shop: Limited) -> None:
+    shop.policy = limited(dropped=72 * HOUR, compacted=72 * HOUR, orphan=72 * HOUR)
+    shop.plan()
+    for kind in ("dropped", "compacted", "orphan"):
+        shop.garbage(kind, 4)
+    shop.later(5 * HOUR)
+    shop.policy = limited(dropped=HOUR, compacted=HOUR, orphan=HOUR)
+
+    rounds = [shop.plan() for _ in range(3)]
+    [number] = waiting(shop)
+    shop.apply(number)
+    shop.applied(number)
+    after = shop.plan()
+
+    assert [kinds(p) for p in rounds] == [{}, {}, {}]
+    assert kinds(shop.rounds.find_plan(number)) == {"compacted": 4, "dropped": 4, "orphan": 4}
+    assert kinds(after) == {"compacted": 4, "dropped": 4, "orphan": 4}  # agreed; nobody deleted them here
+    assert waiting(shop) == []
+
+
+def test_a_waiting_plan_leaves_out_what_falls_due_by_the_old_retention_meanwhile(shop: Limited) -> None:
+    shop.policy = limited(dropped=10 * HOUR)
+    shop.plan()
+    shop.garbage("dropped", 2, "first")
+    shop.later(2 * HOUR)
+    shop.garbage("dropped", 5, "second")
+    shop.later(7 * HOUR)
+    shop.policy = limited(dropped=HOUR)
+    shop.plan()
+    [number] = waiting(shop)
+    before = kinds(shop.rounds.find_plan(number))
+    shop.later(2 * HOUR)
+
+    plan = shop.plan()
+
+    assert (before, waiting(shop)) == ({"dropped": 7}, [number])
+    assert (kinds(plan), kinds(shop.rounds.find_plan(number))) == ({"dropped": 2}, {"dropped": 5})
+    shop.apply(number)
+    assert shop.rounds.plans.approvals.state(number) == "APPLYING"
+
+
+def test_a_shorter_retention_that_makes_nothing_due_is_agreed_at_once(shop: Limited) -> None:
+    shop.policy = limited(dropped=72 * HOUR)
+    shop.plan()
+    shop.policy = limited(dropped=2 * HOUR)
+    shop.plan()
+    shop.garbage("dropped", 3)
+    shop.later(2 * HOUR + 1)
+
+    assert (kinds(shop.plan()), waiting(shop)) == ({"dropped": 3}, [])
+
+
+def test_a_longer_retention_and_a_new_kind_are_agreed_at_once_and_shortened_back_ask(shop: Limited) -> None:
+    shop.plan()
+    shop.policy = limited(dropped=72 * HOUR, snapshot=10 * HOUR)
+    shop.plan()
+    shop.garbage("dropped", 3)
+    shop.garbage("snapshot", 1)
+    shop.later(4 * HOUR)
+    shop.policy = limited(snapshot=HOUR)
+
+    plan = shop.plan()
+
+    assert (kinds(plan), kinds(shop.rounds.find_plan(waiting(shop)[0]))) == ({}, {"dropped": 3, "snapshot": 1})
+
+
+def test_only_who_saw_everything_agrees_to_a_shorter_retention(shop: Limited) -> None:
+    shop.policy = limited(dropped=72 * HOUR)
+    shop.plan()
+    shop.garbage("dropped", 3)
+    shop.garbage("compacted", 1)
+    shop.later(4 * HOUR)
+    shop.policy = limited(dropped=HOUR)
+    part = shop.plan()
+    shop.apply(part.id)
+    shop.applied(part.id)
+    still = kinds(shop.plan())
+    whole = shop.look()
+    shop.apply(whole.id)
+    shop.applied(whole.id)
+
+    assert kinds(part) == still == {"compacted": 1}
+    assert re.search("shortened from 3 d to 1 h", of(whole, "dropped").awaits)
+    assert kinds(shop.plan()) == {"compacted": 1, "dropped": 3}
+
+
+def test_no_owner_expands_by_a_retention_that_nobody_agreed_to(shop: Limited) -> None:
+    shop.policy = limited(dropped=72 * HOUR)
+    shop.plan()
+    shop.garbage("dropped", 3)
+    shop.later(4 * HOUR)
+    before = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)["dropped"]
+    shop.policy = limited(dropped=HOUR)
+    shop.plan()
+    disputed = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)
+    [number] = waiting(shop)
+    shop.apply(number)
+    shop.applied(number)
+    agreed = shop.rounds.plans.retentions.cutoffs("shop", shop.policy)
+
+    assert disputed["dropped"] - before < 60_000
+    assert agreed["dropped"] - disputed["dropped"] > 70 * HOUR * 1000
+    assert agreed["compacted"] - disputed["compacted"] < 60_000

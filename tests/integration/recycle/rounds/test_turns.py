@@ -1,0 +1,143 @@
+"""Whose turn it is, how many at once, and what a changed retention changes; on both databases."""
+
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.marks.lease_port import NoFreeSlot
+from sexton.marks.sql.leases import LeaseStore
+from sexton.operators.controls.model import ControlKind
+from sexton.operators.controls.port import Halted
+from sexton.recycle.model import CloseOrder
+from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.sql.schedule import RoundSchedule
+from tests.support.rig import GRACE, INTERVAL, Rig, listing, put
+
+
+def turns(rig: Rig, at_once: int = 16) -> RoundSchedule:
+    return RoundSchedule(rig.db, rig.controls, INTERVAL, at_once)
+
+
+def due(rig: Rig, at_once: int = 16) -> list[str]:
+    return list(turns(rig, at_once).due().instances)
+
+
+class TestTurns:
+    """Who is next."""
+
+    def test_an_instance_is_due_at_once_then_once_an_interval(self, rig: Rig) -> None:
+        first = due(rig)
+        rig.round()
+        then = due(rig)
+        rig.later(INTERVAL - 300)
+        before = due(rig)
+        rig.later(301)
+
+        assert (first, then, before, due(rig)) == (["shop"], [], [], ["shop"])
+
+    def test_a_failed_round_is_due_after_its_backoff_and_a_lost_one_at_once(self, rig: Rig) -> None:
+        opened = rig.rounds.open("shop", "lost", None, rig.policy)
+        rig.leases.free(opened.lease)
+        lost = due(rig)
+        next_ = rig.rounds.open("shop", "failed", None, rig.policy)
+        rig.rounds.close(CloseOrder(opened=next_, plan=None, outcome="FAILED", error="because"))
+        failed = due(rig)
+        rig.later(31)
+
+        assert (lost, failed, due(rig)) == (["shop"], [], ["shop"])
+        assert rig.instance_row().failures == 1
+        rig.round()
+        assert rig.instance_row().failures == 0
+
+    def test_who_waited_longest_comes_first_and_only_as_many_as_there_are_slots(self, rig: Rig) -> None:
+        for name in ("a", "b", "c"):
+            rig.instance(name)
+        rig.round("b")
+        rig.later(10)
+        rig.round("a")
+        rig.later(INTERVAL)
+        rig.leases.acquire("c", "recycle", "somebody")
+
+        assert due(rig) == ["shop", "b", "a"]
+        assert [turns(rig, at_once).due().slots for at_once in (16, 3, 1)] == [15, 2, 0]
+        assert due(rig, 1) == []
+
+    def test_paused_rounds_come_last_so_that_they_keep_nobody_from_a_turn(self, rig: Rig) -> None:
+        rig.instance("a")
+        opened = rig.rounds.open("a", "paused", None, rig.policy)
+        rig.rounds.release(opened, "paused")
+        rig.later(INTERVAL)
+
+        assert due(rig) == ["shop", "a"]
+        rig.later(10)
+        rig.round("a")  # the paused run was terminated: its row waits for nobody any more
+        assert rig.count("round", waiting="paused") == 0
+
+    def test_what_is_halted_has_no_turn(self, rig: Rig) -> None:
+        rig.instance("a")
+        rig.controls.put(ControlKind.BLACKLIST, "shop")
+
+        assert due(rig) == ["a"]
+        with pytest.raises(Halted):
+            rig.round()
+        assert rig.count("lease") == 0
+
+    def test_the_next_round_is_told(self, rig: Rig) -> None:
+        rig.round()
+        ended = rig.rounds.reports.find_round("shop")[0]
+
+        found = turns(rig).next_round("shop")
+
+        assert found == ended.started_at + INTERVAL * 1000
+
+    def test_success_moves_only_on_success(self, rig: Rig, tmp_path: Path) -> None:
+        root = rig.local(tmp_path / "v")
+        put(root, "a.dat")
+        rig.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+        rig.later(10_801)
+        (root / "_sexton" / "vault.json").rename(root / "moved")
+        rig.round()
+        faulty = rig.instance_row().last_success_at
+        (root / "moved").rename(root / "_sexton" / "vault.json")
+        report = rig.round()
+
+        assert faulty is None
+        assert rig.instance_row().last_success_at == report.ended_at
+
+
+def test_no_more_leases_than_slots_but_whoever_holds_one_may_take_it_again(rig: Rig) -> None:
+    leases = LeaseStore(rig.db, at_once=1)
+    rig.instance("a")
+    mine = leases.acquire("shop", "recycle", "me")
+
+    with pytest.raises(NoFreeSlot, match="recycle_concurrency"):
+        leases.acquire("a", "recycle", "other")
+    assert leases.acquire("shop", "recycle", "me") == mine
+    rig.later(61)
+    assert leases.acquire("a", "recycle", "other").epoch == 1
+
+
+def test_r36_a_shorter_retention_makes_older_marks_due_and_leaves_claimed_ones_alone(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "old.dat")
+    put(root, "p/x.dat")
+    rig.mark("orphan", NewMark(id="old", vault="disk", keys=("old.dat",)))
+    rig.mark("dropped", NewMark(id="claimed", vault="disk", prefix="p/"))
+    rig.later(10_801)
+    long = rig.round()
+    ripe = rig.row("dropped", "claimed").next_try_at
+
+    rig.policy = policy({**rig.policy.retention_seconds, "orphan": 3_600, "dropped": 86_400}, GRACE)
+    asks = rig.round()
+    with rig.db.read() as c:
+        [waiting] = rig.rounds.plans.approvals.waiting(c, "shop")
+    short = rig.round(plan=waiting.id)
+    again = rig.row("dropped", "claimed")
+    rig.later(GRACE + 1)
+    rig.round()
+
+    assert (long.claimed, asks.claimed, short.claimed) == (1, 0, 1)
+    assert (again.state, again.next_try_at) == ("CLAIMED", ripe)
+    assert listing(root) == {}
+    assert rig.count("mark") == 0

@@ -1,0 +1,184 @@
+"""A worker beside a storage node, on a real Temporal server: what it serves, and when it refuses to begin."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio import workflow
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+import worker
+from config.settings import load
+from sexton.kernel.errors import BadInput
+from sexton.replication.agent.model import SweepOrder, Swept
+from sexton.replication.agent.port import NoStore, OtherBackend
+from sexton.replication.agent.serving import ServedBackend, catching_up, opened, token
+from tests.integration.replication.agent.node import Node
+from tests.integration.replication.agent.test_http import TOKEN, Api
+from tests.servers.temporal import DevServer
+from tests.support.rig import DEPLOYMENT
+from workflows import ids
+
+
+@workflow.defn
+class Sweep:
+    """Asks one backend to sweep."""
+
+    @workflow.run
+    async def run(self, queue: str, order: SweepOrder) -> Swept:
+        return await workflow.execute_activity(
+            "sweep_cuts",
+            order,
+            task_queue=queue,
+            result_type=Swept,
+            start_to_close_timeout=timedelta(seconds=60),
+            heartbeat_timeout=timedelta(seconds=10),
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )
+
+
+async def _sweep(client: Client, name: str, order: SweepOrder) -> Swept:
+    queue = f"{name}-asks"
+    async with Worker(client, task_queue=queue, workflows=[Sweep], workflow_runner=UnsandboxedWorkflowRunner()):
+        arguments = [ids.backend_queue(DEPLOYMENT, "7"), order]
+        found: Swept = await client.execute_workflow(Sweep.run, args=arguments, id=name, task_queue=queue)
+        return found
+
+
+async def test_a_backend_sweeps_what_its_queue_is_told(
+    node: Node, temporal_server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEXTON_DEPLOYMENT", DEPLOYMENT)
+    for uid in ("a", "b"):
+        node.tablet(uid)
+        node.binlog(uid, 1)
+        node.granted.grant(uid, 1)
+    client, name = await temporal_server.connect(), f"sweep-{tmp_path.name}"
+
+    async with worker.build_backend(client, load(), "7", node.sweeper()):
+        swept = await _sweep(client, name, SweepOrder(instance="shop", until="a"))
+        (node.directory / "meta.db").rename(node.directory / "gone.db")
+        with pytest.raises(WorkflowFailureError) as failed:
+            await _sweep(client, f"{name}-2", SweepOrder())
+
+    assert (swept.tablets, swept.files) == (1, 1)
+    assert (node.files("a"), node.files("b")) == ([], ["r1_0.dat"])
+    assert isinstance(failed.value.cause, ActivityError)
+    assert isinstance(failed.value.cause.cause, ApplicationError)
+    assert (failed.value.cause.cause.type, failed.value.cause.cause.non_retryable) == ("NoStore", False)
+
+
+def _backend(node: Node, url: str) -> ServedBackend:
+    return ServedBackend("7", node.directory, url, "shop")
+
+
+async def test_a_backend_that_starts_is_caught_up(node: Node) -> None:
+    node.tablet("a")
+    node.binlog("a", 1)
+    api = Api()
+    api.answers = [{"cuts": [{"uid": "a", "tablet": "ta", "version": 1}], "next": ""}, {"taken": 1, "ignored": 0}]
+    with opened(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
+        async with catching_up(sweeper):
+            while len(api.asked) < 2:
+                await asyncio.sleep(0.01)
+    api.close()
+
+    assert api.asked[1][3]["done"] == [{"uid": "a", "version": 1, "outcome": "done", "detail": ""}]
+    assert node.files("a") == []
+
+
+async def test_a_backend_starts_although_nobody_grants_cuts(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    api = Api()
+    api.answers = [(401, {"detail": "this token is not known"})]
+    with opened(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
+        async with catching_up(sweeper):
+            while "this token is not known" not in caplog.text:
+                await asyncio.sleep(0.01)
+    api.close()
+
+    assert TOKEN not in caplog.text
+
+
+def test_a_backend_does_not_begin_without_its_own_directory(node: Node, tmp_path: Path) -> None:
+    environment = {"SEXTON_NODE_TOKEN": TOKEN}
+    with pytest.raises(NoStore), opened(ServedBackend("7", tmp_path), environment):
+        pass
+    with pytest.raises(OtherBackend), opened(ServedBackend("8", node.directory), environment):
+        pass
+    with pytest.raises(BadInput), opened(ServedBackend("a/b", node.directory), environment):
+        pass
+    with pytest.raises(BadInput, match="SEXTON_NODE_TOKEN"), opened(ServedBackend("7", node.directory), {}):
+        pass
+
+
+def test_a_token_is_in_the_environment_or_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+
+    assert token({"SEXTON_NODE_TOKEN": TOKEN}) == token({"SEXTON_NODE_TOKEN_FILE": str(tmp_path / "token")}) == TOKEN
+    with pytest.raises(BadInput, match="cannot be read"):
+        token({"SEXTON_NODE_TOKEN_FILE": str(tmp_path / "none")})
+
+
+def test_the_command_line_says_beside_which_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "--role backend --backend-id 7 --data-dir /d"
+
+    assert worker.parse_arguments([]) == ("control", None)
+    assert worker.parse_arguments(["--role", "spark"]) == ("spark", None)
+    assert worker.parse_arguments(line.split()) == ("backend", ServedBackend("7", Path("/d")))
+    monkeypatch.setenv("SEXTON_API_URL", "http://y:2")
+    assert worker.parse_arguments(line.split()) == ("backend", ServedBackend("7", Path("/d"), "http://y:2"))
+    named = f"{line} --api http://x:1 --instance shop"
+    assert worker.parse_arguments(named.split()) == ("backend", ServedBackend("7", Path("/d"), "http://x:1", "shop"))
+
+
+@pytest.mark.parametrize(
+    "line", ["--role backend", "--role backend --backend-id 7", "--backend-id 7", "--role spark --api http://x"]
+)
+def test_a_command_line_that_does_not_fit_ends_with_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        worker.parse_arguments(line.split())
+
+    assert "usage: python -m worker" in capsys.readouterr().err
+
+
+async def test_the_role_serves_until_it_is_told_to_stop_and_opens_no_database(
+    node: Node, temporal_server: DevServer, tmp_path: Path
+) -> None:
+    node.tablet("a")
+    node.binlog("a", 1)
+    api = Api()
+    api.answers = [
+        {"cuts": [{"uid": "a", "tablet": "ta", "version": 1}], "next": ""},
+        {"taken": 1, "ignored": 0},
+        {"cuts": [], "next": ""},
+    ]
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "SEXTON_HOME": str(tmp_path / "home"),
+        "SEXTON_DEPLOYMENT": DEPLOYMENT,
+        "SEXTON_DATABASE_URL": "sqlite:////nowhere/at/all.db",
+        "SEXTON_TEMPORAL__ADDRESS": temporal_server.address,
+        "SEXTON_NODE_TOKEN": TOKEN,
+    }
+    line = ["--role", "backend", "--backend-id", "7", "--data-dir", str(node.directory), "--api", api.url]
+    log = tmp_path / "log"
+    with log.open("w") as said:
+        process = subprocess.Popen([sys.executable, "-m", "worker", *line], env=environment, stdout=said, stderr=said)
+    try:
+        swept = await _sweep(await temporal_server.connect(), f"role-{tmp_path.name}", SweepOrder())
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 30) == 0, log.read_text()
+    finally:
+        process.kill()
+        api.close()
+
+    assert swept.failed == 0
+    assert node.files("a") == []
+    assert "backend worker of" in log.read_text()
+    assert TOKEN not in log.read_text()

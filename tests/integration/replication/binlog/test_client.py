@@ -1,0 +1,294 @@
+"""What owners, backends, consumers and followers do over the API: ``sexton.client`` against a served one."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.client import (
+    AsyncSexton,
+    BackendReport,
+    CutDone,
+    FollowerState,
+    JournalAhead,
+    LogConfig,
+    NewRecord,
+    PlacedCopy,
+    PlacedTablet,
+    Placements,
+    ReportedTablet,
+    RequestRefused,
+    Sexton,
+    TooOld,
+    binlog_calls,
+)
+from sexton.protection.errors import ProtectionNotFound
+from sexton.replication.binlog.model import MOST
+from tests.integration.replication.world import DB, SHOP, World, upsert
+from tests.servers.api import Api
+from tests.support.rig import Rig
+
+HOLD = 86_400
+
+
+class Served:
+    """The API over one database, with clients of the owner, a backend, a consumer and a follower."""
+
+    def __init__(self, api: Api, world: World) -> None:
+        self.api, self.world = api, world
+        scopes = ("operate", "node:b1", "sync:copy", "node:f1")
+        clients = [Sexton(api.url, api.token(scope, days=9), patience_seconds=5) for scope in scopes]
+        self.owner, self.backend, self.consumer, self.follower = self.clients = clients
+
+    def place(self, tablet: str = "t1", part: str = "p1") -> None:
+        copies = tuple(PlacedCopy(backend=b, uid=f"{tablet}.{b}") for b in ("b1", "b2"))
+        placed = Placements(tablets=(PlacedTablet(tablet=tablet, partition=part, copies=copies),))
+        self.owner.place_replicas(DB, "orders", placed)
+
+    def commit(self, *seqs: int, table: str = "orders") -> int:
+        """Commit records with versions of their own numbers, an hour old; return how many were stored."""
+        at = self.world.now - 3_600_000
+        made = (NewRecord(commit_seq=n, timestamp=at, tables=(table,), data=upsert(**{table: {"p1": n}})) for n in seqs)
+        return self.owner.add_records(DB, made).stored
+
+    def report(self, backend: str, *ranges: tuple[int, int], sequence: int = 1, **more: bool) -> object:
+        its = ReportedTablet(uid=f"t1.{backend}", versions=ranges or None, **more)
+        return self.owner.report(backend, BackendReport(boot=1, sequence=sequence, tablets=(its,)))
+
+    def health(self) -> dict[tuple[str, str], tuple[bool, int]]:
+        """What is wrong with replicas, by the database's rows."""
+        found, _ = self.world.b.replicas.unwell(SHOP, every=True)
+        return {(r.tablet, r.backend): (r.bad, r.failed) for r in found if r.bad or r.failed >= 0}
+
+
+def health(replica: FollowerState) -> dict[tuple[str, str], tuple[bool, int]]:
+    return {key: (its.bad, its.failed) for key, its in replica.unwell().items()}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    world = World(rig.db)
+    with Api(rig) as api:
+        made = Served(api, world)
+        yield made
+        for client in made.clients:
+            client.close()
+    rig.db.close()
+
+
+def test_records_go_out_in_chunks_and_sent_again_they_are_known(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binlog_calls, "CHUNK_BYTES", 1_000)
+    served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
+    records = [NewRecord(commit_seq=n, type="ALTER", data='"' * 400) for n in range(1, 10)]
+
+    first, again = served.owner.add_records(DB, iter(records)), served.owner.add_records(DB, records)
+
+    assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
+    assert (first.stored, again.stored, again.known) == (9, 0, 9)
+    assert served.world.seqs() == list(range(1, 10))
+    assert served.owner.logs()[0].records == 9
+
+
+def test_a_chunk_has_no_more_records_than_the_api_takes() -> None:
+    records = [NewRecord(commit_seq=n, type="ALTER") for n in range(1, 10_002)]
+
+    assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [10_000, 1]
+    assert list(binlog_calls.chunks([])) == []
+
+
+def test_b28_a_consumer_holds_what_it_has_not_acknowledged_and_is_told_where_to_begin(served: Served) -> None:
+    served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
+    served.commit(1, 2, 3)
+    served.consumer.register_consumer("copy", DB)
+    held = served.world.look().held
+    page = served.consumer.read_records(DB, consumer="copy", limit=2)
+    served.consumer.acknowledge("copy", DB, page.records[-1].commit_seq)
+    cut = served.world.look().records
+
+    assert (held, cut, page.status) == (1, 2, "OK")
+    assert [r.commit_seq for r in page.records] == [1, 2]
+    assert [(c.name, c.acked) for c in served.owner.consumers()] == [("copy", 2)]
+    assert served.owner.read_records(DB, after=3).status == "TOO_NEW"
+    for ask in (
+        lambda: served.owner.read_records(DB, after=1),
+        lambda: served.owner.register_consumer("late", DB, after=0),
+    ):
+        with pytest.raises(TooOld) as told:
+            ask()
+        assert (told.value.first, told.value.code, told.value.status) == (3, "TOO_OLD", 410)
+    served.consumer.remove_consumer("copy", DB)
+    assert served.owner.consumers() == ()
+
+
+def test_what_nobody_keeps_is_not_found_and_no_protection(served: Served) -> None:
+    with pytest.raises(RequestRefused, match="no binlog of none") as told:
+        served.owner.read_records("none")
+
+    assert (told.value.code, told.value.status) == ("NOT_FOUND", 404)
+    with pytest.raises(ProtectionNotFound):
+        served.owner.renew(SHOP, "copy:1")
+
+
+def test_a_backend_reports_pulls_and_acknowledges_and_nobody_else_for_it(served: Served) -> None:
+    served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
+    served.place()
+    served.commit(1, 2, 3)
+    served.world.look()
+    before = served.backend.cuts("b1").cuts
+    served.report("b1", (0, 3))
+    served.report("b2", (0, 2))
+    (cut,) = served.backend.cuts("b1").cuts
+    need = served.owner.replicas("t1").need
+    taken = served.backend.acknowledge_cuts("b1", [CutDone(uid=cut.uid, version=cut.version)])
+    with pytest.raises(RequestRefused, match="token of scope"):
+        served.backend.cuts("b2")
+
+    assert (before, cut.uid, cut.version, need, taken.taken) == ((), "t1.b1", 2, 3, 1)
+    assert served.backend.cuts("b1").cuts == ()
+    assert served.world.replica("t1", "b1").acked == 2
+
+
+def test_a_replica_that_only_a_full_copy_repairs_and_a_backend_that_is_gone_need_nothing(served: Served) -> None:
+    admin = Sexton(served.api.url, served.api.token("admin"))
+    served.place()
+    served.report("b1", (0, 3))
+    served.report("b2", (0, 1), (3, 3))
+
+    (unwell,) = served.owner.unwell()
+    told = admin.full_copy("t1", "b2", "its disk is new")
+    with_it = served.owner.replicas("t1").need
+    gone = admin.decommission("b2")
+    admin.close()
+
+    assert ((unwell.tablet, unwell.backend, unwell.needs), told.full_copy) == (("t1", "b2", 2), "its disk is new")
+    assert (with_it, gone) == (4, 1)
+
+
+def test_copies_that_are_placed_elsewhere_are_counted(served: Served) -> None:
+    served.place()
+    copies = (PlacedCopy(backend="b1", uid="t1.b1"), PlacedCopy(backend="b3", uid="t1.b3"))
+    moved = Placements(tablets=(PlacedTablet(tablet="t1", partition="p1", copies=copies),))
+
+    placed = served.owner.place_replicas(DB, "orders", moved)
+
+    assert (placed.added, placed.kept, placed.removed) == (1, 1, 1)
+
+
+def test_what_is_dropped_goes_everywhere(served: Served) -> None:
+    served.owner.keep_log(DB, LogConfig(ttl_seconds="forever"))
+    served.place()
+    served.commit(1)
+
+    assert served.owner.drop_table(DB, "orders") == 2
+    assert [its.version for its in served.backend.cuts("b1").cuts] == [MOST]
+    assert served.owner.drop_database(DB) == 2
+    with pytest.raises(RequestRefused, match="no binlog"):
+        served.owner.read_records(DB)
+
+
+def test_a_long_poll_is_answered_when_there_is_something(served: Served) -> None:
+    began = time.monotonic()
+    nothing = served.follower.journal(0, wait=0.2, follower="f1")
+    waited = time.monotonic() - began
+    later = threading.Timer(0.2, lambda: served.owner.drop_table(DB, "orders"))
+    later.start()
+    began = time.monotonic()
+    page = served.follower.journal(0, wait=25, follower="f1")
+    took = time.monotonic() - began
+    later.join()
+
+    assert (nothing.entries, waited >= 0.2) == ((), True)
+    assert ([e.seq for e in page.entries], page.head, took < 15) == ([1], 1, True)
+
+
+def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(served: Served) -> None:
+    replica = FollowerState()
+    following = served.follower.follow(replica, follower="f1")
+    served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
+    served.place()
+    for n in (1, 2, 3):
+        served.commit(n)
+        replica.record(DB, n, ("orders",))
+    for b in ("b1", "b2"):
+        replica.place("t1", b)
+    served.report("b2", bad=True)
+    following.catch_up()
+    first = (replica.logs(), health(replica), following.restarts)
+    served.world.look()
+    served.world.steadily(HOLD + 1)  # it is silent for so long that nothing is kept for it
+    served.report("b2", (0, 1), (3, 3), sequence=2)
+    served.world.later(61)
+    served.report("b2", (0, 1), (3, 3), sequence=3)
+    served.world.look()
+    served.report("b1", bad=True)
+
+    assert first == ({DB: {"": [1, 2, 3], "orders": [1, 2, 3]}}, {("t1", "b2"): (True, -1)}, 0)
+    with pytest.raises(TooOld):
+        served.follower.journal(replica.applied, follower="f1")
+    following.catch_up()
+    assert (following.restarts, replica.logs()) == (1, {})
+    assert health(replica) == served.health() == {("t1", "b1"): (True, -1), ("t1", "b2"): (False, 2)}
+    assert replica.applied == served.world.b.journal.head(SHOP)
+
+
+def test_a_follower_of_a_journal_that_was_restored_begins_anew(served: Served) -> None:
+    replica = FollowerState()
+    replica.place("t1", "b1")
+    replica.applied = 1_000
+    served.place()
+    served.report("b1", bad=True)
+    following = served.follower.follow(replica, follower="f1")
+    with pytest.raises(JournalAhead):
+        served.follower.journal(1_000, follower="f1")
+
+    assert (following.step(), following.step()) == (True, False)
+    assert (replica.applied, following.restarts, health(replica)) == (1, 1, {("t1", "b1"): (True, -1)})
+
+
+def test_another_ones_journal_is_not_followed(served: Served) -> None:
+    with pytest.raises(RequestRefused, match="token of scope"):
+        served.follower.follow(FollowerState(), follower="f2").step()
+    with pytest.raises(RequestRefused, match="token of scope"):
+        served.follower.snapshot("f2")
+
+
+def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
+    async def ask() -> object:
+        async with AsyncSexton(served.api.url, served.api.token("admin")) as client:
+            await client.keep_log(DB, LogConfig(ttl_seconds=60))
+            stored = await client.add_records(DB, [NewRecord(commit_seq=n, type="ALTER") for n in (1, 2)])
+            await client.register_consumer("copy", DB)
+            await client.acknowledge("copy", DB, 2)
+            copies = (PlacedCopy(backend="b1", uid="t1.b1"),)
+            tablet = PlacedTablet(tablet="t1", partition="p1", copies=copies)
+            placed = await client.place_replicas(DB, "orders", Placements(tablets=(tablet,)))
+            told = BackendReport(boot=1, sequence=1, tablets=(ReportedTablet(uid="t1.b1", bad=True),))
+            heard = await client.report("b1", told)
+            unwell = await client.unwell()
+            journal, snapshot = await client.journal(0, wait=1), await client.snapshot()
+            (log, _), (consumer,) = await client.logs(), await client.consumers()
+            read = await client.read_records(DB, after=1)
+            await client.remove_consumer("copy", DB)
+            cuts = (await client.drop_table(DB, "orders"), len((await client.cuts("b1")).cuts))
+            taken = await client.acknowledge_cuts("b1", [CutDone(uid="t1.b1", version=MOST)])
+            return locals()
+
+    its = asyncio.run(ask())
+
+    assert isinstance(its, dict)
+    assert (its["stored"].stored, its["placed"].added, its["heard"].bad) == (2, 1, 1)
+    assert [r.backend for r in its["unwell"]] == ["b1"]
+    assert [e.seq for e in its["journal"].entries] == [1]
+    assert (its["snapshot"].seq, its["log"].last_seq, its["consumer"].acked) == (1, 2, 2)
+    assert ([r.commit_seq for r in its["read"].records], its["cuts"], its["taken"].taken) == ([2], (1, 1), 1)
+
+
+def test_a_ttl_that_cannot_be_is_refused(served: Served) -> None:
+    with pytest.raises(RequestRefused, match="ten years"):
+        served.owner.keep_log(DB, LogConfig(ttl_seconds=-1))

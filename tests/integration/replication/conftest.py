@@ -1,0 +1,25 @@
+"""A world of binlogs on both databases."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sexton.database import schema
+from sexton.database.engine import Database
+from tests.integration.replication.world import World
+from tests.support.rig import DEPLOYMENT
+
+
+@pytest.fixture
+def db(clean_url: str) -> Iterator[Database]:
+    """A clean database, on SQLite and on PostgreSQL in turn."""
+    schema.init(clean_url, DEPLOYMENT)
+    database = Database.open(clean_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def world(db: Database) -> World:
+    """One instance with binlogs."""
+    return World(db)

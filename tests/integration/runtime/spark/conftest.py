@@ -1,0 +1,60 @@
+"""Spark for the tests of this folder, and a way to compare with it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.writer import ParquetAudit
+from sexton.recycle.rounds.recycler import Recycler
+from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.deleter import SparkDeleter
+from sexton.runtime.spark.deletion import Work
+from sexton.runtime.spark.locations import ConnectionTarget, without_password
+from sexton.runtime.spark.session import Sessions
+from tests.integration.check.conftest import owned
+from tests.servers import spark
+from tests.servers.s3 import RunningS3
+from tests.support.rig import DEPLOYMENT, Rig
+
+__all__ = ["owned"]
+
+
+@pytest.fixture(scope="session")
+def sessions(s3_server: RunningS3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    """Spark, started after the store: its executors have the store's keys in their environment."""
+    with spark.sessions(tmp_path_factory.mktemp("spark")) as running:
+        yield running
+
+
+@pytest.fixture
+def on_spark(sessions: Sessions, tmp_path: Path) -> Callable[[Rig], OnSpark]:
+    def made(rig: Rig) -> OnSpark:
+        where = ConnectionTarget(
+            deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
+        )
+        return OnSpark(sessions, where, rig.vaults, rig.live_side, rig.runs, scratch=str(tmp_path / "scratch"))
+
+    return made
+
+
+Deleting = Callable[[Rig], Recycler]
+
+
+@pytest.fixture
+def deleting(sessions: Sessions, tmp_path: Path) -> Deleting:
+    """Let a rig delete on Spark, its audit told where the executors tell theirs."""
+
+    def made(rig: Rig) -> Recycler:
+        rig.kept_in = {"deployment": DEPLOYMENT, "endpoint_url": rig.endpoint_url, "audit_url": ""}
+        rig.audit = ParquetAudit(Places(rig.vaults, rig.registry.vaults, **rig.kept_in), 400)
+        where = ConnectionTarget(
+            deployment=DEPLOYMENT, database_url=without_password(rig.url), endpoint_url=rig.endpoint_url
+        )
+        rig.recycler = rig.recycler_of(
+            rig.owner, SparkDeleter(sessions, Work(where=where, requests=4), rig.stores.outcomes, 8)
+        )
+        return rig.recycler
+
+    return made

@@ -1,0 +1,162 @@
+"""A cluster on one machine: master, two workers, a Connect server. Code comes with the session."""
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.deleter import SparkDeleter
+from sexton.runtime.spark.deletion import Work
+from sexton.runtime.spark.locations import ConnectionTarget, without_password
+from sexton.runtime.spark.session import Sessions
+from tests.fault.live.store import PAGE, Bucket
+from tests.fault.live.store import deletes as pages
+from tests.integration.check.conftest import Owned, names, table
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.s3 import RunningS3
+from tests.servers.spark import Cluster
+from tests.support.rig import DAY, DEPLOYMENT
+
+CONNECTIONS = 2
+PAGES = 8
+
+
+@pytest.fixture
+def cluster(s3_server: RunningS3, tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(
+        tmp_path / "cluster", {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    )
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def shop(postgres_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
+    made = Owned(postgres_url, endpoint_url=s3_server.endpoint_url, look_seconds=0.01).instance()
+    assert isinstance(made, Owned)
+    with table(made):
+        made.s3(bucket, prefix="warehouse/")
+        made.registry.set_key_pattern("shop", r"data/.*\.dat")
+        yield made
+    made.db.close()
+
+
+def executors() -> list[int]:
+    """Return the processes of executors that run on this machine and are ours to kill."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if b"CoarseGrainedExecutorBackend" in process.read_bytes():
+                found.append(int(process.parent.name))
+    return found
+
+
+@contextmanager
+def watched(shop: Owned) -> Iterator[list[int]]:
+    """Watch the connections of others than us to the database; the most there were at a time is the first number."""
+    most, over = [0], threading.Event()
+    pool = shop.db.engine.pool
+    there = text("SELECT pid FROM pg_stat_activity WHERE application_name = 'sexton' AND datname = current_database()")
+
+    def ours() -> int:
+        return int(pool.checkedin() + pool.checkedout())  # type: ignore[attr-defined]
+
+    def watch() -> None:
+        before: set[int] = set()
+        while not over.is_set():
+            with shop.db.read() as c:
+                mine = ours()
+                now = set(c.execute(there).scalars())
+                mine = max(mine, ours())  # one of ours may have come meanwhile
+                # One that is being closed is there for a moment longer: of several at once only those that last count.
+                most[0] = max(most[0], len(now & before) - mine, min(1, len(now) - mine))
+            before = now
+            time.sleep(0.01)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watching.join()
+
+
+@pytest.mark.timeout(300)
+def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
+    cluster: Cluster, shop: Owned, s3_server: RunningS3, bucket: str, tmp_path: Path
+) -> None:
+    client = s3_server.client()
+    keys = [key for tablet in range(8) for key in names(10, f"t{tablet}")]
+    for key in (*keys[1:], "data/t9/gone_0.dat"):
+        client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
+    shop.live_rows(*((f"s3a://{bucket}/warehouse/{key}", 10) for key in keys), vault="cold")
+    shop.later(3 * DAY)
+    where = ConnectionTarget(
+        deployment=DEPLOYMENT, database_url=without_password(shop.url), endpoint_url=s3_server.endpoint_url
+    )
+    running = Sessions(cluster.remote, {}, tmp_path / "home")
+    try:
+        how = OnSpark(
+            running,
+            where,
+            shop.vaults,
+            shop.live_side,
+            shop.runs,
+            scratch=str(tmp_path / "scratch"),
+            connections=CONNECTIONS,
+        )
+        with watched(shop) as most:
+            report = shop.check(how)
+
+        assert (report.whole, report.run.lacks) == (True, ())
+        assert shop.found() == {"LOST": {keys[0]}, "ORPHAN": {"data/t9/gone_0.dat"}}
+        assert 1 <= most[0] <= CONNECTIONS
+
+        deletes(shop, running, where, bucket, s3_server)
+    finally:
+        running.close()
+
+
+def deletes(shop: Owned, running: Sessions, where: ConnectionTarget, bucket: str, server: RunningS3) -> None:
+    """Delete on the cluster, one of whose executors is killed in the middle."""
+    store = Bucket(server, bucket)
+    with FaultProxy(server.endpoint_url, server.access_key, server.secret_key) as proxy:
+        shop.sql("UPDATE {}vault SET endpoint = :url", url=proxy.url)
+        store.fill_now(shop, PAGES)
+        proxy.delay("DeleteObjects", 0.1)
+        sweeper = SparkDeleter(running, Work(where=where, requests=4), shop.stores.outcomes, 2 * CONNECTIONS)
+        shop.recycler = shop.recycler_of(shop.owner, sweeper)
+        killed: list[int] = []
+
+        def kill() -> None:
+            while len(pages(proxy)) < PAGES:
+                time.sleep(0.02)
+            killed.append(executors()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+        killing = threading.Thread(target=kill)
+        killing.start()
+        with watched(shop) as most:
+            report = shop.round()
+        killing.join()
+        named = Counter(key for page in pages(proxy) for key in page.keys)
+    twice = sum(n - 1 for n in named.values())
+    print(f"connections of executors at most {most[0]}; named twice {twice} of {len(named)} keys")
+
+    assert (report.deleted + report.absent, report.failed, report.waiting) == (PAGES * PAGE, 0, 0)
+    assert len(named) == PAGES * PAGE
+    assert twice <= PAGE  # one task was under way on it
+    assert 1 <= most[0] <= 2 * CONNECTIONS
+    assert len(killed) == 1

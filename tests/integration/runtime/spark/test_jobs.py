@@ -1,0 +1,240 @@
+"""A sweep of jobs, seen from the process that claims: what it sends and hears, and in which order. No Spark here."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.marks.lease import Lease
+from sexton.marks.lease_port import LeaseLost
+from sexton.marks.model import WriteToken
+from sexton.recycle.pipeline.active_lease import ActiveLease
+from sexton.runtime.spark import deleter, deletion
+from sexton.runtime.spark.deleter import SparkDeleter, SparkDeletion
+from sexton.runtime.spark.deletion import DeleteOrder, PartResult, Work
+from sexton.runtime.spark.locations import ConnectionTarget
+from sexton.runtime.spark.session import SparkFailed
+from sexton.storage.port import VaultFault
+from tests.support.rig import DEPLOYMENT, RETENTION, Rig, listing, put
+
+WELL = PartResult(faults={}, logged=True)
+HAND = WriteToken(batch=7, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)
+TASKS = 3
+
+
+class Session:
+    """One that runs nothing and notes what it is told to stop."""
+
+    def __init__(self) -> None:
+        self.interrupted: list[str] = []
+
+    def interruptTag(self, tag: str) -> None:  # Spark calls it so
+        self.interrupted.append(tag)
+
+
+class Field:
+    """A sweep, what it sends, and a door for each of its jobs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.orders: list[DeleteOrder] = []
+        self.answers: dict[int, list[PartResult] | Exception] = {}
+        self.doors = [threading.Event() for _ in range(20)]
+        self.session, self.proofs, self.local, self.cores = Session(), 0, True, TASKS
+        monkeypatch.setattr(deleter, "LEAST_FILES", 10)
+        monkeypatch.setattr(deleter, "JOB_FILES", 10)
+        monkeypatch.setattr(deleter, "PAGE_KEYS", 2)
+        monkeypatch.setattr(deleter, "_run", self._run)
+        where = ConnectionTarget(deployment=DEPLOYMENT, database_url="sqlite:///none.db")
+        self.deleter = SparkDeleter(self, Work(where=where, requests=1), self, 2 * TASKS)  # type: ignore[arg-type]
+        self.active_lease = ActiveLease(self, self, HAND.lease, self._heartbeat, {"shut": "BEHIND"})  # type: ignore[arg-type]
+
+    @contextmanager
+    def of(self, _tag: str) -> Iterator[Session]:
+        yield self.session
+
+    def renew(self, _: Lease) -> None:
+        """It is always ours."""
+
+    def check(self, _: str) -> frozenset[str]:
+        return frozenset()
+
+    def tried_between(self, _: WriteToken, after: int, to: int) -> int:
+        return (to - after) // 2
+
+    def _heartbeat(self) -> None:
+        self.proofs += 1
+
+    def _run(self, _session: Session, _tags: Collection[str], order: DeleteOrder) -> list[PartResult]:
+        number = len(self.orders)
+        self.orders.append(order)
+        assert self.doors[number].wait(20)
+        answer = self.answers.get(number, [WELL] * len(order.parts))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def until(self, happened: Callable[[], object]) -> None:
+        began = time.monotonic()
+        while not happened():
+            assert time.monotonic() - began < 20
+            time.sleep(0.01)
+
+    def begin(self) -> SparkDeletion:
+        return self.deleter.begin(HAND, self.active_lease)
+
+    def sweep(self, to: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Sweep through so many files."""
+        with self.begin() as going:
+            going.claimed(to)
+            meanwhile()
+            going.finish()
+
+
+@pytest.fixture
+def field(monkeypatch: pytest.MonkeyPatch) -> Field:
+    return Field(monkeypatch)
+
+
+def test_every_file_is_in_one_part_of_one_job(field: Field) -> None:
+    for door in field.doors:
+        door.set()
+    with field.begin() as going:
+        for to in (4, 9, 17, 18, 40, 41):
+            going.claimed(to)
+        going.finish()
+        assert going.tried(41)
+    numbers = [n for order in field.orders for after, to in order.parts for n in range(after + 1, to + 1)]
+
+    assert sorted(numbers) == list(range(1, 42))
+    assert all(1 <= len(order.parts) <= TASKS for order in field.orders)
+    assert max(len(order.parts) for order in field.orders) == TASKS
+    assert max(order.parts[-1][1] - order.parts[0][0] for order in field.orders) <= 2 * deleter.JOB_FILES
+    assert field.session.interrupted == []
+
+
+def test_a_job_that_ends_before_the_one_before_it_is_waited_for_quietly(field: Field) -> None:
+    with field.begin() as going, ThreadPoolExecutor(1) as pool:
+        going.claimed(10)
+        field.until(lambda: len(field.orders) == 1)
+        going.claimed(20)
+        field.until(lambda: len(field.orders) == 2)
+        field.doors[1].set()
+        ended = pool.submit(going.wait_for, 20)
+        time.sleep(1.2)
+        assert not ended.done()
+        assert field.proofs < 10
+        field.doors[0].set()
+        ended.result(20)
+        assert going.tried(20)
+
+
+def test_what_stopped_a_part_stops_the_sweep(field: Field) -> None:
+    for told, raised in (
+        ("LeaseLost", LeaseLost),
+        ("Halted", SparkFailed),
+        ("OperationalError", SparkFailed),
+    ):
+        number = len(field.orders)
+        field.answers[number] = [WELL, PartResult(faults={}, logged=False, stopped=told, error="why")]
+        field.doors[number].set()
+        with pytest.raises(raised, match="why"):
+            field.sweep(4)
+
+
+def test_what_was_not_logged_is_said_of_its_files_alone(field: Field) -> None:
+    field.answers[1] = [WELL, PartResult(faults={}, logged=False)]
+    for door in field.doors:
+        door.set()
+    with field.begin() as going:
+        for to in (10, 20, 30):
+            going.claimed(to)
+            going.wait_for(to)
+        told = [going.logged(after, to) for after, to in ((0, 10), (5, 11), (10, 20), (19, 25), (20, 30), (0, 30))]
+
+    assert told == [True, False, False, False, True, False]
+
+
+def test_faults_of_executors_are_heeded_here_and_handed_on(field: Field) -> None:
+    field.answers[0] = [PartResult(faults={"disk": "NO_MARKER"}, logged=False)]
+    for door in field.doors:
+        door.set()
+    with field.begin() as going:
+        going.claimed(10)
+        going.wait_for(10)
+        with pytest.raises(VaultFault, match="NO_MARKER"):
+            field.holding.check_vault("disk")
+        going.claimed(20)
+        going.finish()
+
+    assert field.holding.faults == {"disk": "NO_MARKER"}
+    assert field.orders[0].shut == {"shut": "BEHIND"}
+    assert field.orders[1].faults == {"disk": "NO_MARKER"}
+    assert field.orders[1].shut == {"shut": "BEHIND", "disk": "NO_MARKER"}
+
+
+def test_who_is_stopped_interrupts_what_is_under_way_and_what_failed(field: Field) -> None:
+    def stop() -> None:
+        field.until(lambda: field.session.interrupted)
+        field.doors[0].set()
+
+    def cancelled() -> None:
+        field.until(lambda: field.orders)
+        threading.Thread(target=stop).start()
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        field.sweep(10, cancelled)
+    under_way = len(field.session.interrupted)
+    field.answers[1] = SparkFailed("its stream was cut")
+    field.doors[1].set()
+    with pytest.raises(SparkFailed, match="stream"):
+        field.sweep(10)
+
+    assert under_way >= 1
+    assert len(field.session.interrupted) == under_way + 1
+    assert len(set(field.session.interrupted)) == 1
+
+
+@pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
+def test_a_part_deletes_its_own_files_and_none_of_a_vault_that_is_left_alone(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.instance()
+    root = rig.local(tmp_path / "disk")
+    names = [f"data/t{n}_0.dat" for n in range(4)]
+    for name in names:
+        put(root, name)
+    rig.mark("dropped", *(NewMark(id=f"m{n}", vault="disk", keys=(name,)) for n, name in enumerate(names)))
+    rig.later(RETENTION["dropped"] + 1)
+    left: list[Any] = []
+
+    class Here(SparkDeletion):
+        """Sweeps in this process, a part at a time."""
+
+        def wait_for(self, to: int) -> None:
+            if to > self._tried_to:
+                order = DeleteOrder(work=self._deleter.work, token=self._token, parts=(), excluded_vaults={}, faults={})
+                for given in ({"shut": {"disk": "BEHIND"}}, {"faults": {"disk": "THROTTLED"}}):
+                    told = deletion._delete(order.model_copy(update=given), 0, to)
+                    left.append((set(told.faults), told.logged, len(listing(root))))
+                for after in (1, 3, 0):
+                    told = deletion._delete(order, after, after + 1)
+                    left.append((set(told.faults), told.logged, len(listing(root))))
+                deletion._delete(order, 0, to)
+            self._sent_to = self._tried_to = to
+
+    monkeypatch.setattr(deleter, "SparkDeletion", Here)
+    where = ConnectionTarget(deployment=DEPLOYMENT, database_url=rig.url)
+    sweeper = SparkDeleter(Field(monkeypatch), Work(where=where, requests=1), rig.stores.outcomes, 1)  # type: ignore[arg-type]
+    rig.recycler = rig.recycler_of(rig.owner, sweeper)
+    report = rig.round()
+
+    assert left == [({"disk"}, False, 4), ({"disk"}, False, 4), (set(), True, 3), (set(), True, 2), (set(), True, 1)]
+    assert report.deleted == 4
+    assert report.removed == 4

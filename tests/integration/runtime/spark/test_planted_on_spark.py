@@ -1,0 +1,28 @@
+"""The same on Spark."""
+
+import pytest
+
+from tests.integration.check.conftest import Owned
+from tests.integration.check.planted import plant
+from tests.integration.runtime.spark.test_check_on_spark import OnIt
+
+LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("clean_url", "objects", "faults"),
+    [
+        ("postgresql", 50_000, 250),
+        pytest.param("postgresql", 1_000_000, 1_000, marks=LONG),
+    ],
+    ids=["50k", "1M"],
+    indirect=["clean_url"],
+)
+def test_exactly_what_was_planted_is_found_on_spark(owned: Owned, on_spark: OnIt, objects: int, faults: int) -> None:
+    planted = plant(owned, objects, faults)
+    report = owned.check(on_spark(owned))
+
+    assert report.whole
+    assert owned.found() == {"LOST": planted.lost, "SIZE_MISMATCH": planted.mismatched, "ORPHAN": planted.orphans}
+    assert report.confirmed == {"LOST": faults, "SIZE_MISMATCH": faults}

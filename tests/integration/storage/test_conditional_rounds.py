@@ -1,0 +1,89 @@
+"""R40 in whole rounds: an object rewritten after it was resolved is kept and shown, and the way out works."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.kernel import crash_points
+from sexton.kernel.errors import BadInput
+from sexton.marks.model import Ref
+from sexton.operators.registry.add_vault import add_vault
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from sexton.storage.model import VaultSpec
+from tests.servers.s3 import RunningS3
+from tests.support.rig import DEPLOYMENT, GRACE, Rig
+
+
+@pytest.fixture
+def rig(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
+    made = Rig(clean_url, endpoint_url=s3_server.endpoint_url).instance()
+    spec = VaultSpec(instance="shop", name="cold", kind="s3", location=bucket, prefix="wh/", conditional=True)
+    add_vault(made.registry, spec, DEPLOYMENT, s3_server.endpoint_url)
+    yield made
+    made.db.close()
+
+
+def keys_left(s3: RunningS3, bucket: str) -> list[str]:
+    listed = s3.client().list_objects_v2(Bucket=bucket, Prefix="wh/data/")
+    return [o["Key"].removeprefix("wh/") for o in listed.get("Contents", ())]
+
+
+@pytest.mark.parametrize("how", ["keys", "prefix"])
+def test_r40_an_object_rewritten_after_the_resolve_is_kept_and_set_aside(
+    rig: Rig, s3_server: RunningS3, bucket: str, how: str
+) -> None:
+    s3 = s3_server.client()
+    for key in ("data/t/a.dat", "data/t/b.dat"):
+        s3.put_object(Bucket=bucket, Key=f"wh/{key}", Body=b"old")
+    named = {"keys": ("data/t/a.dat", "data/t/b.dat")} if how == "keys" else {"prefix": "data/t/"}
+    rig.mark("dropped", NewMark(id="t", vault="cold", **named))
+    rig.later(10_801)
+
+    def rewrite(point: str) -> None:
+        if point == "claim.committed":
+            s3.put_object(Bucket=bucket, Key="wh/data/t/b.dat", Body=b"new")
+
+    with crash_points.installed(rewrite):
+        report = rig.round()
+    kept = rig.row("dropped", "t")
+
+    assert keys_left(s3_server, bucket) == ["data/t/b.dat"]
+    assert (kept.state, kept.quarantined_reason, kept.objects_gone) == ("CLAIMED", "CHANGED", 1)
+    assert (report.deleted, report.failed) == (1, 1)
+    assert s3.get_object(Bucket=bucket, Key="wh/data/t/b.dat")["Body"].read() == b"new"
+
+
+@pytest.mark.parametrize("how", ["keys", "prefix"])
+def test_r40_what_the_owner_lets_go_after_all_goes_with_the_etag_of_that_day(
+    rig: Rig, s3_server: RunningS3, bucket: str, how: str
+) -> None:
+    test_r40_an_object_rewritten_after_the_resolve_is_kept_and_set_aside(rig, s3_server, bucket, how)
+
+    QuarantineStore(rig.db).retry("shop", reason="CHANGED")
+    rig.round()
+
+    assert keys_left(s3_server, bucket) == []
+    assert rig.count("mark") == 0
+    assert rig.count("mark_history", objects=2) == 1
+
+
+def test_a_mark_that_waits_for_its_second_look_can_be_given_up(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 's.db'}").instance()
+    root = rig.local(tmp_path / "v")
+    (root / "p").mkdir()
+    (root / "p" / "x.dat").write_bytes(b"x")
+    rig.mark("dropped", NewMark(id="p", vault="disk", prefix="p/"), NewMark(id="young", vault="disk", prefix="y/"))
+    rig.later(10_801)
+    rig.round()
+    (root / "p" / "x.dat").write_bytes(b"back")
+
+    given_up = QuarantineStore(rig.db).discard("shop", Ref("dropped", "p"), "undeleted")
+    rig.later(GRACE + 1)
+    rig.round()
+
+    assert given_up.reason == "SWEPT"
+    assert (root / "p" / "x.dat").read_bytes() == b"back"
+    with pytest.raises(BadInput, match="not set aside"):
+        QuarantineStore(rig.db).discard("shop", Ref("dropped", "p"), "again")

@@ -1,0 +1,193 @@
+"""What a vault's store is seen to do decides how it may be used; on a real S3 server, and on one that lies."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.operators.registry.add_vault import add_vault
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import KeyOutcome, Probe, VaultSpec
+from sexton.storage.port import VaultFault
+from sexton.storage.s3.vault import S3Vault
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.s3 import RunningS3
+from tests.support.command import run
+from tests.support.rig import DEPLOYMENT, Rig
+
+
+@pytest.fixture
+def spec(bucket: str) -> VaultSpec:
+    return VaultSpec(instance="shop", name="cold", kind="s3", location=bucket, prefix="wh/")
+
+
+@pytest.fixture
+def s3_rig(tmp_path: Path, proxy: FaultProxy) -> Iterator[Rig]:
+    """One instance ``shop`` without a vault; the store is behind the proxy."""
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}", endpoint_url=proxy.url)
+    rig.registry.add_instance("shop")
+    yield rig
+    rig.db.close()
+
+
+def add(rig: Rig, spec: VaultSpec) -> VaultSpec:
+    return add_vault(rig.registry, spec, DEPLOYMENT, rig.endpoint_url)
+
+
+def test_what_the_embedded_store_does_is_seen(spec: VaultSpec, proxy: FaultProxy, s3_server: RunningS3) -> None:
+    seen = S3Vault(spec, proxy.url).probe()
+
+    assert seen == Probe(
+        versioning="",
+        per_key_errors=True,
+        quiet=True,
+        tells_absent=False,
+        etag_single=True,
+        etag_multi=True,
+        order="path",
+        paging=True,
+        start_after=True,
+        encoding_type=True,
+        wrong_credentials_refused=True,
+    )
+    assert s3_server.client().list_objects_v2(Bucket=spec.location)["KeyCount"] == 0
+
+
+def test_in_a_versioned_bucket_versions_are_tried_and_none_is_left(
+    spec: VaultSpec, proxy: FaultProxy, s3_server: RunningS3
+) -> None:
+    client = s3_server.client()
+    client.put_bucket_versioning(Bucket=spec.location, VersioningConfiguration={"Status": "Enabled"})
+
+    seen = S3Vault(spec, proxy.url).probe()
+
+    assert (seen.versioning, seen.versions, seen.versions_paging, seen.left) == ("Enabled", True, False, 0)
+    assert (seen.etag_single, seen.etag_multi) == (True, True)
+    assert client.list_object_versions(Bucket=spec.location).get("Versions", []) == []
+
+
+@pytest.mark.parametrize(
+    ("deaf", "single", "multi"),
+    [
+        ({"DeleteObjects"}, True, False),
+        ({"DeleteObject"}, False, True),
+        ({"DeleteObject", "DeleteObjects"}, False, False),
+    ],
+)
+def test_a_store_that_takes_an_etag_and_ignores_it_is_found_out(
+    spec: VaultSpec, proxy: FaultProxy, deaf: set[str], single: bool, multi: bool
+) -> None:
+    proxy.ignores_etags = frozenset(deaf)
+
+    seen = S3Vault(spec, proxy.url).probe()
+
+    assert (seen.etag_single, seen.etag_multi) == (single, multi)
+
+
+def test_a_store_that_refuses_what_is_tried_is_no_fault(spec: VaultSpec, proxy: FaultProxy) -> None:
+    proxy.fail_next("DeleteObjects", 400, "MalformedXML", times=2)
+    proxy.fail_next("DeleteObject", 501, "NotImplemented")
+
+    seen = S3Vault(spec, proxy.url).probe()
+
+    assert (seen.etag_multi, seen.quiet, seen.tells_absent, seen.etag_single) == (False, None, None, False)
+    assert seen.start_after is True
+
+
+def test_a_probe_of_a_missing_or_forbidden_bucket_is_a_fault(spec: VaultSpec, proxy: FaultProxy) -> None:
+    with pytest.raises(VaultFault, match="NO_BUCKET"):
+        S3Vault(spec.model_copy(update={"location": "nowhere-at-all"}), proxy.url).probe()
+    proxy.fail_next("PutObject", 403, "AccessDenied")
+
+    with pytest.raises(VaultFault, match="DENIED"):
+        S3Vault(spec, proxy.url).probe()
+
+
+def test_a_directory_is_not_tried(tmp_path: Path) -> None:
+    seen = LocalVault(VaultSpec(instance="shop", name="disk", kind="local", location=str(tmp_path))).probe()
+
+    assert (seen.order, seen.tells_absent, seen.etag_single, seen.versioning) == ("byte", True, None, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_add_stores_what_was_seen_and_the_vault_goes_by_it(s3_rig: Rig, spec: VaultSpec, proxy: FaultProxy) -> None:
+    proxy.ignores_etags = frozenset({"DeleteObjects"})
+    add(s3_rig, spec.model_copy(update={"conditional": True}))
+    vault = s3_rig.vaults.get("shop", "cold")
+    proxy.client.put_object(Bucket=spec.location, Key="wh/d/1", Body=b"x")
+
+    (result,) = vault.delete(["d/1"], ["0" * 32])
+
+    stored = s3_rig.registry.vault("shop", "cold")
+    assert (stored.conditional, stored.versions) == (True, "keep")
+    assert stored.probe is not None
+    assert (stored.probe.etag_single, stored.probe.etag_multi, stored.probe.at > 0) == (True, False, True)
+    assert result.outcome is KeyOutcome.CHANGED
+
+
+def test_a_conditional_vault_is_refused_where_etags_are_ignored(
+    s3_rig: Rig, spec: VaultSpec, proxy: FaultProxy, s3_server: RunningS3
+) -> None:
+    proxy.ignores_etags = frozenset({"DeleteObject", "DeleteObjects"})
+
+    with pytest.raises(BadInput, match="does not honour If-Match"):
+        add(s3_rig, spec.model_copy(update={"conditional": True}))
+    assert (list(s3_rig.registry.vaults()), S3Vault(spec, proxy.url).read_marker()) == ([], None)
+    add(s3_rig, spec)
+    assert [v.name for v in s3_rig.registry.vaults()] == ["cold"]
+    assert s3_server.client().list_objects_v2(Bucket=spec.location)["KeyCount"] == 1
+
+
+@pytest.mark.parametrize("versions", ["keep", "purge"])
+@pytest.mark.parametrize("conditional", [False, True])
+def test_options_that_do_not_go_together_are_refused(
+    s3_rig: Rig, spec: VaultSpec, tmp_path: Path, versions: Literal["keep", "purge"], conditional: bool
+) -> None:
+    wanted = spec.model_copy(update={"versions": versions, "conditional": conditional})
+    place = tmp_path / "disk"
+    place.mkdir()
+    local = wanted.model_copy(update={"kind": "local", "location": str(place), "prefix": "", "name": "disk"})
+
+    refused = []
+    for one in (wanted, local):
+        try:
+            add(s3_rig, one)
+        except BadInput:
+            refused.append(one.name)
+    plain = (versions, conditional) == ("keep", False)
+    assert refused == ([] if plain else ["cold", "disk"] if (versions, conditional) == ("purge", True) else ["disk"])
+
+
+def test_the_commands_add_list_and_probe_say_what_was_seen(
+    s3_rig: Rig, spec: VaultSpec, proxy: FaultProxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    added = run(s3_rig, capsys, "vault", "add", "shop", "cold", "--s3", f"{spec.location}/wh", "--conditional")
+    listed = json.loads(run(s3_rig, capsys, "vault", "list", "--json").out)
+    table = run(s3_rig, capsys, "vault", "probe", "shop", "cold")
+    proxy.ignores_etags = frozenset({"DeleteObject", "DeleteObjects"})
+    worse = run(s3_rig, capsys, "vault", "probe", "shop", "cold", "--json")
+
+    assert (added.code, listed[0]["conditional"], listed[0]["versions"]) == (0, True, "keep")
+    assert (table.code, "If-Match, one delete" in table.out) == (0, True)
+    assert (worse.code, "cannot work as it is registered" in worse.err) == (1, True)
+    assert json.loads(worse.out)["etag_single"] is False
+    stored = s3_rig.registry.vault("shop", "cold").probe
+    assert stored is not None
+    assert stored.etag_multi is False
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--local", ".", "--conditional"),
+        ("--local", ".", "--versions", "purge"),
+        ("--s3", "bucket", "--versions", "all"),
+    ],
+)
+def test_words_that_make_no_vault_are_wrong_usage(
+    s3_rig: Rig, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert run(s3_rig, capsys, "vault", "add", "shop", "cold", *words).code == 64

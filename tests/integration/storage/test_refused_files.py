@@ -1,0 +1,145 @@
+"""Files that a store refuses again and again while it takes others: they count as failures, their neighbours go."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.recycle.pacing import policy
+from sexton.storage.local.vault import LocalVault
+from sexton.storage.model import KeyOutcome, KeyResult, VaultSpec
+from sexton.storage.port import Vault
+from tests.support.rig import Rig, listing, put
+
+TRIES, ROUNDS = 3, 2
+WHY = "InternalError: We encountered an internal error. Please try again."
+
+
+class Choosy(LocalVault):
+    """A directory that fails at some keys, whatever comes with them, or (not ``alone``) is too busy for them."""
+
+    def __init__(self, spec: VaultSpec, refused: Sequence[str]) -> None:
+        super().__init__(spec)
+        self.refused, self.alone = list(refused), True
+        self.asked: list[list[str]] = []
+
+    def delete(self, keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        self.asked.append(list(keys))
+        taken = {r.key: r for r in super().delete([key for key in keys if key not in self.refused])}
+        return [taken.get(key) or self._refusal(key) for key in keys]
+
+    def _refusal(self, key: str) -> KeyResult:
+        return KeyResult(key=key, outcome=KeyOutcome.THROTTLED, reason=WHY, alone=self.alone)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sexton.recycle.pacing.model.TRIES", TRIES)
+    monkeypatch.setattr("sexton.recycle.pipeline.sql.settlement.MAX_FAILURES", ROUNDS)
+    monkeypatch.setattr(policy, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(policy, "LAST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(policy, "GIVE_UP_SECONDS", 2.0)
+
+
+def choosy(rig: Rig, monkeypatch: pytest.MonkeyPatch, *refused: str) -> Choosy:
+    """Put a choosy store in the place of the vault ``disk``, which is still proved at every look."""
+    get, disk = rig.vaults.get, Choosy(rig.registry.vault("shop", "disk"), refused)
+
+    def proved(instance: str, name: str) -> Vault:
+        get(instance, name)
+        return disk
+
+    monkeypatch.setattr(rig.vaults, "get", proved)
+    return disk
+
+
+def mark(rig: Rig, root: Path, id_: str, *keys: str) -> None:
+    for key in keys:
+        put(root, key)
+    rig.mark("dropped", NewMark(id=id_, vault="disk", keys=keys))
+
+
+def test_what_is_refused_alone_has_failed_after_so_many_tries_with_the_stores_words(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    mark(rig, root, "t1", "a.dat", "b.dat", "c.dat")
+    mark(rig, root, "t2", "d.dat")
+    rig.later(10_801)
+    disk = choosy(rig, monkeypatch, "b.dat")
+
+    report = rig.round()
+
+    assert (report.removed, report.deleted, report.failed, report.waiting) == (1, 1, 1, 1)
+    assert report.vaults == {"disk": "normal"}
+    assert disk.asked == [["a.dat", "b.dat", "c.dat", "d.dat"], *[["b.dat"]] * (TRIES - 1)]
+    assert set(listing(root)) == {"b.dat"}
+    row = rig.row("dropped", "t1")
+    assert (row.state, row.failures, row.last_error) == ("CLAIMED", 1, WHY)
+    assert (rig.count("mark_file", outcome="failed"), rig.count("mark_file", outcome="deleted")) == (1, 2)
+
+
+def test_a_store_that_gets_further_each_time_fails_nothing(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{n}.dat" for n in range(3 * TRIES)]
+    mark(rig, rig.local(tmp_path / "v"), "t1", *names)
+    rig.later(10_801)
+    disk = choosy(rig, monkeypatch, *names[1:])
+    delete = disk.delete
+
+    def one_more(keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        results = delete(keys, etags)
+        disk.refused = disk.refused[1:]
+        return results
+
+    monkeypatch.setattr(disk, "delete", one_more)
+
+    report = rig.round()
+
+    assert (report.removed, report.failed) == (1, 0)
+    assert len(disk.asked) == len(names)
+
+
+def test_its_mark_is_set_aside_after_as_many_rounds_as_any_other_that_fails(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    mark(rig, root, "t1", "a.dat", "b.dat", "c.dat")
+    rig.later(10_801)
+    disk = choosy(rig, monkeypatch, "b.dat")
+
+    reports = [rig.round() for _ in range(ROUNDS)]
+
+    assert [r.failed for r in reports] == [1] * ROUNDS
+    assert [r.vaults for r in reports] == [{"disk": "normal"}] * ROUNDS
+    row = rig.row("dropped", "t1")
+    assert (row.state, row.failures, row.quarantined_reason) == ("CLAIMED", ROUNDS, "DELETE_FAILED")
+    disk.refused.clear()
+    rig.later(86_401)
+    assert rig.round().removed == 1
+    assert listing(root) == {}
+
+
+def test_a_storm_that_begins_in_the_middle_of_a_page_fails_nothing(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.local(tmp_path / "v")
+    mark(rig, root, "t1", "a.dat", "b.dat", "c.dat")
+    mark(rig, root, "t2", "d.dat")
+    rig.later(10_801)
+    disk = choosy(rig, monkeypatch, "b.dat", "c.dat", "d.dat")
+    disk.alone, delete = False, disk.delete
+
+    def storm(keys: Sequence[str], etags: Sequence[str] = ()) -> Sequence[KeyResult]:
+        if len(disk.asked) > 2 * TRIES:
+            disk.refused.clear()
+        return delete(keys, etags)
+
+    monkeypatch.setattr(disk, "delete", storm)
+
+    report = rig.round()
+
+    assert (report.removed, report.failed) == (2, 0)
+    assert listing(root) == {}

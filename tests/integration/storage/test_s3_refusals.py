@@ -1,0 +1,54 @@
+"""What a refusal tells beside its code: how long to wait, and that an object lock keeps the object."""
+
+import pytest
+
+from sexton.storage.model import KeyOutcome
+from tests.servers.fault_proxy import FaultProxy
+from tests.support.places import Bucket
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        *(("7", 7.0), ("0.5", 0.5), ("100000", 60.0), ("soon", None), ("", None), ("-3", None)),
+        *(("Fri, 01 Jan 2100 00:00:00 GMT", 60.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)),
+    ],
+)
+@pytest.mark.parametrize("status", [503, 429])
+def test_the_wait_that_a_busy_store_asks_for_is_told(
+    place: Bucket, proxy: FaultProxy, status: int, said: str, seconds: float | None
+) -> None:
+    proxy.fail_next("DeleteObjects", status, "SlowDown", retry_after=said)
+
+    results = place.vault().delete(["d/1", "d/2"])
+
+    assert [(r.outcome, r.retry_after) for r in results] == [(KeyOutcome.THROTTLED, seconds)] * 2
+
+
+@pytest.mark.parametrize("code", ["ObjectLocked", "ObjectLockedByRetention"])
+def test_a_key_that_an_object_lock_keeps_is_named_and_holds_back_no_other(
+    place: Bucket, proxy: FaultProxy, code: str
+) -> None:
+    place.put("wh/d/1")
+    proxy.fail_keys({"wh/d/1": code})
+
+    locked, free = place.vault().delete(["d/1", "d/2"])
+
+    assert (locked.outcome, locked.reason.startswith(f"LOCKED: {code}: ")) == (KeyOutcome.FAILED, True)
+    assert free.outcome is KeyOutcome.DELETED
+
+
+LOCKS = [
+    ("AccessDenied", "Access Denied because object protected by object lock."),
+    ("InvalidRequest", "Object is WORM protected and cannot be overwritten"),
+    ("AccessDenied", "forbidden by object lock"),
+    ("InvalidRequest", "The object is under legal hold"),
+]
+
+
+@pytest.mark.parametrize(("code", "message"), LOCKS)
+def test_a_lock_is_known_by_what_stores_say_of_it(place: Bucket, proxy: FaultProxy, code: str, message: str) -> None:
+    error = f"<Error><Key>wh/d/1</Key><Code>{code}</Code><Message>{message}</Message></Error>"
+    proxy.answer_next("DeleteObjects", f"<DeleteResult>{error}</DeleteResult>".encode())
+
+    assert place.vault().delete(["d/1"])[0].reason == f"LOCKED: {code}: {message}"

@@ -1,0 +1,106 @@
+"""Unfinished multipart uploads under a deleted prefix are aborted, no other, on a real S3 server."""
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.storage.port import Throttled, VaultFault
+from sexton.storage.s3.vault import S3Vault
+from tests.servers.fault_proxy import FaultProxy
+from tests.support.places import Bucket
+
+
+@pytest.fixture
+def vault(place: Bucket) -> S3Vault:
+    return S3Vault(place.vault().spec, place.endpoint_url)
+
+
+def begin(place: Bucket, *keys: str) -> None:
+    for key in keys:
+        upload = place.client.create_multipart_upload(Bucket=place.name, Key=key)["UploadId"]
+        place.client.upload_part(Bucket=place.name, Key=key, UploadId=upload, PartNumber=1, Body=b"part")
+
+
+def unfinished(place: Bucket) -> list[str]:
+    return sorted(u["Key"] for u in place.client.list_multipart_uploads(Bucket=place.name).get("Uploads", ()))
+
+
+def test_uploads_under_the_prefix_are_aborted_and_no_other(place: Bucket, vault: S3Vault) -> None:
+    begin(place, "wh/d/1/a", "wh/d/1/a", "wh/d/1/b c+%2F", "wh/d/10/a", "d/1/a", "wh/d/1")
+
+    assert vault.abort_uploads("d/1/") == 3
+    assert unfinished(place) == ["d/1/a", "wh/d/1", "wh/d/10/a"]
+    assert vault.abort_uploads("d/1/") == 0
+
+
+def test_a_store_that_ignores_the_prefix_loses_no_upload_of_another(
+    place: Bucket, vault: S3Vault, proxy: FaultProxy
+) -> None:
+    begin(place, "wh/d/1/a", "wh/e/1")
+    listed = place.client.list_multipart_uploads(Bucket=place.name)["Uploads"]
+    entries = "".join(f"<Upload><Key>{u['Key']}</Key><UploadId>{u['UploadId']}</UploadId></Upload>" for u in listed)
+    body = f"<ListMultipartUploadsResult>{entries}<IsTruncated>false</IsTruncated></ListMultipartUploadsResult>"
+    proxy.answer_next("ListMultipartUploads", body.encode())
+
+    assert vault.abort_uploads("d/1/") == 1
+    assert unfinished(place) == ["wh/e/1"]
+
+
+def test_all_pages_of_uploads_are_read(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+    begin(place, "wh/d/1", "wh/d/2", "wh/e/1")
+    entries = [
+        f"<Upload><Key>{u['Key']}</Key><UploadId>{u['UploadId']}</UploadId></Upload>"
+        for u in place.client.list_multipart_uploads(Bucket=place.name)["Uploads"]
+    ]
+    more = "<IsTruncated>true</IsTruncated><NextKeyMarker>wh/d/1</NextKeyMarker>"
+    for body in (entries[0] + more, "".join(entries[1:]) + "<IsTruncated>false</IsTruncated>"):
+        reply = f"<ListMultipartUploadsResult>{body}</ListMultipartUploadsResult>"
+        proxy.answer_next("ListMultipartUploads", reply.encode())
+
+    assert vault.abort_uploads("d/") == 2
+    assert "key-marker=wh%2Fd%2F1" in [e for e in proxy.log if e.operation == "ListMultipartUploads"][1].path
+    assert unfinished(place) == ["wh/e/1"]
+
+
+def test_a_truncated_list_of_uploads_without_a_way_on_is_a_fault(vault: S3Vault, proxy: FaultProxy) -> None:
+    body = "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated></ListMultipartUploadsResult>"
+    unnamed = body.replace("<IsTruncated>true", "<Upload><Key>wh/d/1</Key></Upload><IsTruncated>false")
+    for broken in (body.encode(), unnamed.encode(), b"<html></html>", b""):
+        proxy.answer_next("ListMultipartUploads", broken)
+        with pytest.raises(VaultFault, match="BAD_REPLY"):
+            vault.abort_uploads("d/")
+
+
+@pytest.mark.parametrize(("status", "code"), [(403, "AccessDenied"), (501, "NotImplemented")])
+def test_a_store_that_does_not_let_us_see_uploads_is_no_fault(
+    place: Bucket, vault: S3Vault, proxy: FaultProxy, status: int, code: str
+) -> None:
+    begin(place, "wh/d/1")
+    proxy.fail_next("ListMultipartUploads", status, code)
+
+    assert vault.abort_uploads("d/") == 0
+    assert unfinished(place) == ["wh/d/1"]
+
+
+@pytest.mark.parametrize("code", ["NoSuchUpload", "AccessDenied"])
+def test_an_upload_that_cannot_be_aborted_is_not_counted_and_holds_back_no_other(
+    place: Bucket, vault: S3Vault, proxy: FaultProxy, code: str
+) -> None:
+    begin(place, "wh/d/1", "wh/d/2")
+    proxy.fail_next("DeleteObject", 404 if code == "NoSuchUpload" else 403, code)
+
+    assert vault.abort_uploads("d/") == 1
+    assert len(unfinished(place)) == 1
+
+
+def test_a_busy_store_is_a_fault_with_its_wait(vault: S3Vault, proxy: FaultProxy) -> None:
+    proxy.fail_next("ListMultipartUploads", 503, "SlowDown", times=4, retry_after="3")
+
+    with pytest.raises(Throttled) as caught:
+        vault.abort_uploads("d/")
+    assert caught.value.retry_after == 3.0
+
+
+@pytest.mark.parametrize("prefix", ["", "_sexton/", "/", "d//"])
+def test_a_root_or_ambiguous_prefix_is_refused(vault: S3Vault, prefix: str) -> None:
+    with pytest.raises(BadInput):
+        vault.abort_uploads(prefix)

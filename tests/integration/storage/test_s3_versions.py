@@ -1,0 +1,152 @@
+"""Listings of versions: what a store leaves out, or says otherwise than a listing, is never taken for gone."""
+
+import pytest
+
+from sexton.storage.model import KeyOutcome
+from sexton.storage.port import VaultFault
+from sexton.storage.s3 import versions
+from sexton.storage.s3.vault import S3Vault
+from tests.integration.storage.versioned import left, purging, set_versioning, told
+from tests.servers.fault_proxy import FaultProxy
+from tests.support.places import Bucket, put_all
+
+
+@pytest.fixture
+def place(place: Bucket) -> Bucket:
+    """A versioned bucket."""
+    set_versioning(place, "Enabled")
+    return place
+
+
+@pytest.fixture
+def vault(place: Bucket) -> S3Vault:
+    return purging(place)
+
+
+@pytest.mark.parametrize("listed", [1, 2, 5, 20])
+def test_keys_among_more_neighbours_than_a_page_lose_all_their_versions(
+    place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch, listed: int
+) -> None:
+    """SeaweedFS leaves versions of `d/1` out of a listing of two pages, because `d/1/` is a folder as well."""
+    others = [*(f"wh/d/1/{n:02}" for n in range(15)), *(f"wh/d/10{n:02}" for n in range(15))]
+    put_all(place, others)
+    meant = ["d/1", "d/1.x", "d/1-x", "d/10", "d/1/00"]
+    for key in meant:
+        place.put(f"wh/{key}", b"old")
+        place.put(f"wh/{key}", b"new")
+    monkeypatch.setattr(versions, "LISTED", listed)
+
+    results = dict(zip(meant, vault.delete(meant), strict=True))
+
+    rest = left(place)
+    assert {key for key, r in results.items() if r.outcome is KeyOutcome.DELETED and f"wh/{key}" in rest} == set()
+    assert rest.keys() >= set(others) - {"wh/d/1/00"}
+    if listed == 20:
+        assert told(list(results.values())) == [(KeyOutcome.DELETED, 6)] * 4 + [(KeyOutcome.DELETED, 7)]
+
+
+def test_more_versions_than_a_page_of_one_key_all_go(
+    place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_all(place, ["wh/d/1"] * 25)
+    place.put("wh/d/10")
+    monkeypatch.setattr(versions, "LISTED", 10)
+
+    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 25)]
+    assert left(place) == {"wh/d/10": (1, 0)}
+
+
+def test_where_a_listing_may_hide_versions_nothing_is_said_to_be_gone(
+    place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_all(place, [f"wh/d/1-{n:02}" for n in range(11)])
+    monkeypatch.setattr(versions, "LISTED", 10)
+
+    (result,) = vault.delete(["d/1"])
+
+    assert (result.outcome, "neighbours" in result.reason) == (KeyOutcome.FAILED, True)
+
+
+def test_a_broken_listing_of_versions_is_never_a_shorter_one(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
+    for n in range(3):
+        place.put(f"wh/d/{n}")
+    for break_next in (proxy.truncate_next, proxy.empty_next):
+        break_next("ListObjectVersions")
+
+        with pytest.raises(VaultFault, match="BAD_REPLY"):
+            vault.delete([f"d/{n}" for n in range(3)])
+    assert len(left(place)) == 3
+
+
+VERSION = "<Version><Key>{}</Key><VersionId>v1</VersionId><IsLatest>true</IsLatest>{}<Size>1</Size></Version>"
+AT = "<LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+REPLIES = {
+    "a key of another prefix": VERSION.format("wh/e/1", AT) + "<IsTruncated>false</IsTruncated>",
+    "no word on being complete": VERSION.format("wh/d/1", AT),
+    "a version without a size": VERSION.format("wh/d/1", AT).replace("<Size>1</Size>", "")
+    + "<IsTruncated>false</IsTruncated>",
+    "no date": VERSION.format("wh/d/1", "") + "<IsTruncated>false</IsTruncated>",
+    "truncated without a way on": VERSION.format("wh/d/1", AT) + "<IsTruncated>true</IsTruncated>",
+}
+
+
+@pytest.mark.parametrize("what", REPLIES)
+def test_a_listing_of_versions_that_says_something_else_is_a_fault(
+    vault: S3Vault, proxy: FaultProxy, what: str
+) -> None:
+    body = f"<ListVersionsResult>{REPLIES[what]}</ListVersionsResult>"
+    proxy.answer_next("ListObjectVersions", body.encode())
+
+    with pytest.raises(VaultFault, match="BAD_REPLY"):
+        vault.delete(["d/1", "d/2"])
+
+
+def test_a_version_that_stays_though_the_store_says_it_went_is_not_gone(vault: S3Vault, proxy: FaultProxy) -> None:
+    body = VERSION.format("wh/d/1", AT) + "<IsTruncated>false</IsTruncated>"
+    proxy.answer_next("ListObjectVersions", f"<ListVersionsResult>{body}</ListVersionsResult>".encode(), times=2)
+
+    (result,) = vault.delete(["d/1"])
+
+    assert (result.outcome, "still lists it" in result.reason) == (KeyOutcome.FAILED, True)
+
+
+RULES = (
+    "<LifecycleConfiguration>"
+    "<Rule><ID>a</ID><Status>Enabled</Status><Filter><Prefix>wh/data/</Prefix></Filter>"
+    "<NoncurrentVersionExpiration><NoncurrentDays>9</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+    "<Rule><ID>b</ID><Status>Enabled</Status><Filter><And><Prefix>w</Prefix>"
+    "<ObjectSizeGreaterThan>5</ObjectSizeGreaterThan></And></Filter>"
+    "<NoncurrentVersionExpiration><NoncurrentDays>30</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+    "<Rule><ID>c</ID><Status>Disabled</Status><Filter><Prefix></Prefix></Filter>"
+    "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+    "<Rule><ID>d</ID><Status>Enabled</Status><Filter><Prefix>other/</Prefix></Filter>"
+    "<NoncurrentVersionExpiration><NoncurrentDays>2</NoncurrentDays></NoncurrentVersionExpiration></Rule>"
+    "<Rule><ID>e</ID><Status>Enabled</Status><Filter><Prefix></Prefix></Filter>"
+    "<Expiration><Days>3</Days></Expiration></Rule>"
+    "</LifecycleConfiguration>"
+)
+LIFECYCLE = "GetBucketLifecycleConfiguration"
+
+
+def test_how_long_versions_stay_is_said_by_the_rules_for_the_vaults_own_keys(
+    place: Bucket, vault: S3Vault, proxy: FaultProxy
+) -> None:
+    assert place.vault().versions_days() is None  # the real store has no rules
+    proxy.answer_next(LIFECYCLE, RULES.encode())
+    assert vault.versions_days() == 9
+    proxy.fail_next(LIFECYCLE, 404, "NoSuchLifecycleConfiguration")
+    assert vault.versions_days() is None
+    proxy.fail_next(LIFECYCLE, 403, "AccessDenied")
+    assert vault.versions_days() is None
+    proxy.fail_next(LIFECYCLE, 404, "NoSuchBucket")
+    with pytest.raises(VaultFault, match="NO_BUCKET"):
+        vault.versions_days()
+
+
+def test_a_bucket_without_versions_is_asked_for_no_rules(place: Bucket, proxy: FaultProxy) -> None:
+    set_versioning(place, "Suspended")
+    fresh = place.vault()
+    fresh._bucket._versioning = (float("inf"), "")
+
+    assert fresh.versions_days() is None
+    assert LIFECYCLE not in {entry.operation for entry in proxy.log}

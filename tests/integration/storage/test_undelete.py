@@ -1,0 +1,183 @@
+"""Undelete: what a versioned bucket hides is visible again, and nothing else changes; on a real S3 server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.storage.model import Undeleted
+from sexton.storage.port import VaultFault
+from sexton.storage.s3 import versions
+from sexton.storage.s3.vault import S3Vault
+from tests.integration.storage.versioned import set_versioning
+from tests.servers.fault_proxy import FaultProxy
+from tests.servers.s3 import RunningS3
+from tests.support.places import MARKER, Bucket, Directory, keys, put_all
+
+
+@pytest.fixture
+def place(place: Bucket) -> Bucket:
+    """A versioned bucket."""
+    set_versioning(place, "Enabled")
+    return place
+
+
+@pytest.fixture
+def vault(place: Bucket) -> S3Vault:
+    return S3Vault(place.vault().spec, place.endpoint_url)
+
+
+def total(pages: Iterator[Undeleted]) -> tuple[int, int, int, int]:
+    """Return shown, markers, nothing_left, failed."""
+    found = list(pages)
+    return (
+        sum(p.shown for p in found),
+        sum(p.markers for p in found),
+        sum(p.nothing_left for p in found),
+        sum(p.failed for p in found),
+    )
+
+
+def markers(place: Bucket) -> list[str]:
+    reply = place.client.list_object_versions(Bucket=place.name)
+    return sorted(m["Key"] for m in reply.get("DeleteMarkers", ()))
+
+
+def test_all_markers_above_the_newest_version_go_and_it_is_visible(place: Bucket, vault: S3Vault) -> None:
+    place.put("wh/d/1", b"old")
+    place.put("wh/d/1", b"newest")
+    for _ in range(3):  # a repeated delete
+        vault.delete(["d/1"])
+
+    (page,) = vault.undelete("d/")
+
+    assert page == Undeleted(looked_at=1, shown=1, markers=3, bytes=6)
+    assert place.client.get_object(Bucket=place.name, Key="wh/d/1")["Body"].read() == b"newest"
+    assert markers(place) == []
+    assert total(vault.undelete("d/")) == (0, 0, 0, 0)
+
+
+def test_markers_below_the_newest_version_and_visible_keys_stay_as_they_are(place: Bucket, vault: S3Vault) -> None:
+    place.put("wh/d/1", b"first")
+    vault.delete(["d/1"])
+    place.put("wh/d/1", b"again")
+    place.put("wh/d/2")
+    vault.delete(["d/2"])
+
+    assert total(vault.undelete("d/")) == (1, 1, 0, 0)
+    assert markers(place) == ["wh/d/1"]
+    assert keys(vault, "d/") == ["d/1", "d/2"]
+
+
+def test_only_what_is_under_the_prefix_is_shown(place: Bucket, vault: S3Vault) -> None:
+    for path in ("wh/d/1/a", "wh/d/10/a", "d/1/a", "wh/d/1"):
+        place.put(path)
+        place.client.delete_object(Bucket=place.name, Key=path)
+
+    assert total(vault.undelete("d/1/")) == (1, 1, 0, 0)
+    assert markers(place) == ["d/1/a", "wh/d/1", "wh/d/10/a"]
+
+
+def test_keys_that_are_named_are_shown_and_their_neighbours_are_not(place: Bucket, vault: S3Vault) -> None:
+    for key in ("d/1", "d/10", "d/1/x", "d/2"):
+        place.put(f"wh/{key}")
+        vault.delete([key])
+
+    assert total(vault.undelete(keys=["d/1", "d/2", "d/2", "d/never"])) == (2, 2, 0, 0)
+    assert markers(place) == ["wh/d/1/x", "wh/d/10"]
+
+
+def test_a_dry_run_counts_and_changes_nothing(place: Bucket, vault: S3Vault) -> None:
+    place.put("wh/d/1", b"four")
+    vault.delete(["d/1"])
+
+    (page,) = vault.undelete("d/", dry_run=True)
+
+    assert page == Undeleted(looked_at=1, shown=1, markers=1, bytes=4)
+    assert markers(place) == ["wh/d/1"]
+
+
+def test_a_key_without_any_version_left_is_counted_and_keeps_its_marker(place: Bucket, vault: S3Vault) -> None:
+    vault.delete(["d/1"])
+
+    assert total(vault.undelete("d/")) == (0, 0, 1, 0)
+    assert markers(place) == ["wh/d/1"]
+
+
+@pytest.mark.parametrize("listed", [4, 7, 20])
+def test_over_several_pages_everything_hidden_is_shown(
+    place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch, listed: int
+) -> None:
+    paths = [f"wh/d/{a}/{n}" for a in "abc" for n in range(6)]
+    for _ in range(2):
+        put_all(place, paths)
+    vault.delete([path.removeprefix("wh/") for path in paths])
+    vault.delete(["d/b/3"])
+    monkeypatch.setattr(versions, "LISTED", listed)
+
+    assert total(vault.undelete("d/")) == (18, 19, 0, 0)
+    assert markers(place) == []
+
+
+def test_what_is_still_hidden_where_a_listing_may_leave_out_versions_is_not_called_shown(
+    place: Bucket, vault: S3Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in (1, 2):
+        place.put(f"wh/d/{n}")
+        vault.delete([f"d/{n}"])
+    vault.delete(["d/2"])
+    monkeypatch.setattr(versions, "LISTED", 1)
+
+    assert total(vault.undelete("d/")) == (1, 2, 0, 1)
+    assert keys(vault, "d/") == ["d/1"]
+
+
+def test_a_marker_that_may_not_be_removed_is_a_failure_that_holds_back_no_other(
+    place: Bucket, vault: S3Vault, proxy: FaultProxy
+) -> None:
+    for n in (1, 2):
+        place.put(f"wh/d/{n}")
+    vault.delete(["d/1", "d/2"])
+    proxy.fail_keys({"wh/d/1": "AccessDenied"})
+
+    (page,) = vault.undelete("d/")
+
+    assert (page.shown, page.failed, page.reason[:17]) == (1, 1, "d/1: AccessDenied")
+    assert keys(vault, "d/") == ["d/2"]
+
+
+def test_a_marker_that_stays_though_the_store_says_it_went_is_a_failure(place: Bucket, vault: S3Vault) -> None:
+    """SeaweedFS does so where versioning was suspended."""
+    place.put("wh/d/1")
+    set_versioning(place, "Suspended")
+    vault.delete(["d/1"])
+
+    (page,) = vault.undelete("d/")
+
+    assert (page.shown, page.failed, "still lists it" in page.reason) == (0, 1, True)
+
+
+def test_another_vault_inside_is_left_alone(place: Bucket, vault: S3Vault) -> None:
+    place.vault("wh/d/inner/").write_marker(MARKER)
+    place.client.delete_object(Bucket=place.name, Key="wh/d/inner/_sexton/vault.json")
+
+    with pytest.raises(VaultFault, match="FOREIGN_MARKER"):
+        total(vault.undelete("d/"))
+    assert markers(place) == ["wh/d/inner/_sexton/vault.json"]
+
+
+@pytest.mark.parametrize("prefix", ["_sexton/", "/", "d//"])
+def test_a_root_or_ambiguous_prefix_is_refused(vault: S3Vault, prefix: str) -> None:
+    with pytest.raises(BadInput):
+        total(vault.undelete(prefix))
+
+
+def test_where_nothing_is_versioned_there_is_nothing_to_undelete(
+    s3_server: RunningS3, bucket: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    plain = Bucket(s3_server.client(), s3_server.endpoint_url, bucket).vault()
+    directory = Directory(tmp_path_factory.mktemp("root")).vault()
+
+    for vault in (plain, directory):
+        with pytest.raises(BadInput, match="restore them from a backup"):
+            total(vault.undelete("d/"))

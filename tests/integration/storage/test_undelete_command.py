@@ -1,0 +1,174 @@
+"""`sexton undelete`: asks, counts, refuses what would be hidden again, and knows from the audit what a round hid."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.contract import NewMark
+from sexton.operators.holds.store import Hold
+from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
+from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.writer import ParquetAudit
+from sexton.storage.port import Vault
+from sexton.storage.vaults import ProvenVaults
+from tests.servers.s3 import RunningS3
+from tests.support.claims import claim, token
+from tests.support.command import run
+from tests.support.places import keys
+from tests.support.rig import DEPLOYMENT, GRACE, Rig
+
+DUE = 10_800
+
+
+@pytest.fixture
+def cold(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
+    """An instance ``shop`` with a vault ``cold`` in a versioned bucket, which keeps its own audit."""
+    s3_server.client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    url = clean_url
+    endpoint = s3_server.endpoint_url
+    seen = Rig(url, endpoint_url=endpoint)
+    vaults = ProvenVaults(seen.registry.vault, DEPLOYMENT, endpoint)
+    rig = Rig(url, endpoint_url=endpoint, audit=ParquetAudit(Places(vaults, seen.registry.vaults), 400)).instance()
+    rig.s3(bucket, prefix="wh/")
+    yield rig
+    rig.db.close()
+    seen.db.close()
+
+
+@pytest.fixture
+def put(s3_server: RunningS3, bucket: str) -> list[str]:
+    """Two objects of 3 bytes under each of `d/1/` and `d/2/`."""
+    written = [f"d/{a}/{n}" for a in (1, 2) for n in (1, 2)]
+    for key in written:
+        s3_server.client().put_object(Bucket=bucket, Key=f"wh/{key}", Body=b"abc")
+    return written
+
+
+def vault(rig: Rig) -> Vault:
+    return rig.vaults.get("shop", "cold")
+
+
+def recycle(rig: Rig, **where: object) -> int:
+    """Mark, wait and run a round; return its number."""
+    rig.mark("dropped", NewMark(id="t1", vault="cold", **where))  # type: ignore[arg-type]
+    rig.later(DUE + 1)
+    return rig.round().round
+
+
+def test_what_a_round_hid_is_known_from_the_audit_and_shown_again(
+    cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    number = recycle(cold, keys=tuple(put[:2]))
+    vault(cold).delete(["d/2/1"])  # hidden by somebody else
+    assert keys(vault(cold), "d/") == ["d/2/2"]
+
+    done = run(cold, capsys, "undelete", "shop", "--round", str(number), "--yes", "--json")
+
+    assert (done.code, json.loads(done.out)["shown"], json.loads(done.out)["bytes"]) == (0, 2, 6)
+    assert keys(vault(cold), "d/") == ["d/1/1", "d/1/2", "d/2/2"]
+
+
+def test_nothing_is_shown_before_somebody_says_yes(
+    cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    number = recycle(cold, keys=tuple(put))
+    words = ("undelete", "shop", "--round", str(number))
+
+    counted = run(cold, capsys, *words, "--dry-run")
+    unanswered = run(cold, capsys, *words)
+
+    assert (counted.code, "would undelete: 4 objects, 12 B" in counted.out) == (0, True)
+    assert (unanswered.code, "to undelete: 4 objects" in unanswered.err) == (1, True)
+    assert keys(vault(cold), "d/") == []
+    assert run(cold, capsys, *words, "--yes").code == 0
+    assert keys(vault(cold), "d/") == put
+
+
+def test_what_a_claimed_prefix_would_hide_again_is_refused_until_a_hold_covers_it(
+    cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    recycle(cold, prefix="d/1/")
+    words = ("undelete", "shop", "--vault", "cold", "--prefix", "d/1/", "--yes")
+
+    refused = run(cold, capsys, *words)
+    assert (refused.code, keys(vault(cold), "d/1/")) == (1, [])
+    assert "sexton hold vault-prefix cold/d/1/ --instance shop --for 7d" in refused.err
+    held = ("--instance", "shop", "--for", "7d", "--reason", "undelete")
+    assert run(cold, capsys, "hold", "vault-prefix", "cold/d/1/", *held).code == 0
+    done = run(cold, capsys, *words)
+    cold.later(GRACE + 1)
+    cold.round()
+
+    assert (done.code, keys(vault(cold), "d/1/")) == (0, put[:2])
+
+
+def test_a_neighbour_of_what_is_claimed_needs_no_hold(
+    cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    vault(cold).delete(put[2:])
+    recycle(cold, prefix="d/1/")
+
+    done = run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/2/", "--yes")
+
+    assert (done.code, done.out) == (0, "undeleted: 2 objects, 6 B, under 2 delete markers (2 keys examined)\n")
+    assert run(cold, capsys, "undelete", "shop", "--vault", "cold", "--prefix", "d/", "--yes").code == 1
+
+
+def test_a_round_that_hid_nothing_or_is_not_this_instances_is_refused(
+    cold: Rig, put: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    number = recycle(cold, keys=("d/never",))
+    cold.registry.add_instance("other")
+
+    for instance, round_, said in (("other", number, "is of instance shop"), ("shop", 999, "no round 999")):
+        refused = run(cold, capsys, "undelete", instance, "--round", str(round_), "--yes")
+        assert (refused.code, said in refused.err) == (1, True)
+    elsewhere = run(cold, capsys, "undelete", "shop", "--round", str(number), "--vault", "hot", "--yes")
+    assert (elsewhere.code, "hid nothing in vault hot" in elsewhere.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((), 64),
+        (("--vault", "cold"), 64),
+        (("--prefix", "d/"), 64),
+        (("--vault", "cold", "--prefix", "d/", "--round", "1"), 64),
+        (("--vault", "hot", "--prefix", "d/", "--yes"), 1),
+        (("--vault", "cold", "--prefix", "_sexton/", "--yes"), 1),
+    ],
+)
+def test_words_that_name_nothing_to_undelete_are_refused(
+    cold: Rig, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int
+) -> None:
+    assert run(cold, capsys, "undelete", "shop", *words).code == code
+
+
+def test_a_vault_without_versions_says_that_a_backup_is_needed(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig.local(tmp_path / "v")
+
+    refused = run(rig, capsys, "undelete", "shop", "--vault", "disk", "--prefix", "d/", "--yes")
+
+    assert (refused.code, "restore them from a backup" in refused.err) == (1, True)
+
+
+def test_what_is_being_deleted_now_no_hold_keeps(rig: Rig, tmp_path: Path) -> None:
+    rig.local(tmp_path / "v")
+    rig.mark("dropped", NewMark(id="t1", vault="disk", prefix="data/"))
+    rig.later(DUE + 1)
+    with_ = token(rig)
+    claim(rig, with_, "dropped", "t1")
+    assert rig.row("dropped", "t1").state == "CLAIMED"
+    hold = Hold(instance="shop", scope="prefix", vault="disk", prefix="data/", reason="r")
+    rig.holds.place(hold, 60)
+
+    for meant in ({"prefix": "data/"}, {"prefix": "data/t1.dat"}, {"keys": ["other", "data/t1.dat"]}):
+        with pytest.raises(UndeleteUnsafe, match="still being deleted"):
+            ensure_undelete_is_safe(rig.db, "shop", "disk", **meant)  # type: ignore[arg-type]
+    for free in ({"keys": ["other"]}, {"prefix": "datum/"}):
+        assert ensure_undelete_is_safe(rig.db, "shop", "disk", **free) is None  # type: ignore[arg-type, func-returns-value]
+    assert ensure_undelete_is_safe(rig.db, "shop", "hot", prefix="data/") is None  # type: ignore[func-returns-value]

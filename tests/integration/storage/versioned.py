@@ -1,0 +1,34 @@
+"""A versioned bucket as tests look at it: what is left in it, key by key."""
+
+from collections.abc import Sequence
+
+from sexton.storage.model import KeyOutcome, KeyResult
+from sexton.storage.s3.vault import S3Vault
+from tests.support.places import Bucket
+
+
+def purging(place: Bucket) -> S3Vault:
+    return S3Vault(place.vault().spec.model_copy(update={"versions": "purge"}), place.endpoint_url)
+
+
+def set_versioning(place: Bucket, status: str) -> None:
+    place.client.put_bucket_versioning(Bucket=place.name, VersioningConfiguration={"Status": status})  # type: ignore[typeddict-item]
+
+
+def left(place: Bucket, prefix: str = "") -> dict[str, tuple[int, int]]:
+    """Return key → (versions, delete markers)."""
+    reply = place.client.list_object_versions(Bucket=place.name, Prefix=prefix)
+    keys = [*(v["Key"] for v in reply.get("Versions", ())), *(m["Key"] for m in reply.get("DeleteMarkers", ()))]
+    count = {
+        key: (
+            sum(v["Key"] == key for v in reply.get("Versions", ())),
+            sum(m["Key"] == key for m in reply.get("DeleteMarkers", ())),
+        )
+        for key in keys
+    }
+    assert not reply["IsTruncated"]
+    return count
+
+
+def told(results: Sequence[KeyResult]) -> list[tuple[KeyOutcome, int | None]]:
+    return [(result.outcome, result.bytes) for result in results]

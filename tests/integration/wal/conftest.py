@@ -1,0 +1,66 @@
+"""A log of each kind, and the stores over one database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.wal.sql.resets import ResetStore
+from tests.integration.wal.field import Field
+from tests.integration.wal.logs import Embedded, Place, Real
+from tests.servers import kafka as kafka_server
+from tests.support.rig import DEPLOYMENT
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka_server.Kafka]:
+    """Apache Kafka, one node."""
+    with kafka_server.kafka(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def db(clean_url: str) -> Iterator[Database]:
+    """A clean database, on SQLite and on PostgreSQL in turn."""
+    schema.init(clean_url, DEPLOYMENT)
+    database = Database.open(clean_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture(params=["embedded", "kafka"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A log: the embedded one in SQLite, and Kafka."""
+    if request.param == "kafka":
+        yield Real(request.getfixturevalue("kafka").address)
+        return
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    schema.init(url, DEPLOYMENT)
+    database = Database.open(url)
+    yield Embedded(database)
+    database.close()
+
+
+@pytest.fixture
+def field(db: Database, place: Place) -> Field:
+    """The stores over a database, and a log."""
+    return Field(db, place)
+
+
+@pytest.fixture
+def topic(field: Field) -> str:
+    """A topic of 200 entries; region r1 needs those from 50 on, r2 those from 150 on."""
+    name = field.topic(200)
+    field.map(name, "r1", "r2")
+    field.purge(name)
+    field.flushed(name, "r1", 49)
+    field.flushed(name, "r2", 149)
+    return name
+
+
+@pytest.fixture
+def resets(field: Field) -> ResetStore:
+    """What an operator resets."""
+    return ResetStore(field.db)

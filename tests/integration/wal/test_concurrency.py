@@ -1,0 +1,72 @@
+"""Concurrent reports, maps and decisions about the same topics, on PostgreSQL: no deadlock."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.wal.model import Mode
+from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
+from sexton.wal.purger import Purger
+from tests.integration.wal.field import Field
+from tests.integration.wal.logs import Embedded
+from tests.support.rig import DEPLOYMENT
+
+SECONDS, REGIONS = 2.0, 200
+TOPICS = ("wal-x", "wal-y")
+
+
+@pytest.fixture
+def field(postgres_url: str) -> Iterator[Field]:
+    schema.init(postgres_url, DEPLOYMENT)
+    db = Database.open(postgres_url)
+    yield Field(db, Embedded(db))
+    db.close()
+
+
+def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
+    log = field.place.log
+    names = [f"r{n:03}" for n in range(REGIONS)]
+    for topic in TOPICS:
+        log.create(topic)  # type: ignore[attr-defined]
+        log.append(topic, [b"entry"] * 1_000)  # type: ignore[attr-defined]
+        field.store.enable(topic, Mode.DELETE)
+        field.map(topic, *(RegionMapping(region=name, first=0) for name in names))
+    deadline = time.monotonic() + SECONDS
+    rounds: dict[str, int] = {}
+
+    def repeat(name: str, do: Callable[[int], object]) -> None:
+        n = 0
+        while n < 2 or time.monotonic() < deadline:  # twice on the slowest machine
+            do(n)
+            n += 1
+        rounds[name] = n
+
+    def hear(order: list[str], n: int) -> None:
+        reports = [
+            LeaderReport(topic=t, region=r, epoch=0, streams=(Stream(flushed=min(n, 1_200)),))
+            for t in TOPICS
+            for r in order
+        ]
+        field.heartbeats.hear("node", reports)
+
+    def remap(n: int) -> None:
+        regions = tuple(RegionMapping(region=name) for name in names[::-1])
+        field.maps.put(MapOrder(topic=TOPICS[n % 2], generation=10 + n, regions=regions))
+
+    work: dict[str, Callable[[int], object]] = {
+        "heartbeats": lambda n: hear(names, n),
+        "heartbeats, the other way": lambda n: hear(names[::-1], n),
+        "purges": lambda _: Purger(log, field.floors).purge(TOPICS),
+        "purges, the other way": lambda _: Purger(log, field.floors).purge(TOPICS[::-1]),
+        "maps": remap,
+    }
+    with ThreadPoolExecutor(len(work)) as pool:
+        for done in [pool.submit(repeat, name, do) for name, do in work.items()]:
+            done.result()
+
+    assert all(rounds[name] > 1 for name in work), rounds
+    assert {field.store.topic(topic).quarantined for topic in TOPICS} == {""}

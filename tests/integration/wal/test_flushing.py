@@ -1,0 +1,183 @@
+"""Ask nodes to flush the regions that block purges: real HTTP, real time."""
+
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+
+from sexton.runtime.embedded.ports import free_port
+from sexton.wal import flushing
+from sexton.wal.flushing import Flusher
+from sexton.wal.model import FlushCandidate, Flushed
+from sexton.wal.nodes import HttpFlushClient
+from sexton.wal.orders import LeaderReport, Stream
+from sexton.wal.port import NodeSilent
+from sexton.wal.sql.floors import FloorStore
+from tests.integration.wal.field import TERMS, Field
+from tests.integration.wal.node import Asked, node
+
+LAG = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "POLL_SECONDS", 0.02)
+
+
+def report(field: Field, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
+    streams = (Stream(flushed=last),)
+    field.heartbeats.hear(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
+
+
+def flush(field: Field, *topics: str, seconds: float = 10.0) -> Flushed:
+    floors = FloorStore(field.db, TERMS.model_copy(update={"flush_entries": LAG}))
+    client = HttpFlushClient(1.0)
+    try:
+        return Flusher(floors, client, seconds, field.purger.look).flush(topics, lambda: None)
+    finally:
+        client.close()
+
+
+def lagging(field: Field, lags: dict[str, int]) -> str:
+    """Make a topic whose regions lag by these numbers of entries; their nodes have reported no address."""
+    topic = field.topic(3_000)
+    field.map(topic, *lags)
+    field.purge(topic)
+    for region, lag in lags.items():
+        report(field, topic, region, 3_000 - lag - 1, node=f"node-{region}")
+    return topic
+
+
+def test_w19_only_regions_above_the_lag_threshold_are_asked(field: Field) -> None:
+    topic = lagging(field, {"r1": LAG - 1, "r2": LAG, "r3": LAG + 1})
+    requests: list[Asked] = []
+
+    def flushes(regions: Asked) -> int:
+        requests.append(regions)
+        report(field, topic, "r3", 2_999, node="node-r3")
+        return 202
+
+    with node(flushes) as url:
+        for region, lag in (("r1", LAG - 1), ("r2", LAG), ("r3", LAG + 1)):
+            report(field, topic, region, 3_000 - lag - 1, node=f"node-{region}", url=url)
+        result = flush(field, topic)
+
+    assert requests == [[(topic, "r3")]]
+    assert result == Flushed(asked=1, flushed=1)
+    assert field.purge(topic).floor == 3_000 - LAG
+
+
+def test_w20_node_that_is_down_blocks_only_its_own_and_is_named(field: Field) -> None:
+    topic = lagging(field, {"r1": 2_900, "r2": 2_500})
+    down = f"http://127.0.0.1:{free_port()}"
+
+    def flushes(regions: Asked) -> int:
+        report(field, topic, "r1", 2_999, node="node-r1")
+        return 202
+
+    with node(flushes) as url:
+        report(field, topic, "r1", 99, node="node-r1", url=url)
+        report(field, topic, "r2", 499, node="node-r2", url=down)
+        result = flush(field, topic)
+
+    assert (result.asked, result.flushed, result.late) == (1, 1, ())
+    assert list(result.silent) == ["node-r2"]
+    assert down in result.silent["node-r2"]
+    assert field.purge(topic).floor == 500
+
+
+def test_node_that_accepts_and_does_not_flush_is_named(field: Field) -> None:
+    topic = lagging(field, {"r1": 2_900})
+
+    with node(lambda _: 202) as url:
+        report(field, topic, "r1", 99, node="node-r1", url=url)
+        result = flush(field, topic, seconds=0.1)
+
+    assert result == Flushed(asked=1, flushed=0, late=(f"{topic}/r1",))
+
+
+@pytest.mark.parametrize("status", [302, 404, 503])
+def test_node_that_refuses_is_named(field: Field, status: int) -> None:
+    topic = lagging(field, {"r1": 2_900})
+
+    with node(lambda _: status) as url:
+        report(field, topic, "r1", 99, node="node-r1", url=url)
+        result = flush(field, topic)
+
+    assert (result.asked, result.silent) == (0, {"node-r1": f"{url} answers {status}"})
+
+
+def test_node_without_an_address_is_named(field: Field) -> None:
+    topic = lagging(field, {"r1": 2_900})
+
+    result = flush(field, topic)
+
+    assert "never reported" in result.silent["node-r1"]
+
+
+def test_flush_above_the_known_end_counts(field: Field) -> None:
+    topic = lagging(field, {"r1": 2_900})
+
+    def flushes(regions: Asked) -> int:
+        last = field.place.append(topic, 10) + 9
+        report(field, topic, "r1", last, node="node-r1")
+        return 202
+
+    with node(flushes) as url:
+        report(field, topic, "r1", 99, node="node-r1", url=url)
+        result = flush(field, topic)
+
+    assert result == Flushed(asked=1, flushed=1)
+    assert field.purge(topic).floor == 3_010
+
+
+def test_node_that_never_ends_its_answer_delays_nothing() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def drip() -> None:
+        conn, _ = server.accept()
+        conn.recv(65536)
+        # One byte each 0.1 s: no read ever times out.
+        conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        while not over.wait(0.1):
+            try:
+                conn.sendall(b":")
+            except OSError:
+                return
+
+    threading.Thread(target=drip, daemon=True).start()
+    url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    ended = threading.Event()
+
+    def ask() -> None:
+        with suppress(NodeSilent):
+            HttpFlushClient(timeout_seconds=0.5).flush(url, [lagging_region("n")])
+        ended.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    done = ended.wait(10)
+    over.set()
+    server.close()
+    assert done, "20 times its timeout later it still waits"
+
+
+def test_no_node_is_asked_after_the_flush_timeout() -> None:
+    class Behind:
+        def regions_to_flush(self, names: Sequence[str]) -> Sequence[FlushCandidate]:
+            return [lagging_region(f"n{n}") for n in range(40)]
+
+    class Client:
+        def flush(self, url: str, regions: Sequence[FlushCandidate]) -> None:
+            raise AssertionError("asked")
+
+    done = Flusher(Behind(), Client(), 0.0, lambda _: None).flush(["t"], lambda: None)  # type: ignore[arg-type]
+
+    assert (done.asked, len(done.silent)) == (0, flushing.MAX_NAMED)
+    assert done.silent["n0"] == "no time was left to ask http://n0"
+
+
+def lagging_region(node: str) -> FlushCandidate:
+    return FlushCandidate(topic="t", region=f"of {node}", node=node, keep_from=0, entries=1, url=f"http://{node}")

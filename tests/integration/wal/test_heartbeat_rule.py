@@ -1,0 +1,74 @@
+"""The statement that stores heartbeats, against the rule that it applies: ``reports.merge``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import insert, select, update
+
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.wal.model import KeepFromSource, Region
+from sexton.wal.orders import LeaderReport, Stream
+from sexton.wal.reports import merge, reported_need
+from sexton.wal.sql.heartbeats import HeartbeatStore
+from tests.support.rig import DEPLOYMENT
+
+IDS = st.integers(0, 12)
+PROGRESS = st.lists(IDS, min_size=1, max_size=2).map(tuple)
+REGIONS = st.builds(
+    Region,
+    topic=st.just("wal-0"),
+    region=st.just("r1"),
+    keep_from=IDS | st.none(),
+    flushed=PROGRESS,
+    marks=IDS,
+    source=st.sampled_from(KeepFromSource),
+)
+PENDING = st.none() | st.tuples(IDS, IDS, PROGRESS | st.none())
+STREAMS = st.lists(st.builds(Stream, flushed=IDS | st.none(), idle=IDS | st.none()), min_size=1, max_size=2)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """One region of one topic, on SQLite."""
+    url = f"sqlite:///{tmp_path / 'sexton.db'}"
+    schema.init(url, DEPLOYMENT)
+    db = Database.open(url)
+    with db.write() as c:
+        c.execute(insert(db.t.wal_topic).values(name="wal-0"))
+        c.execute(insert(db.t.wal_region).values(**Region(topic="wal-0", region="r1").model_dump()))
+    yield db
+    db.close()
+
+
+def stored(db: Database) -> Region:
+    with db.read() as c:
+        return Region(**c.execute(select(db.t.wal_region)).one()._mapping)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(region=REGIONS, pending=PENDING, streams=STREAMS, log_end=IDS | st.none())
+def test_the_statement_agrees_with_the_rule(
+    database: Database,
+    region: Region,
+    pending: tuple[int, int, tuple[int, ...] | None] | None,
+    streams: list[Stream],
+    log_end: int | None,
+) -> None:
+    if pending is not None:
+        waits, marks, flushed = pending
+        region = region.model_copy(update={"waits": waits, "waits_marks": marks, "waits_flushed": flushed})
+    with database.write() as c:
+        c.execute(update(database.t.wal_topic).values(log_end=log_end))
+        c.execute(update(database.t.wal_region).values(**region.model_dump()))
+    report = LeaderReport(topic="wal-0", region="r1", epoch=0, streams=tuple(streams))
+
+    receipt = HeartbeatStore(database).hear("n1", [report])
+
+    after, expected = stored(database), merge(region, reported_need(report), log_end)
+    assert after.reported_at is not None
+    assert after == expected.model_copy(update={"node": "n1", "reported_at": after.reported_at})
+    assert (receipt.taken, receipt.waiting) == ((0, 1) if expected.waits is not None else (1, 0))

@@ -1,0 +1,216 @@
+"""The leader of a topic's partition changes before, during and after a purge: one of three nodes at a time is away.
+
+A purge that fails then succeeds when repeated. No needed entry is deleted, whichever node leads afterwards.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.kernel.crash_points import OF_WAL, installed
+from sexton.wal import kafka
+from sexton.wal.kafka import KafkaLog
+from sexton.wal.model import Facts, Purged, Why
+from sexton.wal.policy import SLACK
+from sexton.wal.port import LogFault
+from sexton.wal.purger import Purger
+from tests.integration.wal.cluster import Cluster, until
+from tests.integration.wal.field import Field
+from tests.integration.wal.logs import Real
+from tests.servers import kafka as kafka_server
+from tests.support.rig import DEPLOYMENT
+
+# A producer must not wait a minute for a frozen leader, nor write an entry twice when it repeats a request.
+PRODUCING = {"socket.timeout.ms": "3000", "enable.idempotence": "true"}
+ENTRIES, FLOOR = 250, 100
+SECONDS = 40.0
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with kafka_server.kafka(tmp_path_factory.mktemp("three"), nodes=3) as running:
+        yield Cluster(running)
+
+
+class Watched(KafkaLog):
+    """Records its faults."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__(settings)
+        self.faults: list[LogFault] = []
+
+    def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
+        return self._noted(super().facts(topics))
+
+    def delete_before(self, offsets: Mapping[str, int]) -> Mapping[str, int | LogFault]:
+        return self._noted(super().delete_before(offsets))
+
+    def _noted(self, answers: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.faults += [answer for answer in answers.values() if isinstance(answer, LogFault)]
+        return answers
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait only briefly for a broker that was asked about the leader that died."""
+    monkeypatch.setattr(kafka, "REQUEST_SECONDS", 4.0)
+    monkeypatch.setattr(kafka, "OPERATION_SECONDS", 3.0)
+
+
+@pytest.fixture
+def log(cluster: Cluster) -> Watched:
+    return Watched({"bootstrap.servers": cluster.address})
+
+
+@pytest.fixture
+def field(cluster: Cluster, log: Watched, tmp_path: Path) -> Iterator[Field]:
+    schema.init(url := f"sqlite:///{tmp_path / 'sexton.db'}", DEPLOYMENT)
+    db = Database.open(url)
+    place = Real(cluster.address, copies=3, **PRODUCING)
+    place.log = log
+    yield Field(db, place)
+    db.close()
+
+
+@pytest.fixture
+def topic(field: Field) -> str:
+    """A topic of 250 entries; the last 150 are needed, and nothing is purged yet."""
+    name = field.topic(ENTRIES)
+    field.map(name, "r1")
+    field.purge(name)
+    field.flushed(name, "r1", FLOOR - 1)
+    return name
+
+
+@pytest.fixture(autouse=True)
+def _mended(cluster: Cluster, topic: str) -> Iterator[None]:
+    """Bring every node back before the next test."""
+    yield
+    cluster.mend(topic)
+
+
+def purged(field: Field, topic: str, first: Purged | None = None) -> Purged:
+    """Repeat a purge until it is done; on the way the floor only rises, and the topic never begins above it."""
+    deadline, floor, done = time.monotonic() + SECONDS, 0, first or field.purge(topic)
+    while True:
+        now = done.floor or 0
+        assert floor <= now <= FLOOR
+        assert (done.log_start or 0) <= max(0, now - SLACK)
+        assert not done.verdict.quarantine
+        if done.log_start == FLOOR - SLACK:
+            return done
+        # Otherwise a node did not answer, or the new leader does not know yet what the old one deleted.
+        assert {b.why for b in done.verdict.blocked} <= {Why.FAULT}, done
+        assert not done.fault or done.passes, done
+        assert time.monotonic() < deadline, done
+        floor, done = now, field.purge(topic)
+
+
+def all_is_there(field: Field, topic: str, ids: Sequence[int]) -> None:
+    """Read every acknowledged entry with a plain consumer; a new leader may serve the last ones a moment later."""
+    read_ids: list[int] = []
+
+    def read_to_the_end() -> bool:
+        read_ids[:] = field.place.read(topic, ids[0])
+        return len(read_ids) >= len(ids)
+
+    until(f"{topic} is readable to its end", read_to_the_end)
+    assert read_ids == list(ids)
+
+
+def test_leader_that_died_before_the_purge_does_not_block_it(
+    cluster: Cluster, field: Field, log: Watched, topic: str
+) -> None:
+    cluster.leader(topic).kill()
+
+    done = purged(field, topic)
+
+    assert field.place.append(topic, 10) == ENTRIES
+    assert (done.floor, done.log_start) == (100, 99)
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert [f for f in log.faults if not f.passes] == []
+
+
+@pytest.mark.parametrize(
+    "point", [pytest.param(p, marks=() if p == "wal.floor" else pytest.mark.soak) for p in sorted(OF_WAL)]
+)
+def test_leader_that_dies_between_two_steps_changes_nothing(
+    cluster: Cluster, field: Field, log: Watched, topic: str, point: str
+) -> None:
+    dying = cluster.leader(topic)
+
+    def kill(reached: str) -> None:
+        if reached == point and dying.child.exit_code() is None:
+            dying.kill()
+
+    with installed(kill):
+        done = purged(field, topic)
+
+    cluster.has_left(topic, dying)
+    assert field.place.append(topic, 10) == ENTRIES
+    assert (done.floor, purged(field, topic).log_start) == (100, 99)
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert [f for f in log.faults if not f.passes] == []
+
+
+def test_leader_that_dies_before_a_follower_deletes_is_safe(
+    cluster: Cluster, field: Field, log: Watched, topic: str
+) -> None:
+    leader, slow = cluster.leader(topic), cluster.follower(topic)
+    slow.freeze()  # no DeleteRecords is answered until it has followed
+    with ThreadPoolExecutor(1) as pool:
+        purging = pool.submit(field.purge, topic)
+        time.sleep(1.0)
+        assert not purging.done()
+        leader.kill()
+        slow.thaw()
+        first = purging.result()
+
+    done = purged(field, topic, first)
+
+    assert field.place.append(topic, 10) == ENTRIES
+    assert (done.floor, purged(field, topic).log_start) == (100, 99)
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert [f for f in log.faults if not f.passes] == []
+
+
+def test_returning_leader_begins_where_it_was_purged(cluster: Cluster, field: Field, log: Watched, topic: str) -> None:
+    first = cluster.leader(topic)
+    purged(field, topic)
+    first.kill()
+    assert field.place.append(topic, 10) == ENTRIES
+    cluster.mend(topic)
+
+    assert cluster.elect_first(topic) is first is cluster.leader(topic)
+
+    all_is_there(field, topic, range(99, ENTRIES + 10))
+    assert field.start(topic) == 99
+    assert [f for f in log.faults if not f.passes] == []
+
+
+def test_disconnected_leader_quarantines_no_topic(cluster: Cluster, field: Field, topic: str) -> None:
+    others = [KafkaLog({"bootstrap.servers": cluster.address}) for _ in range(4)]
+    for log in others:
+        log.facts([topic])
+    old = cluster.leader(topic)
+    old.freeze()
+    cluster.has_left(topic, old)
+    field.place.append(topic, 100)
+    field.purger = Purger(KafkaLog({"bootstrap.servers": cluster.awake}), field.floors)
+    purged(field, topic)
+
+    with ThreadPoolExecutor(len(others)) as pool:
+        purging = [pool.submit(Purger(log, field.floors).purge, [topic]) for log in others]
+        time.sleep(1.0)
+        old.thaw()
+        done = [p.result()[topic] for p in purging]
+
+    assert [d.verdict.quarantine for d in done] == [""] * len(others)
+    assert field.store.topic(topic).floor == 100
+    all_is_there(field, topic, range(99, ENTRIES + 100))

@@ -1,0 +1,158 @@
+"""The log that purging needs: Apache Kafka and the embedded log behave alike."""
+
+import pytest
+
+from sexton.kernel.errors import BadInput
+from sexton.wal.kafka import KafkaLog
+from sexton.wal.model import Facts
+from sexton.wal.port import LogFault
+from tests.integration.wal.logs import Embedded, Gone, Place
+
+
+def facts(place: Place, topic: str) -> Facts:
+    answer = place.log.facts([topic])[topic]
+    assert isinstance(answer, Facts), answer
+    return answer
+
+
+def test_facts_name_the_topic_and_its_entries(place: Place) -> None:
+    topic = place.topic()
+    new = facts(place, topic)
+
+    assert place.append(topic, 250) == 0
+
+    assert (new.start, new.end, new.partitions) == (0, 0, 1)
+    assert (facts(place, topic).start, facts(place, topic).end) == (0, 250)
+    assert facts(place, topic).id == new.id != ""
+
+
+def test_only_entries_below_the_offset_are_deleted(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 250)
+
+    assert place.log.delete_before({topic: 100}) == {topic: 100}
+
+    assert facts(place, topic).start == 100
+    assert place.read(topic, 100) == list(range(100, 250))
+    with pytest.raises(Gone):
+        place.read(topic, 99)
+
+
+def test_deleting_again_or_less_changes_nothing(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 250)
+    place.log.delete_before({topic: 100})
+
+    assert place.log.delete_before({topic: 100}) == {topic: 100}
+    assert place.log.delete_before({topic: 7}) == {topic: 100}
+
+
+def test_ids_continue_after_deleting_to_the_end(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 10)
+
+    assert place.log.delete_before({topic: 10}) == {topic: 10}
+
+    assert place.append(topic, 1) == 10
+    assert place.read(topic, 10) == [10]
+
+
+@pytest.mark.parametrize("offset", [-1, 0, -1001])
+def test_offset_with_a_special_meaning_deletes_nothing(place: Place, offset: int) -> None:
+    topic, other = place.topic(), place.topic()
+    place.append(topic, 10)
+    place.append(other, 10)
+
+    with pytest.raises(ValueError, match=f"offset {offset} is not above 0"):
+        place.log.delete_before({other: 5, topic: offset})
+
+    assert place.read(topic, 0) == place.read(other, 0) == list(range(10))
+
+
+def test_offset_above_the_end_is_refused_for_its_topic_only(place: Place) -> None:
+    topic, other = place.topic(), place.topic()
+    place.append(topic, 10)
+    place.append(other, 10)
+
+    answers = place.log.delete_before({topic: 11, other: 5})
+
+    fault = answers[topic]
+    assert isinstance(fault, LogFault)
+    assert (fault.reason, fault.passes) == ("OFFSET_OUT_OF_RANGE", False)
+    assert answers[other] == 5
+    assert place.read(topic, 0) == list(range(10))
+
+
+def test_w22_compacted_topic_is_refused_alone(place: Place) -> None:
+    topic, other = place.topic(compacted=True), place.topic()
+    place.append(other, 10)
+    if facts(place, topic).end == 0:
+        _fill(place, topic)
+
+    answers = place.log.delete_before({topic: 1, other: 5})
+
+    fault = answers[topic]
+    assert isinstance(fault, LogFault)
+    assert (fault.reason, fault.passes) == ("POLICY_VIOLATION", False)
+    assert answers[other] == 5
+    assert "compact" in " ".join(place.log.check(topic))
+    assert list(place.log.check(other)) == []
+
+
+def test_missing_topic_is_a_fault_and_others_are_answered(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 3)
+
+    answers = place.log.facts(["wal-none", topic])
+    deleted = place.log.delete_before({"wal-none": 1, topic: 1})
+
+    assert isinstance(answers["wal-none"], LogFault)
+    assert isinstance(answers[topic], Facts)
+    fault = deleted["wal-none"]
+    assert isinstance(fault, LogFault)
+    assert "wal-none" in str(fault)
+    assert deleted[topic] == 1
+
+
+def test_recreated_topic_has_another_id(place: Place) -> None:
+    topic = place.topic()
+    place.append(topic, 3)
+    before = facts(place, topic)
+
+    place.recreate(topic)
+
+    assert facts(place, topic).id != before.id
+    assert facts(place, topic).end == 0
+
+
+def test_partitions_are_counted(place: Place) -> None:
+    assert facts(place, place.topic(partitions=2)).partitions == 2
+
+
+def test_request_for_no_topics_is_empty(place: Place) -> None:
+    assert place.log.facts([]) == {}
+    assert place.log.delete_before({}) == {}
+
+
+def _fill(place: Place, topic: str) -> None:
+    place.append(topic, 3)
+
+
+def test_entry_size_is_averaged_over_the_newest(place: Place) -> None:
+    topic, empty = place.topic(), place.topic()
+    place.append(topic, 30)
+    topics = {name: facts(place, name) for name in (topic, empty)}
+
+    sizes = place.log.weigh(topics)
+
+    assert sizes == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
+    assert place.log.weigh({}) == {}
+
+
+def test_refused_setting_is_bad_input_without_its_value() -> None:
+    for setting in ({"sasl.pasword": "hush-hush"}, {"security.protocol": "hush-hush"}):
+        with pytest.raises(BadInput) as refused:
+            KafkaLog({"bootstrap.servers": "127.0.0.1:9", **setting})
+
+        assert next(iter(setting)) in str(refused.value)
+        assert "hush-hush" not in str(refused.value)

@@ -1,0 +1,155 @@
+"""Which topics are due: pages are the same when repeated, and no topic starves."""
+
+import pytest
+from sqlalchemy import update
+
+from sexton.database import schema
+from sexton.database.engine import Database
+from sexton.wal.model import Mode, WalSettings
+from sexton.wal.orders import MapOrder, RegionMapping
+from sexton.wal.rounds import PurgeRounds
+from sexton.wal.sql import schedule
+from sexton.wal.sql.schedule import WalSchedule
+from sexton.wal.wal import WalService
+from tests.integration.wal.field import TERMS as FIELD_TERMS
+from tests.integration.wal.field import Field
+
+TERMS = WalSettings(interval_seconds=1_800, purge_entries=300, purge_bytes=10_000)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use pages of three topics, and two pages in a run."""
+    monkeypatch.setattr(schedule, "PAGE_TOPICS", 3)
+    monkeypatch.setattr(schedule, "MAX_PAGES", 2)
+
+
+def enabled(db: Database, *names: str) -> None:
+    for name in names:
+        WalService(db, TERMS).store.enable(name, Mode.DELETE)
+
+
+def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None) -> None:
+    enabled(db, *(f"t{n}" for n in range(8)))
+    due_topics = WalSchedule(db, TERMS)
+
+    first = due_topics.pages()
+    names = [name for page in first.pages for name in due_topics.names(page)]
+    mark_as_purged(db, *names)
+    again = [due_topics.names(page) for page in first.pages]
+    rest = due_topics.pages()
+
+    assert ([(p.first, p.last) for p in first.pages], first.more) == ([("t0", "t2"), ("t3", "t5")], True)
+    assert names == [f"t{n}" for n in range(6)]
+    assert again == [["t0", "t1", "t2"], ["t3", "t4", "t5"]]
+    assert ([(p.first, p.last) for p in rest.pages], rest.more) == ([("t6", "t7")], False)
+
+
+def mark_as_purged(db: Database, *names: str) -> None:
+    with db.write() as c:
+        t = db.t.wal_topic
+        c.execute(t.update().where(t.c.name.in_(names)).values(looked_at=db.now(c)))
+
+
+def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
+    enabled(db, "on", "off")
+    WalService(db, TERMS).store.disable("off")
+    due_topics = WalSchedule(db, TERMS)
+    due = [due_topics.due()]
+    mark_as_purged(db, "on")
+    schema.move_clock(db, 10)
+    due.append(due_topics.due())
+    schema.move_clock(db, 1_790)
+    due.append(due_topics.due())
+
+    assert due == [True, False, True]
+    assert due_topics.pages().topics == 1
+
+
+def test_each_name_is_in_exactly_one_page(db: Database, few: None) -> None:
+    names = ["a", "B", "b", "_x", "-x", ".x", "Z9"][:6]
+    enabled(db, *names)
+    due_topics = WalSchedule(db, TERMS)
+
+    pages = due_topics.pages().pages
+
+    assert sorted(name for page in pages for name in due_topics.names(page)) == sorted(names)
+
+
+def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
+    names = ["many", "large", "small", "silent", "gone"]
+    enabled(db, *names)
+    wal = WalService(db, TERMS)
+    for name in names:
+        wal.maps.put(
+            MapOrder(topic=name, generation=1, regions=(RegionMapping(region="r"), RegionMapping(region="s", first=0)))
+        )
+    needs = {"many": 350, "large": 60, "small": 60, "silent": None, "gone": 350}
+    with db.write() as c:
+        t, r = db.t.wal_topic, db.t.wal_region
+        c.execute(t.update().values(log_start=10, log_end=1_000, looked_at=db.now(c)))
+        for name, need in needs.items():
+            c.execute(r.update().where(r.c.topic == name).values(keep_from=need))
+        c.execute(t.update().where(t.c.name == "large").values(entry_bytes=200.0))
+        c.execute(t.update().where(t.c.name == "gone").values(quarantined="for the test"))
+    schema.move_clock(db, 10)
+
+    due = WalSchedule(db, TERMS).pages()
+
+    assert [name for page in due.pages for name in WalSchedule(db, TERMS).names(page)] == ["large", "many"]
+    assert (due.pages[0].first, due.pages[-1].last) == ("large", "many")
+
+
+def run(work: PurgeRounds, most: int) -> int:
+    """Run pages as the workflow does, continuing as new while there are more; return the number of runs."""
+    after = ""
+    for n in range(1, most + 1):
+        due = work.pages(after)
+        for page in due.pages:
+            work.page(page, lambda: None)
+        if not due.more:
+            return n
+        after = due.pages[-1].last
+    return most + 1
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)  # its names are chosen
+@pytest.mark.parametrize("reason", ["deleted in Kafka", "much to purge, and blocked"])
+def test_topics_that_stay_due_delay_no_other(field: Field, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    monkeypatch.setattr(schedule, "PAGE_TOPICS", 2)
+    monkeypatch.setattr(schedule, "MAX_PAGES", 2)  # instead of 2,000: 4
+    terms: WalSettings = FIELD_TERMS.model_copy(update={"purge_entries": 10})
+    t = field.db.t.wal_topic
+    for n in range(5):
+        name = f"aaa-{n}"
+        field.store.enable(name, Mode.DELETE)  # deleted in Kafka, and still enabled in Sexton
+        if reason != "deleted in Kafka":
+            field.place.log.create(name)  # type: ignore[attr-defined]
+            field.place.append(name, 30)
+            field.map(name, RegionMapping(region="r1", first=0))
+            field.purge(name)
+            field.flushed(name, "r1", 19)
+            with field.db.write() as c:  # blocked: its owner stopped sending maps
+                c.execute(update(t).where(t.c.name == name).values(mapped_at=1))
+    field.place.log.create("zzz")  # type: ignore[attr-defined]
+    field.place.append("zzz", 30)
+    field.store.enable("zzz", Mode.DELETE)
+    field.map("zzz", RegionMapping(region="r1", first=0))
+    field.purger.look(["zzz"])
+    field.flushed("zzz", "r1", 19)
+
+    runs = run(PurgeRounds(WalSchedule(field.db, terms), field.floors, field.purger, None, 10), 20)
+
+    assert (field.store.topic("zzz").floor, runs <= 20) == (20, True)
+
+
+def test_topic_is_due_at_once_when_enabled(field: Field) -> None:
+    topic = field.topic(10)
+    field.map(topic, RegionMapping(region="r1", first=0))
+    field.store.disable(topic)
+    field.purge(topic)
+    field.wait(8 * 3_600)
+
+    enabled_topic = field.store.enable(topic, Mode.DELETE)
+
+    assert (enabled_topic.blocked, enabled_topic.looked_at) == ({}, None)

@@ -1,0 +1,199 @@
+"""Alerts and dashboard: promtool accepts them, each alert fires and keeps still when it should, every metric exists."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+from sexton.insight.metrics.collector import FigureCollector
+from tests.support.rig import Rig
+from tests.support.scrape import collector
+
+CONFIG = Path(__file__).parents[3] / "config"
+RULES = CONFIG / "prometheus" / "sexton.rules.yml"
+CASES = CONFIG / "prometheus" / "sexton.rules.test.yml"
+DOCUMENT = CONFIG.parent / "docs" / "metrics.md"
+DASHBOARD = CONFIG / "grafana" / "sexton.json"
+OF_PROMETHEUS = {"up"}
+"""What Prometheus itself says about each target."""
+OF_THE_API = {"sexton_api_up"}
+"""What only `sexton api` exports; tests/integration/interfaces/api sees it there."""
+WORDS = {"and", "or", "unless", "offset", "bool"}
+
+
+def promtool(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
+    """Run the real promtool; return its exit code and what it said."""
+    program = shutil.which("promtool")
+    assert program, "promtool is missing: install the Debian package prometheus (apt-get install prometheus)"
+    line = [program, *arguments]
+    done = subprocess.run(line, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    return done.returncode, done.stdout
+
+
+def rules() -> dict[str, str]:
+    """Return each alert with its part of the file; nobody here can read YAML but promtool."""
+    parts = re.split(r"(?m)^ +- alert: ", RULES.read_text())[1:]
+    return {part.split("\n", 1)[0]: part for part in parts}
+
+
+def expression(rule: str) -> str:
+    """Return a rule's expression, of one line or of a block."""
+    block = re.search(r"^( +)expr: \|\n((?:\1 .*\n)+)", rule, re.MULTILINE)
+    line = re.search(r"^ +expr: (.+)$", rule, re.MULTILINE)
+    assert block or line
+    return block[2] if block else line[1]  # type: ignore[index]
+
+
+def metrics(expr: str) -> set[str]:
+    """Return the names in a PromQL expression that are metrics: what is no label, function, word, string or number."""
+    expr = re.sub(r'"[^"]*"', "", expr)
+    expr = re.sub(r"\{[^}]*\}", "", expr)
+    expr = re.sub(r"\[[^\]]*\]", "", expr)
+    expr = re.sub(r"\b(by|on|ignoring|without|group_left|group_right)\s*\([^)]*\)", "", expr)
+    names = re.findall(r"(?<![\w$])([a-zA-Z_:][\w:]*)(?!\w)(?!\s*\()", expr)
+    return set(names) - WORDS
+
+
+def panels() -> Iterator[dict[str, Any]]:
+    """Yield every panel of the dashboard, those in rows too."""
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        yield panel
+        yield from panel.get("panels", ())
+
+
+def queries() -> list[str]:
+    return [target["expr"] for panel in panels() for target in panel.get("targets", ())]
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> str:
+    """A real scrape of an empty deployment, with the families that have no samples yet."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
+    ours: FigureCollector = collector(rig)
+    registry.register(ours)
+    text = generate_latest(registry).decode()
+    rig.db.close()
+    return text
+
+
+def names(exported: str) -> set[str]:
+    return set(re.findall(r"^# TYPE (\S+) ", exported, re.MULTILINE)) | OF_PROMETHEUS | OF_THE_API
+
+
+def test_promtool_accepts_the_rules() -> None:
+    code, said = promtool("check", "rules", str(RULES))
+
+    assert code == 0, said
+    assert f"SUCCESS: {len(rules())} rules found" in said
+
+
+def test_every_alert_fires_when_it_should_and_not_before() -> None:
+    code, said = promtool("test", "rules", str(CASES))
+
+    assert code == 0, said
+
+
+def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None:
+    (tmp_path / RULES.name).write_text(
+        RULES.read_text().replace("absent(sexton_up == 1)", "absent(sexton_up == 2) > 1")
+    )
+    first, second, *_ = re.split(r"(?m)^(?=  - name: )", CASES.read_text())  # what is before the first case, and that
+    (tmp_path / CASES.name).write_text(first + second)
+
+    code, said = promtool("test", "rules", str(tmp_path / CASES.name))
+
+    assert code != 0
+    assert "SextonNotSeen" in said
+
+
+@pytest.mark.parametrize("alert", rules())
+def test_an_alert_says_how_bad_it_is_what_happened_and_what_to_do(alert: str) -> None:
+    rule = rules()[alert]
+
+    assert re.search(r"^ +severity: (page|ticket)$", rule, re.MULTILINE)
+    assert re.search(r"^ +summary: .{20,}$", rule, re.MULTILINE)
+    assert re.search(r"^ +action: .*docs/incidents\.md#[a-z-]+\"?$", rule, re.MULTILINE)
+
+
+@pytest.mark.parametrize("alert", rules())
+def test_an_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(alert: str) -> None:
+    cases = CASES.read_text()
+
+    assert re.search(rf"alertname: {alert}\n +exp_alerts:\n +- exp_labels", cases)
+    assert re.search(rf"\{{eval_time: \S+, alertname: {alert}\}}", cases)
+
+
+def test_every_metric_of_the_rules_is_exported(exported: str) -> None:
+    used = {name for rule in rules().values() for name in metrics(expression(rule))}
+
+    assert len(used) > 8
+    assert used - names(exported) == set()
+
+
+def test_every_metric_of_the_dashboard_is_exported(exported: str) -> None:
+    used = {name for query in queries() for name in metrics(query)}
+
+    assert len(used) > 20
+    assert used - names(exported) == set()
+
+
+def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    known = {"$__rate_interval": "5m", "$instance": ".*"}
+    found = []
+    for number, query in enumerate(queries()):
+        for variable, value in known.items():
+            query = query.replace(variable, value)
+        found.append(f"      - {{record: 'q:{number}', expr: {json.dumps(query)}}}\n")
+    (tmp_path / "q.yml").write_text("groups:\n  - name: q\n    rules:\n" + "".join(found))
+
+    code, said = promtool("check", "rules", str(tmp_path / "q.yml"))
+
+    assert len(found) > 20
+    assert code == 0, said
+
+
+def test_the_documentation_names_every_metric_and_every_alert_and_no_other(exported: str) -> None:
+    text = DOCUMENT.read_text()
+    rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+
+    assert rows == {n for n in names(exported) if n.startswith(("sexton_", "recycler_"))} | set(rules())
+
+
+def test_the_dashboard_can_be_imported_and_asks_for_data_source_and_instance() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    variables = {v["name"]: v for v in dashboard["templating"]["list"]}
+    ids = [p["id"] for p in panels()]
+
+    assert variables["datasource"]["type"] == "datasource"
+    assert "sexton_instance_enabled" in variables["instance"]["definition"]
+    assert len(ids) == len(set(ids))
+    assert {p["datasource"]["uid"] for p in panels() if p["type"] != "row"} == {"${datasource}"}
+    assert "id" not in dashboard
+
+
+def test_ours_keep_to_the_conventions_of_prometheus(exported: str) -> None:
+    ours = "".join(f"{line}\n" for line in exported.splitlines() if re.match(r"(# (HELP|TYPE) )?sexton_", line))
+
+    code, said = promtool("check", "metrics", stdin=ours)
+
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("expr", "found"),
+    [
+        ('max by (instance_id) (a_b{x="y", z=~"up"}) > 3 * max(c:d)', {"a_b", "c:d"}),
+        ("sum(rate(n_total[5m])) unless on (k) m offset 1h", {"n_total", "m"}),
+        ("a - on (kind) group_left () max by (kind) (b) + 24 * 3600", {"a", "b"}),
+    ],
+)
+def test_the_names_of_an_expression_are_found(expr: str, found: set[str]) -> None:
+    assert metrics(expr) == found

@@ -1,0 +1,98 @@
+"""The import law of docs/architecture.md can fail: planted imports break the contracts of pyproject.toml."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TREES = ("sexton", "workflows", "activities", "config")
+PLANTED = {
+    "sexton/storage/s3/vault.py": "from sexton.operators.registry.store import Registry",
+    "sexton/recycle/pipeline/decide.py": "from sexton.protection.policy import cover",
+    "sexton/recycle/audit/model.py": "from sexton.recycle.rounds.ledger import Ledger",
+    "sexton/marks/policy.py": "import time",
+    "sexton/wal/policy.py": "import sqlalchemy",
+    "sexton/operators/controls/policy.py": "import boto3",
+    "activities/recycle.py": "from sexton.recycle.rounds.sql.store import RoundStore",
+}
+"""File → an import that it must not have; each breaks another contract."""
+BROKEN = (
+    "Imports point down one layer stack",
+    "Inside recycle",
+    "SQLAlchemy lives",
+    "boto3 lives",
+    "Workflows and activities load no adapter",
+    "Pure modules",
+)
+CLOCKS = {"now", "utcnow", "today", "open"}
+PURE = ("model.py", "policy.py", "port.py", "decide.py", "build.py", "limits.py", "ledger.py")
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What lint-imports prints about a copy of the tree with the planted imports."""
+    copy = tmp_path_factory.mktemp("tree")
+    for tree in TREES:
+        shutil.copytree(ROOT / tree, copy / tree, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    for file, line in PLANTED.items():
+        path = copy / file
+        path.write_text(f"{path.read_text()}\n\n{line}\n")
+    program = Path(sys.executable).with_name("lint-imports")
+    environment = os.environ | {"PYTHONPATH": str(copy)}
+    ran = subprocess.run([program, "--no-cache"], cwd=copy, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    return " ".join(ran.stdout.split())
+
+
+@pytest.mark.parametrize("contract", BROKEN)
+def test_a_planted_import_breaks_its_contract(planted: str, contract: str) -> None:
+    verdict = re.search(rf"{re.escape(contract)}.*?(BROKEN|KEPT)", planted)
+
+    assert verdict
+    assert verdict[1] == "BROKEN"
+
+
+def test_pure_modules_call_no_clock() -> None:
+    calls = []
+    for path in sorted(p for tree in TREES for p in (ROOT / tree).rglob("*.py") if p.name in PURE):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in CLOCKS:
+                calls.append(f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node.func)}")
+
+    assert calls == []
+
+
+def test_every_folder_with_code_says_what_it_promises() -> None:
+    silent = []
+    for folder in sorted({p.parent for tree in TREES for p in (ROOT / tree).rglob("*.py")}):
+        if folder.name == "versions":
+            continue
+        init = folder / "__init__.py"
+        if not init.is_file() or not ast.get_docstring(ast.parse(init.read_text())):
+            silent.append(str(folder.relative_to(ROOT)))
+
+    assert silent == []
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    nameless = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
+    trees = (*TREES, "tests", "examples")
+
+    assert [str(p) for tree in trees for p in (ROOT / tree).rglob("*") if p.stem in nameless] == []
+
+
+def test_no_two_classes_share_a_name() -> None:
+    names: dict[str, list[str]] = {}
+    for path in (p for tree in TREES for p in (ROOT / tree).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                names.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+
+    assert {name: files for name, files in names.items() if len(files) > 1} == {}
