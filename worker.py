@@ -68,7 +68,7 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 engine.schedule,
                 lambda: schedules.nudge(client, deployment),
                 engine.check_schedule.due,
-                engine.wal.turns.due,
+                engine.wal.turns.any_due,
                 engine.binlogs.turns.due,
             ),
             activities.CheckActivities(engine.checker, engine.in_process_compare, deployment),
@@ -159,7 +159,7 @@ async def main(role: str = "control", backend: beside.ServedBackend | None = Non
         asyncio.get_running_loop().add_signal_handler(sig, stop.set)
     async with AsyncExitStack() as resources:
         if backend is not None:
-            sweeper = resources.enter_context(beside.opened(backend))
+            sweeper = resources.enter_context(beside.open_sweeper(backend))
             worker = build_backend(await connect(settings), settings, backend.id, sweeper)
             await resources.enter_async_context(beside.catching_up(sweeper))
         elif role == "spark":
@@ -184,7 +184,7 @@ def parse_arguments(arguments: list[str]) -> tuple[str, beside.ServedBackend | N
     parser.add_argument("--role", choices=roles, default="control", help="the kind of worker (default: control)")
     beside.add_options(parser)
     parsed = parser.parse_args(arguments)
-    return parsed.role, beside.asked(parser, parsed)
+    return parsed.role, beside.parse_options(parser, parsed)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.attempt import error_type
     from workflows.options import BATCH_DELETE, CATALOG_READ, MOST_SPARK_ATTEMPTS
     from workflows.spark import on_spark, was_not_taken
-    from workflows.words import words
+    from workflows.words import error_message
 
 NO_SPARK = "no Spark worker polls: deleted by a control worker"
 SPARK_BROKEN = "{why}: a control worker deleted the rest"
@@ -54,5 +54,5 @@ def _spark_failure(error: ActivityError) -> str:
     if was_not_taken(error):
         return SPARK_BUSY.format(seconds=options.SPARK_WAIT.total_seconds())
     if error_type(error) == ids.SPARK_FAILED:
-        return SPARK_BROKEN.format(why=words(error))
+        return SPARK_BROKEN.format(why=error_message(error))
     return ""

@@ -25,7 +25,7 @@ from sexton.operators.registry.store import Registry
 from sexton.protection.model import Item
 from sexton.protection.registrar import Registrar
 from sexton.protection.sql.store import ProtectionStore
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.model import Cursor, Plan
 from sexton.recycle.pipeline.sql.batches import BatchStore
@@ -91,7 +91,7 @@ class OperatorService:
         """Reads the audit from every place where it is stored."""
         deployment, endpoint = self.settings.require_deployment(), self.settings.s3.endpoint_url
         vaults = ProvenVaults(self.registry.vault, deployment, endpoint)
-        locations = Places(
+        locations = AuditLocations(
             vaults,
             self.registry.vaults,
             deployment=deployment,
@@ -133,7 +133,7 @@ class OperatorService:
             halt = self.controls.halt(c, instance)
         if not observes and halt is None:
             # The round that applies the plan does this too, so the plan contains what the owner marks here.
-            owner.due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
+            owner.mark_due(instance, plans.retentions.cutoffs(instance, policy), lambda: None)
         plan = plans.plan_for_operator(instance, policy, by, lambda: owner.live_objects(instance))
         return PlanPreview(plan, self.cost(plan), observes, HoldStore(self.db).active(instance), halt)
 

@@ -45,7 +45,7 @@ def checker(
         vaults,
         registry.vaults,
         record_problems,
-        Orphans(db).take_back,
+        Orphans(db).remove_refuted_marks,
         grace_seconds=settings.grace_seconds,
         inverted=settings.inverted,
         expected=live_objects,

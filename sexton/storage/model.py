@@ -85,7 +85,7 @@ class Marker(_Value):
     run: str = ""
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """One object as a listing shows it; ``key`` is relative to the vault's prefix."""
 
     key: str

@@ -46,7 +46,7 @@ class RegionState(StrEnum):
     """The region needs no entry; its row is kept in case it returns, perhaps with an old manifest."""
 
 
-class Why(StrEnum):
+class BlockReason(StrEnum):
     """Why a topic is not purged."""
 
     NOT_ENABLED = "not enabled"
@@ -103,7 +103,7 @@ class Topic(Message):
     """What the log refused at the last purge."""
     freed: int = 0
     """Entries that purges have deleted so far."""
-    blocked: dict[Why, int] = Field(default_factory=dict)
+    blocked: dict[BlockReason, int] = Field(default_factory=dict)
     """Why the last purge did not delete, each reason with the instant since which it holds."""
 
 
@@ -190,7 +190,7 @@ class Missing(Message):
 class Block(Message):
     """One reason why a topic is not purged; ``said``: the same as a sentence."""
 
-    why: Why
+    why: BlockReason
     said: str
 
 

@@ -15,11 +15,11 @@ from sqlalchemy import select
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
 from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
-from sexton.replication.binlog.model import MOST, BinlogSettings, CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, CutDone
 from sexton.replication.journal.errors import JournalTrimmed
 from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
-from sexton.replication.replicas.policy import lowest
+from sexton.replication.replicas.policy import lowest_needed_version
 from tests.integration.replication.world import DB, SHOP, World
 
 TABLES, BACKENDS = ("orders", "users"), ("b1", "b2", "b3")
@@ -140,7 +140,7 @@ class BinlogWorld(World):
             uids = {r.tablet for r in c.execute(select(t.c.tablet))}
         for tablet in uids:
             its, now = self.b.replicas.tablet(SHOP, tablet)
-            least = lowest(its, now)
+            least = lowest_needed_version(its, now)
             found |= {r.uid: (None if least is None else least[0], r.granted) for r in its}
         return found
 
@@ -200,7 +200,7 @@ class BinlogWorld(World):
         try:
             return list(self.b.journal.read(SHOP, its.applied).entries)
         except JournalTrimmed:
-            its.begin(self.b.replicas.snapshot(SHOP))
+            its.load_snapshot(self.b.replicas.snapshot(SHOP))
             return list(self.b.journal.read(SHOP, its.applied).entries)
 
     def loses(self) -> None:
@@ -290,7 +290,7 @@ class BinlogWorld(World):
                     follower.apply(entry)  # type: ignore[arg-type]
             its = follower.databases.get(DB)
             assert {table: its.log(table) if its else [] for table in logs} == logs
-            assert dict(follower.unwell()) == unwell
+            assert dict(follower.unhealthy()) == unwell
 
     def settle(self) -> None:
         """Let everybody be well, and all that may go, go; then nothing is left below the cuts."""
@@ -321,5 +321,5 @@ class BinlogWorld(World):
         assert (late, below) == ([], [])
         for uid, versions in self.disks.items():
             table = uid.removeprefix("t-").partition(".")[0]
-            cut = MOST if table in self.dropped else fold.get(f"p-{table}", -1)
+            cut = MAX_COMMIT_SEQ if table in self.dropped else fold.get(f"p-{table}", -1)
             assert not {v for v in versions if v <= cut}, uid

@@ -110,7 +110,7 @@ async def record_purges(scratch: Path) -> dict[str, str]:
     async with await worker.build(client, settings, rig.db):
         with node(lambda _: 202) as url:
             topics.flushed(name, "r1", 9, url)
-            topics.wal.purger.look([name])
+            topics.wal.purger.preview([name])
             handle = await topics.start(name)
             await topics.until(handle, "FLUSHING")
             for signal, then in (("pause", "PAUSED"), ("resume", "FLUSHING")):

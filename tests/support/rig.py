@@ -21,7 +21,7 @@ from sqlalchemy import func, select, text
 
 from sexton import contract
 from sexton.check import model as check_model
-from sexton.check.in_process import Direct
+from sexton.check.in_process import InProcessComparison
 from sexton.check.model import CheckReport, CheckRequest, ConcludeOrder
 from sexton.check.port import Compare
 from sexton.check.sources.live_side import LiveSide
@@ -114,7 +114,7 @@ class Rig:
         self.checker = checker(
             self.db, self.runs, self.live_side, self.vaults, check_model.CheckSettings(grace_seconds=DAY)
         )
-        self.direct = Direct(self.vaults, self.live_side, self.runs)
+        self.direct = InProcessComparison(self.vaults, self.live_side, self.runs)
 
     def recycler_of(self, owner: Owner, sweeps: Deleter | None = None) -> Recycler:
         sweeps = sweeps or self.deleter
@@ -185,7 +185,7 @@ class Rig:
         """Check once, as the workflow does."""
         order = self.checker.begin(CheckRequest(instance=instance, by="test"), run or uuid.uuid4().hex).order
         evidence = self.checker.compare(how or self.direct, order, lambda: None)
-        evidence = self.checker.look_again(order, evidence, lambda: None)
+        evidence = self.checker.check_again(order, evidence, lambda: None)
         return self.checker.conclude(ConcludeOrder(instance=instance, run=order.run, evidence=evidence))
 
     def found(self, instance: str = "shop", *, confirmed: bool = False) -> dict[str, set[str]]:

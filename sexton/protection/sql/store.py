@@ -244,7 +244,7 @@ class ProtectionStore:
             raise UnknownInstance(instance)
         raise Invalid(f"the watermark of {instance} is {row.watermark} already; it cannot move back to {value}")
 
-    def all(self, instance: str | None = None) -> Sequence[Protection]:
+    def list_protections(self, instance: str | None = None) -> Sequence[Protection]:
         """Return the protections of an instance, or of all instances, the oldest first."""
         t = self._db.t.protection
         condition = true() if instance is None else t.c.instance == instance
@@ -266,7 +266,7 @@ class ProtectionStore:
         with self._db.write() as c:
             return ending.end_due(self._db, c, instance, self._db.now(c), self._settings)
 
-    def forget(self) -> int:
+    def delete_ended_rows(self) -> int:
         """Delete rows of one protection that has ended, some thousands at a time; return how many."""
         return ending.delete_ended_rows(self._db)
 

@@ -68,10 +68,10 @@ class Adopter:
             self._stores.fences.release_all(instance)
             for quarantined in owner_marks.quarantined(instance):
                 active_lease.keep_alive()
-                owner_marks.free(instance, self._owner.mended(instance, quarantined))
-            self._owner.time_out(instance, active_lease.keep_alive)
-            owner_marks.take_back(instance, self._owner.grows(instance), order.cutoffs)
-            self._owner.due(instance, order.cutoffs, active_lease.keep_alive)
+                owner_marks.free(instance, self._owner.resolvable(instance, quarantined))
+            self._owner.abort_expired(instance, active_lease.keep_alive)
+            owner_marks.take_back(instance, self._owner.marked_children(instance), order.cutoffs)
+            self._owner.mark_due(instance, order.cutoffs, active_lease.keep_alive)
         except OwnerSilent as e:
             return Counter({by_owner_silence(e): 1})
         except GuardBusy:

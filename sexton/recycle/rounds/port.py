@@ -40,7 +40,7 @@ class EndingProtections(Protocol):
         """End the protections of an instance whose time is over."""
         ...
 
-    def forget(self) -> object:
+    def delete_ended_rows(self) -> object:
         """Delete the rows of protections that ended long ago."""
         ...
 

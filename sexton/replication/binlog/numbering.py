@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sexton.replication.binlog.errors import OutOfOrder
-from sexton.replication.binlog.model import Log, Record, Stored
+from sexton.replication.binlog.model import Log, Record, StoreResult
 from sexton.replication.binlog.policy import Versions, effective_timestamp
 
 NO_TABLE = ""
@@ -145,7 +145,7 @@ def _version_rows(key: Row, record: Record, tables: Sequence[str], versions: Ver
     ]
 
 
-def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int, tuple[str, str]]) -> Stored:
+def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int, tuple[str, str]]) -> StoreResult:
     """Return why records up to the database's last one need not be stored.
 
     Args:
@@ -175,4 +175,4 @@ def judge_resent(records: Sequence[Record], logs: LogStates, stored: Mapping[int
                 f"record {record.commit_seq} of {logs.own_log.db} came after {logs.own_log.last_seq}, and was never "
                 "stored: send records in the order of their commit_seq, one writer after another"
             )
-    return Stored(known=known, old=old, disabled=disabled)
+    return StoreResult(known=known, old=old, disabled=disabled)

@@ -31,7 +31,7 @@ class HeartbeatStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def hear(self, node: str, reports: Sequence[LeaderReport], url: str = "") -> HeartbeatReceipt:
+    def record_reports(self, node: str, reports: Sequence[LeaderReport], url: str = "") -> HeartbeatReceipt:
         """Raise what regions need by the reports of their leaders; ``reports.merge`` documents the rule.
 
         A report is ignored if it is in another epoch than the map or an opening made known, comes from a follower, is

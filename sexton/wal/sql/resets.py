@@ -37,7 +37,7 @@ class ResetStore:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def region(self, topic: str, region: str, to: int | None = None) -> Region:
+    def reset_region(self, topic: str, region: str, to: int | None = None) -> Region:
         """Set the first entry that a region needs, whatever is lost: the region opens there, and LOSS ends.
 
         Args:
@@ -63,7 +63,7 @@ class ResetStore:
             c.execute(update(r).where(same_region).values(**columns))
             return Region(**{**row._mapping, **columns})
 
-    def topic(self, name: str) -> Topic:
+    def reset_topic(self, name: str) -> Topic:
         """Forget a topic, as if it had been created again; a quarantine ends. The topic stays enabled.
 
         Nothing is purged until the owner has sent its map again and all regions have reported, in epochs above the
@@ -88,7 +88,7 @@ class ResetStore:
             c.execute(pin.delete().where(pin.c.topic == name))
             return read_topic(db, c, name)
 
-    def restored(self) -> int:
+    def distrust_maps(self) -> int:
         """Distrust every map, because this database was restored from a backup; return how many topics need a new one.
 
         No topic is purged before its owner has sent its map again.

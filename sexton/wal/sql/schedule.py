@@ -41,7 +41,7 @@ class WalSchedule:
         pages = tuple(TopicPage(first=chunk[0], last=chunk[-1], began=began) for chunk in chunks)
         return TopicPages(pages=pages, topics=len(names), more=len(due_names) > max_topics)
 
-    def due(self) -> bool:
+    def any_due(self) -> bool:
         """Return whether any topic is due; called at each tick."""
         t = self._db.t.wal_topic
         with self._db.read() as c:
@@ -54,7 +54,7 @@ class WalSchedule:
         with self._db.read() as c:
             return list(c.execute(self._of_page(page)).scalars())
 
-    def unweighed(self, page: TopicPage) -> Sequence[str]:
+    def without_entry_size(self, page: TopicPage) -> Sequence[str]:
         """Return the topics of a page whose average entry size is unknown, or was estimated over a day ago."""
         t = self._db.t.wal_topic
         with self._db.read() as c:

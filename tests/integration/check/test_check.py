@@ -153,17 +153,17 @@ def test_k10_killed_half_way_it_is_done_again_and_finds_the_same(owned: Owned) -
     owned.both(*names(50))
     owned.old("data/t9/r7_0.dat")
     (owned.root / names(50)[5]).unlink()
-    saw, told = owned.runs.saw, []
+    saw, told = owned.runs.store_findings, []
 
     def dies(*given: object) -> None:
         told.append(given)
         saw(*given)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    owned.runs.saw = dies  # type: ignore[method-assign]
+    owned.runs.store_findings = dies  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         owned.check(run="one")
-    owned.runs.saw = saw  # type: ignore[method-assign]
+    owned.runs.store_findings = saw  # type: ignore[method-assign]
     report = owned.check(run="one")
 
     assert told

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from sexton import contract
-from sexton.check.model import Discrepancy, RunState, Type
+from sexton.check.model import Discrepancy, FindingType, RunState
 from sexton.check.sql.repair import RepairRefused
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
@@ -248,15 +248,15 @@ def test_an_owner_that_shows_prefixes_alone_is_checked_too(owned: Owned) -> None
 
 
 def test_a_late_word_of_an_older_run_changes_nothing(owned: Owned) -> None:
-    orphan = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
+    orphan = Discrepancy(type=FindingType.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
     old = owned.runs.begin("shop", "terminated")
     first = owned.runs.begin("shop", "one")
-    owned.runs.saw(first, [orphan])
+    owned.runs.store_findings(first, [orphan])
     owned.runs.conclude(first, seen(first))
     owned.later(DAY + 60)
     new = owned.runs.begin("shop", "two")
-    owned.runs.saw(new, [orphan])
-    owned.runs.saw(old, [orphan])
+    owned.runs.store_findings(new, [orphan])
+    owned.runs.store_findings(old, [orphan])
     owned.runs.conclude(new, seen(new))
 
     assert owned.found(confirmed=True) == {"ORPHAN": {orphan.key}}

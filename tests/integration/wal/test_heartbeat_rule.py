@@ -66,7 +66,7 @@ def test_the_statement_agrees_with_the_rule(
         c.execute(update(database.t.wal_region).values(**region.model_dump()))
     report = LeaderReport(topic="wal-0", region="r1", epoch=0, streams=tuple(streams))
 
-    receipt = HeartbeatStore(database).hear("n1", [report])
+    receipt = HeartbeatStore(database).record_reports("n1", [report])
 
     after, expected = stored(database), merge(region, reported_need(report), log_end)
     assert after.reported_at is not None

@@ -15,7 +15,7 @@ from sexton.database.tables import Tables
 from sexton.insight.metrics import labels
 from sexton.insight.metrics.model import BinlogFigures
 from sexton.replication.replicas.policy import BY_LIMIT
-from sexton.replication.replicas.sql.rows import need
+from sexton.replication.replicas.sql.rows import needed_version
 
 Values = dict[str, Any]
 """Fields of ``BinlogFigures`` that one query gives for an instance."""
@@ -174,7 +174,7 @@ def _blocked(v: _View) -> Iterator[tuple[str, Values]]:
     same_tablet = and_(
         copy.c.instance == pending.c.instance, copy.c.tablet == pending.c.tablet, copy.c.dropped.is_(False)
     )
-    lowest = select(func.coalesce(func.min(need(copy, v.now)), 0)).where(same_tablet).scalar_subquery()
+    lowest = select(func.coalesce(func.min(needed_version(copy, v.now)), 0)).where(same_tablet).scalar_subquery()
     blocked = select(pending.c.instance, func.count().label("blocked")).where(lowest <= pending.c.desired)
     for r in v.c.execute(blocked.group_by(pending.c.instance)):
         yield _by_instance(r)

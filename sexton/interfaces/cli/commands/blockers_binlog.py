@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from sexton.database.engine import Database
     from sexton.replication.binlog.model import Consumer, Log
-    from sexton.replication.binlog.sql.figures import LastLook
+    from sexton.replication.binlog.sql.figures import LastRun
     from sexton.replication.replicas.model import RetainingReplica
 
 NO_REPLICA_DECIDES = "sexton replica list --all, then repair a replica, place another, or drop the table"
@@ -19,12 +19,12 @@ NO_REPLICA_DECIDES = "sexton replica list --all, then repair a replica, place an
 def binlog_blockers(settings: "Settings", db: "Database", instance: str) -> Iterator[Blocker]:
     """Yield what blocks cuts and deletions, as of the last run; never a row per tablet."""
     from sexton.interfaces.operator_service import OperatorService
-    from sexton.replication.binlog.sql.figures import last_look, noted
+    from sexton.replication.binlog.sql.figures import find_last_run, logs_with_blocker
     from sexton.replication.replicas.sql import figures
 
     with db.read() as c:
-        last_run, logs = last_look(db, c, instance), noted(db, c, instance)
-        retaining = figures.holders(db, c, instance)
+        last_run, logs = find_last_run(db, c, instance), logs_with_blocker(db, c, instance)
+        retaining = figures.retaining_by_backend(db, c, instance)
     consumers = OperatorService(settings, db).binlogs.consumers.all(instance) if logs else ()
     yield from _clock(instance, last_run)
     yield from _approvals(instance, logs)
@@ -32,7 +32,7 @@ def binlog_blockers(settings: "Settings", db: "Database", instance: str) -> Iter
     yield from _replicas(instance, retaining)
 
 
-def _clock(instance: str, last_run: "LastLook") -> Iterator[Blocker]:
+def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
     if last_run.refused:
         yield Blocker(
             instance=instance,

@@ -8,7 +8,7 @@ from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc,
 
 if TYPE_CHECKING:
     from sexton.replication.binlog.messages import GcReport
-    from sexton.replication.binlog.model import Config, Consumer, Log
+    from sexton.replication.binlog.model import Consumer, Log, LogRetention
     from sexton.replication.binlog.sql.explain import LogCutPreview, LogExplanation
     from sexton.replication.replicas.model import BackendStanding
 
@@ -22,7 +22,7 @@ def duration(seconds: int | None) -> str:
     return next((f"{seconds // n}{unit}" for n, unit in UNITS if seconds and seconds % n == 0), f"{seconds} s")
 
 
-def retention(config: "Config") -> str:
+def retention(config: "LogRetention") -> str:
     """Return the rule by which records of a log are deleted."""
     rules = ["records are kept forever"]
     if config.ttl_seconds is not None:

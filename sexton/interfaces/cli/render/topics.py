@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sexton.interfaces.cli.output import human_bytes, quantity, show_table, utc, utc_column
-from sexton.wal.model import Why
+from sexton.wal.model import BlockReason
 
 if TYPE_CHECKING:
     from sexton.wal.explain import RegionLag, TopicExplanation
@@ -79,7 +79,7 @@ def show_purge_report(topic: "Topic", report: "PurgeReport") -> None:
 
 def _show_state(explanation: "TopicExplanation") -> None:
     topic, verdict = explanation.topic, explanation.verdict
-    log_was_read = not any(block.why is Why.FAULT for block in verdict.blocked)
+    log_was_read = not any(block.why is BlockReason.FAULT for block in verdict.blocked)
     entries = _entries_in_log(topic, log_was_read=log_was_read)
     typer.echo(f"topic {topic.name}: {_mode(topic)}; last_purged_entry_id {last_purged(topic)}; {entries}")
     if verdict.quarantine:

@@ -176,7 +176,7 @@ class RoundStore:
         self._leases.free(order.opened.lease)
         expired: list[Callable[[], object]] = [self._calls.forget]
         if self._protections is not None:
-            expired.append(self._protections.forget)
+            expired.append(self._protections.delete_ended_rows)
         for forget in expired:
             try:
                 forget()

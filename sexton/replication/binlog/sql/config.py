@@ -11,7 +11,7 @@ from sexton.database.guard import deciding
 from sexton.database.rows import in_list, upsert
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import UnknownLog
-from sexton.replication.binlog.model import MOST, Config, Log
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, Log, LogRetention
 from sexton.replication.binlog.sql import rows
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
 from sexton.replication.journal.store import JournalStore
@@ -30,7 +30,7 @@ class ConfigStore:
     def __init__(self, db: Database) -> None:
         self._db, self._journal = db, JournalStore(db)
 
-    def put(self, instance: str, name: str, table: str, config: Config, from_seq: int = 0) -> Log:
+    def put(self, instance: str, name: str, table: str, config: LogRetention, from_seq: int = 0) -> Log:
         """Set the configuration of a log; repeatable.
 
         Args:
@@ -45,8 +45,8 @@ class ConfigStore:
             BadInput: the table or database is dropped, or a number is out of range.
         """
         check_names(name, table)
-        if not 0 <= from_seq < MOST:
-            raise BadInput(f"a commit_seq is 0 to {MOST - 1}, not {from_seq}")
+        if not 0 <= from_seq < MAX_COMMIT_SEQ:
+            raise BadInput(f"a commit_seq is 0 to {MAX_COMMIT_SEQ - 1}, not {from_seq}")
         db, t = self._db, self._db.t.binlog_log
         with deciding(db, instance) as c:
             ensure_log_rows(db, c, instance, name)
@@ -153,7 +153,7 @@ class ConfigStore:
             )
             for source in (t, consumer, fold)
         }
-        values = {"dropped_at": now, "watermark": MOST} | NOTHING_BLOCKED
+        values = {"dropped_at": now, "watermark": MAX_COMMIT_SEQ} | NOTHING_BLOCKED
         c.execute(update(t).where(of_log[t], t.c.dropped_at.is_(None)).values(**values))
         c.execute(delete(consumer).where(of_log[consumer]))
         c.execute(delete(fold).where(of_log[fold]))

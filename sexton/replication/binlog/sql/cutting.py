@@ -17,7 +17,15 @@ from sexton.database.rows import in_list, upsert
 from sexton.kernel.crash_points import reached
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.model import MOST, BinlogSettings, Consumer, Cut, CutReport, Log, RetentionBounds
+from sexton.replication.binlog.model import (
+    MAX_COMMIT_SEQ,
+    BinlogSettings,
+    Consumer,
+    Cut,
+    CutReport,
+    Log,
+    RetentionBounds,
+)
 from sexton.replication.binlog.sql import ranges, rows
 from sexton.replication.binlog.sql.ranges import RecordRange
 from sexton.replication.journal.model import Op, Tombstone, gc_binlog
@@ -134,7 +142,7 @@ class Cutter:
         position = self._db.t.binlog_of
         lacking = and_(log_condition(position, reader.instance, (reader.db, reader.tbl)), position.c.seq > reader.acked)
         first = c.execute(select(position.c.seq).where(lacking).order_by(position.c.seq).limit(1)).scalar_one_or_none()
-        return reader.model_copy(update={"acked": MOST if first is None else first - 1})
+        return reader.model_copy(update={"acked": MAX_COMMIT_SEQ if first is None else first - 1})
 
     # Decide how far one log is cut
 

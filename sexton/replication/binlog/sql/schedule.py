@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 
 from sexton.database.engine import Database
-from sexton.operators.controls.policy import halts
+from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
 from sexton.replication.binlog import policy
 from sexton.replication.binlog.model import BinlogSettings
@@ -32,7 +32,7 @@ class BinlogSchedule:
             names = c.execute(instances).scalars().all()
             if not names:
                 return ()
-            halted = halts(self._controls.all_in(c), now)
+            halted = halt_by_instance(self._controls.all_in(c), now)
         return tuple(name for name in names if halted(name) is None)
 
     def begin_run(self, instance: str) -> str:

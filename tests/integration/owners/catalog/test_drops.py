@@ -115,7 +115,7 @@ def test_a_parent_that_is_not_due_is_not_expanded(shop: Shop) -> None:
     shop.catalog.drop_table("t")
     marked_at = shop.marked("table")[0].ages_from
 
-    shop.words.due("shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None)
+    shop.words.mark_due("shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None)
 
     assert shop.refs() == {Ref("table", "t")}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sexton.replication.binlog.errors import OutOfOrder
-from sexton.replication.binlog.model import Log, Record, Stored
+from sexton.replication.binlog.model import Log, Record, StoreResult
 from sexton.replication.binlog.numbering import LogStates, NumberedRecords, judge_resent, number_records
 from sexton.replication.binlog.policy import INHERITED_MS
 
@@ -198,13 +198,13 @@ def test_numbering_in_two_requests_equals_one(logs: LogStates, records: list[Rec
 class TestJudgeResent:
     def test_stored_record_is_known(self) -> None:
         stored = {1: ("ALTER", "x")}
-        assert judge_resent([make_record(1, data="x")], make_logs(last_seq=2), stored) == Stored(known=1)
+        assert judge_resent([make_record(1, data="x")], make_logs(last_seq=2), stored) == StoreResult(known=1)
 
     def test_cut_record_is_old(self) -> None:
-        assert judge_resent([make_record(3)], make_logs(last_seq=9, watermark=3), {}) == Stored(old=1)
+        assert judge_resent([make_record(3)], make_logs(last_seq=9, watermark=3), {}) == StoreResult(old=1)
 
     def test_record_that_no_log_stores_is_disabled(self) -> None:
-        assert judge_resent([make_record(3)], make_logs(last_seq=9, enabled=False), {}) == Stored(disabled=1)
+        assert judge_resent([make_record(3)], make_logs(last_seq=9, enabled=False), {}) == StoreResult(disabled=1)
 
     @pytest.mark.parametrize("stored_as", [("UPSERT", "x"), ("ALTER", "y")])
     def test_changed_record_is_refused(self, stored_as: tuple[str, str]) -> None:
@@ -219,4 +219,4 @@ class TestJudgeResent:
         logs = make_logs(make_log("orders", watermark=5), make_log("clicks", watermark=3), enabled=False, last_seq=9)
         with pytest.raises(OutOfOrder):
             judge_resent([make_record(4, "orders", "clicks")], logs, {})
-        assert judge_resent([make_record(4, "orders")], logs, {}) == Stored(old=1)
+        assert judge_resent([make_record(4, "orders")], logs, {}) == StoreResult(old=1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog import policy
-from sexton.replication.binlog.model import MOST, BinlogSettings, Consumer, Cut, Log, Record
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, Consumer, Cut, Log, Record
 
 NOW = 10_000_000_000
 SETTINGS = BinlogSettings()
@@ -134,7 +134,7 @@ class TestParseVersions:
             {"partitionId": "p" * 129, "version": 1},
             {"partitionId": "p1", "version": True},
             {"partitionId": "p1", "version": -1},
-            {"partitionId": "p1", "version": MOST},
+            {"partitionId": "p1", "version": MAX_COMMIT_SEQ},
             {"partitionId": "p1"},
             7,
         ],
@@ -144,7 +144,7 @@ class TestParseVersions:
             policy.parse_versions(upsert(partition))
 
     @pytest.mark.parametrize(
-        "record", [Record(commit_seq=0), Record(commit_seq=MOST), Record(commit_seq=1, timestamp=2**53 + 1)]
+        "record", [Record(commit_seq=0), Record(commit_seq=MAX_COMMIT_SEQ), Record(commit_seq=1, timestamp=2**53 + 1)]
     )
     def test_number_out_of_range_is_refused(self, record: Record) -> None:
         with pytest.raises(BadInput):
@@ -158,10 +158,10 @@ class TestParseVersions:
 
 @pytest.mark.parametrize(("value", "seconds"), [("forever", None), (0, 0), (policy.LONGEST_TTL, policy.LONGEST_TTL)])
 def test_ttl_is_seconds_or_forever(value: int | str, seconds: int | None) -> None:
-    assert policy.ttl(value) == seconds
+    assert policy.parse_ttl(value) == seconds
 
 
 @pytest.mark.parametrize("value", [-1, policy.LONGEST_TTL + 1, True, "7d"])
 def test_wrong_ttl_is_refused(value: int | str) -> None:
     with pytest.raises(BadInput, match="a TTL is 0 to"):
-        policy.ttl(value)
+        policy.parse_ttl(value)
