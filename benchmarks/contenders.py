@@ -33,7 +33,7 @@ from sexton.marks.model import CHUNK_MARKS
 from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
-from sexton.recycle.model import AdoptOrder, Cursor
+from sexton.recycle.pipeline.model import AdoptOrder, Cursor
 from sexton.recycle.pipeline.ranges import Recycler
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.policy import cutoff, policy

@@ -15,7 +15,7 @@ from benchmarks.results import Figure, Result, at_most
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
-from sexton.recycle.model import Cursor
+from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.policy import cutoff
 from sexton.recycle.planning.sql.plans import PlanStore

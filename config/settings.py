@@ -35,7 +35,7 @@ from sexton.check.model import CheckSettings
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import Control, ControlKind
 from sexton.protection.model import ProtectionSettings
-from sexton.recycle.model import Policy
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.policy import CATALOG, policy
 from sexton.replication.binlog.model import BinlogSettings
 from sexton.replication.replicas.model import ReplicaSettings

@@ -14,9 +14,10 @@ from sexton.marks.model import MarkState
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Instance, Registry
-from sexton.recycle.model import Policy, RoundReport, RoundState
+from sexton.recycle.model import RoundReport, RoundState
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.sql.measure import find_kinds, waits
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.schedule import RoundSchedule

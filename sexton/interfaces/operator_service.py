@@ -27,9 +27,10 @@ from sexton.protection.registrar import Registrar
 from sexton.protection.sql.store import ProtectionStore
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
-from sexton.recycle.model import Cursor, Plan
+from sexton.recycle.pipeline.model import Cursor
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.estimate import Estimate, estimate, rate
+from sexton.recycle.planning.model import Plan
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.reports import Reports
 from sexton.recycle.rounds.sql.schedule import RoundSchedule

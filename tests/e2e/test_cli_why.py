@@ -12,8 +12,8 @@ from sexton.operators.registry.store import Registry
 from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.e2e.conftest import Run, settings

@@ -19,7 +19,7 @@ from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.recycle.model import TickRequest
+from sexton.recycle.rounds.model import TickRequest
 from sexton.runtime.temporal import search_attributes
 from tests.integration.wal.node import node
 from tests.servers.temporal import DevServer, start_local

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from sexton.contract import NewMark
-from sexton.recycle.model import KindPlan, Plan, Policy
+from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy
 from tests.support.rig import GRACE, RETENTION, Rig
 

@@ -42,12 +42,15 @@ from sexton.protection.registrar import Registrar
 from sexton.protection.sql.store import ProtectionStore
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import DeletionLog
-from sexton.recycle.model import AdoptOrder, KindPlan, OpenedRound, Plan, RoundReport
+from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
 from sexton.recycle.pipeline.deleter import Deleter
+from sexton.recycle.pipeline.model import AdoptOrder
 from sexton.recycle.pipeline.sql.store import pipeline_stores
+from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.policy import policy, waves
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.model import OpenedRound
 from sexton.recycle.rounds.recycler import Parts, Recycler
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.checker import checker

@@ -13,7 +13,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.recycle.model import DueInstances, TickRequest
+from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.wal.messages import (
     PurgeOutcome,
     PurgeProgress,

@@ -18,10 +18,9 @@ from sexton.operators.registry.store import Registry
 from sexton.owners.port import OwnerSilent
 from sexton.protection.model import ProtectionState
 from sexton.protection.sql.covering import covering
-from sexton.recycle.model import Plan
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
-from sexton.recycle.planning.model import PlanState
+from sexton.recycle.planning.model import Plan, PlanState
 from sexton.recycle.rounds.sql.reports import Reports
 from sexton.storage.port import NOT_LISTED
 

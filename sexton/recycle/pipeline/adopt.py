@@ -9,10 +9,10 @@ from sexton.marks.lease_port import Leases
 from sexton.marks.model import DueMark
 from sexton.operators.controls.port import Gate
 from sexton.owners.port import Owner, OwnerSilent
-from sexton.recycle.model import AdoptOrder, RangeReceipt
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.finish import FIRST
+from sexton.recycle.pipeline.model import AdoptOrder, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.steps import Steps
 from sexton.storage.port import UnknownVault, VaultFault, Vaults

@@ -19,7 +19,7 @@ from sexton.marks.model import (
     WriteToken,
 )
 from sexton.recycle.audit.model import AuditRow
-from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.storage.model import KeyResult
 
 

@@ -14,10 +14,10 @@ from sexton.marks.keepers import OWNER_BUSY, PROTECTED, Kept
 from sexton.marks.lease_port import Leases
 from sexton.marks.model import CHUNK_MARKS, ClaimRequest, DueMark, Ref
 from sexton.operators.controls.port import Gate
-from sexton.recycle.model import Cursor, RangeOrder, RangeProgress, RangeReceipt
 from sexton.recycle.pipeline.active_lease import ActiveLease, BatchWork
 from sexton.recycle.pipeline.chunk import Chunk
 from sexton.recycle.pipeline.deleter import Deletion
+from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeProgress, RangeReceipt
 from sexton.recycle.pipeline.port import Stores
 from sexton.recycle.pipeline.steps import Steps
 

@@ -1,8 +1,7 @@
 """Build plans from what is due: what a round may delete, and what awaits approval. Pure."""
 
-from sexton.recycle.model import Plan
 from sexton.recycle.planning.limits import Allowance, divide
-from sexton.recycle.planning.model import PlanFacts
+from sexton.recycle.planning.model import Plan, PlanFacts
 
 
 def build_for_operator(facts: PlanFacts, limit: Allowance | None) -> Plan:

@@ -6,17 +6,9 @@ The tallies in the database say what really went; this says how far the round is
 from collections import Counter
 
 from sexton.marks.keepers import Kept, describe
-from sexton.recycle.model import (
-    Carried,
-    CloseOrder,
-    Cursor,
-    KindPlan,
-    KindProgress,
-    OpenedRound,
-    Plan,
-    RangeOrder,
-    RangeReceipt,
-)
+from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound
 
 
 class Ledger:

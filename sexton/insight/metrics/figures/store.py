@@ -23,9 +23,10 @@ from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt
 from sexton.operators.controls.store import ControlStore
 from sexton.protection.model import ProtectionState
-from sexton.recycle.model import DAY_MS, Policy, RoundReport
+from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning import policy as rules
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.planning.sql.measure import CLAIMED, waits
 from sexton.recycle.planning.sql.plans import PlanStore
 from sexton.recycle.rounds.sql.store import JOB

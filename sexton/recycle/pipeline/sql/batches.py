@@ -22,7 +22,7 @@ from sexton.database.engine import Database
 from sexton.marks.lease import Lease
 from sexton.marks.model import DONE, LATE, BatchState, DueMark, MarkState, Ref, WriteToken
 from sexton.marks.sql.rows import due_mark, refs_in
-from sexton.recycle.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.pipeline.model import AdoptOrder, Cursor, RangeOrder, RangeReceipt
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome
 

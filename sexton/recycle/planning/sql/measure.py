@@ -22,9 +22,9 @@ from sexton.database.engine import Database
 from sexton.database.guard import UnknownInstance
 from sexton.marks.keepers import KeepReason, count_by_reason
 from sexton.marks.model import InstanceMode, MarkState
-from sexton.recycle.model import DAY_MS, KindPlan, Policy, RoundReport
+from sexton.recycle.model import DAY_MS, RoundReport
 from sexton.recycle.planning.limits import ASSUMED_OBJECTS, is_limited
-from sexton.recycle.planning.model import InstancePolicy
+from sexton.recycle.planning.model import InstancePolicy, KindPlan, Policy
 from sexton.recycle.planning.policy import FILELESS, for_owner
 
 CLAIMED: ColumnElement[str] = literal_column("'CLAIMED'")

@@ -8,12 +8,11 @@ from sexton.database.engine import Database
 from sexton.marks.keepers import KeepReason, Kept, by_plan
 from sexton.owners.port import OwnerSilent
 from sexton.recycle.errors import PlanRefused
-from sexton.recycle.model import Plan, Policy
 from sexton.recycle.planning import limits
 from sexton.recycle.planning import policy as rules
 from sexton.recycle.planning.build import build_for_operator, build_for_round
 from sexton.recycle.planning.limits import Allowance
-from sexton.recycle.planning.model import DueKind, InstancePolicy, PlanFacts
+from sexton.recycle.planning.model import DueKind, InstancePolicy, Plan, PlanFacts, Policy
 from sexton.recycle.planning.sql.approvals import ApprovalStore, insert_plan
 from sexton.recycle.planning.sql.measure import Measure, find_kinds, policy_of
 from sexton.recycle.planning.sql.retentions import RetentionStore

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection, select, update
 
 from sexton.database.engine import Database
-from sexton.recycle.model import Plan, Policy
 from sexton.recycle.planning import limits
-from sexton.recycle.planning.model import InstancePolicy
+from sexton.recycle.planning.model import InstancePolicy, Plan, Policy
 from sexton.recycle.planning.sql.measure import policy_of
 
 

@@ -10,7 +10,9 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.keepers import count_faults
 from sexton.marks.model import DONE
-from sexton.recycle.model import CloseOrder, KindReport, KindVaultCounts, Plan, RoundReport
+from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
+from sexton.recycle.planning.model import Plan
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.storage.port import NOT_LISTED
 
 

@@ -6,8 +6,8 @@ from sexton.database.engine import Database
 from sexton.marks.sql.leases import busy
 from sexton.operators.controls.policy import halt_by_instance
 from sexton.operators.controls.store import ControlStore
-from sexton.recycle.model import DueInstances
 from sexton.recycle.planning import policy as rules
+from sexton.recycle.rounds.model import DueInstances
 from sexton.recycle.rounds.sql.store import JOB
 
 SPARE = 100

@@ -18,8 +18,8 @@ from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.model import KindPlan, Plan
 from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.support.claims import AGES, claim, token
 from tests.support.rig import INTERVAL, Rig, put
