@@ -1,5 +1,6 @@
-"""Who deletes: the product, by threads or on Spark, the same without its safety, and plain boto3; each runs alone in a
-process of its own.
+"""Delete as a contender, alone in a process of its own.
+
+The contenders: the product with threads or on Spark, the same without its safety, and plain boto3.
 
 `python -m benchmarks.contenders '{"name": …}'` deletes what is in the store and prints its seconds and CPU seconds as
 JSON. The clock starts when everything is imported and ends when all is deleted and settled.

@@ -286,10 +286,9 @@ def load(**overrides: str) -> Settings:
 
 def _known_keys() -> set[str]:
     """Return the names of all keys, from which a misspelt one gets a suggestion."""
-    models: list[type[BaseModel]] = [Settings, KindSection]
-    for field in Settings.model_fields.values():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            models.append(field.annotation)
+    types = [field.annotation for field in Settings.model_fields.values()]
+    sections = [t for t in types if isinstance(t, type) and issubclass(t, BaseModel)]
+    models: list[type[BaseModel]] = [Settings, KindSection, *sections]
     return {name for model in models for name in model.model_fields}
 
 

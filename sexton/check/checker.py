@@ -7,6 +7,7 @@ from sexton.check.model import (
     CheckOrder,
     CheckReport,
     CheckRequest,
+    CheckSettings,
     ConcludeOrder,
     Discrepancy,
     Evidence,
@@ -38,15 +39,11 @@ class Checker:
         runs: CheckRuns,
         live: LiveSource,
         vaults: Vaults,
-        registered: Callable[[str], Sequence[VaultSpec]],
-        records: Callable[[str], Iterator[Discrepancy]],
-        take_back: Callable[[Run], int],
-        *,
-        grace_seconds: int,
-        inverted: bool = True,
-        expected: Callable[[str], int | None] = lambda _: None,
-        heavy_objects: int = 250_000,
-        interval_seconds: int = 43_200,
+        vaults_of: Callable[[str], Sequence[VaultSpec]],
+        contradictions: Callable[[str], Iterator[Discrepancy]],
+        remove_refuted_marks: Callable[[Run], int],
+        settings: CheckSettings,
+        live_objects: Callable[[str], int | None] = lambda _: None,
     ) -> None:
         """Store the collaborators and settings.
 
@@ -54,19 +51,19 @@ class Checker:
             runs: the store of runs and findings.
             live: the live side.
             vaults: the deployment's vaults.
-            registered: returns the vaults of an instance.
-            records: yields the records of an instance that contradict each other.
-            take_back: removes the marks of orphans that a whole run did not find again.
-            grace_seconds: younger objects are not judged (``check_grace_seconds``).
-            inverted: whether unknown objects are reported too (``enable_inverted_check``).
-            expected: returns how many live objects an instance has, None where that is not known quickly.
-            heavy_objects: from this many objects on, Spark compares (``spark_threshold_objects``).
-            interval_seconds: from one check to the next (``check_object_interval_seconds``).
+            vaults_of: returns the vaults of an instance.
+            contradictions: yields the records of an instance that contradict each other.
+            remove_refuted_marks: removes the marks of orphans that a whole run did not find again.
+            settings: of checks.
+            live_objects: returns how many live objects an instance has, None where that is not known quickly.
         """
         self._runs, self._live, self._vaults = runs, live, vaults
-        self._registered, self._records, self._take_back = registered, records, take_back
-        self._grace, self._inverted = grace_seconds, inverted
-        self._expected, self._heavy, self._interval = expected, heavy_objects, interval_seconds
+        self._vaults_of, self._contradictions, self._remove_refuted_marks = (
+            vaults_of,
+            contradictions,
+            remove_refuted_marks,
+        )
+        self._settings, self._live_objects = settings, live_objects
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
         """Begin a run; a repeated attempt continues the same one.
@@ -78,17 +75,17 @@ class Checker:
         Raises:
             BadInput: the instance has no vault.
         """
-        if not self._registered(request.instance):
+        if not self._vaults_of(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
         last_run = self._runs.last_ended(request.instance)
         objects = max(self._expected_objects(request.instance), listed_objects(last_run))
         order = CheckOrder(
             instance=request.instance,
             run=self._runs.begin(request.instance, run, request.by),
-            grace_seconds=self._grace,
-            inverted=self._inverted,
+            grace_seconds=self._settings.grace_seconds,
+            inverted=self._settings.inverted,
         )
-        return OpenedCheck(order=order, heavy=objects >= self._heavy)
+        return OpenedCheck(order=order, heavy=objects >= self._settings.heavy_objects)
 
     def compare(self, how: Compare, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
         """Compare objects with records in the given way; return what was seen."""
@@ -96,7 +93,7 @@ class Checker:
             self._live.check(order.instance)
         except (NoLiveSide, OwnerSilent) as e:  # a listing would be useless
             return Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
-        return how.compare(order, self._registered(order.instance), heartbeat)
+        return how.compare(order, self._vaults_of(order.instance), heartbeat)
 
     def check_again(self, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat) -> Evidence:
         """Check LOST and SIZE_MISMATCH findings a second time; find unfinished uploads and contradicting records.
@@ -110,7 +107,7 @@ class Checker:
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not all findings were checked a second time: {e}")
         counts = dict(evidence.found)
-        for discrepancies in (self._stale_uploads(order, notes, heartbeat), self._records(order.instance)):
+        for discrepancies in (self._stale_uploads(order, notes, heartbeat), self._contradictions(order.instance)):
             for page in _pages(discrepancies):
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
@@ -123,12 +120,14 @@ class Checker:
     def conclude(self, order: ConcludeOrder) -> CheckReport:
         """End the run and return its report."""
         if self._runs.conclude(order.run, order.evidence).whole:
-            self._take_back(order.run)  # raises GuardBusy while the guard is taken: this step is then tried again
+            self._remove_refuted_marks(
+                order.run
+            )  # raises GuardBusy while the guard is taken: this step is then tried again
         return self._runs.report(order.run.id)
 
     def _expected_objects(self, instance: str) -> int:
         try:
-            return self._expected(instance) or 0
+            return self._live_objects(instance) or 0
         except OwnerSilent:
             return 0  # the run will report that itself
 
@@ -156,16 +155,16 @@ class Checker:
         """Return the vaults in which a loss may be reported after its versions are deleted, and notes about it."""
         too_late: list[str] = []
         notes: list[str] = []
-        for spec in self._registered(order.instance):
+        for spec in self._vaults_of(order.instance):
             heartbeat()
             try:
                 days = self._vaults.get(order.instance, spec.name).versions_days()
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"it is unknown how long object versions are kept: {e}")
                 continue
-            if days is not None and reports_loss_too_late(self._interval, days):
+            if days is not None and reports_loss_too_late(self._settings.interval_seconds, days):
                 too_late.append(spec.name)
-                hours = self._interval / 3600
+                hours = self._settings.interval_seconds / 3600
                 notes.append(
                     f"vault {spec.name} keeps versions for {days} days: with a check every {hours:g} h a loss may be "
                     "reported too late to undo it; keep versions longer, or lower check_object_interval_seconds"
@@ -175,7 +174,7 @@ class Checker:
     def _stale_uploads(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> Iterator[Discrepancy]:
         """Yield the uploads that were begun long ago and never finished; add a note for each vault at fault."""
         begun_before = latest_judged_write(order.run.cutoff, STALE_UPLOAD_SECONDS)
-        for spec in self._registered(order.instance):
+        for spec in self._vaults_of(order.instance):
             heartbeat()
             try:
                 for upload in self._vaults.get(order.instance, spec.name).uploads(begun_before):

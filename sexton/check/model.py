@@ -229,9 +229,13 @@ class CheckSettings(Message):
 
     enabled: bool = True
     inverted: bool = True
+    """Whether unknown objects are reported too (``enable_inverted_check``)."""
     interval_seconds: int = 43_200
+    """From one check to the next (``check_object_interval_seconds``)."""
     grace_seconds: int = 86_400
+    """Younger objects are not judged (``check_grace_seconds``)."""
     heavy_objects: int = 250_000
+    """From this many objects on, Spark compares (``spark_threshold_objects``)."""
 
 
 class RepairResult(Message):

@@ -46,9 +46,6 @@ def checker(
         registry.vaults,
         record_problems,
         Orphans(db).remove_refuted_marks,
-        grace_seconds=settings.grace_seconds,
-        inverted=settings.inverted,
-        expected=live_objects,
-        heavy_objects=settings.heavy_objects,
-        interval_seconds=settings.interval_seconds,
+        settings,
+        live_objects,
     )

@@ -54,7 +54,7 @@ def vault(s3_server: RunningS3, bucket: str) -> Vault:
 
 @pytest.fixture
 def minidb(sexton: Database, database_url: str, vault: Vault) -> Iterator[MiniDB]:
-    """minidb with one table ``t`` of 3 rowsets with 4 files each."""
+    """Minidb with one table ``t`` of 3 rowsets with 4 files each."""
     engine = open_engine(database_url)
     db = MiniDB(engine, INSTANCE, [vault])
     db.create_schema()

@@ -4,7 +4,7 @@ A round retries some without an operator: UNKNOWN_VAULT when the vault is added,
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, literal, select, update
 
@@ -37,6 +37,14 @@ class Quarantined(Message):
     prefix: str | None
     keys: int
     bytes: int
+
+
+class _Discarded(NamedTuple):
+    """A discarded mark, and the files and bytes of it that rounds had deleted and not settled."""
+
+    ref: Ref
+    files: int = 0
+    bytes: int = 0
 
 
 class QuarantineStore:
@@ -150,8 +158,9 @@ class QuarantineStore:
             sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
             deleted = c.execute(select(*sums).where(of_mark, file.c.outcome.in_(DONE))).one()
             absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
-            for each, files, size in [(ref, deleted.files, deleted.bytes), *((child, 0, 0) for child in absorbed)]:
-                self._move_to_history(c, instance, each, why, now, files, size)
+            history = [_Discarded(ref, deleted.files, deleted.bytes), *(_Discarded(child) for child in absorbed)]
+            for record in history:
+                self._move_to_history(c, instance, record, why, now)
             if deleted.files:  # counted in the round that deleted them, whose report is written
                 in_round = select(self._db.t.batch.c.round).where(self._db.t.batch.c.id == locked.batch)
                 counts = {"deleted": deleted.files, "bytes_freed": deleted.bytes}
@@ -160,10 +169,9 @@ class QuarantineStore:
                 )
         return _value(locked)
 
-    def _move_to_history(
-        self, c: Connection, instance: str, ref: Ref, why: str, now: int, files: int, size: int
-    ) -> None:
+    def _move_to_history(self, c: Connection, instance: str, record: _Discarded, why: str, now: int) -> None:
         """Move a record to history as discarded."""
+        ref = record.ref
         mark, history, file = self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
         copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
         computed = {
@@ -171,8 +179,8 @@ class QuarantineStore:
             "gone_at": literal(now, mark.c.claimed_at.type),
             "batch": func.coalesce(mark.c.claimed_in, mark.c.batch, 0),
             "round": literal(0),
-            "objects": mark.c.objects_gone + files,
-            "bytes": mark.c.bytes_gone + size,
+            "objects": mark.c.objects_gone + record.files,
+            "bytes": mark.c.bytes_gone + record.bytes,
             "discarded": literal(why[:500]),
         }
         named = and_(mark.c.instance == instance, self._is(ref))
