@@ -46,7 +46,7 @@ SHUTDOWN = timedelta(seconds=20)
 async def build(client: Client, settings: Settings, db: Database) -> Worker:
     """Return a control worker: workflows and their activities, wired to this database and its vaults."""
     deployment, policy = settings.require_deployment(), settings.policy()
-    engine = Engine(db, settings.terms())
+    engine = Engine(db, settings.engine_settings())
     topic_pages = settings.wal.auto_purge_parallelism
     at_once = options.activities_at_once(settings.recycle.recycle_concurrency, topic_pages)
     figures = FigureStore(db, engine.controls, policy, *settings.intervals())
@@ -68,8 +68,8 @@ async def build(client: Client, settings: Settings, db: Database) -> Worker:
                 engine.schedule,
                 lambda: schedules.nudge(client, deployment),
                 engine.check_schedule.due,
-                engine.wal.turns.any_due,
-                engine.binlogs.turns.due,
+                engine.wal.schedule.any_due,
+                engine.binlogs.schedule.due,
             ),
             activities.CheckActivities(engine.checker, engine.in_process_compare, deployment),
             activities.SparkActivities(partial(spark_queue, client, settings)),
@@ -92,7 +92,7 @@ def build_spark(client: Client, settings: Settings, db: Database, sessions: "Ses
     from sexton.runtime.spark.locations import ConnectionTarget, without_password
 
     deployment, spark = settings.require_deployment(), settings.spark
-    engine = Engine(db, settings.terms())
+    engine = Engine(db, settings.engine_settings())
     url, endpoint = without_password(settings.database_url), settings.s3.endpoint_url
     work = Work(
         where=ConnectionTarget(deployment=deployment, database_url=url, endpoint_url=endpoint),

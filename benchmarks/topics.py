@@ -51,7 +51,7 @@ def run(topics: int = TOPICS, pairs: int = PAIRS) -> Result:
         usual = Settings(deployment=DEPLOYMENT, database_url=url)
         wanted = {"kafka": {"bootstrap.servers": kafka.address}, "flush": "off"}
         settings = usual.model_copy(update={"wal": usual.wal.model_copy(update=wanted)})
-        wal = WalService(db, settings.wal_terms())
+        wal = WalService(db, settings.wal_settings())
         _map(wal, names)
         statements, beats = _beats(db, wal, names)
         ratios = _deletes(wal, names, pairs)

@@ -74,7 +74,7 @@ class OperatorService:
     @cached_property
     def protections(self) -> ProtectionStore:
         """The register of protections."""
-        return ProtectionStore(self.db, self.settings.protections())
+        return ProtectionStore(self.db, self.settings.protection_settings())
 
     @cached_property
     def vaults(self) -> ProvenVaults:
@@ -104,12 +104,12 @@ class OperatorService:
     @cached_property
     def wal(self) -> WalService:
         """Kafka topics that regions share."""
-        return WalService(self.db, self.settings.wal_terms())
+        return WalService(self.db, self.settings.wal_settings())
 
     @cached_property
     def binlogs(self) -> BinlogService:
         """Binlogs, replicas, and the journal that followers replay."""
-        return BinlogService(self.db, self.settings.binlog_terms(), self.settings.replica_terms(), self.controls)
+        return BinlogService(self.db, self.settings.binlog_settings(), self.settings.replica_settings(), self.controls)
 
     def wal_figures(self) -> WalFigures:
         """Return the figures of all topics that are purged."""

@@ -52,7 +52,7 @@ class Topics:
 
     def __init__(self, served: Served, settings: Settings) -> None:
         self.served, self.rig = served, served.rig
-        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_terms())
+        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_settings())
 
     def make(self, entries: int, *regions: str, name: str = "") -> str:
         """Make an enabled topic with regions that need all of it."""
@@ -272,7 +272,7 @@ async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
         topics.wal.purger.preview([topic_name])
     topics.flushed(name, "r1", 350)
     topics.flushed(small, "r1", 200)
-    due = topics.wal.turns.any_due()
+    due = topics.wal.schedule.any_due()
     report, _ = await topics.round()
 
     assert due
@@ -324,4 +324,4 @@ async def test_tick_starts_a_round_when_a_topic_is_due(topics: Topics) -> None:
 
     assert due.topics
     assert topics.topic(name).floor == 10
-    assert not topics.wal.turns.any_due()
+    assert not topics.wal.schedule.any_due()

@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 class ProtectionStore:
     """Implements ``protection.port.Register``, and changes and lists protections."""
 
-    def __init__(self, db: Database, terms: ProtectionSettings) -> None:
-        self._db, self._settings = db, terms
+    def __init__(self, db: Database, settings: ProtectionSettings) -> None:
+        self._db, self._settings = db, settings
 
     def open(self, registration: Protection, seconds: int | None, filter_: Filter | None = None) -> Protection:
         """Open a registration, or return the one that the job opened before, if it is the same.

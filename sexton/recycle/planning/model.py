@@ -138,7 +138,7 @@ class DueKind(NamedTuple):
 class PlanFacts(NamedTuple):
     """What a plan is built from, read in one transaction. ``now``: ms since 1970."""
 
-    terms: InstancePolicy
+    instance_policy: InstancePolicy
     now: int
     due: Sequence[DueKind]
     kept: Mapping[Kept, int]

@@ -75,7 +75,7 @@ def _run(service: "OperatorService", instance: str, items: "list[Item]", *, watc
 
     job = f"selftest:{secrets.token_hex(4)}"
     protection = Protection(instance=instance, job=job, owner=whoami(), description="selftest", digest=digest(items))
-    seconds = min(MAX_SECONDS, service.settings.protections().max_seconds)
+    seconds = min(MAX_SECONDS, service.settings.protection_settings().max_seconds)
     request = RecycleRequest(instance=instance, requested_by=whoami())
 
     def one_round() -> RoundReport:

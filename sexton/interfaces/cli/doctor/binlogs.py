@@ -49,8 +49,8 @@ def examine_binlogs(settings: "Settings") -> Iterator[DoctorFinding]:
         facts = [_read(settings, db, instance) for instance in Registry(db).instances()]
     finally:
         db.close()
-    interval_ms = settings.binlog_terms().interval_seconds * 1000
-    freshness_ms = settings.replica_terms().freshness_seconds * 1000
+    interval_ms = settings.binlog_settings().interval_seconds * 1000
+    freshness_ms = settings.replica_settings().freshness_seconds * 1000
     if any(f.counts.databases for f in facts):
         problems = [_prefixed(f, p) for f in facts if f.counts.databases for p in log_problems(f, interval_ms)]
         todo = "see: sexton binlog list, sexton binlog consumers"

@@ -26,7 +26,7 @@ def examine_wal(settings: "Settings") -> Iterator[DoctorFinding]:
 
     db = Database.open(settings.database_url)
     try:
-        wal = WalService(db, settings.wal_terms())
+        wal = WalService(db, settings.wal_settings())
         topics = wal.store.topics("", MAX_EXAMINED, enabled=True)
         if topics or settings.wal.kafka:
             yield _log(wal, topics)

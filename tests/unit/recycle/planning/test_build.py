@@ -15,9 +15,11 @@ def kind(name: str, objects: int) -> KindPlan:
     return KindPlan(kind=name, cutoff=1, marks=objects, objects=objects, limited=name == "dropped")
 
 
-def facts(*due: KindPlan, terms: InstancePolicy = TERMS, used: int = 0) -> PlanFacts:
+def facts(*due: KindPlan, instance_policy: InstancePolicy = TERMS, used: int = 0) -> PlanFacts:
     kinds = [DueKind(k, k) for k in due]
-    return PlanFacts(terms, 9, kinds, kept={QUARANTINED: 1}, claimed=4, used=used, stopped=frozenset(), rejected={})
+    return PlanFacts(
+        instance_policy, 9, kinds, kept={QUARANTINED: 1}, claimed=4, used=used, stopped=frozenset(), rejected={}
+    )
 
 
 def test_a_round_applies_what_fits_into_the_limit() -> None:
@@ -57,7 +59,7 @@ def test_an_operators_plan_has_everything_with_its_reasons() -> None:
 
 
 def test_in_an_observing_instance_nothing_awaits_approval() -> None:
-    plan = build_for_operator(facts(kind("dropped", 101), terms=TERMS._replace(enabled=False)), LIMIT)
+    plan = build_for_operator(facts(kind("dropped", 101), instance_policy=TERMS._replace(enabled=False)), LIMIT)
 
     assert (plan.kinds[0].awaits, plan.whole) == ("", False)
 
