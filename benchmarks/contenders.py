@@ -35,10 +35,10 @@ from sexton.marks.sql.rows import refs_in
 from sexton.operators.registry.add_vault import add_vault
 from sexton.operators.registry.store import Registry
 from sexton.recycle.pipeline.model import AdoptOrder, Cursor
-from sexton.recycle.pipeline.ranges import Recycler
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.planning.policy import cutoff, policy
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.engine import Engine
 from sexton.storage.model import PAGE_KEYS, KeyOutcome, VaultSpec
 from sexton.storage.port import UNREACHABLE, VaultFault
