@@ -185,7 +185,7 @@ def unsafe(job: Job) -> None:
             with db.write() as c:
                 mark = db.t.mark
                 c.execute(delete(mark).where(mark.c.instance == INSTANCE, refs_in(db, mark, [m.ref for m in due])))
-            after = Cursor(ages_from=due[-1].ages_from, id=due[-1].id)
+            after = Cursor(retention_starts_at=due[-1].retention_starts_at, id=due[-1].id)
 
 
 def _delete(vault: S3Vault, keys: Sequence[str]) -> None:

@@ -88,7 +88,9 @@ def _measure(cluster: Cluster, marks: int) -> dict[str, list[tuple[int, str]]]:
     store = BatchStore(db)
     with _reads(db) as choosing:
         due = store.select_due(INSTANCE, KIND, due_by, Cursor(), DUE)
-        rest = store.select_due(INSTANCE, KIND, due_by, Cursor(ages_from=due[-1].ages_from, id=due[-1].id), DUE)
+        rest = store.select_due(
+            INSTANCE, KIND, due_by, Cursor(retention_starts_at=due[-1].retention_starts_at, id=due[-1].id), DUE
+        )
     with _reads(db) as planning:
         plan = PlanStore(db).plan_for_round(INSTANCE, POLICY, "bench")
     if (len(due), len(rest), plan.marks) != (DUE, 0, DUE):

@@ -90,5 +90,7 @@ class CheckInstance:
         report = await workflow.execute_activity_method(
             CheckActivities.conclude_check, order, **CATALOG_WRITE, summary="conclude the check"
         )
-        workflow.set_current_details("\n".join([f"**{report.run.state}** check {report.run.id}", *report.run.lacks]))
+        workflow.set_current_details(
+            "\n".join([f"**{report.run.state}** check {report.run.id}", *report.run.missing_inputs])
+        )
         return report

@@ -63,7 +63,7 @@ class Finding(Discrepancy):
     proven_in: int | None = None
     """The last whole run that saw it."""
     confirmed_at: int | None = None
-    said_by: str = ""
+    accepted_by: str = ""
     """Who accepted it, and for what reason."""
 
 
@@ -169,7 +169,7 @@ class Run(Message):
     ended_at: int | None = None
     asked_by: str = ""
     evidence: Evidence | None = None
-    lacks: tuple[str, ...] = ()
+    missing_inputs: tuple[str, ...] = ()
 
 
 class OpenedCheck(Message):
@@ -258,9 +258,9 @@ class RepairResult(Message):
 class RunVerdict(Message):
     """Whether a run is whole, and if not, what it lacks: one sentence for each input."""
 
-    lacks: tuple[str, ...] = Field(default=())
+    missing_inputs: tuple[str, ...] = Field(default=())
 
     @property
     def whole(self) -> bool:
         """Return whether nothing is missing: only then are findings confirmed, repaired or set to GONE."""
-        return not self.lacks
+        return not self.missing_inputs

@@ -45,14 +45,14 @@ def judge(evidence: Evidence, before: PreviousRun | None) -> RunVerdict:
         before: what the last whole run saw; None: compare with no earlier run.
     """
     if not evidence.listings and evidence.errors:
-        return RunVerdict(lacks=evidence.errors)  # it ended too early for the other checks to mean anything
+        return RunVerdict(missing_inputs=evidence.errors)  # it ended too early for the other checks to mean anything
     lacks = [
         *evidence.errors,
         *_listing_gaps(evidence),
         *_live_side_gaps(evidence),
         *(_shrinkage(evidence, before) if before is not None else ()),
     ]
-    return RunVerdict(lacks=tuple(lacks))
+    return RunVerdict(missing_inputs=tuple(lacks))
 
 
 def _listing_gaps(evidence: Evidence) -> list[str]:

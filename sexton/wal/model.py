@@ -93,9 +93,9 @@ class Topic(Message):
     """When the last region of the topic became GONE; None: a region is mapped, or none ever was."""
     entry_bytes: float = 0.0
     """Average bytes of an entry; 0: not known."""
-    weighed_at: int | None = None
+    entry_bytes_at: int | None = None
     """When ``entry_bytes`` was last estimated."""
-    looked_at: int | None = None
+    checked_at: int | None = None
     """When a purge last decided about the topic without a transient fault; None: the topic is due at once."""
     ok_at: int | None = None
     """When the topic was last enabled, or purged without a fault of the log."""
@@ -119,12 +119,12 @@ class Region(Message):
     """The first entry that the region needs; None: not reported yet."""
     flushed: tuple[int, ...] = ()
     """What the manifest named when the node reported: for each stream its last flushed entry + 1."""
-    marks: int = 0
+    flushed_total: int = 0
     """The sum of ``flushed``. A leader's manifest only grows, so its newest report is the one with the highest sum."""
-    waits: int | None = None
+    pending_keep_from: int | None = None
     """A reported ``keep_from`` above the topic's known end: it counts once a purge sees an end that high."""
-    waits_marks: int | None = None
-    waits_flushed: tuple[int, ...] | None = None
+    pending_total: int | None = None
+    pending_flushed: tuple[int, ...] | None = None
     source: KeepFromSource = KeepFromSource.MAP
     state: RegionState = RegionState.MAPPED
     reported_at: int | None = None

@@ -72,8 +72,8 @@ def topic_row(state: TopicState, verdict: PurgeVerdict, now: int) -> dict[str, A
 def schedule_columns(answer: Facts | LogFault, now: int) -> dict[str, Any]:
     """Return what a purge notes for the schedule: after a transient fault the topic is due again at once."""
     if isinstance(answer, LogFault):
-        return {"fault": str(answer)[:MAX_FAULT_CHARS], "looked_at": None if answer.passes else now}
-    return {"fault": "", "looked_at": now}
+        return {"fault": str(answer)[:MAX_FAULT_CHARS], "checked_at": None if answer.passes else now}
+    return {"fault": "", "checked_at": now}
 
 
 def log_bounds(topic: Topic, facts: Facts) -> dict[str, int]:

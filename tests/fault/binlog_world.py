@@ -23,7 +23,7 @@ from sexton.replication.replicas.policy import lowest_needed_version
 from tests.integration.replication.world import DB, SHOP, World
 
 TABLES, BACKENDS = ("orders", "users"), ("b1", "b2", "b3")
-POINTS = ("guarded", "written", "committed", "spread", "removed")
+POINTS = ("guarded", "written", "committed", "propagated", "removed")
 
 
 class Crash(Exception):
@@ -310,12 +310,13 @@ class BinlogWorld(World):
                 self.b.sender.acknowledge(SHOP, backend, [CutDone(uid=uid, version=version)])
         t = self.db.t
         with self.db.read() as c:
-            fold = {r.part: r.version for r in c.execute(select(t.binlog_fold))}
+            fold = {r.part: r.version for r in c.execute(select(t.binlog_partition_cut))}
             late = list(c.execute(select(t.replica.c.uid).where(t.replica.c.desired > t.replica.c.acked)).scalars())
             below = c.execute(
-                select(t.binlog_of.c.seq).join(
+                select(t.binlog_table_record.c.seq).join(
                     t.binlog_log,
-                    (t.binlog_log.c.tbl == t.binlog_of.c.tbl) & (t.binlog_of.c.seq <= t.binlog_log.c.watermark),
+                    (t.binlog_log.c.tbl == t.binlog_table_record.c.tbl)
+                    & (t.binlog_table_record.c.seq <= t.binlog_log.c.watermark),
                 )
             ).all()
         assert (late, below) == ([], [])

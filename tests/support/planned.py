@@ -64,7 +64,7 @@ class Limited(Rig):
         with self.db.write() as c:
             now = self.db.now(c)
             row = t.insert().values(**values, first="", last="", lease_epoch=1, attempt=1)
-            c.execute(row.values(limited=objects, claimed_at=now))
+            c.execute(row.values(limited_objects=objects, claimed_at=now))
         self.leases.free(opened.lease)
 
 

@@ -121,7 +121,7 @@ async def test_a_second_check_of_an_instance_is_refused_while_one_runs_and_a_can
     report = await (await started(served, shop)).result()
     first = served.rig.runs.runs(shop)[-1]
 
-    assert (first.state, first.lacks[0]) == (RunState.PARTIAL, "cancelled")
+    assert (first.state, first.missing_inputs[0]) == (RunState.PARTIAL, "cancelled")
     assert report.whole
     assert report.confirmed == {"LOST": 1}
 

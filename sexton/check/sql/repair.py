@@ -82,7 +82,9 @@ class Repairs:
         if run is None:
             raise RepairRefused(f"{instance} was never checked; {remedy}")
         if run.state is not RunState.WHOLE:
-            raise RepairRefused(f"the last check of {instance} is not whole ({'; '.join(run.lacks)[:500]}); {remedy}")
+            raise RepairRefused(
+                f"the last check of {instance} is not whole ({'; '.join(run.missing_inputs)[:500]}); {remedy}"
+            )
         if self._runs.now() - run.cutoff > FRESH_MS:
             raise RepairRefused(f"the last check of {instance} is older than {FRESH_MS // 86_400_000} days; {remedy}")
         for listing in run.evidence.listings if run.evidence else ():

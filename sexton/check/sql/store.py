@@ -59,7 +59,9 @@ class CheckStore:
         with self._db.write() as c:
             is_stale = and_(t.c.instance == instance, t.c.state == RunState.RUNNING, t.c.run != run)
             lacks = ["it was cut off, another began"]
-            c.execute(update(t).where(is_stale).values(state=RunState.PARTIAL, ended_at=self._db.now(c), lacks=lacks))
+            c.execute(
+                update(t).where(is_stale).values(state=RunState.PARTIAL, ended_at=self._db.now(c), missing_inputs=lacks)
+            )
             values = {"instance": instance, "run": run, "state": RunState.RUNNING, "cutoff": self._db.now(c)}
             values["asked_by"] = by
             c.execute(upsert(self._db, t).values(**values).on_conflict_do_nothing(index_elements=["run"]))
@@ -148,7 +150,7 @@ class CheckStore:
         with self._db.write() as c:
             row = c.execute(select(t).where(t.c.id == run.id).with_for_update()).one()
             if row.state != RunState.RUNNING:
-                return RunVerdict(lacks=tuple(row.lacks or ()))
+                return RunVerdict(missing_inputs=tuple(row.missing_inputs or ()))
             verdict = judge(evidence, previous_run(self._db, c, run))
             (conclude_whole if verdict.whole else conclude_partial)(self._db, c, run)
             counts = open_counts(self._db, c, run.instance)
@@ -156,8 +158,8 @@ class CheckStore:
                 "state": RunState.WHOLE if verdict.whole else RunState.PARTIAL,
                 "ended_at": self._db.now(c),
                 "evidence": evidence.model_dump(mode="json"),
-                "lacks": list(verdict.lacks),
-                "standing": {type_: [open_, confirmed] for type_, open_, confirmed in counts},
+                "missing_inputs": list(verdict.missing_inputs),
+                "open_counts": {type_: [open_, confirmed] for type_, open_, confirmed in counts},
             }
             c.execute(update(t).where(t.c.id == run.id).values(**values))
         return verdict
@@ -177,7 +179,7 @@ class CheckStore:
         t = self._db.t.finding
         with self._db.write() as c:
             is_open = and_(t.c.id == finding, t.c.state.in_((FindingState.OPEN, FindingState.ACCEPTED)))
-            values = {"state": FindingState.ACCEPTED, "said_by": f"{by}: {why}"}
+            values = {"state": FindingState.ACCEPTED, "accepted_by": f"{by}: {why}"}
             row = c.execute(update(t).where(is_open).values(**values).returning(t)).one_or_none()
         if row is None:
             raise BadInput(f"there is no open finding {finding}")
@@ -280,4 +282,4 @@ class CheckStore:
 
 
 def _run(row: Any) -> Run:
-    return Run.model_validate({**row._mapping, "lacks": tuple(row.lacks or ())})
+    return Run.model_validate({**row._mapping, "missing_inputs": tuple(row.missing_inputs or ())})

@@ -97,7 +97,7 @@ class ProtectionStore:
             if stored_chunk is not None:
                 if stored_chunk.digest != chunk_digest:
                     raise Invalid(f"chunk {number} of job {job} held other items before; use each number once")
-                return _result(stored_chunk.told)
+                return _result(stored_chunk.result)
             if row.state != ProtectionState.OPEN:
                 raise Invalid(f"the protection of job {job} is sealed; register under another name")
             self._insert_items(c, instance, row.id, items)
@@ -146,17 +146,17 @@ class ProtectionStore:
         chunk = self._db.t.protection_chunk
         with self._locked(instance, job, registration_id) as (c, row):
             is_chunk = and_(chunk.c.protection == row.id, chunk.c.number == number)
-            is_first = and_(is_chunk, chunk.c.told.is_(None))
-            c.execute(update(chunk).where(is_first).values(told=result.model_dump(mode="json")))
-            return Sealed(**c.execute(select(chunk.c.told).where(is_chunk)).scalar_one())
+            is_first = and_(is_chunk, chunk.c.result.is_(None))
+            c.execute(update(chunk).where(is_first).values(result=result.model_dump(mode="json")))
+            return Sealed(**c.execute(select(chunk.c.result).where(is_chunk)).scalar_one())
 
     def results(self, instance: str, job: str, *, registration_id: int | None = None) -> Mapping[int, Sealed | None]:
         """Return number of a chunk → its result; None: not stored yet. ``ProtectionNotFound``."""
         chunk = self._db.t.protection_chunk
         with self._db.read() as c:
             row = find_row(self._db, c, instance, job, registration_id)
-            query = select(chunk.c.number, chunk.c.told).where(chunk.c.protection == row.id).order_by(chunk.c.number)
-            return {chunk_row.number: _result(chunk_row.told) for chunk_row in c.execute(query)}
+            query = select(chunk.c.number, chunk.c.result).where(chunk.c.protection == row.id).order_by(chunk.c.number)
+            return {chunk_row.number: _result(chunk_row.result) for chunk_row in c.execute(query)}
 
     def seal(self, instance: str, job: str, sealed: Sealed, *, registration_id: int | None = None) -> Protection:
         """Make the registration an active protection; a repeated call returns the first result.

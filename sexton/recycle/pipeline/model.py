@@ -14,7 +14,7 @@ from sexton.marks.lease import Lease
 class Cursor(Message):
     """A position in the order in which marks fall due: all marks up to and including it were examined."""
 
-    ages_from: int = 0
+    retention_starts_at: int = 0
     id: str = ""
 
 

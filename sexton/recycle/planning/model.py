@@ -43,8 +43,8 @@ class Policy(Message):
 class KindPlan(Message):
     """One kind of a plan: marks due at the cutoff, and what is known of their size.
 
-    Marks whose ``ages_from`` is at or before ``since`` are left out (0: none is). ``objects`` is estimated where a
-    prefix has not been listed yet; ``limited`` kinds count against the limits of 24 hours.
+    Marks whose ``retention_starts_at`` is at or before ``since`` are left out (0: none is). ``objects`` is estimated
+    where a prefix has not been listed yet; ``limited`` kinds count against the limits of 24 hours.
     """
 
     kind: str

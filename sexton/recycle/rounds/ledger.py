@@ -26,7 +26,7 @@ class Ledger:
     def begin(self, plan: Plan) -> None:
         """Take in the kinds of a plan."""
         for k in plan.kinds:
-            since = Cursor(ages_from=k.since + 1) if k.since else Cursor()
+            since = Cursor(retention_starts_at=k.since + 1) if k.since else Cursor()
             self.kinds.setdefault(k.kind, KindProgress(kind=k.kind, due=k.marks, cursor=since))
 
     def adopted(self, receipt: RangeReceipt) -> None:

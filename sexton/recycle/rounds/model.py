@@ -24,7 +24,7 @@ class OpenedRound(Message):
     attributes: bool = False
     """Whether the search attributes of Sexton are registered in Temporal."""
     cutoffs: dict[str, int] = Field(default_factory=dict)
-    """Kind → the latest ``ages_from`` that is due by a retention to which an operator has agreed; for the owner."""
+    """Kind → the latest ``retention_starts_at`` that is due by an agreed retention; for the owner."""
     excluded_vaults: dict[str, str] = Field(default_factory=dict)
     """Vaults in which the round deletes nothing, because it could not write itself into their markers, and why."""
     heavy_objects: int | None = None

@@ -51,7 +51,7 @@ class Log(LogRetention):
     gone_bytes: int = 0
     watermark: int = 0
     """All records up to this number are cut."""
-    begins: int = 0
+    starts_after: int = 0
     """The log has no record up to this number: the log did not exist yet, or was disabled."""
     skipped: int = 0
     """The last record that is missing because the log was disabled when it arrived."""
@@ -59,16 +59,16 @@ class Log(LogRetention):
     held: dict[str, int] = Field(default_factory=dict)
     """Consumer → the last record it has acknowledged, for consumers that block the cut of expired records."""
     held_since: int | None = None
-    wants: int | None = None
+    awaiting_seq: int | None = None
     """A cut up to this record waits for an operator's approval, because it exceeds the limit."""
-    wants_since: int | None = None
+    awaiting_since: int | None = None
     approved: int = 0
     dropped_at: int | None = None
 
     @property
     def floor(self) -> int:
         """Return the number up to which the log has no record to read."""
-        return max(self.watermark, self.begins)
+        return max(self.watermark, self.starts_after)
 
     @property
     def kept(self) -> int:
@@ -147,7 +147,7 @@ class Cut(Message):
 
     seq: int
     held: dict[str, int] = Field(default_factory=dict)
-    wants: int | None = None
+    awaiting_seq: int | None = None
     more: bool = False
 
 

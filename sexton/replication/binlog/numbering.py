@@ -59,7 +59,7 @@ class LogEnd(NamedTuple):
 
     def position(self) -> Row:
         """Return the columns that say where the next record is in the log."""
-        return {"n": self.records + 1, "bytes_before": self.bytes}
+        return {"ordinal": self.records + 1, "bytes_before": self.bytes}
 
 
 class NumberedRecords(NamedTuple):
@@ -68,9 +68,9 @@ class NumberedRecords(NamedTuple):
     records: list[Row]
     """Of ``binlog``: one per stored record."""
     table_records: list[Row]
-    """Of ``binlog_of``: one per stored record and table."""
+    """Of ``binlog_table_record``: one per stored record and table."""
     versions: list[Row]
-    """Of ``binlog_part``: one per UPSERT, table and partition."""
+    """Of ``binlog_partition_version``: one per UPSERT, table and partition."""
     logs: list[Row]
     """Of ``binlog_log``: the new state of the database's log and of every log of a named table."""
 
@@ -109,7 +109,7 @@ def number_records(
     last_seq = records[-1].commit_seq
     if not logs.own_log.enabled:
         skipped[NO_TABLE] = last_seq
-    state = key | {"last_seq": last_seq, "last_ts": timestamp, "begins": logs.own_log.floor}
+    state = key | {"last_seq": last_seq, "last_ts": timestamp, "starts_after": logs.own_log.floor}
     for table, end in ends.items():
         counts = {"records": end.records, "bytes": end.bytes, "skipped": skipped.get(table, 0)}
         numbered.logs.append(state | {"tbl": table} | counts)
@@ -120,7 +120,7 @@ def _record_row(record: Record, timestamp: int, size: int) -> Row:
     return {
         "seq": record.commit_seq,
         "ts": timestamp,
-        "stamp": record.timestamp,
+        "sent_ts": record.timestamp,
         "type": record.type,
         "data": record.data,
         "tables": list(record.tables),

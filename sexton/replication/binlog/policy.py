@@ -106,7 +106,7 @@ def decide_cut(
         return Cut(seq=log.watermark, held=held)
     if needs_approval(log, expired, expired_records, settings):
         if log.approved <= log.watermark:
-            return Cut(seq=log.watermark, held=held, wants=expired)
+            return Cut(seq=log.watermark, held=held, awaiting_seq=expired)
         # More records expired since the approval: cut what is approved, and decide about the rest later.
         upto = min(upto, log.approved)
     return Cut(seq=upto, held=held)
@@ -133,15 +133,15 @@ def max_fraction(log: LogRetention, settings: BinlogSettings) -> float:
     return max(settings.max_cut_fraction, 2 * usual_fraction)
 
 
-def clock_problem(looked_at: int | None, now: int, settings: BinlogSettings) -> str:
+def clock_problem(checked_at: int | None, now: int, settings: BinlogSettings) -> str:
     """Return why the clock forbids a cut; empty if it advanced as expected.
 
     Args:
-        looked_at: when the previous run began, by the same clock; None: there was none.
+        checked_at: when the previous run began, by the same clock; None: there was none.
         now: ms since 1970.
         settings: the interval between runs.
     """
-    moved = 0 if looked_at is None else now - looked_at
+    moved = 0 if checked_at is None else now - checked_at
     if abs(moved) <= max(2 * settings.interval_seconds, CLOCK_SLACK_SECONDS) * 1000:
         return ""
     way = "forward" if moved > 0 else "back"
@@ -152,9 +152,9 @@ def clock_problem(looked_at: int | None, now: int, settings: BinlogSettings) -> 
     )
 
 
-def is_retry(looked_at: int | None, now: int, settings: BinlogSettings) -> bool:
+def is_retry(checked_at: int | None, now: int, settings: BinlogSettings) -> bool:
     """Tell whether a run begins so soon (less than half an interval) after another that it is its retry."""
-    return looked_at is not None and 0 <= now - looked_at < settings.interval_seconds * 500
+    return checked_at is not None and 0 <= now - checked_at < settings.interval_seconds * 500
 
 
 def parse_versions(record: Record) -> Versions:

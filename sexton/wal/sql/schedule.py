@@ -58,7 +58,7 @@ class WalSchedule:
         """Return the topics of a page whose average entry size is unknown, or was estimated over a day ago."""
         t = self._db.t.wal_topic
         with self._db.read() as c:
-            outdated = or_(t.c.weighed_at.is_(None), t.c.weighed_at <= self._db.now(c) - WEIGH_MS)
+            outdated = or_(t.c.entry_bytes_at.is_(None), t.c.entry_bytes_at <= self._db.now(c) - WEIGH_MS)
             return list(c.execute(self._of_page(page).where(outdated, t.c.quarantined == "")).scalars())
 
     def forget(self) -> None:
@@ -81,8 +81,8 @@ class WalSchedule:
         enough = or_(entries >= settings.purge_entries, entries * t.c.entry_bytes >= settings.purge_bytes)
         much_to_delete = select(needs.c.topic).where(needs.c.topic == t.c.name, enough).exists()
         large = and_(t.c.quarantined == "", much_to_delete)
-        interval_over = or_(t.c.looked_at.is_(None), t.c.looked_at <= began - settings.interval_seconds * 1000)
-        purged_in_this_run = t.c.looked_at >= began
+        interval_over = or_(t.c.checked_at.is_(None), t.c.checked_at <= began - settings.interval_seconds * 1000)
+        purged_in_this_run = t.c.checked_at >= began
         return and_(t.c.enabled, or_(interval_over, purged_in_this_run, large))
 
     def _reclaimable(self) -> tuple[Any, ColumnElement[int]]:

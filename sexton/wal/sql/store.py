@@ -56,7 +56,7 @@ class WalStore:
         with self._db.write() as c:
             ensure_topic(self._db, c, name)
             # Reasons from before it was enabled no longer matter, and the topic is due at once.
-            columns: dict[str, Any] = {"ok_at": self._db.now(c), "looked_at": None, "blocked": {}, "fault": ""}
+            columns: dict[str, Any] = {"ok_at": self._db.now(c), "checked_at": None, "blocked": {}, "fault": ""}
             c.execute(update(t).where(t.c.name == name, t.c.enabled.is_(False)).values(**columns))
             c.execute(update(t).where(t.c.name == name).values(enabled=True, mode=mode))
             return read_topic(self._db, c, name)

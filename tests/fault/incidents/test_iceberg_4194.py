@@ -41,7 +41,7 @@ def test_k13_iceberg_4194_one_object_has_one_identity_whatever_its_name_looks_li
 
     report = bucketed.check()
 
-    assert (report.run.lacks, report.found) == ((), {})
+    assert (report.run.missing_inputs, report.found) == ((), {})
 
 
 def test_iceberg_4194_when_everything_is_an_orphan_nothing_is_marked(

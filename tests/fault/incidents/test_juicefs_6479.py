@@ -26,7 +26,7 @@ def test_juicefs_6479_an_error_in_the_middle_of_the_references_is_no_end_of_them
     report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert any("cannot be read" in lack for lack in report.run.lacks)
+    assert any("cannot be read" in lack for lack in report.run.missing_inputs)
     assert report.confirmed == {}
     with pytest.raises(RepairRefused, match="not whole"):
         owned.repairs.orphans("shop")

@@ -69,7 +69,7 @@ def test_a_run_that_is_not_whole_confirms_nothing_and_calls_nothing_gone(store: 
 
     assert (still.state, still.confirmed_at) == (FindingState.OPEN, None)
     assert run is not None
-    assert (run.state, run.lacks) == ("PARTIAL", ("the live side was not read to its end",))
+    assert (run.state, run.missing_inputs) == ("PARTIAL", ("the live side was not read to its end",))
 
 
 def test_what_a_whole_run_does_not_see_is_gone_and_begins_anew_when_it_is_back(store: CheckStore, rig: Rig) -> None:
@@ -126,7 +126,7 @@ def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore,
     with pytest.raises(BadInput, match="no open finding"):
         store.accept(finding.id, "ada", "again")
 
-    assert (accepted.state, accepted.said_by) == (FindingState.ACCEPTED, "ada: put there by hand")
+    assert (accepted.state, accepted.accepted_by) == (FindingState.ACCEPTED, "ada: put there by hand")
     assert hidden == []
 
 

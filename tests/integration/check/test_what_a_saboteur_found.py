@@ -139,7 +139,7 @@ def test_each_vault_must_be_named_by_somebody(owned: Owned) -> None:
         report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert any("vault other" in lack for lack in report.run.lacks)
+    assert any("vault other" in lack for lack in report.run.missing_inputs)
     assert report.run.evidence is not None
     assert "Other" in str(report.run.evidence.notes)
     with pytest.raises(RepairRefused):
@@ -260,7 +260,7 @@ def test_a_late_word_of_an_older_run_changes_nothing(owned: Owned) -> None:
     owned.runs.conclude(new, seen(new))
 
     assert owned.found(confirmed=True) == {"ORPHAN": {orphan.key}}
-    assert owned.runs.conclude(old, seen(old)).lacks == ("it was cut off, another began",)
+    assert owned.runs.conclude(old, seen(old)).missing_inputs == ("it was cut off, another began",)
 
 
 @pytest.mark.parametrize("keys", ["[1]", "[null]", '["s3://x/y"]', '[["a"]]', '["data/a://b"]'])
@@ -291,7 +291,7 @@ def test_a_view_of_several_instances_must_say_whose_a_row_is(owned: Owned) -> No
     owned.both(*names(20))
     owned.registry.add_instance("toys")
 
-    assert "no column instance" in owned.check().run.lacks[0]
+    assert "no column instance" in owned.check().run.missing_inputs[0]
 
 
 @pytest.mark.parametrize("between", [True, False])

@@ -114,7 +114,10 @@ class World:
         """Return how many rows there are of records, of their places in logs, and of versions."""
         t = self.db.t
         with self.db.read() as c:
-            b, of, part = (len(c.execute(select(table)).all()) for table in (t.binlog, t.binlog_of, t.binlog_part))
+            b, of, part = (
+                len(c.execute(select(table)).all())
+                for table in (t.binlog, t.binlog_table_record, t.binlog_partition_version)
+            )
             return b, of, part
 
     def place(self, tablet: str, *backends: str, part: str = "p1", table: str = "orders", db: str = DB) -> None:

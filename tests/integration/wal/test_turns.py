@@ -48,7 +48,7 @@ def test_due_topics_are_paged_by_name_over_several_runs(db: Database, few: None)
 def mark_as_purged(db: Database, *names: str) -> None:
     with db.write() as c:
         t = db.t.wal_topic
-        c.execute(t.update().where(t.c.name.in_(names)).values(looked_at=db.now(c)))
+        c.execute(t.update().where(t.c.name.in_(names)).values(checked_at=db.now(c)))
 
 
 def test_enabled_topic_is_due_after_its_interval(db: Database) -> None:
@@ -87,7 +87,7 @@ def test_topic_with_much_to_delete_is_due_early(db: Database) -> None:
     needs = {"many": 350, "large": 60, "small": 60, "silent": None, "gone": 350}
     with db.write() as c:
         t, r = db.t.wal_topic, db.t.wal_region
-        c.execute(t.update().values(log_start=10, log_end=1_000, looked_at=db.now(c)))
+        c.execute(t.update().values(log_start=10, log_end=1_000, checked_at=db.now(c)))
         for name, need in needs.items():
             c.execute(r.update().where(r.c.topic == name).values(keep_from=need))
         c.execute(t.update().where(t.c.name == "large").values(entry_bytes=200.0))
@@ -152,4 +152,4 @@ def test_topic_is_due_at_once_when_enabled(field: Field) -> None:
 
     enabled_topic = field.store.enable(topic, Mode.DELETE)
 
-    assert (enabled_topic.blocked, enabled_topic.looked_at) == ({}, None)
+    assert (enabled_topic.blocked, enabled_topic.checked_at) == ({}, None)

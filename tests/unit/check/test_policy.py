@@ -55,7 +55,7 @@ def test_k06_k07_what_was_not_seen_to_its_end_confirms_nothing(evidence: Evidenc
     verdict = judge(evidence, None)
 
     assert not verdict.whole
-    assert said in "; ".join(verdict.lacks)
+    assert said in "; ".join(verdict.missing_inputs)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_k06_k07_what_was_not_seen_to_its_end_confirms_nothing(evidence: Evidenc
     ],
 )
 def test_a_run_that_saw_far_less_than_the_last_one_is_not_believed(before: PreviousRun, said: str) -> None:
-    assert judge(WHOLE, before).lacks == (said,)
+    assert judge(WHOLE, before).missing_inputs == (said,)
 
 
 @pytest.mark.parametrize(

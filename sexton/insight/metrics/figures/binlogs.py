@@ -66,8 +66,8 @@ def _logs(v: _View) -> Iterator[tuple[str, Values]]:
         func.sum(t.c.bytes - t.c.gone_bytes).label("bytes"),
         func.count(t.c.held_since).label("held"),
         func.min(t.c.held_since).label("held_since"),
-        func.count(t.c.wants_since).label("waiting"),
-        func.min(t.c.wants_since).label("waiting_since"),
+        func.count(t.c.awaiting_since).label("waiting"),
+        func.min(t.c.awaiting_since).label("waiting_since"),
     )
     for r in v.c.execute(query.join(database_log, of_same_database).where(in_use).group_by(t.c.instance)):
         yield _by_instance(r, records=int(r.records), bytes=int(r.bytes))

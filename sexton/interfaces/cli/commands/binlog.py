@@ -161,8 +161,8 @@ def approve(database: DatabaseName, table: TableName = "", instance: InstanceOpt
         log = _show_waiting_cut(db, binlogs, name, database, table)
         if not yes:
             typer.confirm("May these records be deleted?", abort=True, err=True)
-        with log_call(db, "binlog approve", name, log.name, f"up to {log.wants}"):
-            binlogs.configs.approve(name, database, table, upto=log.wants)
+        with log_call(db, "binlog approve", name, log.name, f"up to {log.awaiting_seq}"):
+            binlogs.configs.approve(name, database, table, upto=log.awaiting_seq)
     typer.echo(f"approved; the next run cuts it; at once: sexton binlog gc --instance {name}")
 
 
@@ -246,12 +246,12 @@ def _show_waiting_cut(db: "Database", binlogs: "BinlogService", instance: str, d
 
     what = log_name(database, table)
     lines = explain_log(db, binlogs, instance, database, table).lines
-    line = next((i for i in lines if i.log.name == what and i.log.wants is not None), None)
+    line = next((i for i in lines if i.log.name == what and i.log.awaiting_seq is not None), None)
     if line is None:
         raise BadInput(f"no cut of {what} waits for approval; see: sexton binlog list")
     log = line.log
     records = quantity(line.waits, "record")
-    typer.echo(f"binlog {log.name}: {records} of {log.kept:,} would be deleted, all up to {log.wants}")
+    typer.echo(f"binlog {log.name}: {records} of {log.kept:,} would be deleted, all up to {log.awaiting_seq}")
     for consumer, acknowledged in log.held.items():
         typer.echo(f"  consumer {consumer} has acknowledged all up to {acknowledged}: later records wait for it")
     return log

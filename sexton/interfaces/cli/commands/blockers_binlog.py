@@ -38,7 +38,7 @@ def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
             instance=instance,
             held_by="clock",
             what="binlogs",
-            since=last_run.looked_at,
+            since=last_run.checked_at,
             why=last_run.refused,
             way_out=f"if the clock is wrong: sexton stop {instance}; if it is right, the next run uses it: "
             f"sexton binlog gc --instance {instance}",
@@ -47,12 +47,12 @@ def _clock(instance: str, last_run: "LastRun") -> Iterator[Blocker]:
 
 def _approvals(instance: str, logs: "Sequence[Log]") -> Iterator[Blocker]:
     for log in logs:
-        if log.wants is not None:
+        if log.awaiting_seq is not None:
             yield Blocker(
                 instance=instance,
                 held_by="approval",
-                what=f"binlog {log.name}: records up to {log.wants}",
-                since=log.wants_since,
+                what=f"binlog {log.name}: records up to {log.awaiting_seq}",
+                since=log.awaiting_since,
                 why="the cut is very large",
                 way_out=f"sexton binlog approve {log.db} {log.tbl}".rstrip() + f" --instance {instance}",
             )

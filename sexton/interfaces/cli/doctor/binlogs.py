@@ -74,10 +74,10 @@ def log_problems(facts: InstanceFacts, interval_ms: int) -> Iterator[Problem]:
     if counts.waiting:
         yield Problem("WARN", f"{quantity(counts.waiting, 'cut')} waiting for approval")
     if counts.logs and not facts.is_stopped:
-        if last_run.looked_at is None:
+        if last_run.checked_at is None:
             yield Problem("WARN", "no run yet: is the schedule active?")
-        elif facts.now - last_run.looked_at > LATE_INTERVALS * interval_ms:
-            seconds = (facts.now - last_run.looked_at) // 1000
+        elif facts.now - last_run.checked_at > LATE_INTERVALS * interval_ms:
+            seconds = (facts.now - last_run.checked_at) // 1000
             yield Problem("WARN", f"no run for {seconds} s: is the schedule active?")
 
 

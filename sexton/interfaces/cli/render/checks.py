@@ -20,9 +20,9 @@ def show_report(report: CheckReport) -> None:
     run = report.run
     typer.echo(f"check {run.id} of {run.instance}: {run.state}, begun {utc(run.cutoff)}, {_duration(run)}")
     _show_evidence(run)
-    for missing_input in run.lacks:
+    for missing_input in run.missing_inputs:
         typer.echo(f"  missing: {missing_input}")
-    if run.lacks:
+    if run.missing_inputs:
         typer.echo("  so the check confirms nothing, and ends no finding")
     rows = [(t, n, report.confirmed.get(t, 0), MEANING[FindingType(t)]) for t, n in report.found.items()]
     none = "nothing open: metadata and objects agree" if report.whole else ""
@@ -51,7 +51,7 @@ def run_row(run: Run) -> tuple[object, ...]:
     evidence = run.evidence
     objects = f"{sum(i.objects + i.young for i in evidence.listings):,}" if evidence else ""
     live = f"{evidence.live:,}" if evidence and evidence.live is not None else ""
-    missing = "; ".join(run.lacks)
+    missing = "; ".join(run.missing_inputs)
     return run.id, run.instance, run.state, utc_column(run.cutoff), _duration(run), objects, live, missing
 
 

@@ -17,7 +17,7 @@ class RetentionStore:
         self._db = db
 
     def cutoffs(self, instance: str, policy: Policy) -> Mapping[str, int]:
-        """Return the latest ``ages_from`` of each kind that is due now by an agreed retention.
+        """Return the latest ``retention_starts_at`` of each kind that is due now by an agreed retention.
 
         By a retention that was shortened and not yet agreed to, no owner may expand or time out anything.
         """

@@ -37,7 +37,7 @@ class LogCutPreview(Message):
     goes: int = 0
     """The expired records that a cut would delete now."""
     waits: int = 0
-    """Records that an approval would let a run cut: up to ``cut.wants``, or up to ``log.wants`` of the last run."""
+    """Records that an approval would let a run cut: up to ``cut.awaiting_seq``, or the last run's."""
 
 
 class RetainingCopy(Message):
@@ -100,7 +100,7 @@ def explain(db: Database, binlogs: "BinlogService", instance: str, name: str, ta
             lines=tuple(_line(c, binlogs.cutter, preview) for preview in previews),
             logs=len(previews) if table else _count_cut_logs(logs),
             halted=halted,
-            clock=policy.clock_problem(look.looked_at, now, binlogs.settings),
+            clock=policy.clock_problem(look.checked_at, now, binlogs.settings),
             look=look,
             consumers=tuple(reader for reader in consumers if own_log.enabled or table in ("", reader.tbl)),
             lost_after_seconds=binlogs.settings.hold_limit_seconds,
@@ -127,7 +127,7 @@ def _count_cut_logs(logs: Mapping[str, Log]) -> int:
 
 def _line(c: Connection, cutter: Cutter, preview: CutPreview) -> LogCutPreview:
     log, cut = preview.log, preview.cut
-    wants = cut.wants if log.wants is None else log.wants
+    wants = cut.awaiting_seq if log.awaiting_seq is None else log.awaiting_seq
     return LogCutPreview(
         log=log,
         cut=cut,

@@ -35,7 +35,7 @@ class LogCounts(Message):
 class LastRun(Message):
     """The last run over an instance's binlogs; ``refused``: why it cut nothing."""
 
-    looked_at: int | None = None
+    checked_at: int | None = None
     ok_at: int | None = None
     refused: str = ""
 
@@ -50,7 +50,7 @@ def count_logs(db: Database, c: Connection, instance: str | None = None) -> LogC
     records = func.coalesce(func.sum(t.c.records - t.c.gone_records), 0).label("records")
     size = func.coalesce(func.sum(t.c.bytes - t.c.gone_bytes), 0).label("bytes")
     held = _count_if(t.c.held_since.is_not(None)).label("held")
-    waiting = _count_if(t.c.wants.is_not(None)).label("waiting")
+    waiting = _count_if(t.c.awaiting_seq.is_not(None)).label("waiting")
     logs = _select_from_cut_logs(db, func.count().label("logs"), records, size, held, waiting)
     log_counts = c.execute(logs.where(t.c.enabled, *in_scope(t))).one()
     lost = _count_if(reader.c.lost_at.is_not(None)).label("lost")
@@ -71,7 +71,7 @@ def count_logs(db: Database, c: Connection, instance: str | None = None) -> LogC
 def logs_with_blocker(db: Database, c: Connection, instance: str) -> Sequence[Log]:
     """Return the logs whose cut a consumer blocks or waits for approval, as of the last run; a thousand at most."""
     t = db.t.binlog_log
-    has_blocker = or_(t.c.held_since.is_not(None), t.c.wants.is_not(None))
+    has_blocker = or_(t.c.held_since.is_not(None), t.c.awaiting_seq.is_not(None))
     logs = _select_from_cut_logs(db, t).where(t.c.instance == instance, has_blocker)
     first_logs = logs.order_by(t.c.db, t.c.tbl).limit(MAX_NOTED_LOGS)
     return [rows.to_log(row) for row in c.execute(first_logs)]
@@ -80,7 +80,7 @@ def logs_with_blocker(db: Database, c: Connection, instance: str) -> Sequence[Lo
 def find_last_run(db: Database, c: Connection, instance: str) -> LastRun:
     """Return the result of the last run over an instance's binlogs."""
     t = db.t.binlog_round
-    query = select(t.c.looked_at, t.c.ok_at, t.c.refused).where(t.c.instance == instance)
+    query = select(t.c.checked_at, t.c.ok_at, t.c.refused).where(t.c.instance == instance)
     row = c.execute(query).one_or_none()
     return LastRun() if row is None else LastRun(**row._mapping)
 

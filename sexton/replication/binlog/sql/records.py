@@ -73,9 +73,9 @@ class RecordStore:
 
     def _page(self, c: Connection, log: Log, after: int, limit: int) -> list[Record]:
         """Return records of a log after a number, at least one if there is any, and at most ``PAGE_BYTES`` in all."""
-        b, position = self._db.t.binlog, self._db.t.binlog_of
+        b, position = self._db.t.binlog, self._db.t.binlog_table_record
         later = and_(b.c.instance == log.instance, b.c.db == log.db, b.c.seq > after)
-        page = select(b.c.seq, b.c.stamp, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(later)
+        page = select(b.c.seq, b.c.sent_ts, b.c.type, b.c.tables, b.c.data, b.c.bytes).where(later)
         if log.tbl:
             same_record = and_(position.c.instance == b.c.instance, position.c.db == b.c.db, position.c.seq == b.c.seq)
             page = page.join(position, and_(same_record, position.c.tbl == log.tbl))
@@ -84,7 +84,7 @@ class RecordStore:
             size += row.bytes
             if records and size > PAGE_BYTES:
                 break
-            columns = {"timestamp": row.stamp, "tables": row.tables, "type": row.type, "data": row.data}
+            columns = {"timestamp": row.sent_ts, "tables": row.tables, "type": row.type, "data": row.data}
             records.append(Record(commit_seq=row.seq, **columns))
         return records
 
@@ -119,8 +119,8 @@ class RecordStore:
         t = self._db.t
         if numbered.records:
             c.execute(insert(t.binlog), numbered.records)
-        self._insert_at_once(c, t.binlog_of, numbered.table_records)
-        self._insert_at_once(c, t.binlog_part, numbered.versions)
+        self._insert_at_once(c, t.binlog_table_record, numbered.table_records)
+        self._insert_at_once(c, t.binlog_partition_version, numbered.versions)
         log = t.binlog_log
         new = upsert(self._db, log)
         later_skip = new.excluded.skipped > log.c.skipped

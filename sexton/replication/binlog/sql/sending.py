@@ -47,10 +47,10 @@ class Sender:
 
     def _propagate_some(self, instance: str) -> int | None:
         """Raise ``desired`` of the replicas of some partitions; return how many, None if no partition is left."""
-        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
+        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
         with deciding(db, instance) as c:
             new = select(fold.c.db, fold.c.tbl, fold.c.part).where(
-                fold.c.instance == instance, fold.c.spread.is_(False)
+                fold.c.instance == instance, fold.c.propagated.is_(False)
             )
             keys = [
                 {"name": row.db, "tbl": row.tbl, "part": row.part} for row in c.execute(new.limit(PARTITIONS_AT_ONCE))
@@ -65,7 +65,7 @@ class Sender:
             same_partition = and_(t.c.instance == instance, *(t.c[n] == cut.c[n] for n in ("db", "tbl", "part")))
             lower = and_(same_partition, t.c.desired < cut.c.version, t.c.dropped.is_(False))
             changed = c.execute(update(t).where(lower).values(desired=cut.c.version)).rowcount
-            c.execute(update(fold).where(is_chosen).values(spread=True))
+            c.execute(update(fold).where(is_chosen).values(propagated=True))
             reached("binlog.spread")
         return max(0, changed)
 

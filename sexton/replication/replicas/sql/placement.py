@@ -128,7 +128,7 @@ class PlacementStore:
 
     def _add(self, c: Connection, instance: str, order: Placement, placed: FromClause) -> None:
         """Add new replicas. Their backends must delete what was cut before they were placed, too."""
-        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_fold
+        db, t, fold = self._db, self._db.t.replica, self._db.t.binlog_partition_cut
         of_table = and_(fold.c.instance == instance, fold.c.db == order.db, fold.c.tbl == order.table)
         cut_of_partition = and_(of_table, fold.c.part == placed.c.part)
         table_columns = [literal(value) for value in (instance, order.db, order.table)]
@@ -166,7 +166,7 @@ class PlacementStore:
 
     def _drop_partitions(self, c: Connection, instance: str, order: Placement) -> int:
         """Grant the replicas of dropped partitions everything; return how many replicas that are."""
-        t, fold = self._db.t.replica, self._db.t.binlog_fold
+        t, fold = self._db.t.replica, self._db.t.binlog_partition_cut
         dropped = 0
         if order.dropped:
             live = and_(self._live_of_table(instance, order), in_list(self._db, t.c.part, order.dropped))

@@ -109,7 +109,9 @@ class ReplicaStore:
         log = self._db.t.binlog_log
         logs = c.execute(select(log).where(log.c.instance == instance).order_by(log.c.db, log.c.tbl))
         return [
-            LogWatermark(db=row.db, tbl=row.tbl, seq=max(row.watermark, row.begins), dropped=row.dropped_at is not None)
+            LogWatermark(
+                db=row.db, tbl=row.tbl, seq=max(row.watermark, row.starts_after), dropped=row.dropped_at is not None
+            )
             for row in logs
         ]
 

@@ -216,15 +216,15 @@ def test_after_its_second_look_the_batch_and_the_plan_that_claimed_a_prefix_are_
     worker.later(3_601)
     worker.stores.batches.take_late(token(worker, LATE, run="dies"), Ref("", ""), 10)
 
-    looked_at, taken = events(worker, KEY), worker.row("dropped", "9").batch
+    before, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)
     last = worker.round()
     gone, late = events(worker, KEY), events(worker, "data/9/late.dat")
 
     claimed = f"claimed in batch {batch}, round {opened.round}, plan {plan} applied by anna"
     assert taken != batch
-    assert (looked_at["claimed"], gone["claimed"]) == (f"{claimed}; irrevocable", claimed)
-    assert looked_at["object_deleted"] == gone["object_deleted"]
+    assert (before["claimed"], gone["claimed"]) == (f"{claimed}; irrevocable", claimed)
+    assert before["object_deleted"] == gone["object_deleted"]
     assert late["object_deleted"].endswith(f"round {last.round}")
     assert gone["gone"] == f"gone: 2 objects, 20 bytes, finished in round {last.round}"
 

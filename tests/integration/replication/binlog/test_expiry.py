@@ -149,12 +149,12 @@ def test_a_cut_of_very_much_waits_for_a_person_and_for_no_more_than_was_seen(db:
     world.commit(6)
 
     assert world.look().waiting == 1
-    assert (world.log().wants, len(world.seqs())) == (5, 6)
+    assert (world.log().awaiting_seq, len(world.seqs())) == (5, 6)
 
     assert world.b.configs.approve(SHOP, DB, upto=2**40).approved == 5
     world.later(INTERVAL)
     world.look()
-    assert (world.log().watermark, world.log().wants, world.seqs()) == (5, None, [6])
+    assert (world.log().watermark, world.log().awaiting_seq, world.seqs()) == (5, None, [6])
 
 
 def test_tables_of_which_one_has_very_much_are_all_cut_to_the_end(

@@ -92,11 +92,11 @@ def test_who_waits_who_halts_and_which_clock_are_named(db: Database) -> None:
     Registry(db).observe(SHOP)
     found = told(world)
 
-    assert (line.cut.wants, line.waits, line.goes, clock) == (5, 5, 0, "")
+    assert (line.cut.awaiting_seq, line.waits, line.goes, clock) == (5, 5, 0, "")
     assert "only observes" in found.halted
     assert "moved forward" in found.clock
     with db.read() as c:
-        assert [its.wants for its in logs_with_blocker(db, c, SHOP)] == [5]
+        assert [its.awaiting_seq for its in logs_with_blocker(db, c, SHOP)] == [5]
 
 
 def test_a_dropped_log_is_said_to_be_dropped(world: World) -> None:

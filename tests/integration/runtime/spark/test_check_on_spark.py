@@ -134,7 +134,7 @@ def test_k06_a_vault_that_cannot_be_listed_concludes_nothing_on_spark_either(own
     report = owned.check(how)
 
     assert report.run.state is RunState.PARTIAL
-    assert any("NO_MARKER" in lack for lack in report.run.lacks)
+    assert any("NO_MARKER" in lack for lack in report.run.missing_inputs)
     assert "LOST" not in owned.found()
 
 

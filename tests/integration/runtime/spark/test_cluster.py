@@ -120,7 +120,7 @@ def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
         with watched(shop) as most:
             report = shop.check(how)
 
-        assert (report.whole, report.run.lacks) == (True, ())
+        assert (report.whole, report.run.missing_inputs) == (True, ())
         assert shop.found() == {"LOST": {keys[0]}, "ORPHAN": {"data/t9/gone_0.dat"}}
         assert 1 <= most[0] <= CONNECTIONS
 

@@ -61,7 +61,7 @@ class TestDecideCut:
 
     def test_large_cut_waits_for_approval(self) -> None:
         log = make_log(records=2_000, watermark=5)
-        assert policy.decide_cut(log, 1_900, 1_600, [], SETTINGS) == Cut(seq=5, wants=1_900)
+        assert policy.decide_cut(log, 1_900, 1_600, [], SETTINGS) == Cut(seq=5, awaiting_seq=1_900)
 
     def test_approved_cut_is_made(self) -> None:
         log = make_log(records=2_000, approved=1_900)
@@ -73,7 +73,7 @@ class TestDecideCut:
 
     def test_records_that_a_consumer_blocks_count_for_the_limit(self) -> None:
         log, slow = make_log(records=2_000), make_consumer("a", 10)
-        assert policy.decide_cut(log, 1_900, 1_600, [slow], SETTINGS).wants == 1_900
+        assert policy.decide_cut(log, 1_900, 1_600, [slow], SETTINGS).awaiting_seq == 1_900
 
 
 @pytest.mark.parametrize(
