@@ -23,7 +23,7 @@ def main() -> int:
     try:
         return _run(console, _parsed())
     except KeyboardInterrupt:
-        console.say("interrupted; every server is stopped")
+        console.say("Interrupted. Every server is stopped.")
         return INTERRUPTED
 
 
@@ -40,7 +40,7 @@ def _parsed() -> argparse.Namespace:
 
 def _run(console: Console, options: argparse.Namespace) -> int:
     """Show the parts on a stack of their own; whatever happens, no server outlives the call."""
-    console.act("A small database, a real object store, real workflows: all on this machine.")
+    console.act("A small database, a real object store, real workflows, all on this machine")
     # Imported here, because this takes a second, and the first line must not.
     from config.sources import home
     from examples.demo.stage import Stage
@@ -52,23 +52,26 @@ def _run(console: Console, options: argparse.Namespace) -> int:
         stage.show(PARTS if options.all else (options.part,), stays=not options.exit)
         if not options.exit:
             stage.stay()
+        _ignore_signals()  # a second Ctrl-C must not leave servers behind
         stage.stop()
-        console.say("every server is stopped")
+        console.say("Every server is stopped.")
     except (SextonError, DemoFailed) as error:
         console.say(f"The demo failed: {error}")
         return 1
     finally:
-        # A second Ctrl-C must not leave servers behind.
-        for number in STOP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
+        _ignore_signals()
         stage.stop()
     return 1 if console.disagreements else 0
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _ignore_signals()
+    raise KeyboardInterrupt
+
+
+def _ignore_signals() -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -41,8 +41,7 @@ def expire_binlogs(console: Console, world: World, stack: Stack) -> list[Sight]:
         story.cut()
         story.repair()
     return [
-        Sight("who blocks a binlog", f"sexton binlog explain {DB}", "docs/binlog-integration.md"),
-        Sight("copies and their versions", "sexton replica list", "docs/binlog-integration.md"),
+        Sight("retained binlogs", f"sexton binlog list --instance {world.instance}", "binlog-integration.md"),
     ]
 
 
@@ -90,7 +89,7 @@ class BinlogStory:
         self._backends.by_name[self._damaged].lose(uid(DAMAGED_TABLET, self._damaged), LOST)
         self._backends.report()
         commits, binlogs = len(self._leader.committed), self._compare_binlogs(0, "at first")
-        self._console.say(f"{commits} commits leave {binlogs} binlogs on three backends, which expire after 10 min.")
+        self._console.say(f"{commits} commits leave {binlogs} binlogs on three backends; they expire in 10 min.")
         self._console.say(f"{self._lagging} does not receive {LAGGING_TABLET} from version {LAGS_FROM} on.")
         self._console.say(f"{self._damaged} loses version {LOST} of {DAMAGED_TABLET}.")
 
@@ -128,8 +127,10 @@ class BinlogStory:
         remaining = self._compare_binlogs(EXPIRED, "after the cut")
         self._compare_follower({(DAMAGED_TABLET, self._damaged): (False, LOST)})
         self._console.say(f"The consumer acknowledges {len(expired)} records: they are cut, with their binlogs.")
-        self._console.say(f"Seen: {remaining} binlogs remain. Two copies lack {LAGGING_TABLET} from {LAGS_FROM} on and")
-        self._console.say(f"{DAMAGED_TABLET} from {LOST} on: every backend retains these.")
+        self._console.say(
+            f"Seen: {remaining} binlogs remain. Two copies still need {LAGGING_TABLET} from {LAGS_FROM} on"
+        )
+        self._console.say(f"and {DAMAGED_TABLET} from {LOST} on, so every backend retains these.")
 
     def repair(self) -> None:
         """Repair the two copies from the retained binlogs; then those expire too."""

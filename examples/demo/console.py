@@ -47,7 +47,8 @@ class Console:
     def show(self, output: str) -> None:
         """Print what a command printed, line by line."""
         for line in output.splitlines():
-            self.say(f"| {' '.join(line.split()).rstrip('─ ')}")
+            if text := " ".join(line.split()).strip("─ "):
+                self.say(f"| {text}")
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Print rows of cells in aligned columns; the first row is the heading."""
@@ -110,12 +111,17 @@ class Console:
         """Run a command with ``--json``; return what it printed, parsed."""
         return json.loads(self.sexton(*arguments, "--json", codes=codes))
 
+    def together(self, *commands: Sequence[str], shown: bool = True) -> list[str]:
+        """Run commands at the same time; return what they printed, in their order. Raises as ``output`` does."""
+        with ExitStack() as stack:
+            processes = [stack.enter_context(self.started(*arguments, shown=shown)) for arguments in commands]
+            return [self.output(process) for process in processes]
+
     def tokens(self, *scopes: str) -> list[str]:
-        """Create a token of each scope for the demo's own programs, all at the same time; not shown to the viewer."""
+        """Create a token of each scope for the demo's own programs; the viewer does not see it."""
         words = ("token", "create", "--days", "1", "--json", "--scope")
-        with ExitStack() as commands:
-            processes = [commands.enter_context(self.started(*words, scope, shown=False)) for scope in scopes]
-            return [str(json.loads(self.output(process))["token"]) for process in processes]
+        outputs = self.together(*((*words, scope) for scope in scopes), shown=False)
+        return [str(json.loads(output)["token"]) for output in outputs]
 
 
 def _wrapped(text: str, width: int = WIDTH) -> str:

@@ -15,6 +15,7 @@ class Sight(NamedTuple):
     seen: str
     command: str
     page: str
+    """Relative to ``docs/``."""
 
 
 def print_verdict(console: Console) -> None:
@@ -39,9 +40,9 @@ def print_table(console: Console, sights: Sequence[Sight], home: Path, *, runnin
     """
     print()
     if not running:
-        console.table([("What you saw", "Page"), *((sight.seen, sight.page) for sight in sights)])
+        console.table([("What you saw", "Page in docs/"), *((sight.seen, sight.page) for sight in sights)])
         return
-    console.table([("What you saw", "Command", "Page"), *sights])
+    console.table([("What you saw", "Command", "Page in docs/"), *sights])
     print("\n  The commands work in another terminal, in this directory, after:")
     print(f"  export PATH={os.path.relpath(Path(sys.executable).parent)}:$PATH")
     if home != Path(".sexton").resolve():

@@ -55,7 +55,7 @@ def print_balance(
     expected = without(before, set().union(*garbage.values()))
     console.same("objects that have a reason to be kept", set(expected), set().union(*kept.values()))
     console.same("the vaults, key by key", expected, dict(after))
-    console.say(f"Seen: {summary(after)} are listed, key by key what must be there.")
+    console.say(f"Seen: a listing has {summary(after)}, exactly these.")
 
 
 def _bytes(counts: Mapping[str, Any]) -> int:

@@ -57,15 +57,14 @@ class FilesStory:
         self._account_for_all(before, last)
         self._console.say(f"KEY in the table below: {key}")
         return [
-            Sight("an object's history", "sexton why KEY", "docs/concepts.md"),
-            Sight("what will be deleted", f"sexton plan {self._instance}", "docs/first-day.md"),
-            Sight("the round with the kill", f"sexton round show {report['round']}", "docs/architecture.md"),
-            Sight("each deleted object", f"sexton deletions {report['round']}", "docs/commands.md"),
-            Sight("what is kept, and why", "sexton blockers", "docs/incidents.md"),
+            Sight("object's history", "sexton why KEY", "concepts.md"),
+            Sight("stored plans", "sexton plan --list", "first-day.md"),
+            Sight("round with kill", f"sexton round show {report['round']}", "architecture.md"),
+            Sight("deleted objects", f"sexton deletions {report['round']}", "commands.md"),
+            Sight("what is kept", "sexton blockers", "incidents.md"),
         ]
 
     def _load(self) -> None:
-        self._world.add_vaults(self._console)
         with self._console.started("pace", self._capped, CAP, "--reason", "demo") as command:
             self._db.create_schema()
             for name, (rowsets, vault) in TABLES.items():
@@ -90,21 +89,21 @@ class FilesStory:
         for name in ("orders", "clicks", "invoices"):
             db.drop_table(name)
         garbage["of dropped table clicks"] = db.keys("clicks")
-        self._console.say("minidb merges files, a load crashes, tables orders, clicks and invoices are dropped.")
+        self._console.say("minidb merges files, a load crashes, three tables are dropped.")
         db.undrop_table("orders")
         size = db.read_table("orders")
         self._console.same("orders after undrop", self._world.loaded["orders"], size)
         self._console.say(f"Dropping orders was a mistake. Undropped: all {size.files} checksums are right.")
         options = ("--instance", self._instance, "--for", "7d", "--reason", "audit")
         self._hold = str(self._console.sexton_json("hold", "table", db.table_id("invoices"), *options)["id"])
-        self._console.say("Table invoices is dropped, but an auditor still needs it: it is held for 7 days.")
+        self._console.say("An auditor still needs dropped table invoices: a hold for 7 days.")
 
     def _skip_four_days(self) -> dict[Key, int]:
         """Let the retentions pass; return the listing before the round."""
         self._world.move_clock(FOUR_DAYS)
         self._console.say("Four days of demo time pass: the database's clock gets an offset.")
         self._db.drop_table("sessions")
-        self._console.say("Table sessions is dropped only now: its retention of 3 h has just begun.")
+        self._console.say("Table sessions is dropped only now; its retention is 3 h.")
         before = listing(self._vaults)
         live = {key for name in TABLES if name != "clicks" for key in self._db.keys(name)}
         unreferenced = without(before, live | self._world.markers)
@@ -120,7 +119,7 @@ class FilesStory:
             size = f"{kind['keys']:,} keys" if kind["keys"] else f"{kind['prefixes']:,} prefixes"
             self._console.say(f"| {kind['kind']:<10} {kind['marks']:>3,} marks, {size}")
         self._console.same("objects after the plan", before, listing(self._vaults))
-        self._console.say("Seen: a plan with counts; the listing is as before, since a plan deletes nothing.")
+        self._console.say("Seen: counts in advance. The listing is unchanged by the plan.")
         return int(plan["id"])
 
     def _apply(self, before: dict[Key, int], plan: int, key: str) -> Any:
@@ -135,7 +134,7 @@ class FilesStory:
         self._console.same("what is left, key by key", without(before, garbage), after)
         compare_report(self._console, self._vaults, "first round", report, without(before, after))
         self._compare_kept("first round", report)
-        self._console.say(f"Seen: exactly the {len(garbage):,} objects of the plan are deleted, by an S3 listing.")
+        self._console.say(f"Seen: by an S3 listing, exactly the {len(garbage):,} objects are deleted.")
         self._console.show(self._console.sexton("why", key))
         return report
 
@@ -143,7 +142,8 @@ class FilesStory:
         self._console.act("Fear: Sexton silently stops deleting")
         self._console.say("Table invoices was due too. What stays has a reason, and a way out:")
         for blocker in self._console.sexton_json("blockers", self._instance):
-            self._console.say(f"| {blocker['held_by']}: {blocker['what']}; {blocker['why']}; {blocker['way_out']}")
+            details = (blocker[name] for name in ("what", "why", "way_out") if blocker[name])
+            self._console.say(f"| {blocker['held_by']}: {'; '.join(details)}")
 
     def _delete_late_upload(self) -> dict[Key, int]:
         """Delete an upload of the crashed load that arrives after the round; return the last listing."""
@@ -151,7 +151,7 @@ class FilesStory:
         key = min(key for _, key in self._world.garbage[CRASHED]).replace("_0000", "_9999")
         self._db.vault("hot").write([(key, LATE_CONTENT)])
         before = listing(self._vaults)
-        self._console.say("An upload of the crashed load arrives after the deletion; 1 h of demo time passes.")
+        self._console.say("An upload of the crashed load arrives now. 1 h of demo time passes.")
         self._world.move_clock(PAST_UPLOAD_GRACE)
         report = self._console.sexton_json("round", "run", self._instance)
         last = listing(self._vaults)
@@ -159,7 +159,7 @@ class FilesStory:
         compare_report(self._console, self._vaults, "second round", report, without(before, last))
         self._compare_kept("second round", report)
         self._world.garbage[LATE] = {("hot", key)}
-        self._console.say("Seen: the second pass over the load's prefixes deleted that file, and no other.")
+        self._console.say("Seen: the second pass over the load's prefixes deleted only that file.")
         return last
 
     def _account_for_all(self, before: dict[Key, int], last: dict[Key, int]) -> None:

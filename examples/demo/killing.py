@@ -58,10 +58,10 @@ class KilledRound:
         self._stack.children[WORKER].kill()
         self._killed_at, self._deleted = time.monotonic(), self._count_deleted()
         share = f"{self._deleted:,} of {self._garbage:,} objects ({self._deleted / self._garbage:.0%})"
-        self._console.say(f"kill -9 of the only worker, on purpose, after {share}; a new one starts.")
+        self._console.say(f"kill -9 of the worker, on purpose, after {share}.")
         self._stack.launch_worker(WORKER, settings)
+        self._console.say("A new worker starts. After 10 s of silence the old one counts as dead.")
         self._console.sexton("pace", self._cap, "--clear")
-        self._console.say("A worker counts as dead 10 s after its last heartbeat; until then, silence.")
 
     def _observe(self) -> None:
         """List once; report it when deletions continue after the silence."""

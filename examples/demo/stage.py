@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from examples.demo.binlog import expire_binlogs
@@ -43,7 +44,7 @@ class Stage:
         """
         world = World(self._stack)
         self._console.act(f"Set-up: Sexton gets to know a database, as instance {world.instance}")
-        world.register(self._console)
+        world.register(self._console, with_vaults="files" in parts)
         sights: list[Sight] = []
         if "files" in parts:
             sights += FilesStory(self._console, self._stack, world, SMALL_LAG).tell()
@@ -57,9 +58,11 @@ class Stage:
         print_table(self._console, sights, self._stack.home, running=stays)
 
     def stay(self) -> None:
-        """Keep the stack running until Ctrl-C."""
+        """Keep the stack running until Ctrl-C. Raises ``EmbeddedError`` when a server dies."""
         print("\n  The stack stays up. Ctrl-C stops it.", flush=True)
-        StackSupervisor(self._stack, self._console.say).supervise()
+        with suppress(KeyboardInterrupt):
+            StackSupervisor(self._stack, self._console.say).supervise()
+        self._console.act("Stopping")
 
     def stop(self) -> None:
         """Stop every server and worker."""

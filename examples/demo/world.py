@@ -1,6 +1,5 @@
 """Create the demo's instance with two vaults, and record which objects must be deleted and which must stay."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import boto3
@@ -52,25 +51,19 @@ class World:
         """Sexton's own object in each vault."""
         return {(vault.name, "_sexton/vault.json") for vault in self.vaults}
 
-    def register(self, console: Console) -> None:
-        """Register the instance with the real command line, and allow rounds to delete."""
+    def register(self, console: Console, *, with_vaults: bool) -> None:
+        """Register the instance, and if wanted its vaults, with the real command line; allow rounds to delete."""
         console.sexton("instance", "add", self.instance)
-        # Before this command, rounds only report what they would delete.
-        console.sexton("enable", self.instance)
-
-    def add_vaults(self, console: Console) -> None:
-        """Create the buckets, and add both vaults at the same time."""
-        present = {bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]}
-        with ExitStack() as commands:
-            processes = []
+        # Before ``enable``, rounds only report what they would delete.
+        commands: list[tuple[str, ...]] = [("enable", self.instance)]
+        if with_vaults:
+            present = {bucket["Name"] for bucket in self.s3.list_buckets()["Buckets"]}
             for vault in self.vaults:
                 if vault.bucket not in present:
                     self.s3.create_bucket(Bucket=vault.bucket)
                 place = f"{vault.bucket}/{vault.prefix.rstrip('/')}"
-                command = console.started("vault", "add", self.instance, vault.name, "--s3", place)
-                processes.append(commands.enter_context(command))
-            for process in processes:
-                console.output(process)
+                commands.append(("vault", "add", self.instance, vault.name, "--s3", place))
+        console.together(*commands)
 
     def move_clock(self, seconds: int) -> None:
         """Skip demo time: add an offset to the clock of Sexton's database."""
