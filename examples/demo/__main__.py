@@ -13,6 +13,7 @@ from examples.demo.console import Console, DemoFailed
 PARTS = ("files", "wal", "binlog")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
+STOPPED = "Every server is stopped."
 
 
 def main() -> int:
@@ -23,7 +24,7 @@ def main() -> int:
     try:
         return _run(console, _parsed())
     except KeyboardInterrupt:
-        console.say("Interrupted. Every server is stopped.")
+        console.say(STOPPED)
         return INTERRUPTED
 
 
@@ -40,7 +41,7 @@ def _parsed() -> argparse.Namespace:
 
 def _run(console: Console, options: argparse.Namespace) -> int:
     """Show the parts on a stack of their own; whatever happens, no server outlives the call."""
-    console.act("A small database, a real object store, real workflows, all on this machine")
+    console.act("A small database, an object store and real workflows, on this machine")
     # Imported here, because this takes a second, and the first line must not.
     from config.sources import home
     from examples.demo.stage import Stage
@@ -53,11 +54,15 @@ def _run(console: Console, options: argparse.Namespace) -> int:
         if not options.exit:
             stage.stay()
         _ignore_signals()  # a second Ctrl-C must not leave servers behind
+        console.act("Stopping")
         stage.stop()
-        console.say("Every server is stopped.")
+        console.say(STOPPED)
     except (SextonError, DemoFailed) as error:
         console.say(f"The demo failed: {error}")
         return 1
+    except KeyboardInterrupt:
+        console.act("Interrupted; stopping")
+        raise
     finally:
         _ignore_signals()
         stage.stop()

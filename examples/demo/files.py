@@ -112,7 +112,7 @@ class FilesStory:
 
     def _explain_and_plan(self, before: dict[Key, int], key: str) -> int:
         """Show the history of one object, and a plan; return the plan's number."""
-        self._console.act("Fear: nobody knows in advance what will be deleted")
+        self._console.act("Fear: an operator cannot know in advance what will be deleted")
         self._console.show(self._console.sexton("why", key))
         plan = self._console.sexton_json("plan", self._instance, codes=(SOMETHING_TO_DO,))
         for kind in plan["kinds"]:
@@ -124,7 +124,7 @@ class FilesStory:
 
     def _apply(self, before: dict[Key, int], plan: int, key: str) -> Any:
         """Apply the plan through a kill; return the round's report."""
-        self._console.act("Fear: a crash in the middle leaves half of it, or deletes too much")
+        self._console.act("Fear: a crash in the middle leaves garbage, or deletes too much")
         self._console.say(f"A worker applies exactly that plan, and is killed at about {KILL_SHARE:.0%}.")
         self._stack.await_worker()
         garbage = self._world.all_garbage

@@ -43,7 +43,7 @@ class Stage:
             stays: the stack stays up afterwards, so that the table has commands.
         """
         world = World(self._stack)
-        self._console.act(f"Set-up: Sexton gets to know a database, as instance {world.instance}")
+        self._console.act(f"Set-up: a database is registered as instance {world.instance}")
         world.register(self._console, with_vaults="files" in parts)
         sights: list[Sight] = []
         if "files" in parts:
@@ -62,7 +62,6 @@ class Stage:
         print("\n  The stack stays up. Ctrl-C stops it.", flush=True)
         with suppress(KeyboardInterrupt):
             StackSupervisor(self._stack, self._console.say).supervise()
-        self._console.act("Stopping")
 
     def stop(self) -> None:
         """Stop every server and worker."""
