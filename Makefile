@@ -10,7 +10,7 @@ RUN := $(VENV)/bin/python
 .PHONY: help demo demo-wal demo-binlog test soak bench lint
 
 help:
-	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: 60 s"
+	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
 	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
 	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire"
 	@echo "make test   the tests, on real servers: about 10 minutes (TIERS=\"unit integration\" runs only those)"
