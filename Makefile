@@ -7,11 +7,12 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint
+.PHONY: help demo demo-wal demo-binlog test soak bench lint
 
 help:
-	@echo "make demo   garbage goes, for good reasons, from a real object store through real workflows: 80 to 100 s"
-	@echo "            (ARGS=--exit stops the stack at the end; without it the stack stays up until Ctrl-C)"
+	@echo "make demo   a small database makes garbage in an object store; Sexton deletes it, and a worker is killed: a minute"
+	@echo "            (ARGS=--exit stops the servers at the end, otherwise Ctrl-C does; ARGS=--all adds the next two parts)"
+	@echo "            make demo-wal: a shared write-ahead log is purged; make demo-binlog: binlogs expire"
 	@echo "make test   the tests, on real servers: about 10 minutes (TIERS=\"unit integration\" runs only those)"
 	@echo "make bench  what deleting, choosing, dropping and pacing cost, against peers in the same run: about 100 minutes,"
 	@echo "            on a quiet machine (ARGS=--quick: small sizes, 5 minutes; tables and chart: docs/benchmarks.md)"
@@ -21,6 +22,9 @@ help:
 
 demo: $(VENV)/.stamp
 	@$(RUN) -m examples.demo $(ARGS)
+
+demo-wal demo-binlog: demo-%: $(VENV)/.stamp
+	@$(RUN) -m examples.demo --part $* $(ARGS)
 
 test: $(VENV)/.stamp
 	@$(RUN) -m tests $(TIERS)
