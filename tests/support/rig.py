@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select, text, update
 
 from sexton import contract
 from sexton.check import model as check_model
@@ -150,6 +150,12 @@ class Rig:
 
     def later(self, seconds: int) -> None:
         schema.move_clock(self.db, seconds)
+
+    def set_year_ahead(self, table: str, column: str) -> None:
+        """Set a column of times to a year from now, as a database clock does that was wrong for a moment."""
+        t = getattr(self.db.t, table)
+        with self.db.write() as c:
+            c.execute(update(t).values({column: self.db.now(c) + 365 * DAY * 1000}))
 
     def round(self, instance: str = "shop", *, plan: int | None = None, run: str | None = None) -> RoundReport:
         opened, ledger = self.rounds.open(instance, run or uuid.uuid4().hex, plan, self.policy), Ledger()

@@ -231,3 +231,17 @@ def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:
     rig.leases.free(holder.lease)
 
     assert_nothing_is_written(rig, holder)
+
+
+DAY = 86_400
+
+
+def test_a_lease_that_ends_too_late_holds_neither_its_instance_nor_a_slot(rig: Rig) -> None:
+    leases = LeaseStore(rig.db, at_once=1)
+    rig.instance("a")
+    leases.acquire("shop", "recycle", "killed")
+    rig.set_year_ahead("lease", "expires_at")
+
+    assert leases.acquire("a", "recycle", "next").epoch == 1
+    leases.free(leases.acquire("a", "recycle", "next"))
+    assert leases.acquire("shop", "recycle", "next").epoch == 2

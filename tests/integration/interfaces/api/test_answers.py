@@ -14,7 +14,7 @@ from sexton.protection.filter import Filter
 from sexton.protection.model import Item
 from sexton.protocol.body import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from tests.integration.interfaces.api.conftest import Ask
-from tests.integration.protection.test_rounds import left
+from tests.integration.protection.registrations import left
 from tests.servers.api import Api
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig

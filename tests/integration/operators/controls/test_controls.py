@@ -10,8 +10,9 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, Control, ControlKind
-from sexton.operators.controls.port import Halted
+from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.operators.controls.store import ControlStore
+from sexton.operators.holds.store import Hold
 from sexton.recycle.model import STOPPED, RoundReport
 from sexton.recycle.rounds.ledger import Ledger
 from tests.support.command import run
@@ -229,4 +230,46 @@ def test_what_names_nothing_is_refused(
     with pytest.raises(error):
         rig.controls.put(kind, name)
 
+    assert rig.controls.all() == ()
+
+
+DAY = 86_400
+
+
+def mark(rig: Rig, root: Path, id_: str, parent: tuple[str, str] | None = None, kind: str = "dropped") -> None:
+    put(root, f"{id_}.dat")
+    rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",), parent=parent))
+
+
+def test_after_observe_a_running_round_deletes_nothing_more(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.0)
+    root = rig.local(tmp_path / "v")
+    for n in range(5):
+        mark(rig, root, f"m{n}")
+    rig.later(10_801)
+
+    def observe(name: str) -> None:
+        if name == "claim.committed":
+            rig.registry.observe("shop")
+
+    with installed(observe), pytest.raises(NotEnabled):
+        rig.round()
+
+    assert len(listing(root)) == 5
+    assert rig.count("mark", state="CLAIMED") == 5
+
+
+def test_a_window_cannot_start_at_midnights_end(rig: Rig) -> None:
+    with pytest.raises(BadInput, match="window"):
+        rig.controls.put(ControlKind.WINDOW, "daily 24:00-06:00")
+    assert rig.round().state == "SUCCEEDED"
+
+
+def test_a_reason_that_is_no_text_is_refused(rig: Rig) -> None:
+    with pytest.raises(BadInput, match="cannot be stored as text"):
+        rig.controls.put(ControlKind.STOP, "shop", "\udcff")
+    with pytest.raises(BadInput, match="cannot be stored as text"):
+        rig.holds.place(Hold(instance="shop", scope="instance", reason="\udcff"), DAY)
     assert rig.controls.all() == ()

@@ -8,9 +8,9 @@ from sexton import contract
 from sexton.marks.model import Ref
 from sexton.operators.holds.store import Hold
 from sexton.owners.catalog.model import Schema
-from tests.integration.owners.catalog.shop import HOUR, RETAINED, Shop
+from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
+from tests.integration.owners.catalog.shop import GRACE, HOUR, RETAINED, Shop
 from tests.servers.fault_proxy import FaultProxy
-from tests.support.rig import GRACE
 
 
 def rounds(shop: Shop) -> list[int]:
@@ -249,3 +249,37 @@ def test_r49_a_tablet_takes_its_compacted_rowsets_along_and_counts_each_byte_onc
     assert {r.kind for r in shop.refs()} == {"txn_label"}
     assert shop.objects() == set()
     assert leftovers(shop, "txns", "labels") == {}
+
+
+def test_a_tablet_that_waits_for_an_unknown_vault_goes_when_it_is_added(shop: Shop, tmp_path: Path) -> None:
+    tablets = shop.table()
+    txn = shop.catalog.begin("load", HOUR)
+    [output] = shop.catalog.prepare_rowsets(txn, tablets, "disk")
+    shop.write(output)
+    shop.catalog.commit(txn)
+    shop.change(shop.t.rowsets, output.rowset, vault="warm")
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+    reason = shop.row("tablet", tablets[0]).quarantined_reason
+
+    shop.local(tmp_path / "warm", "warm")
+    shop.put("warm", f"data/{tablets[0]}/{output.rowset}_0.dat")
+    shop.round()
+
+    assert reason == "UNKNOWN_VAULT"
+    assert shop.objects("warm") == set()
+
+
+def test_a_table_ends_when_a_tablet_of_it_was_given_up(shop: Shop) -> None:
+    [tablet] = shop.table()
+    [row] = shop.loaded([tablet])
+    shop.change(shop.t.rowsets, row, vault="lost")
+    shop.catalog.drop_table("t")
+    shop.later(RETAINED)
+    shop.round()
+
+    QuarantineStore(shop.db).discard("shop", Ref("tablet", tablet), "the vault is lost for good")
+    shop.round()
+
+    assert Ref("table", "t") not in shop.refs()

@@ -11,14 +11,12 @@ from sqlalchemy import select
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.marks.lease_port import LeaseLost
-from sexton.marks.model import FilePage
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
 from sexton.recycle.model import RangeOrder, RangeProgress
 from sexton.recycle.pipeline import active_lease, delete_pages, ranges
 from sexton.recycle.pipeline import resolve as resolving
 from sexton.recycle.pipeline.sql import files
-from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.recycle.rounds.ledger import Ledger
 from sexton.storage.local.vault import LocalVault
 from sexton.storage.model import KeyResult, VaultSpec
@@ -284,26 +282,3 @@ def test_a_range_that_died_when_all_was_claimed_ends_when_it_is_taken_up_again(
 
     assert (receipt.claimed, receipt.removed, receipt.finished) == (4, 4, True)
     assert listing(tmp_path / "v") == NEEDED
-
-
-def test_outcomes_of_one_batch_are_stored_side_by_side_and_of_a_batch_taken_over_no_more(
-    rig: Rig, tmp_path: Path
-) -> None:
-    """Executors store them at the same time; whoever takes the batch over waits for those under way."""
-    order = due(rig, rig.local(tmp_path / "v"), 2)
-    token, _ = rig.stores.batches.open(order, 1)
-    stored: list[bool] = []
-    with rig.db.write() as c:
-        verify(rig.db, c, token, shared=True)
-        if rig.db.dialect == "postgresql":  # SQLite has one writer
-            other = threading.Thread(
-                target=lambda: stored.append(rig.stores.outcomes.record(token, FilePage("disk", [], []), []) is None)
-            )
-            other.start()
-            other.join(4)
-            assert stored == [True]
-    newer, _ = rig.stores.batches.open(order, 2)
-
-    with pytest.raises(LeaseLost):
-        rig.stores.outcomes.record(token, FilePage("disk", [], []), [])
-    rig.stores.outcomes.record(newer, FilePage("disk", [], []), [])

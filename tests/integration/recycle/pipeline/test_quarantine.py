@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from sexton.contract import Collected, NewMark, Refused, commit, prepare, undrop
 from sexton.database.guard import UnknownInstance
@@ -150,3 +151,19 @@ class TestChanged:
         assert "tries 1 mark again" in told[0].out
         assert told[1].out == "no matching mark is quarantined\n"
         assert [q.id for q in store.list()] == ["lost"]
+
+
+def test_what_a_discarded_mark_had_lost_already_is_counted(rig: Rig, tmp_path: Path) -> None:
+    root = rig.local(tmp_path / "v")
+    put(root, "a.dat")
+    put(root, "dir/b.dat")
+    rig.mark("dropped", NewMark(id="half", vault="disk", keys=("a.dat", "dir")))
+    rig.later(10_801)
+    for _ in range(8):
+        rig.round()
+
+    QuarantineStore(rig.db).discard("shop", Ref("dropped", "half"), "dir is a directory")
+
+    assert rig.count("mark_history", objects=1, bytes=10) == 1
+    with rig.db.read() as c:
+        assert sum(c.execute(select(rig.db.t.tally.c.deleted)).scalars()) == 1

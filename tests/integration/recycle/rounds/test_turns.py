@@ -141,3 +141,15 @@ def test_r36_a_shorter_retention_makes_older_marks_due_and_leaves_claimed_ones_a
     assert (again.state, again.next_try_at) == ("CLAIMED", ripe)
     assert listing(root) == {}
     assert rig.count("mark") == 0
+
+
+DAY = 86_400
+
+
+def test_a_turn_in_the_future_is_due(rig: Rig) -> None:
+    rig.round()
+    rig.set_year_ahead("instance", "turn_at")
+
+    assert due(rig, 1) == ["shop"]
+    rig.round()
+    assert due(rig, 1) == []

@@ -5,11 +5,11 @@ import pytest
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
-from sexton.replication.binlog.model import MOST, BinlogSettings
+from sexton.replication.binlog.model import MOST, BinlogSettings, Record
 from sexton.replication.binlog.policy import ttl
 from sexton.replication.binlog.sql import cutting
 from sexton.replication.journal.model import Op
-from tests.integration.replication.world import DB, INTERVAL, SHOP, World
+from tests.integration.replication.world import DB, INTERVAL, SHOP, World, upsert
 
 DAY = 86_400
 
@@ -204,3 +204,53 @@ def test_a_number_that_no_database_has_is_refused(world: World) -> None:
         world.commit(MOST)
     with pytest.raises(BadInput, match="timestamp"):
         world.commit(1, 2**60)
+
+
+def old(world: World) -> int:
+    """Return a time that a TTL of ten seconds has passed."""
+    return world.now - 60_000
+
+
+def test_what_an_upsert_made_counts_whether_its_table_is_named_or_not(world: World) -> None:
+    world.keep(10)
+    world.place("t1", "b1")
+    world.well("t1", "b1", 100)
+    world.b.records.add(SHOP, DB, [Record(commit_seq=1, timestamp=old(world), data=upsert(orders={"p1": 3}))])
+
+    world.look()
+
+    assert world.cuts("b1") == {"t1.b1": 3}
+
+
+def test_an_owner_without_timestamps_loses_nothing_that_is_new(world: World) -> None:
+    world.keep(7 * DAY)
+    world.commit(1, 0)
+    world.later(8 * DAY)
+    world.look()
+    world.commit(2, 0)
+    world.later(INTERVAL)
+
+    world.look()
+
+    assert (world.log().watermark, world.seqs()) == (1, [2])
+
+
+def test_looks_that_are_always_far_apart_cut_at_last(db: Database) -> None:
+    world = World(db, BinlogSettings(interval_seconds=20))
+    world.keep(10)
+    world.commit(1)
+    said = []
+    for _ in range(4):
+        world.later(700)
+        said.append(bool(world.look().refused))
+
+    assert said == [False, True, False, True]
+    assert world.seqs() == []
+
+
+def test_an_interval_below_the_tick_is_no_jump_of_the_clock(db: Database) -> None:
+    world = World(db, BinlogSettings(interval_seconds=20))
+    world.keep(10)
+    for _ in range(3):
+        world.later(60)
+        assert not world.look().refused

@@ -1,0 +1,40 @@
+"""A finding changes only by the newest run, and one that was repaired is found again when it is back."""
+
+import pytest
+
+from sexton.check.model import Discrepancy, Type
+from tests.integration.check.conftest import Owned, names
+from tests.integration.check.test_store import seen
+from tests.support.rig import DAY
+
+
+def test_a_late_word_of_an_older_run_changes_nothing(owned: Owned) -> None:
+    orphan = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
+    old = owned.runs.begin("shop", "terminated")
+    first = owned.runs.begin("shop", "one")
+    owned.runs.saw(first, [orphan])
+    owned.runs.conclude(first, seen(first))
+    owned.later(DAY + 60)
+    new = owned.runs.begin("shop", "two")
+    owned.runs.saw(new, [orphan])
+    owned.runs.saw(old, [orphan])
+    owned.runs.conclude(new, seen(new))
+
+    assert owned.found(confirmed=True) == {"ORPHAN": {orphan.key}}
+    assert owned.runs.conclude(old, seen(old)).lacks == ("it was cut off, another began",)
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_what_was_repaired_and_is_lost_again_is_found_again(owned: Owned, between: bool) -> None:
+    key = names(20)[3]
+    owned.both(*names(20))
+    (owned.root / key).unlink()
+    owned.check()
+    [finding] = owned.runs.findings("shop")
+    owned.old(key)
+    owned.repairs._set_repaired([finding.id])
+    if between:
+        assert owned.check().found == {}
+    (owned.root / key).unlink()
+
+    assert owned.check().confirmed == {"LOST": 1}
