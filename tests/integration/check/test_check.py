@@ -13,7 +13,7 @@ from tests.integration.check.conftest import Owned, names
 from tests.support.rig import DAY
 
 
-def test_k01_what_is_there_makes_no_finding_and_what_was_deleted_is_exactly_what_is_lost(owned: Owned) -> None:
+def test_k01_lost_findings_are_exactly_the_deleted_files(owned: Owned) -> None:
     keys = names(300)
     owned.both(*keys)
     clean = owned.check()
@@ -28,7 +28,7 @@ def test_k01_what_is_there_makes_no_finding_and_what_was_deleted_is_exactly_what
     assert {f.record for f in owned.runs.findings("shop")} == {f"rowset/{k.split('/')[-1]}" for k in gone}
 
 
-def test_a_file_of_another_size_is_found_and_one_whose_size_nobody_says_is_not(owned: Owned) -> None:
+def test_a_mismatch_needs_a_record_with_a_size(owned: Owned) -> None:
     owned.both(*names(20))
     owned.old("data/t2/r1_0.dat", 7)
     owned.live_rows(("data/t2/r1_0.dat", None))
@@ -41,7 +41,7 @@ def test_a_file_of_another_size_is_found_and_one_whose_size_nobody_says_is_not(o
     assert finding.confirmed_at is not None
 
 
-def test_k02_k04_k08_objects_that_nobody_knows(owned: Owned) -> None:
+def test_k02_k04_k08_objects_without_a_record_are_orphans(owned: Owned) -> None:
     owned.both(*names(200))
     owned.old("data/t9/r7_0.dat")
     owned.old("data/t9/young_0.dat", age=DAY / 2)
@@ -59,7 +59,7 @@ def test_k02_k04_k08_objects_that_nobody_knows(owned: Owned) -> None:
     assert owned.repairs.orphans("shop").marked == 1
 
 
-def test_k03_what_waits_to_be_deleted_is_no_orphan(owned: Owned) -> None:
+def test_k03_an_object_of_a_mark_is_no_orphan(owned: Owned) -> None:
     owned.both(*names(20))
     for key in ("data/t2/p_0.dat", "data/t2/d_0.dat", "data/t3/x_0.dat", "data/t3/sub/y_0.dat"):
         owned.old(key)
@@ -92,7 +92,7 @@ def test_k05_an_object_written_during_the_check_is_no_finding(owned: Owned) -> N
     assert report.whole
 
 
-def test_k06_a_listing_that_fails_confirms_nothing_and_calls_nothing_lost(owned: Owned) -> None:
+def test_k06_a_failed_listing_confirms_nothing(owned: Owned) -> None:
     owned.both(*names(20))
     owned.old("data/t9/r7_0.dat")
     owned.check()
@@ -121,7 +121,7 @@ def test_k07_an_empty_live_side_proves_nothing(owned: Owned) -> None:
     assert report.confirmed == {}
 
 
-def test_a_view_that_cannot_be_read_proves_nothing(owned: Owned) -> None:
+def test_an_unreadable_view_proves_nothing(owned: Owned) -> None:
     owned.both(*names(20))
     with owned.db.write() as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
@@ -149,7 +149,7 @@ def test_k09_two_vaults_with_the_same_keys_are_kept_apart(owned: Owned) -> None:
     assert found == {("LOST", "disk", names(20)[5]), ("ORPHAN", "other", names(10)[0])}
 
 
-def test_k10_killed_half_way_it_is_done_again_and_finds_the_same(owned: Owned) -> None:
+def test_k10_a_killed_check_is_repeated_with_the_same_findings(owned: Owned) -> None:
     owned.both(*names(50))
     owned.old("data/t9/r7_0.dat")
     (owned.root / names(50)[5]).unlink()
@@ -182,7 +182,7 @@ def orphaned(owned: Owned, *keys: str) -> None:
     owned.check()
 
 
-def test_k11_orphans_become_marks_and_one_that_is_back_survives(owned: Owned) -> None:
+def test_k11_orphans_are_marked_and_a_returned_one_survives(owned: Owned) -> None:
     keys = ["data/t9/a_0.dat", "data/t9/b_0.dat", "data/t9/c_0.dat"]
     orphaned(owned, *keys)
     counted = owned.repairs.orphans("shop", dry_run=True)
@@ -201,7 +201,7 @@ def test_k11_orphans_become_marks_and_one_that_is_back_survives(owned: Owned) ->
     assert (owned.root / keys[1]).exists()
 
 
-def test_an_object_that_is_another_one_by_now_is_not_deleted_as_an_orphan(owned: Owned) -> None:
+def test_a_rewritten_object_is_not_deleted_as_an_orphan(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
     orphaned(owned, key)
     owned.old(key, 11)
@@ -211,7 +211,7 @@ def test_an_object_that_is_another_one_by_now_is_not_deleted_as_an_orphan(owned:
 
 
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # a copy of the file is the restored backup
-def test_k14_a_database_behind_its_vault_checks_and_repairs_nothing(owned: Owned) -> None:
+def test_k14_a_database_behind_its_vault_repairs_nothing(owned: Owned) -> None:
     orphaned(owned, "data/t9/a_0.dat")
     copy = owned.copy(owned.root.parent / "yesterday.db")
     owned.round()
@@ -223,7 +223,7 @@ def test_k14_a_database_behind_its_vault_checks_and_repairs_nothing(owned: Owned
     assert copy.count("mark") == 0
 
 
-def test_k14_more_than_one_in_a_hundred_orphans_are_not_marked(owned: Owned) -> None:
+def test_k14_orphans_above_one_percent_are_not_marked(owned: Owned) -> None:
     orphaned(owned, *(f"data/t9/x{i}_0.dat" for i in range(5)))
 
     with pytest.raises(RepairRefused, match=r"5 orphans are 1\.2 % of the 405 objects of vault disk"):
@@ -231,7 +231,7 @@ def test_k14_more_than_one_in_a_hundred_orphans_are_not_marked(owned: Owned) -> 
     assert owned.count("mark") == 0
 
 
-def test_k15_a_late_commit_takes_the_mark_back_and_the_file_stays(owned: Owned) -> None:
+def test_k15_a_late_commit_removes_the_orphans_mark(owned: Owned) -> None:
     key = "data/t9/late-7_0.dat"
     orphaned(owned, key)
     assert owned.repairs.orphans("shop").marked == 1
@@ -246,7 +246,7 @@ def test_k15_a_late_commit_takes_the_mark_back_and_the_file_stays(owned: Owned) 
     assert report.whole
 
 
-def test_what_is_rightly_gone_is_said_once_and_the_next_check_is_whole_again(owned: Owned) -> None:
+def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
     owned.both(*names(100))
     owned.check()
     for key in names(100)[20:]:
@@ -261,9 +261,7 @@ def test_what_is_rightly_gone_is_said_once_and_the_next_check_is_whole_again(own
 
 
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a vault says, no database
-def test_a_vault_whose_versions_go_before_a_check_can_tell_is_named(
-    owned: Owned, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vault_that_expires_versions_too_early_is_named(owned: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
     owned.both(*names(5))
     figures = FigureStore(owned.db, owned.controls, owned.policy, 3_600)
     told = {}
@@ -277,7 +275,7 @@ def test_a_vault_whose_versions_go_before_a_check_can_tell_is_named(
     assert told == {30: ((), 0, False), 3: (("disk",), 1, True), None: ((), 0, False)}
 
 
-def test_what_rounds_deleted_since_is_not_missed(owned: Owned) -> None:
+def test_objects_deleted_by_rounds_are_not_lost(owned: Owned) -> None:
     owned.both(*names(40))
     garbage = [f"data/t9/r{n}_0.dat" for n in range(100)]
     for key in garbage:

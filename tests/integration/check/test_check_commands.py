@@ -25,9 +25,7 @@ def found(owned: Owned) -> Owned:
     return owned
 
 
-def test_what_a_check_found_is_listed_shown_accepted_and_repaired(
-    found: Owned, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_findings_are_listed_shown_accepted_and_repaired(found: Owned, capsys: pytest.CaptureFixture[str]) -> None:
     listed = run(found, capsys, "check", "list", "shop", "--json")
     [second, first] = json.loads(listed.out)
     shown = run(found, capsys, "check", "show", str(second["id"]))
@@ -55,7 +53,7 @@ def test_what_a_check_found_is_listed_shown_accepted_and_repaired(
     assert "is not compared with earlier ones" in rebased.out
 
 
-def test_status_tells_of_checks(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_the_last_check(owned: Owned, capsys: pytest.CaptureFixture[str]) -> None:
     def checks() -> str:
         [line] = [x for x in run(owned, capsys, "status").out.splitlines() if "checks:" in x]
         return line.strip()
@@ -74,7 +72,7 @@ def test_status_tells_of_checks(owned: Owned, capsys: pytest.CaptureFixture[str]
     assert lost.startswith("checks: 1 LOST, confirmed: sexton check findings shop --type LOST; one is running since ")
 
 
-def test_all_findings_go_into_a_parquet_file(
+def test_all_findings_are_exported_to_parquet(
     found: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "PAGE_ROWS", 2)
@@ -113,7 +111,7 @@ def test_all_findings_go_into_a_parquet_file(
     ids=lambda v: v[0] if isinstance(v, tuple) else "",
 )
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
-def test_bad_input_is_refused_and_says_why(
+def test_bad_input_is_refused_with_a_reason(
     owned: Owned, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
 ) -> None:
     printed = run(owned, capsys, "check", *words)

@@ -8,7 +8,7 @@ from tests.integration.check.test_store import seen
 from tests.support.rig import DAY
 
 
-def test_a_late_word_of_an_older_run_changes_nothing(owned: Owned) -> None:
+def test_a_late_report_of_an_older_run_changes_nothing(owned: Owned) -> None:
     orphan = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
     old = owned.runs.begin("shop", "terminated")
     first = owned.runs.begin("shop", "one")
@@ -25,7 +25,7 @@ def test_a_late_word_of_an_older_run_changes_nothing(owned: Owned) -> None:
 
 
 @pytest.mark.parametrize("between", [True, False])
-def test_what_was_repaired_and_is_lost_again_is_found_again(owned: Owned, between: bool) -> None:
+def test_a_repaired_file_that_is_lost_again_is_found_again(owned: Owned, between: bool) -> None:
     key = names(20)[3]
     owned.both(*names(20))
     (owned.root / key).unlink()

@@ -32,7 +32,7 @@ def collect(owned: Owned, *, check: bool = True) -> int:
     return owned.round().deleted
 
 
-def test_an_orphan_that_stays_one_goes(owned: Owned) -> None:
+def test_an_orphan_found_by_every_check_is_deleted(owned: Owned) -> None:
     orphaned(owned, "data/t9/a_0.dat")
     assert owned.repairs.orphans("shop").marked == 1
 
@@ -53,9 +53,7 @@ def test_an_orphan_that_stays_one_goes(owned: Owned) -> None:
     ],
 )
 @pytest.mark.parametrize("when", ["before the repair", "after it"])
-def test_a_record_that_comes_late_keeps_its_file_however_it_is_written(
-    owned: Owned, written: str, key: str, when: str
-) -> None:
+def test_a_late_record_blocks_deletion_in_every_spelling(owned: Owned, written: str, key: str, when: str) -> None:
     owned.registry.set_key_pattern("shop", ANY)
     orphaned(owned, key)
     row = (written.format(root=owned.root), 10)
@@ -70,7 +68,7 @@ def test_a_record_that_comes_late_keeps_its_file_however_it_is_written(
     assert owned.count("mark") == 0  # taken back
 
 
-def test_without_a_check_that_finds_it_again_no_orphan_goes(owned: Owned) -> None:
+def test_an_orphan_waits_for_its_next_check(owned: Owned) -> None:
     orphaned(owned, "data/t9/a_0.dat")
     owned.repairs.orphans("shop")
 
@@ -81,7 +79,7 @@ def test_without_a_check_that_finds_it_again_no_orphan_goes(owned: Owned) -> Non
     assert collect(owned) == 1
 
 
-def test_without_the_view_no_orphan_goes(owned: Owned) -> None:
+def test_an_orphan_is_not_deleted_without_the_live_view(owned: Owned) -> None:
     orphaned(owned, "data/t9/a_0.dat")
     owned.repairs.orphans("shop")
     owned.later(3 * DAY + 60)
@@ -96,7 +94,7 @@ def test_without_the_view_no_orphan_goes(owned: Owned) -> None:
     assert "marks were made by a check that read it" in str(kept_texts(report))
 
 
-def test_what_was_dropped_after_the_repair_is_its_own_marks_again(owned: Owned) -> None:
+def test_a_drop_after_the_repair_has_its_own_mark_and_retention(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
     orphaned(owned, key)
     owned.repairs.orphans("shop")
@@ -115,7 +113,7 @@ def test_what_was_dropped_after_the_repair_is_its_own_marks_again(owned: Owned) 
     assert (owned.root / key).exists()
 
 
-def test_another_object_under_an_orphans_key_is_not_deleted(owned: Owned) -> None:
+def test_a_new_object_under_an_orphans_key_is_not_deleted(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
     orphaned(owned, key)
     owned.repairs.orphans("shop")
@@ -129,7 +127,7 @@ def test_another_object_under_an_orphans_key_is_not_deleted(owned: Owned) -> Non
     assert owned.count("mark", quarantined_reason=Reason.CHANGED) == 1
 
 
-def test_an_orphan_that_became_another_object_begins_anew(owned: Owned) -> None:
+def test_a_rewritten_orphan_is_unconfirmed_again(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
     owned.both(*names(400))
     owned.old(key)
@@ -141,7 +139,7 @@ def test_an_orphan_that_became_another_object_begins_anew(owned: Owned) -> None:
     assert report.confirmed == {}
 
 
-def test_a_mark_that_was_taken_back_by_hand_makes_an_open_finding_again(owned: Owned) -> None:
+def test_an_undropped_orphan_mark_reopens_the_finding(owned: Owned) -> None:
     orphaned(owned, "data/t9/a_0.dat")
     owned.repairs.orphans("shop")
     with owned.db.read() as c:
@@ -155,7 +153,7 @@ def test_a_mark_that_was_taken_back_by_hand_makes_an_open_finding_again(owned: O
     assert owned.repairs.orphans("shop").found == 0
 
 
-def test_an_orphan_that_is_known_for_a_while_and_then_not_begins_anew(owned: Owned) -> None:
+def test_an_orphan_with_a_record_in_between_is_unconfirmed(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
     orphaned(owned, key)
     owned.repairs.orphans("shop")

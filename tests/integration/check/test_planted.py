@@ -14,7 +14,7 @@ LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
 @pytest.mark.parametrize(
     ("objects", "faults"), [(50_000, 250), pytest.param(1_000_000, 1_000, marks=LONG)], ids=["50k", "1M"]
 )
-def test_exactly_what_was_planted_is_found(owned: Owned, objects: int, faults: int) -> None:
+def test_findings_are_exactly_the_planted_faults(owned: Owned, objects: int, faults: int) -> None:
     planted = plant(owned, objects, faults)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     report = owned.check()

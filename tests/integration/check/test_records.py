@@ -35,9 +35,7 @@ def orphaned(owned: Owned, *keys: str) -> None:
         ("data/dt=a:b/", "data/dt=a%3Ab/"),
     ],
 )
-def test_what_lies_under_a_live_prefix_is_live_however_the_prefix_is_written(
-    owned: Owned, written: str, folder: str
-) -> None:
+def test_a_live_prefix_covers_its_files_in_every_spelling(owned: Owned, written: str, folder: str) -> None:
     owned.registry.set_key_pattern("shop", ANY)
     owned.live_rows((written, None))
     orphaned(owned, f"{folder}r_0.dat")
@@ -45,7 +43,7 @@ def test_what_lies_under_a_live_prefix_is_live_however_the_prefix_is_written(
     assert owned.found() == {}
 
 
-def test_each_vault_must_be_named_by_somebody(owned: Owned) -> None:
+def test_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> None:
     other = owned.local(owned.root.parent / "other", "other")
     small = names(4, "s")
     owned.both(*names(500))
@@ -72,7 +70,7 @@ def test_each_vault_must_be_named_by_somebody(owned: Owned) -> None:
 @pytest.mark.parametrize(
     "names_", [{"vault": None, "prefix": "data/t9/"}, {"vault": "dsk", "keys": ("data/t9/r7_0.dat",)}]
 )
-def test_a_mark_that_names_no_vault_of_ours_may_mean_any(owned: Owned, names_: dict[str, Any]) -> None:
+def test_a_mark_without_a_known_vault_covers_every_vault(owned: Owned, names_: dict[str, Any]) -> None:
     owned.mark("dropped", NewMark(id="d9", **names_))
     orphaned(owned, "data/t9/r7_0.dat")
 
@@ -80,7 +78,7 @@ def test_a_mark_that_names_no_vault_of_ours_may_mean_any(owned: Owned, names_: d
 
 
 @pytest.mark.parametrize("written", ["file://{root}/{key}", "//{key}", "/{key}", "{key}"])
-def test_a_lost_file_is_confirmed_however_its_record_is_written(owned: Owned, written: str) -> None:
+def test_a_lost_file_is_confirmed_in_every_spelling(owned: Owned, written: str) -> None:
     owned.both(*names(20))
     owned.live_rows((written.format(root=owned.root, key="data/t9/x_0.dat"), 10))
 
@@ -88,21 +86,21 @@ def test_a_lost_file_is_confirmed_however_its_record_is_written(owned: Owned, wr
 
 
 @pytest.mark.parametrize("key", ["data//t9/x_0.dat", "data/../x", "_sexton/x", "data/a%00b", "data/%2e%2e/x"])
-def test_a_record_that_no_store_could_hold_costs_no_check(owned: Owned, key: str) -> None:
+def test_a_record_with_an_impossible_key_does_not_stop_the_check(owned: Owned, key: str) -> None:
     owned.both(*names(20))
     owned.live_rows((key, 10))
 
     assert owned.check().whole
 
 
-def test_what_has_a_size_is_an_object_whatever_it_ends_with(owned: Owned) -> None:
+def test_a_record_with_a_size_is_an_object_whatever_its_name(owned: Owned) -> None:
     owned.both(*names(20))
     owned.live_rows(("data/t9/copy(1)", 10), ("data/t9/YWJj=", 10))
 
     assert owned.check().confirmed == {"LOST": 2}
 
 
-def test_an_owner_that_shows_prefixes_alone_is_checked_too(owned: Owned) -> None:
+def test_an_owner_that_shows_only_prefixes_is_checked(owned: Owned) -> None:
     owned.old("data/t1/r1_0.dat")
     owned.old("data/t2/r1_0.dat")
     owned.live_rows(("data/t1/", None))
@@ -112,7 +110,7 @@ def test_an_owner_that_shows_prefixes_alone_is_checked_too(owned: Owned) -> None
 
 
 @pytest.mark.parametrize("keys", ["[1]", "[null]", '["s3://x/y"]', '[["a"]]', '["data/a://b"]'])
-def test_a_mark_whose_keys_are_no_keys_costs_no_check(owned: Owned, keys: str) -> None:
+def test_a_mark_with_invalid_keys_does_not_stop_the_check(owned: Owned, keys: str) -> None:
     owned.both(*names(20))
     cast = "CAST(:k AS jsonb)" if owned.db.dialect == "postgresql" else ":k"
     owned.sql(
@@ -123,7 +121,7 @@ def test_a_mark_whose_keys_are_no_keys_costs_no_check(owned: Owned, keys: str) -
     assert owned.check().whole
 
 
-def test_sizes_that_are_sums_are_read(owned: Owned) -> None:
+def test_a_view_may_compute_sizes_as_sums(owned: Owned) -> None:
     owned.both(*names(20))
     with owned.db.write() as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
@@ -135,7 +133,7 @@ def test_sizes_that_are_sums_are_read(owned: Owned) -> None:
     assert owned.check().whole
 
 
-def test_a_view_of_several_instances_must_say_whose_a_row_is(owned: Owned) -> None:
+def test_a_view_of_several_instances_needs_an_instance_column(owned: Owned) -> None:
     owned.both(*names(20))
     owned.registry.add_instance("toys")
 

@@ -60,9 +60,7 @@ def test_the_contract_never_commits_by_itself(owner: sqlite3.Connection, other: 
     assert other.execute(MARKS).fetchall() == prepared
 
 
-def test_it_works_within_a_transaction_that_the_owner_began(
-    owner: sqlite3.Connection, other: sqlite3.Connection
-) -> None:
+def test_the_contract_joins_a_transaction_of_the_owner(owner: sqlite3.Connection, other: sqlite3.Connection) -> None:
     contract.prepare(owner, "shop", "load", ["r1"], "disk", ["r1/"], 60)
     owner.commit()
 
@@ -147,9 +145,7 @@ def test_a_mistaken_statement_does_not_unclaim(
     ("column", "value"),
     [("state", "'CLAIMED'"), ("batch", "1"), ("claimed_at", "1"), ("marked_at", "1"), ("expires_at", "1")],
 )
-def test_an_owner_names_what_goes_and_never_its_state_or_time(
-    owner: sqlite3.Connection, column: str, value: str
-) -> None:
+def test_an_owner_sets_no_state_or_time_of_a_mark(owner: sqlite3.Connection, column: str, value: str) -> None:
     with pytest.raises(sqlite3.IntegrityError, match="SX006"):
         owner.execute(
             f"INSERT INTO sexton_mark (instance, kind, id, vault, prefix, {column}) "

@@ -48,7 +48,7 @@ def test_the_same_owner_keeps_its_epoch_and_gains_time(rig: Rig) -> None:
     assert row(rig).expires_at - ends >= (TTL_SECONDS - 20) * 1000
 
 
-def test_a_held_lease_is_refused_to_others(rig: Rig) -> None:
+def test_an_active_lease_is_refused_to_others(rig: Rig) -> None:
     mine = acquire(rig, "a")
     before = row(rig)
     rig.later(TTL_SECONDS - 20)
@@ -60,7 +60,7 @@ def test_a_held_lease_is_refused_to_others(rig: Rig) -> None:
     rig.leases.renew(mine)
 
 
-def test_an_expired_lease_goes_to_whoever_comes_with_a_new_epoch(rig: Rig) -> None:
+def test_an_expired_lease_is_acquired_with_a_new_epoch(rig: Rig) -> None:
     old = acquire(rig, "a")
     rig.later(TTL_SECONDS)
 
@@ -71,7 +71,7 @@ def test_an_expired_lease_goes_to_whoever_comes_with_a_new_epoch(rig: Rig) -> No
         rig.leases.renew(old)
 
 
-def test_an_expired_lease_is_not_renewed_but_acquired_anew_even_by_its_owner(rig: Rig) -> None:
+def test_an_expired_lease_is_not_renewed(rig: Rig) -> None:
     old = acquire(rig, "a")
     rig.leases.renew(old)
     rig.later(TTL_SECONDS)
@@ -95,7 +95,7 @@ def test_freeing_a_lost_lease_leaves_the_new_holder_alone(rig: Rig) -> None:
     rig.leases.renew(new)
 
 
-def test_leases_of_other_jobs_and_instances_are_apart(rig: Rig) -> None:
+def test_leases_of_jobs_and_instances_are_independent(rig: Rig) -> None:
     rig.instance("bank")
 
     epochs = [
@@ -108,7 +108,7 @@ def test_leases_of_other_jobs_and_instances_are_apart(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
+def test_one_of_many_concurrent_acquisitions_wins(rig: Rig, expired: bool) -> None:
     if expired:
         acquire(rig, "old")
         rig.later(TTL_SECONDS)
@@ -198,7 +198,7 @@ def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: WriteToken) -> No
         token(rig, run="first", attempt=1)
 
 
-def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig, holder: WriteToken) -> None:
+def test_r30_only_the_last_opener_of_an_attempt_writes(rig: Rig, holder: WriteToken) -> None:
     """A run that was reset in Temporal starts its attempts at 1 again."""
     again = token(rig, run="first", attempt=1)
     assert (again.batch, again.lease, again.attempt) == (holder.batch, holder.lease, holder.attempt)
@@ -207,7 +207,7 @@ def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig,
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: WriteToken, write: str) -> None:
+def test_the_holder_of_the_lease_can_write_everything(rig: Rig, holder: WriteToken, write: str) -> None:
     before = world(rig)
 
     WRITES[write](rig, holder)
@@ -215,7 +215,7 @@ def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: WriteToken, wri
     assert world(rig) != before
 
 
-def test_an_expired_lease_claims_nothing_even_when_nobody_took_it(rig: Rig, holder: WriteToken) -> None:
+def test_an_expired_lease_claims_nothing(rig: Rig, holder: WriteToken) -> None:
     rig.later(TTL_SECONDS)
     before = world(rig)
 
@@ -236,7 +236,7 @@ def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:
 DAY = 86_400
 
 
-def test_a_lease_that_ends_too_late_holds_neither_its_instance_nor_a_slot(rig: Rig) -> None:
+def test_a_lease_from_the_future_blocks_no_instance_or_slot(rig: Rig) -> None:
     leases = LeaseStore(rig.db, at_once=1)
     rig.instance("a")
     leases.acquire("shop", "recycle", "killed")

@@ -23,7 +23,7 @@ NAMED = 100
     [(240, 20, 1), pytest.param(1_000_000, 12_500, 250, marks=pytest.mark.soak)],
     ids=["240", "1000000"],
 )
-def test_p22_each_chunk_is_honoured_from_its_commit_and_what_is_named_is_exactly_what_went(
+def test_p22_each_chunk_protects_from_its_commit(
     rig: Rig, tmp_path: Path, objects: int, chunk: int, per_mark: int
 ) -> None:
     root = rig.local(tmp_path / "v")
@@ -72,7 +72,7 @@ def test_p22_each_chunk_is_honoured_from_its_commit_and_what_is_named_is_exactly
     assert told_of < objects
 
 
-def test_p23_a_renewal_that_races_the_reaper_is_renewed_or_not_found(rig: Rig, tmp_path: Path) -> None:
+def test_p23_a_renewal_that_races_reaping_wins_or_is_not_found(rig: Rig, tmp_path: Path) -> None:
     put(rig.local(tmp_path / "v"), "data/a.dat")
     store = ProtectionStore(rig.db, ProtectionSettings(max_count=10_000))
     items = [Item("disk", "data/", prefix=True)]

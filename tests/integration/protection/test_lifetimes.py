@@ -13,7 +13,7 @@ from tests.support.claims import claim, token
 from tests.support.rig import Rig, put
 
 
-def test_p03_a_finished_job_is_not_registered_again_nor_renewed_and_may_be_finished_again(rig: Rig, root: Path) -> None:
+def test_p03_a_finished_job_may_only_be_finished_again(rig: Rig, root: Path) -> None:
     protect(rig, "j", "data/a.dat", valid_ts=7)
     finished = rig.protections.finish("shop", "j")
 
@@ -25,7 +25,7 @@ def test_p03_a_finished_job_is_not_registered_again_nor_renewed_and_may_be_finis
     assert rig.protections.finish("shop", "j") == finished
 
 
-def test_p07_a_finished_one_waits_for_the_watermark(rig: Rig, root: Path) -> None:
+def test_p07_a_finished_protection_waits_for_the_watermark(rig: Rig, root: Path) -> None:
     protect(rig, "j", "data/a.dat", valid_ts=1_000)
     rig.protections.watermark("shop", 1_000)
     rig.protections.finish("shop", "j")
@@ -40,7 +40,7 @@ def test_p07_a_finished_one_waits_for_the_watermark(rig: Rig, root: Path) -> Non
     assert rig.count("counter", name="protections", label="PASSED") == 1
 
 
-def test_p08_no_watermark_ends_an_active_one(rig: Rig, root: Path) -> None:
+def test_p08_no_watermark_ends_an_active_protection(rig: Rig, root: Path) -> None:
     protect(rig, "j", "data/a.dat", valid_ts=1)
     rig.protections.watermark("shop", 1_000_000)
 
@@ -57,9 +57,7 @@ def test_a_watermark_only_moves_forward(rig: Rig) -> None:
         rig.protections.watermark("shop", 4)
 
 
-def test_p09_an_overdue_one_is_reaped_by_the_next_round_with_a_warning(
-    rig: Rig, root: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_p09_the_next_round_reaps_an_overdue_protection(rig: Rig, root: Path, caplog: pytest.LogCaptureFixture) -> None:
     protect(rig, "j", "data/a.dat", seconds=60)
     rig.later(120)
     before = [p.job for p in rig.protections.all("shop")]
@@ -72,7 +70,7 @@ def test_p09_an_overdue_one_is_reaped_by_the_next_round_with_a_warning(
     assert "OVERDUE" in caplog.text
 
 
-def test_p10_an_overdue_one_keeps_as_long_as_no_round_has_reaped_it(rig: Rig, root: Path) -> None:
+def test_p10_an_overdue_protection_blocks_until_it_is_reaped(rig: Rig, root: Path) -> None:
     at_work = token(rig)  # its round began before
     put(root, "data/late.dat")
     protect(rig, "j", "data/late.dat", seconds=60)
@@ -88,7 +86,7 @@ def test_p10_an_overdue_one_keeps_as_long_as_no_round_has_reaped_it(rig: Rig, ro
     assert (claimed.claimed, claimed.kept) == (frozenset(), {Ref("dropped", "late"): Kept(KeepReason.PROTECTION, "j")})
 
 
-def test_p11_a_renewal_moves_the_end_forward_and_keeps_it_from_being_reaped(rig: Rig, root: Path) -> None:
+def test_p11_a_renewal_extends_a_protection(rig: Rig, root: Path) -> None:
     first = protect(rig, "j", "data/a.dat", seconds=600)
     renewed = rig.protections.renew("shop", "j", 3_600)
     rig.later(1_200)
@@ -101,7 +99,7 @@ def test_p11_a_renewal_moves_the_end_forward_and_keeps_it_from_being_reaped(rig:
     assert left(root) == {"data/a.dat"}
 
 
-def test_an_overdue_job_that_is_registered_again_is_kept_as_it_asked(rig: Rig, root: Path) -> None:
+def test_an_overdue_job_can_be_registered_again(rig: Rig, root: Path) -> None:
     protect(rig, "j", "data/a.dat", seconds=60)
     rig.later(120)
     again = protect(rig, "j", "data/a.dat", seconds=3_600)
@@ -112,7 +110,7 @@ def test_an_overdue_job_that_is_registered_again_is_kept_as_it_asked(rig: Rig, r
     assert left(root) == {"data/a.dat"}
 
 
-def test_the_rows_of_ended_protections_are_removed_after_a_round(rig: Rig, root: Path) -> None:
+def test_rows_of_ended_protections_are_removed_by_a_round(rig: Rig, root: Path) -> None:
     protect(rig, "j", "data/a.dat", "data/b.dat")
     protect(rig, "k", "data/c.dat")
     rig.protections.release("shop", "j")

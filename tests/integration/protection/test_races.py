@@ -99,7 +99,7 @@ class Race:
                 self.late |= named
 
 
-def test_nothing_is_both_protected_or_committed_and_deleted(arena: Rig, tmp_path: Path) -> None:
+def test_no_protected_or_committed_object_is_deleted(arena: Rig, tmp_path: Path) -> None:
     race = Race(arena, arena.local(tmp_path / "v"))
     race.fill()
     seen: set[str] = set()

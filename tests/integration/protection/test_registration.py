@@ -14,7 +14,7 @@ from tests.integration.protection.registrations import left, protect, same, want
 from tests.support.rig import Rig, put
 
 
-def test_p02_the_same_again_is_idempotent_and_another_content_is_refused(rig: Rig, root: Path) -> None:
+def test_p02_a_repeated_registration_must_have_the_same_content(rig: Rig, root: Path) -> None:
     first = protect(rig, "j", "data/a.dat", "data/b.dat")
 
     assert same(protect(rig, "j", "data/b.dat", "data/a.dat"), first)
@@ -24,7 +24,7 @@ def test_p02_the_same_again_is_idempotent_and_another_content_is_refused(rig: Ri
     assert rig.count("protection_item") == 2
 
 
-def test_p04_a_full_register_is_swept_before_it_refuses(rig: Rig, root: Path) -> None:
+def test_p04_a_full_register_reaps_overdue_entries_first(rig: Rig, root: Path) -> None:
     rig.protections._settings = ProtectionSettings(max_count=2)
     protect(rig, "old", "data/a.dat", seconds=60)
     protect(rig, "live", "data/b.dat")
@@ -39,7 +39,7 @@ def test_p04_a_full_register_is_swept_before_it_refuses(rig: Rig, root: Path) ->
 
 
 @pytest.mark.parametrize("text", ["", "?", "AAAA", os.urandom(40).hex()])
-def test_p05_what_is_no_filter_makes_no_entry(rig: Rig, root: Path, text: str) -> None:
+def test_p05_an_invalid_filter_makes_no_entry(rig: Rig, root: Path, text: str) -> None:
     with pytest.raises(Invalid) as refused:
         rig.registrar.register_at_once(wanted("j"), [], filter_=Filter.decode(text))
 
@@ -56,7 +56,7 @@ def test_p06_an_unknown_job_is_not_found(rig: Rig, root: Path) -> None:
         rig.protections.renew("shop", "nobody", 60)
 
 
-def test_p13_what_is_gone_fails_the_registration_or_is_reported(rig: Rig, root: Path) -> None:
+def test_p13_missing_objects_are_refused_or_reported(rig: Rig, root: Path) -> None:
     (root / "data" / "c.dat").unlink()
     with pytest.raises(Invalid, match=r"disk/data/c\.dat: not there"):
         protect(rig, "j", "data/a.dat", "data/c.dat")
@@ -73,7 +73,7 @@ def test_p13_what_is_gone_fails_the_registration_or_is_reported(rig: Rig, root: 
     assert left(root) == {"data/a.dat"}
 
 
-def test_p18_with_the_strict_gate_nothing_is_registered_while_a_round_runs(rig: Rig, root: Path) -> None:
+def test_p18_the_strict_gate_refuses_during_a_round(rig: Rig, root: Path) -> None:
     rig.protections._settings = ProtectionSettings(strict_gate=True)
     lease = rig.leases.acquire("shop", "recycle", "somebody")
     with pytest.raises(GcIsRunning) as refused:
@@ -84,7 +84,7 @@ def test_p18_with_the_strict_gate_nothing_is_registered_while_a_round_runs(rig: 
     assert protect(rig, "j", "data/a.dat").state is ProtectionState.ACTIVE
 
 
-def test_a_chunk_can_be_sent_again_and_its_number_is_used_once(rig: Rig, root: Path) -> None:
+def test_a_chunk_may_be_repeated_but_not_changed(rig: Rig, root: Path) -> None:
     items = [Item("disk", "data/a.dat"), Item("disk", "data/b.dat")]
     rig.protections.open(wanted("j", *items), None)
 
@@ -98,7 +98,7 @@ def test_a_chunk_can_be_sent_again_and_its_number_is_used_once(rig: Rig, root: P
         rig.registrar.add("shop", "j", 1, [Item("disk", "data/c.dat")])
 
 
-def test_a_registration_without_rows_or_with_an_unchecked_chunk_is_not_sealed(rig: Rig, root: Path) -> None:
+def test_an_incomplete_registration_is_not_sealed(rig: Rig, root: Path) -> None:
     items = [Item("disk", "data/a.dat")]
     rig.protections.open(wanted("j", *items), None)
     with pytest.raises(Invalid, match="no chunk"):
@@ -109,9 +109,7 @@ def test_a_registration_without_rows_or_with_an_unchecked_chunk_is_not_sealed(ri
         rig.registrar.seal("shop", "j")
 
 
-def test_a_refusal_that_comes_late_ends_nobody_elses_protection(
-    rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_refusal_ends_no_newer_protection(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     items = [Item("disk", "data/a.dat"), Item("disk", "data/new.dat")]
     give_up, told = rig.protections.give_up, []
 
@@ -130,7 +128,7 @@ def test_a_refusal_that_comes_late_ends_nobody_elses_protection(
     assert left(root) == {"data/a.dat", "data/new.dat"}
 
 
-def test_what_came_of_a_chunk_is_told_of_its_own_registration(
+def test_a_late_result_of_a_chunk_counts_for_no_newer_one(
     rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = [Item("disk", "dir/x.dat")], [Item("disk", "gone/1.dat"), Item("disk", "gone/2.dat")]
@@ -152,7 +150,7 @@ def test_what_came_of_a_chunk_is_told_of_its_own_registration(
 
 
 @pytest.mark.parametrize("numbers", [(0, 2), (1,), (0, 1, 2)])
-def test_chunks_that_are_not_those_announced_are_not_sealed(rig: Rig, root: Path, numbers: tuple[int, ...]) -> None:
+def test_a_seal_needs_exactly_the_announced_chunks(rig: Rig, root: Path, numbers: tuple[int, ...]) -> None:
     rig.protections.open(wanted("j"), None)
     for n in numbers:
         rig.registrar.add("shop", "j", n, [Item("disk", f"data/{'abc'[n]}.dat")])
@@ -161,7 +159,7 @@ def test_chunks_that_are_not_those_announced_are_not_sealed(rig: Rig, root: Path
         rig.registrar.seal("shop", "j", count=2)
 
 
-def test_a_prefix_below_which_nothing_is_and_an_empty_chunk_are_refused(rig: Rig, root: Path) -> None:
+def test_an_empty_prefix_and_an_empty_chunk_are_refused(rig: Rig, root: Path) -> None:
     with pytest.raises(Invalid, match=r"dta/: nothing below it"):
         protect(rig, "j", "dta/")
     rig.protections.open(wanted("k"), None)
@@ -169,7 +167,7 @@ def test_a_prefix_below_which_nothing_is_and_an_empty_chunk_are_refused(rig: Rig
         rig.registrar.add("shop", "k", 0, [])
 
 
-def test_many_objects_of_a_folder_are_looked_for_by_listing_it(rig: Rig, tmp_path: Path) -> None:
+def test_many_objects_of_a_folder_are_verified_by_listing(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "w", "many")
     for n in range(60):
         put(root, f"f/{n:03}.dat")
@@ -182,7 +180,7 @@ def test_many_objects_of_a_folder_are_looked_for_by_listing_it(rig: Rig, tmp_pat
 
 
 @pytest.mark.parametrize("job", ["", "a\0b", "x" * 201])
-def test_a_job_that_nobody_could_name_is_refused(rig: Rig, root: Path, job: str) -> None:
+def test_an_invalid_job_name_is_refused(rig: Rig, root: Path, job: str) -> None:
     with pytest.raises(BadInput):
         rig.protections.open(wanted(job), None)
     assert rig.count("protection") == 0

@@ -14,7 +14,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 
 
-def test_p01_what_is_registered_stays_and_goes_in_the_first_round_after_release(rig: Rig, root: Path) -> None:
+def test_p01_a_protected_object_stays_until_its_release(rig: Rig, root: Path) -> None:
     made = protect(rig, "j", "data/a.dat")
 
     first = rig.round()
@@ -27,7 +27,7 @@ def test_p01_what_is_registered_stays_and_goes_in_the_first_round_after_release(
     assert (kept_texts(second), left(root)) == ({}, set())
 
 
-def test_p12_a_new_process_honours_them_before_its_first_delete(rig: Rig, root: Path) -> None:
+def test_p12_a_new_process_respects_existing_protections(rig: Rig, root: Path) -> None:
     for job, key in (("1", "data/a.dat"), ("2", "data/b.dat"), ("3", "dir/")):
         protect(rig, job, key)
 
@@ -53,20 +53,20 @@ def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
 
 
 @pytest.mark.parametrize(("point", "kept"), [("claim.asked", True), ("claim.committed", False)])
-def test_p14_what_is_claimed_first_is_named_and_nothing_is_both(rig: Rig, root: Path, point: str, kept: bool) -> None:
+def test_p14_an_object_is_either_protected_or_claimed(rig: Rig, root: Path, point: str, kept: bool) -> None:
     assert race(rig, root, point) == (kept, kept)
 
 
 @pytest.mark.parametrize(
     ("point", "kept"), [("claim.guarded", True), ("claim.checked", False), ("claim.written", False)]
 )
-def test_p14_rows_may_come_while_a_claim_holds_the_guard(
+def test_p14_a_registration_may_race_a_claim_under_the_guard(
     postgres_rig: Rig, tmp_path: Path, point: str, kept: bool
 ) -> None:
     assert race(postgres_rig, garbage(postgres_rig, tmp_path), point) == (kept, kept)
 
 
-def test_p15_many_protections_of_other_objects_keep_nothing_else(rig: Rig, root: Path) -> None:
+def test_p15_many_protections_block_only_their_objects(rig: Rig, root: Path) -> None:
     rig.protections._settings = ProtectionSettings(max_count=2_000)
     for n in range(50):
         rig.protections.open(wanted(f"j{n}", Item("disk", f"else/{n}")), None)
@@ -77,7 +77,7 @@ def test_p15_many_protections_of_other_objects_keep_nothing_else(rig: Rig, root:
     assert (kept_texts(report), left(root)) == ({}, set())
 
 
-def test_p16_a_filter_that_cannot_be_read_keeps_what_it_might_cover_and_says_so(rig: Rig, root: Path) -> None:
+def test_p16_an_unreadable_filter_blocks_all_it_might_cover(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "data/a.dat")], 1)
     rig.registrar.register_at_once(wanted("j", filter_=filter_), [], filter_=filter_)
     with rig.db.write() as c:
@@ -91,7 +91,7 @@ def test_p16_a_filter_that_cannot_be_read_keeps_what_it_might_cover_and_says_so(
     assert report.faults == 4
 
 
-def test_p17_an_object_of_two_protections_goes_when_both_have_ended(rig: Rig, root: Path) -> None:
+def test_p17_an_object_waits_for_both_of_its_protections(rig: Rig, root: Path) -> None:
     protect(rig, "1", "data/a.dat")
     protect(rig, "2", "data/")
     rig.protections.release("shop", "2")
@@ -104,7 +104,7 @@ def test_p17_an_object_of_two_protections_goes_when_both_have_ended(rig: Rig, ro
     assert (kept, left(root)) == ({"data/a.dat"}, set())
 
 
-def test_p19_one_file_of_a_prefix_stays_and_its_record_until_it_went(rig: Rig, root: Path) -> None:
+def test_p19_a_protected_file_keeps_the_mark_of_its_prefix(rig: Rig, root: Path) -> None:
     protect(rig, "exact", "dir/x.dat")
     rig.round()
     exact = "dir/x.dat" in left(root), rig.count("mark", id="dir")
@@ -115,7 +115,7 @@ def test_p19_one_file_of_a_prefix_stays_and_its_record_until_it_went(rig: Rig, r
     assert left(root) == set()
 
 
-def test_p20_one_file_of_a_prefix_that_a_filter_holds_stays(rig: Rig, root: Path) -> None:
+def test_p20_a_filter_blocks_one_file_of_a_prefix(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "dir/y.dat")], 1)
     rig.registrar.register_at_once(wanted("filter", filter_=filter_), [], filter_=filter_)
     rig.round()
@@ -127,7 +127,7 @@ def test_p20_one_file_of_a_prefix_that_a_filter_holds_stays(rig: Rig, root: Path
     assert left(root) == set()
 
 
-def test_what_is_being_deleted_below_a_prefix_is_named(rig: Rig, root: Path) -> None:
+def test_a_prefix_with_claimed_objects_is_refused_by_name(rig: Rig, root: Path) -> None:
     told: list[str] = []
 
     def register(name: str) -> None:

@@ -33,9 +33,7 @@ def refused(answer: httpx.Response) -> tuple[int, str, int | None]:
     return answer.status_code, told["code"], told.get("number")
 
 
-def test_what_is_registered_is_kept_renewed_finished_and_goes_after_the_watermark(
-    ask: Ask, rig: Rig, root: Path
-) -> None:
+def test_a_protection_lives_until_the_watermark_passes_it(ask: Ask, rig: Rig, root: Path) -> None:
     made = ask("POST", HERE, A | {"valid_ts": 1000, "ttl_seconds": 600})
     again = ask("POST", HERE, A | {"valid_ts": 1000, "ttl_seconds": 600})
     first = rig.round()
@@ -70,7 +68,7 @@ def test_each_refusal_of_a_protection_has_its_code(api: Api, ask: Ask, rig: Rig)
     assert refused(ask("POST", "/v1/instances/none/protections", A)) == (404, "UNKNOWN_INSTANCE", None)
 
 
-def test_a_full_register_and_a_strict_gate_refuse(rig: Rig, root: Path) -> None:
+def test_a_full_register_and_the_strict_gate_refuse(rig: Rig, root: Path) -> None:
     headers = {"count": {"sync_protection_max_count": 1}, "gate": {"strict_gate": True}}
     with Api(rig, protection=headers["count"]) as full, httpx.Client(base_url=full.url) as http:
         given = {"Authorization": f"Bearer {full.token('sync:copy')}"}
@@ -94,14 +92,14 @@ BROKEN[-1] ^= 1
      base64.b64encode(BROKEN).decode()],
     ids=["empty", "no base64", "20 bytes", "random", "checksum"],
 )  # fmt: skip
-def test_p05_what_is_no_filter_is_refused_and_leaves_no_entry(ask: Ask, filter_: str) -> None:
+def test_p05_an_invalid_filter_is_refused_without_an_entry(ask: Ask, filter_: str) -> None:
     body = {"job": "copy:1", "owner": "ada", "filter": filter_}
 
     assert refused(ask("POST", HERE, body)) == (422, "INVALID", 20647)
     assert ask("GET", HERE).json() == []
 
 
-def test_a_filter_protects_and_says_that_it_is_not_verified(ask: Ask, rig: Rig, root: Path) -> None:
+def test_a_filter_protects_and_is_marked_as_unverified(ask: Ask, rig: Rig, root: Path) -> None:
     made = Filter.build([Item("disk", "data/a.dat")], 1)
     answer = ask("POST", HERE, {"job": "copy:1", "owner": "ada", "filter": made.encode()})
     rig.round()
@@ -110,7 +108,7 @@ def test_a_filter_protects_and_says_that_it_is_not_verified(ask: Ask, rig: Rig, 
     assert "data/a.dat" in left(root)
 
 
-def test_chunks_are_kept_from_their_commit_and_sealed(ask: Ask, rig: Rig, root: Path) -> None:
+def test_chunks_protect_from_their_commit_and_are_sealed(ask: Ask, rig: Rig, root: Path) -> None:
     opened = ask("POST", HERE, {"job": "copy:1", "owner": "ada", "digest": "d" * 64})
     first = ask("PUT", f"{HERE}/copy:1/chunks/0", {"objects": ["disk/data/a.dat"]})
     again = ask("PUT", f"{HERE}/copy:1/chunks/0", {"objects": ["disk/data/a.dat"]})
@@ -142,14 +140,14 @@ def test_chunks_are_kept_from_their_commit_and_sealed(ask: Ask, rig: Rig, root: 
     ],
     ids=lambda b: json.dumps(b)[:60],
 )
-def test_what_is_no_registration_is_refused_and_leaves_no_entry(ask: Ask, body: dict[str, object]) -> None:
+def test_an_invalid_registration_leaves_no_entry(ask: Ask, body: dict[str, object]) -> None:
     status, code, _ = refused(ask("POST", HERE, body))
 
     assert (status, code in ("INVALID", "BAD_INPUT")) == (422, True)
     assert ask("GET", HERE).json() == []
 
 
-def test_a_body_that_does_not_fit_is_named_and_not_repeated(ask: Ask) -> None:
+def test_an_invalid_body_is_refused_without_repeating_it(ask: Ask) -> None:
     answer = ask("POST", HERE, {"job": 7, "owner": "sxt_secret_in_the_wrong_place", "objectz": ["disk/data/a.dat"]})
 
     assert refused(answer) == (422, "INVALID_REQUEST", None)
@@ -173,7 +171,7 @@ def test_a_body_that_is_too_large_is_refused(api: Api, path: str, limit: int, to
     assert answer.status_code == 413
 
 
-def test_plans_are_made_shown_and_applied_only_where_that_may_be(ask: Ask, rig: Rig) -> None:
+def test_plans_need_the_scope_to_be_made_and_applied(ask: Ask, rig: Rig) -> None:
     made = ask("POST", "/v1/instances/shop/plans").json()
     shown = ask("GET", f"/v1/plans/{made['plan']['id']}", scope="read").json()
     away = ask("POST", f"/v1/plans/{made['plan']['id']}/apply")
@@ -187,7 +185,7 @@ def test_plans_are_made_shown_and_applied_only_where_that_may_be(ask: Ask, rig: 
     assert ask("GET", "/v1/plans/999").status_code == 409
 
 
-def test_a_stop_stops_and_start_names_what_else_keeps(ask: Ask, rig: Rig) -> None:
+def test_start_names_the_controls_that_still_block(ask: Ask, rig: Rig) -> None:
     rig.controls.put(ControlKind.BLACKLIST, "shop", "by the test")
     stopped = ask("POST", "/v1/instances/shop/stop", {"reason": "a restore"}).json()
     everything = ask("POST", "/v1/stop", {"reason": "a restore"}).json()
@@ -200,7 +198,7 @@ def test_a_stop_stops_and_start_names_what_else_keeps(ask: Ask, rig: Rig) -> Non
     assert refused(ask("POST", "/v1/instances/none/stop", {"reason": "x"})) == (404, "UNKNOWN_INSTANCE", None)
 
 
-def test_why_tells_the_story_and_metrics_are_no_workers(ask: Ask) -> None:
+def test_why_answers_and_no_worker_metrics_are_exposed(ask: Ask) -> None:
     told = ask("GET", "/v1/why", params={"key": "data/a.dat"}).json()["stories"]
     metrics = ask("GET", "/metrics").text
 
@@ -209,7 +207,7 @@ def test_why_tells_the_story_and_metrics_are_no_workers(ask: Ask) -> None:
     assert "sexton_up " not in metrics
 
 
-def test_what_nobody_foresaw_is_one_sentence_and_the_log_has_the_trace(
+def test_an_unexpected_error_is_one_sentence_with_a_logged_trace(
     api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> None:
@@ -224,7 +222,7 @@ def test_what_nobody_foresaw_is_one_sentence_and_the_log_has_the_trace(
     assert "a secret of the program" in caplog.text
 
 
-def test_a_database_that_is_away_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: Path) -> None:
+def test_an_unreachable_database_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: Path) -> None:
     token = api.token("read")
     rig.db.close()
     (tmp_path / "sexton.db").rename(tmp_path / "away.db")

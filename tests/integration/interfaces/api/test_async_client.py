@@ -14,7 +14,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 
 
-async def test_what_is_copied_stays_and_is_finished_at_the_end(api: Api, rig: Rig, root: Path) -> None:
+async def test_an_async_copy_is_protected_until_its_end(api: Api, rig: Rig, root: Path) -> None:
     async with (
         AsyncSexton(api.url, api.token("sync:copy")) as client,
         client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], valid_ts=1000, ttl_seconds=RENEWED_SECONDS),
@@ -26,7 +26,7 @@ async def test_what_is_copied_stays_and_is_finished_at_the_end(api: Api, rig: Ri
     assert state(rig) is ProtectionState.SOFT
 
 
-async def test_whoever_copies_is_stopped_when_the_protection_is_ended(api: Api, rig: Rig, root: Path) -> None:
+async def test_an_async_copy_is_stopped_when_its_protection_ends(api: Api, rig: Rig, root: Path) -> None:
     async with AsyncSexton(api.url, api.token("sync:copy")) as client:
         with pytest.raises(ProtectionLost):  # noqa: PT012
             async with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=LOST_SECONDS):
@@ -37,7 +37,7 @@ async def test_whoever_copies_is_stopped_when_the_protection_is_ended(api: Api, 
         assert current.cancelling() == 0
 
 
-async def test_a_cancellation_from_outside_stays_one(api: Api, rig: Rig, root: Path) -> None:
+async def test_a_cancellation_from_outside_is_not_swallowed(api: Api, rig: Rig, root: Path) -> None:
     async with AsyncSexton(api.url, api.token("sync:copy")) as client:
         inside = asyncio.Event()
 
@@ -55,7 +55,7 @@ async def test_a_cancellation_from_outside_stays_one(api: Api, rig: Rig, root: P
     assert state(rig) is ProtectionState.ACTIVE
 
 
-async def test_refusals_are_typed(api: Api) -> None:
+async def test_async_refusals_are_typed_errors(api: Api) -> None:
     async with AsyncSexton(api.url, api.token("sync:copy"), patience_seconds=0.3) as client:
         with pytest.raises(ProtectionNotFound):
             await client.renew("shop", "copy:none")

@@ -26,7 +26,7 @@ def root(owned: Owned) -> Path:
     return owned.root
 
 
-def test_checks_and_findings_are_told(ask: Ask, owned: Owned) -> None:
+def test_checks_and_findings_are_listed(ask: Ask, owned: Owned) -> None:
     owned.both(*names(20))
     (owned.root / names(20)[3]).unlink()
     owned.old("data/t9/a_0.dat")
@@ -45,7 +45,7 @@ def test_checks_and_findings_are_told(ask: Ask, owned: Owned) -> None:
     assert ask("GET", "/v1/checks?instance=nope").status_code == 404
 
 
-def test_a_peers_memory_is_compared_with_an_owners_view_both_ways(ask: Ask, owned: Owned) -> None:
+def test_a_peers_memory_is_compared_with_the_view_both_ways(ask: Ask, owned: Owned) -> None:
     owned.live_rows(*((f"data/t/{i}", 1) for i in ("a", "b", "c", "x")))
 
     def compared(*ids: str, **more: str) -> httpx.Response:

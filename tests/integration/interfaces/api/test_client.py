@@ -20,7 +20,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import Rig, put
 
 
-def test_what_is_copied_stays_and_is_finished_at_the_end(client: Sexton, rig: Rig, root: Path) -> None:
+def test_a_copy_is_protected_and_finished_at_its_end(client: Sexton, rig: Rig, root: Path) -> None:
     with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], valid_ts=1000) as protected:
         inside = rig.round()
         during = left(root)
@@ -32,7 +32,7 @@ def test_what_is_copied_stays_and_is_finished_at_the_end(client: Sexton, rig: Ri
     assert state(rig) is ProtectionState.SOFT
 
 
-def test_it_is_renewed_in_the_background(client: Sexton, rig: Rig, root: Path) -> None:
+def test_a_protection_is_renewed_in_the_background(client: Sexton, rig: Rig, root: Path) -> None:
     with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=RENEWED_SECONDS):
         first = later = rig.protections.find("shop", "copy:1").expires_at
         until = time.monotonic() + RENEWED_SECONDS
@@ -45,7 +45,7 @@ def test_it_is_renewed_in_the_background(client: Sexton, rig: Rig, root: Path) -
     assert left(root) == {"data/a.dat"}
 
 
-def test_an_exception_leaves_it_to_its_time_and_the_same_job_goes_on(client: Sexton, rig: Rig, root: Path) -> None:
+def test_an_exception_keeps_the_protection_for_the_same_job(client: Sexton, rig: Rig, root: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="the target is full") as caught,
         client.protect("shop", "copy:1", owner="ada", objects=[OBJECT]),
@@ -60,7 +60,7 @@ def test_an_exception_leaves_it_to_its_time_and_the_same_job_goes_on(client: Sex
     assert state(rig) is ProtectionState.SOFT
 
 
-def test_many_objects_go_in_chunks_and_the_same_again_changes_nothing(
+def test_many_objects_are_sent_in_repeatable_chunks(
     client: Sexton, rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(25):
@@ -82,7 +82,7 @@ def test_many_objects_go_in_chunks_and_the_same_again_changes_nothing(
 
 
 @pytest.mark.parametrize("size", [1, 1_000])
-def test_chunks_have_all_names_once_in_order_and_fit(size: int) -> None:
+def test_chunks_contain_every_name_once_in_order(size: int) -> None:
     objects = [f"disk/{n:06}{'k' * size}" for n in range(30_000)]
 
     made = list(asked.chunks(objects, ["disk/p/"]))
@@ -93,7 +93,7 @@ def test_chunks_have_all_names_once_in_order_and_fit(size: int) -> None:
     assert max(len(Items.model_dump_json(items)) for items in made) < 16 << 20
 
 
-def test_a_filter_is_built_here_and_kept_there(client: Sexton, rig: Rig, root: Path) -> None:
+def test_a_filter_built_by_the_client_protects(client: Sexton, rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "data/a.dat")], 1)
     with client.protect("shop", "copy:1", owner="ada", filter=filter_):
         rig.round()
@@ -101,7 +101,7 @@ def test_a_filter_is_built_here_and_kept_there(client: Sexton, rig: Rig, root: P
     assert "data/a.dat" in left(root)
 
 
-def test_refusals_are_the_typed_errors_of_the_command_line(client: Sexton, api: Api) -> None:
+def test_refusals_are_typed_errors(client: Sexton, api: Api) -> None:
     with pytest.raises(ProtectionNotFound, match="no protection"):
         client.renew("shop", "copy:none")
     with pytest.raises(Invalid, match="not there"):
@@ -127,23 +127,23 @@ def test_refusals_are_the_typed_errors_of_the_command_line(client: Sexton, api: 
     ],
     ids=["nothing", "both", "a name alone", "a generator"],
 )
-def test_what_protects_nothing_is_refused_before_it_is_sent(given: dict[str, object]) -> None:
+def test_an_empty_registration_is_refused_before_it_is_sent(given: dict[str, object]) -> None:
     with pytest.raises(Invalid):
         RegistrationRequest("shop", "copy:1", owner="ada", **given)
 
 
-def test_without_an_address_or_a_token_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_names_a_missing_address_or_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SEXTON_TOKEN", raising=False)
     with pytest.raises(BadInput, match="SEXTON_TOKEN"):
         Sexton("http://127.0.0.1:1")
 
 
-def test_nobody_there_is_unreachable_within_its_patience() -> None:
+def test_a_silent_server_is_unreachable_within_the_patience() -> None:
     with Sexton("http://127.0.0.1:1", "sxt_0", patience_seconds=0.5) as client, pytest.raises(Unreachable):
         client.status()
 
 
-def test_operators_ask_the_rest(api: Api, rig: Rig, root: Path) -> None:
+def test_an_operator_plans_stops_and_sets_watermarks(api: Api, rig: Rig, root: Path) -> None:
     with Sexton(api.url, api.token("operate")) as client:
         plan = client.plan("shop")
         status = client.status()

@@ -14,9 +14,7 @@ from tests.servers.api import Api
 from tests.support.rig import Rig
 
 
-def test_whoever_copies_is_stopped_wherever_it_is_when_the_protection_is_ended(
-    client: Sexton, rig: Rig, root: Path
-) -> None:
+def test_a_copy_is_stopped_when_its_protection_ends(client: Sexton, rig: Rig, root: Path) -> None:
     steps = 0
     with (  # noqa: PT012
         pytest.raises(ProtectionLost),
@@ -31,7 +29,7 @@ def test_whoever_copies_is_stopped_wherever_it_is_when_the_protection_is_ended(
     assert time.monotonic() < until
 
 
-def test_whoever_copies_is_stopped_before_the_end_when_nobody_answers(rig: Rig, root: Path) -> None:
+def test_a_copy_is_stopped_in_time_when_the_server_is_away(rig: Rig, root: Path) -> None:
     still: list[bool] = []
 
     def lost(_: ProtectionLost) -> None:
@@ -58,7 +56,7 @@ def test_whoever_copies_is_stopped_before_the_end_when_nobody_answers(rig: Rig, 
     assert still == [True]
 
 
-def test_a_copy_that_catches_every_error_is_stopped_all_the_same(client: Sexton, rig: Rig, root: Path) -> None:
+def test_a_copy_that_catches_every_error_is_stopped(client: Sexton, rig: Rig, root: Path) -> None:
     steps = 0
     with (  # noqa: PT012
         pytest.raises(ProtectionLost),
@@ -75,7 +73,7 @@ def test_a_copy_that_catches_every_error_is_stopped_all_the_same(client: Sexton,
     assert 0 < steps < 1_000
 
 
-def test_a_stop_that_comes_while_the_block_is_left_is_the_same_loss(
+def test_a_stop_while_the_block_is_left_is_raised_once(
     client: Sexton, rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slowly(*_: object) -> None:
@@ -94,9 +92,7 @@ def test_a_stop_that_comes_while_the_block_is_left_is_the_same_loss(
         time.sleep(0.01)
 
 
-def test_a_stop_that_comes_out_at_the_very_end_of_the_block_is_seen_to(
-    client: Sexton, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_at_the_end_of_the_block_is_recognised(client: Sexton, monkeypatch: pytest.MonkeyPatch) -> None:
     left, other = (client.protect("shop", f"copy:{n}", owner="ada", objects=[OBJECT]) for n in (1, 2))
 
     def stopped(self: protecting.Protecting) -> None:
@@ -117,7 +113,7 @@ def test_a_stop_that_comes_out_at_the_very_end_of_the_block_is_seen_to(
     assert left._raised == []
 
 
-def test_another_registration_of_the_same_job_hides_no_loss(client: Sexton, rig: Rig, root: Path) -> None:
+def test_a_new_registration_of_the_job_hides_no_loss(client: Sexton, rig: Rig, root: Path) -> None:
     with (  # noqa: PT012
         pytest.raises(ProtectionLost),
         client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=RENEWED_SECONDS),
@@ -134,7 +130,7 @@ def test_another_registration_of_the_same_job_hides_no_loss(client: Sexton, rig:
 
 
 @pytest.mark.parametrize("harm", ["its client is closed", "a shorter longest time"])
-def test_whatever_keeps_it_from_being_renewed_stops_the_copy(
+def test_a_copy_is_stopped_when_a_renewal_is_impossible(
     api: Api, client: Sexton, rig: Rig, root: Path, harm: str
 ) -> None:
     with (  # noqa: PT012
@@ -150,7 +146,7 @@ def test_whatever_keeps_it_from_being_renewed_stops_the_copy(
             protected.check()
 
 
-def test_who_ends_without_leaving_the_block_is_renewed_no_more(client: Sexton, rig: Rig, root: Path) -> None:
+def test_a_copy_whose_thread_ended_is_not_renewed(client: Sexton, rig: Rig, root: Path) -> None:
     protecting = client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=LOST_SECONDS)
     thread = threading.Thread(target=protecting.__enter__)
     thread.start()
@@ -161,7 +157,7 @@ def test_who_ends_without_leaving_the_block_is_renewed_no_more(client: Sexton, r
     assert rig.protections.find("shop", "copy:1").expires_at == before
 
 
-def test_without_interrupt_only_asking_and_the_end_tell(client: Sexton, rig: Rig, root: Path) -> None:
+def test_without_interrupt_only_check_and_the_end_raise(client: Sexton, rig: Rig, root: Path) -> None:
     with (  # noqa: PT012
         pytest.raises(ProtectionLost),
         client.protect(
@@ -174,7 +170,7 @@ def test_without_interrupt_only_asking_and_the_end_tell(client: Sexton, rig: Rig
             protected.check()
 
 
-def test_a_block_in_another_thread_is_stopped_there(client: Sexton, rig: Rig, root: Path) -> None:
+def test_a_copy_in_another_thread_is_stopped_there(client: Sexton, rig: Rig, root: Path) -> None:
     ended: list[BaseException] = []
     inside = threading.Event()
 
@@ -196,7 +192,7 @@ def test_a_block_in_another_thread_is_stopped_there(client: Sexton, rig: Rig, ro
     assert len(ended) == 1
 
 
-def test_a_job_that_was_finished_from_outside_is_lost(client: Sexton, rig: Rig, root: Path) -> None:
+def test_a_job_finished_from_outside_is_lost(client: Sexton, rig: Rig, root: Path) -> None:
     with (  # noqa: PT012
         pytest.raises(ProtectionLost, match="finished"),
         client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], ttl_seconds=RENEWED_SECONDS),

@@ -19,7 +19,7 @@ def mark(rig: Rig, root: Path, id_: str, parent: tuple[str, str] | None = None, 
     rig.mark(kind, NewMark(id=id_, vault="disk", keys=(f"{id_}.dat",), parent=parent))
 
 
-def test_a_chain_of_ancestors_outlives_the_thirty_days_of_history(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_reaches_through_ancestors_in_old_history(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     mark(rig, root, "i1", ("table", "t1"))
     rig.later(10_801)
@@ -46,7 +46,7 @@ def test_a_chain_of_ancestors_outlives_the_thirty_days_of_history(rig: Rig, tmp_
     assert rig.count("mark_history") == 0  # a chain frees itself from below
 
 
-def test_a_hold_reaches_through_any_depth_and_a_circle_ends(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_reaches_any_depth_and_survives_cycles(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     for n in range(20):
         mark(rig, root, f"m{n}", ("dropped", f"m{n - 1}") if n else ("table", "top"))
@@ -61,7 +61,7 @@ def test_a_hold_reaches_through_any_depth_and_a_circle_ends(rig: Rig, tmp_path: 
     assert len(listing(root)) == 20
 
 
-def test_too_late_counts_grandchildren_and_is_no_refusal_while_something_is_left(rig: Rig, tmp_path: Path) -> None:
+def test_a_late_hold_counts_claimed_grandchildren(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     for id_, parent in (("child", "top"), ("grandchild", "child")):
         put(root, f"{id_}/x.dat")

@@ -57,7 +57,7 @@ def fill(rig: Rig, root: Path) -> None:
         (prefix_hold("data/%"), ""),
     ],
 )
-def test_a_hold_keeps_what_it_names_and_says_so(rig: Rig, tmp_path: Path, what: Hold, kept: str) -> None:
+def test_a_hold_blocks_the_marks_it_names(rig: Rig, tmp_path: Path, what: Hold, kept: str) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     placed, late = rig.holds.place(what, DAY)
@@ -73,7 +73,7 @@ def test_a_hold_keeps_what_it_names_and_says_so(rig: Rig, tmp_path: Path, what: 
     assert listing(root) == {}
 
 
-def test_a_hold_ends_by_itself(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_expires(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     placed, _ = rig.holds.place(hold(), 1_000)
@@ -88,7 +88,7 @@ def test_a_hold_ends_by_itself(rig: Rig, tmp_path: Path) -> None:
     assert rig.holds.active() == []
 
 
-def test_a_hold_reaches_down_to_descendants_whose_parents_are_gone(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_blocks_descendants_of_deleted_parents(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "t.dat")
     put(root, "r.dat")
@@ -105,7 +105,7 @@ def test_a_hold_reaches_down_to_descendants_whose_parents_are_gone(rig: Rig, tmp
     assert list(listing(root)) == ["r.dat"]
 
 
-def test_a_hold_that_comes_after_the_claim_says_how_many_it_is_too_late_for(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_after_the_claim_counts_marks_it_is_too_late_for(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     rig.round()
@@ -118,7 +118,7 @@ def test_a_hold_that_comes_after_the_claim_says_how_many_it_is_too_late_for(rig:
             rig.holds.place(mark_hold("dropped", gone), DAY)
 
 
-def test_a_last_look_keeps_what_is_held_by_then(rig: Rig, tmp_path: Path) -> None:
+def test_a_hold_blocks_the_second_pass(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
     rig.round()
@@ -150,7 +150,7 @@ def test_a_last_look_keeps_what_is_held_by_then(rig: Rig, tmp_path: Path) -> Non
         (prefix_hold("data//a/"), DAY, "segment"),
     ],
 )
-def test_a_hold_that_makes_no_sense_is_refused(rig: Rig, tmp_path: Path, what: Hold, seconds: int, why: str) -> None:
+def test_an_invalid_hold_is_refused(rig: Rig, tmp_path: Path, what: Hold, seconds: int, why: str) -> None:
     rig.local(tmp_path / "v")
 
     with pytest.raises(BadInput, match=why):
@@ -159,7 +159,7 @@ def test_a_hold_that_makes_no_sense_is_refused(rig: Rig, tmp_path: Path, what: H
     assert rig.count("hold") == 0
 
 
-def test_a_prefix_as_the_bucket_shows_it_holds_nothing_and_is_refused(rig: Rig) -> None:
+def test_a_hold_with_the_vaults_own_prefix_is_refused(rig: Rig) -> None:
     spec = VaultSpec(instance="shop", name="cold", kind="local", location="/v", prefix="wh/", deployment="d", uuid="u")
     rig.registry.insert_vault(spec, "")
 
@@ -167,7 +167,7 @@ def test_a_prefix_as_the_bucket_shows_it_holds_nothing_and_is_refused(rig: Rig) 
         rig.holds.place(prefix_hold("wh/data/a/", "cold"), DAY)
 
 
-def test_an_unknown_instance_and_an_unknown_hold_are_refused(rig: Rig) -> None:
+def test_an_unknown_instance_or_hold_is_refused(rig: Rig) -> None:
     with pytest.raises(UnknownInstance):
         rig.holds.place(hold(instance="nobody"), DAY)
     with pytest.raises(BadInput, match="no hold 7"):
@@ -182,7 +182,7 @@ def test_releasing_twice_changes_nothing(rig: Rig) -> None:
     assert rig.holds.release(placed.id) == first
 
 
-def test_a_claim_and_a_hold_at_the_same_moment_never_both_win(rig: Rig, tmp_path: Path) -> None:
+def test_a_claim_and_a_concurrent_hold_never_both_win(rig: Rig, tmp_path: Path) -> None:
     """Whoever is second sees the first: a hold placed without a word of lateness keeps its mark."""
     root = rig.local(tmp_path / "v")
     marks = [f"t{n}" for n in range(40)]

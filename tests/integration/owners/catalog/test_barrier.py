@@ -24,7 +24,7 @@ def wait(shop: Shop) -> None:
     shop.later(HOUR + PREPARED)
 
 
-def test_r03_the_load_is_aborted_before_its_files_go_and_its_late_commit_is_refused(shop: Shop) -> None:
+def test_r03_a_load_is_aborted_before_its_files_are_deleted(shop: Shop) -> None:
     txn, [rowset] = shop.written(shop.table(), bitmap=True)
     shop.change(shop.t.txns, txn, timeout_at=FAR)  # not timed out: the fence must do it
     wait(shop)
@@ -47,7 +47,7 @@ def test_r03_the_load_is_aborted_before_its_files_go_and_its_late_commit_is_refu
     assert shop.record(shop.t.txns, txn).status == "ABORTED"
 
 
-def test_r03_a_commit_between_fence_and_delete_is_refused_and_rolls_back(shop: Shop) -> None:
+def test_r03_a_commit_between_fence_and_delete_is_refused(shop: Shop) -> None:
     txn, [rowset] = shop.written(shop.table())
     wait(shop)
     refused: list[str] = []
@@ -110,7 +110,7 @@ def test_r05_only_the_compaction_that_wrote_it_is_removed(shop: Shop) -> None:
     assert shop.states([other.output.rowset]) == {"visible"}
 
 
-def test_r06_a_corrupt_owner_keeps_its_files_until_it_is_repaired(shop: Shop) -> None:
+def test_r06_files_of_a_corrupt_owner_wait_for_its_repair(shop: Shop) -> None:
     txn, [rowset] = shop.written(shop.table())
     shop.change(shop.t.txns, txn, status="PRE\N{REPLACEMENT CHARACTER}ARED")
     wait(shop)
@@ -130,9 +130,7 @@ def test_r06_a_corrupt_owner_keeps_its_files_until_it_is_repaired(shop: Shop) ->
     assert shop.refs() == {Ref("txn_label", txn)}
 
 
-def test_r07_a_delete_that_fails_keeps_record_and_file_until_the_store_heals(
-    cold_shop: Shop, proxy: FaultProxy
-) -> None:
+def test_r07_a_failed_delete_keeps_the_record(cold_shop: Shop, proxy: FaultProxy) -> None:
     txn, [rowset] = cold_shop.written(cold_shop.table(), "cold")
     [key] = cold_shop.keys(rowset)
     wait(cold_shop)
@@ -170,7 +168,7 @@ def test_r08_a_rowset_committed_between_scan_and_claim_stays(shop: Shop, monkeyp
 
 
 @pytest.mark.parametrize("status", ["PRECOMMITTED", "COMMITTED", "VISIBLE"])
-def test_r09_what_a_load_has_committed_is_kept_and_reported(shop: Shop, status: str) -> None:
+def test_r09_rowsets_of_a_committed_load_are_kept_and_reported(shop: Shop, status: str) -> None:
     txn, [rowset] = shop.written(shop.table())
     shop.change(shop.t.txns, txn, status=status)
     wait(shop)
@@ -185,7 +183,7 @@ def test_r09_what_a_load_has_committed_is_kept_and_reported(shop: Shop, status: 
 
 
 @pytest.mark.parametrize("record", ["aborted", "missing"])
-def test_r10_what_an_aborted_or_forgotten_load_wrote_is_recycled(shop: Shop, record: str) -> None:
+def test_r10_rowsets_of_an_aborted_or_unknown_load_are_deleted(shop: Shop, record: str) -> None:
     txn, _ = shop.written(shop.table())
     if record == "aborted":
         shop.catalog.abort(txn)
@@ -203,7 +201,7 @@ def test_r10_what_an_aborted_or_forgotten_load_wrote_is_recycled(shop: Shop, rec
     assert {r.kind for r in shop.refs()} <= {"txn_label"}
 
 
-def test_r11_257_prepared_rowsets_go_in_one_round_after_two_batches_of_aborts(shop: Shop) -> None:
+def test_r11_257_rowsets_are_deleted_after_two_abort_batches(shop: Shop) -> None:
     for tablet in shop.table(tablets=257):
         shop.written([tablet])
     wait(shop)
@@ -219,12 +217,12 @@ def test_r11_257_prepared_rowsets_go_in_one_round_after_two_batches_of_aborts(sh
 
 
 @pytest.mark.parametrize(("loads", "rowsets"), [(5, 200), pytest.param(50, 1_000, marks=pytest.mark.soak)])
-def test_r12_loads_of_many_written_rowsets_each_leave_nothing(shop: Shop, loads: int, rowsets: int) -> None:
+def test_r12_loads_with_many_rowsets_leave_no_files(shop: Shop, loads: int, rowsets: int) -> None:
     load_and_leave(shop.brisk(), "disk", loads, rowsets)
 
 
 @pytest.mark.parametrize(("loads", "rowsets"), [(5, 40), pytest.param(5, 1_000, marks=pytest.mark.soak)])
-def test_r12_loads_of_many_written_rowsets_each_leave_nothing_in_s3(s3_shop: Shop, loads: int, rowsets: int) -> None:
+def test_r12_loads_with_many_rowsets_leave_no_files_in_s3(s3_shop: Shop, loads: int, rowsets: int) -> None:
     load_and_leave(s3_shop, "cold", loads, rowsets)
 
 
@@ -244,7 +242,7 @@ def load_and_leave(shop: Shop, vault: str, loads: int, rowsets: int) -> None:
     assert {r.kind for r in shop.refs()} == {"txn_label"}
 
 
-def test_r13_a_segment_that_nobody_recorded_goes_too(shop: Shop) -> None:
+def test_r13_an_unrecorded_segment_is_deleted(shop: Shop) -> None:
     [tablet] = shop.table()
     _, [rowset] = shop.written([tablet], segments=2)
     [near] = shop.loaded([tablet])
@@ -258,7 +256,7 @@ def test_r13_a_segment_that_nobody_recorded_goes_too(shop: Shop) -> None:
     assert shop.objects() == set(shop.keys(near))
 
 
-def test_an_upload_that_lands_after_the_delete_goes_at_the_second_look(shop: Shop) -> None:
+def test_a_late_upload_is_deleted_by_the_second_pass(shop: Shop) -> None:
     [tablet] = shop.table()
     _, [rowset] = shop.written([tablet])
     wait(shop)
@@ -271,7 +269,7 @@ def test_an_upload_that_lands_after_the_delete_goes_at_the_second_look(shop: Sho
     assert shop.number(shop.t.rowsets) == 0
 
 
-def test_a_running_load_of_another_vault_is_not_touched(shop: Shop, tmp_path: Path) -> None:
+def test_a_running_load_in_another_vault_is_left_alone(shop: Shop, tmp_path: Path) -> None:
     shop.local(tmp_path / "two", "two")
     tablets = shop.table()
     late, _ = shop.written(tablets)

@@ -19,7 +19,7 @@ def claim(shop: Shop, kind: str, id_: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["table", "index", "partition"])
-def test_a_drop_is_one_mark_and_its_undrop_takes_it_back(shop: Shop, kind: str) -> None:
+def test_a_drop_is_one_mark_that_its_undrop_removes(shop: Shop, kind: str) -> None:
     tablets = shop.table(tablets=3)
     id_ = {"table": "t", "index": "t-i", "partition": "t-p"}[kind]
     getattr(shop.catalog, f"drop_{kind}")(id_)
@@ -50,9 +50,7 @@ def test_a_second_drop_is_refused(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("indexes", [10, pytest.param(100, marks=pytest.mark.soak)])
-def test_a_dropped_table_of_many_tablets_answers_at_once_and_is_expanded_by_few_statements(
-    shop: Shop, indexes: int
-) -> None:
+def test_a_large_table_is_expanded_by_few_statements(shop: Shop, indexes: int) -> None:
     """10,000 tablets, and 100,000 in `make soak` and in the benchmark."""
     parts = {f"p{n}": 100 for n in range(10)}
     wide = NewTable(id="wide", indexes={f"i{n}": Schema() for n in range(indexes)}, partitions=parts)
@@ -98,7 +96,7 @@ def test_parents_with_many_tablets_are_expanded_a_few_at_a_time(shop: Shop, monk
     assert shop.count("mark", kind="tablet") == 15
 
 
-def test_a_tablet_mark_says_what_it_is_part_of_and_where_it_is(shop: Shop) -> None:
+def test_a_tablet_mark_names_its_parents_and_vaults(shop: Shop) -> None:
     [tablet] = shop.table()
     shop.loaded([tablet], segments=3)
     shop.catalog.drop_partition("t-p")
@@ -120,7 +118,7 @@ def test_a_parent_that_is_not_due_is_not_expanded(shop: Shop) -> None:
     assert shop.refs() == {Ref("table", "t")}
 
 
-def test_a_partition_dropped_first_takes_its_own_tablets(shop: Shop) -> None:
+def test_a_partition_dropped_first_expands_its_own_tablets(shop: Shop) -> None:
     shop.table(partitions=["p1", "p2"])
     shop.catalog.drop_partition("p1")
     shop.catalog.drop_table("t")
@@ -131,7 +129,7 @@ def test_a_partition_dropped_first_takes_its_own_tablets(shop: Shop) -> None:
     assert parents == {"p1", "t"}
 
 
-def test_a_mark_of_something_that_was_not_dropped_is_not_expanded(shop: Shop) -> None:
+def test_a_mark_of_an_undropped_object_is_not_expanded(shop: Shop) -> None:
     shop.table()
     with shop.db.write() as c:
         contract.mark(c, "shop", "table", [contract.NewMark(id="t", vault=None)])
@@ -158,7 +156,7 @@ def test_r37_an_expanded_subtree_comes_back_whole(shop: Shop) -> None:
     assert shop.words.live_objects("shop") == 4
 
 
-def test_r37_an_undrop_below_something_dropped_is_refused_and_names_it(shop: Shop) -> None:
+def test_r37_an_undrop_below_a_dropped_parent_is_refused(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_partition("t-p")
     shop.catalog.drop_table("t")
@@ -170,7 +168,7 @@ def test_r37_an_undrop_below_something_dropped_is_refused_and_names_it(shop: Sho
     assert shop.record(shop.t.partitions, "t-p").dropped
 
 
-def test_r37_an_undrop_with_a_claimed_tablet_is_refused_and_names_it(shop: Shop) -> None:
+def test_r37_an_undrop_with_a_claimed_tablet_is_refused(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     shop.catalog.drop_table("t")
     shop.due()
@@ -183,7 +181,7 @@ def test_r37_an_undrop_with_a_claimed_tablet_is_refused_and_names_it(shop: Shop)
     assert shop.record(shop.t.tables, "t").dropped
 
 
-def test_r46_a_table_whose_partition_is_claimed_does_not_come_back(shop: Shop) -> None:
+def test_r46_a_table_with_a_claimed_partition_is_not_undropped(shop: Shop) -> None:
     shop.table(partitions=["p1", "p2"])
     shop.catalog.drop_partition("p1")
     shop.catalog.drop_table("t")

@@ -28,7 +28,7 @@ def leftovers(shop: Shop, *but: str) -> dict[str, int]:
     return {name: n for name, n in found.items() if n}
 
 
-def test_r14_a_dropped_index_leaves_no_file_and_no_record_and_a_repeat_does_nothing(shop: Shop) -> None:
+def test_r14_a_dropped_index_leaves_no_file_and_no_record(shop: Shop) -> None:
     shop.brisk().table("t", 100, base=Schema(), rollup=Schema(inverted=("7",)))
     base, rollup = shop.catalog.tablets(index="base"), shop.catalog.tablets(index="rollup")
     for _ in range(8):
@@ -64,7 +64,7 @@ def rowsets_of(shop: Shop, tablet: str) -> list[str]:
         return [r.id for r in rows]
 
 
-def test_r15_a_dropped_partition_takes_its_version_and_leaves_the_others(shop: Shop) -> None:
+def test_r15_only_the_dropped_partitions_version_is_deleted(shop: Shop) -> None:
     shop.table(tablets=3, partitions=["gone", "kept"])
     shop.loaded(shop.catalog.tablets(partition="gone"))
     kept = shop.loaded(shop.catalog.tablets(partition="kept"))
@@ -82,7 +82,7 @@ def test_r15_a_dropped_partition_takes_its_version_and_leaves_the_others(shop: S
     assert shop.states(shop.loaded(shop.catalog.tablets())) == {"visible"}
 
 
-def test_r15_a_version_written_late_for_a_table_that_is_gone_goes(shop: Shop) -> None:
+def test_r15_a_late_version_of_a_deleted_table_is_deleted(shop: Shop) -> None:
     shop.table()
     with shop.db.write() as c:
         late = {"instance": "shop", "table_id": "old", "partition_id": "old-p", "value": 7}
@@ -93,7 +93,7 @@ def test_r15_a_version_written_late_for_a_table_that_is_gone_goes(shop: Shop) ->
     assert shop.number(shop.t.versions) == shop.number(shop.t.versions, partition_id="t-p") == 1
 
 
-def test_a_dropped_table_leaves_nothing_at_all(shop: Shop) -> None:
+def test_a_dropped_table_leaves_no_file_and_no_record(shop: Shop) -> None:
     shop.table(tablets=2, partitions=["p1", "p2"], base=Schema(), rollup=Schema(inverted=("1", "2")))
     shop.loaded(shop.catalog.tablets(), bitmap=True)
     shop.catalog.drop_table("t")
@@ -106,7 +106,7 @@ def test_a_dropped_table_leaves_nothing_at_all(shop: Shop) -> None:
     assert {r.kind for r in shop.refs()} == {"txn_label"}
 
 
-def test_nothing_of_a_drop_goes_before_its_retention(shop: Shop) -> None:
+def test_no_file_is_deleted_before_the_drops_retention(shop: Shop) -> None:
     rowsets = shop.loaded(shop.table(tablets=2))
     shop.catalog.drop_table("t")
     shop.later(RETAINED - 600)
@@ -119,7 +119,7 @@ def test_nothing_of_a_drop_goes_before_its_retention(shop: Shop) -> None:
     assert shop.words.live_objects("shop") == 2
 
 
-def test_r16_a_tablet_whose_files_cannot_be_deleted_keeps_its_records_alone(cold_shop: Shop, proxy: FaultProxy) -> None:
+def test_r16_only_a_tablet_with_failed_files_keeps_its_records(cold_shop: Shop, proxy: FaultProxy) -> None:
     tablets = cold_shop.table(tablets=5)
     rowsets = cold_shop.loaded(tablets, "cold")
     stuck = cold_shop.keys(rowsets[2])
@@ -139,7 +139,7 @@ def test_r16_a_tablet_whose_files_cannot_be_deleted_keeps_its_records_alone(cold
     assert leftovers(cold_shop, "txns", "labels") == {}
 
 
-def test_r17_a_tablet_goes_in_every_vault_one_of_its_rowsets_names(shop: Shop, tmp_path: Path) -> None:
+def test_r17_a_tablet_is_deleted_in_every_vault_of_its_rowsets(shop: Shop, tmp_path: Path) -> None:
     shop.local(tmp_path / "two", "two")
     tablets = shop.table(tablets=3)
     shop.loaded(tablets)
@@ -156,7 +156,7 @@ def test_r17_a_tablet_goes_in_every_vault_one_of_its_rowsets_names(shop: Shop, t
     assert {r.kind for r in shop.refs()} == {"txn_label"}
 
 
-def test_a_tablet_with_a_vault_that_cannot_be_proved_waits_for_it_in_both(shop: Shop, tmp_path: Path) -> None:
+def test_a_tablet_waits_in_both_vaults_for_the_unproven_one(shop: Shop, tmp_path: Path) -> None:
     shop.local(tmp_path / "two", "two")
     [both, one] = shop.table(tablets=2)
     shop.loaded([both, one])
@@ -175,7 +175,7 @@ def test_a_tablet_with_a_vault_that_cannot_be_proved_waits_for_it_in_both(shop: 
     assert leftovers(shop, "txns", "labels") == {}
 
 
-def test_r37_a_table_that_a_hold_kept_after_its_expansion_comes_back_readable(shop: Shop) -> None:
+def test_r37_a_held_and_expanded_table_is_undropped_readable(shop: Shop) -> None:
     tablets = shop.table(tablets=2, partitions=["p1", "p2"])
     rowsets = shop.loaded(tablets)
     shop.catalog.drop_table("t")
@@ -194,7 +194,7 @@ def test_r37_a_table_that_a_hold_kept_after_its_expansion_comes_back_readable(sh
     assert shop.objects() == set(shop.keys(*rowsets))
 
 
-def test_r37_after_its_tablets_are_claimed_a_table_does_not_come_back(shop: Shop) -> None:
+def test_r37_a_table_with_claimed_tablets_is_not_undropped(shop: Shop) -> None:
     tablets = shop.table(tablets=2)
     shop.loaded(tablets)
     shop.catalog.drop_table("t")
@@ -210,7 +210,7 @@ def test_r37_after_its_tablets_are_claimed_a_table_does_not_come_back(shop: Shop
     assert shop.record(shop.t.tables, "t") is None
 
 
-def test_r46_a_table_whose_partition_a_round_took_does_not_come_back(shop: Shop) -> None:
+def test_r46_a_table_with_a_deleted_partition_is_not_undropped(shop: Shop) -> None:
     shop.table(partitions=["p1", "p2"])
     shop.loaded(shop.catalog.tablets())
     shop.catalog.drop_partition("p1")
@@ -230,7 +230,7 @@ def test_r46_a_table_whose_partition_a_round_took_does_not_come_back(shop: Shop)
     assert shop.record(shop.t.tables, "t").dropped
 
 
-def test_r49_a_tablet_takes_its_compacted_rowsets_along_and_counts_each_byte_once(shop: Shop) -> None:
+def test_r49_a_tablets_compacted_rowsets_are_counted_once(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet], segments=3) + shop.loaded([tablet], segments=3)
     shop.compacted(tablet, inputs)
@@ -251,7 +251,7 @@ def test_r49_a_tablet_takes_its_compacted_rowsets_along_and_counts_each_byte_onc
     assert leftovers(shop, "txns", "labels") == {}
 
 
-def test_a_tablet_that_waits_for_an_unknown_vault_goes_when_it_is_added(shop: Shop, tmp_path: Path) -> None:
+def test_a_tablet_in_an_unknown_vault_waits_for_the_vault(shop: Shop, tmp_path: Path) -> None:
     tablets = shop.table()
     txn = shop.catalog.begin("load", HOUR)
     [output] = shop.catalog.prepare_rowsets(txn, tablets, "disk")
@@ -271,7 +271,7 @@ def test_a_tablet_that_waits_for_an_unknown_vault_goes_when_it_is_added(shop: Sh
     assert shop.objects("warm") == set()
 
 
-def test_a_table_ends_when_a_tablet_of_it_was_given_up(shop: Shop) -> None:
+def test_a_table_ends_after_its_tablet_was_discarded(shop: Shop) -> None:
     [tablet] = shop.table()
     [row] = shop.loaded([tablet])
     shop.change(shop.t.rowsets, row, vault="lost")

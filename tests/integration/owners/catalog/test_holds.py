@@ -13,7 +13,7 @@ def hold(shop: Shop, kind: str, id_: str) -> int:
     return placed.id
 
 
-def test_a_hold_on_a_live_table_keeps_a_rowset_of_it_that_was_dropped(shop: Shop) -> None:
+def test_a_hold_on_a_live_table_blocks_its_dropped_rowset(shop: Shop) -> None:
     [row] = shop.loaded(shop.table())
     shop.catalog.drop_rowset(row)
     placed, before = hold(shop, "table", "t"), shop.objects()
@@ -25,7 +25,7 @@ def test_a_hold_on_a_live_table_keeps_a_rowset_of_it_that_was_dropped(shop: Shop
     assert kept_texts(report) == {f"hold {placed}": 1}
 
 
-def test_a_hold_on_a_partition_keeps_it_in_a_table_that_was_dropped_and_expanded(shop: Shop) -> None:
+def test_a_hold_blocks_a_partition_of_an_expanded_table(shop: Shop) -> None:
     shop.loaded(shop.table())
     shop.catalog.drop_table("t")
     shop.due()
@@ -38,7 +38,7 @@ def test_a_hold_on_a_partition_keeps_it_in_a_table_that_was_dropped_and_expanded
     assert shop.objects() == before
 
 
-def test_a_load_below_a_table_that_a_hold_keeps_is_not_aborted(shop: Shop) -> None:
+def test_a_load_into_a_held_table_is_not_aborted(shop: Shop) -> None:
     tablets = shop.table()
     txn = shop.catalog.begin("long", 5 * 86_400)
     [output] = shop.catalog.prepare_rowsets(txn, tablets, "disk")
@@ -54,7 +54,7 @@ def test_a_load_below_a_table_that_a_hold_keeps_is_not_aborted(shop: Shop) -> No
     assert shop.count("mark", kind="prepared") == 0
 
 
-def test_a_retention_that_was_raised_keeps_what_the_old_one_expanded(shop: Shop) -> None:
+def test_a_longer_retention_blocks_an_expanded_table(shop: Shop) -> None:
     shop.loaded(shop.table())
     before = shop.objects()
     shop.catalog.drop_table("t")

@@ -11,7 +11,7 @@ from tests.integration.owners.catalog.shop import SCHEMAS, Shop, counted, still
 from tests.support.kept import kept_texts
 
 
-def test_live_is_what_can_be_read_whatever_was_marked(shop: Shop) -> None:
+def test_readable_rowsets_are_live_even_if_marked(shop: Shop) -> None:
     tablets = shop.table()
     txn, [tmp] = shop.written(tablets)
     [rowset] = shop.loaded(tablets)
@@ -39,7 +39,7 @@ def test_live_is_what_can_be_read_whatever_was_marked(shop: Shop) -> None:
     }
 
 
-def test_compacted_rowsets_are_live_while_no_visible_rowset_holds_their_versions(shop: Shop) -> None:
+def test_compacted_rowsets_are_live_until_the_output_is_visible(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     output = shop.compacted(tablet, inputs)
@@ -52,7 +52,7 @@ def test_compacted_rowsets_are_live_while_no_visible_rowset_holds_their_versions
     assert after == {Ref("compacted", inputs[0])}
 
 
-def test_what_went_into_a_dropped_rowset_is_not_live(shop: Shop) -> None:
+def test_inputs_of_a_dropped_rowset_are_not_live(shop: Shop) -> None:
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     shop.catalog.drop_rowset(shop.compacted(tablet, inputs))
@@ -62,7 +62,7 @@ def test_what_went_into_a_dropped_rowset_is_not_live(shop: Shop) -> None:
     assert live == frozenset()
 
 
-def test_live_objects_are_the_files_of_visible_rowsets_by_one_statement(shop: Shop) -> None:
+def test_live_objects_are_counted_by_one_statement(shop: Shop) -> None:
     tablets = shop.table(none=SCHEMAS["none"], v1=SCHEMAS["v1"], v2=SCHEMAS["v2"])
     shop.loaded(tablets, segments=2, bitmap=True)
     shop.loaded(tablets, format=IndexFormat.V1)
@@ -78,7 +78,7 @@ def test_live_objects_are_the_files_of_visible_rowsets_by_one_statement(shop: Sh
     assert sum("sum(" in s for s in statements) == 1
 
 
-def test_a_load_that_ran_out_of_time_is_aborted_and_others_are_left(shop: Shop) -> None:
+def test_only_loads_past_their_timeout_are_aborted(shop: Shop) -> None:
     late = shop.catalog.begin("late", 60)
     part = shop.catalog.begin_sub(late)
     kept = {status: shop.catalog.begin(status, 60) for status in ("PRECOMMITTED", "COMMITTED", "ODD")}
@@ -95,7 +95,7 @@ def test_a_load_that_ran_out_of_time_is_aborted_and_others_are_left(shop: Shop) 
     assert shop.refs() == {Ref("txn_label", late)}
 
 
-def test_forgetting_takes_only_what_was_dropped_or_aborted(shop: Shop) -> None:
+def test_only_dropped_or_aborted_records_are_forgotten(shop: Shop) -> None:
     tablets = shop.table()
     running, _ = shop.written(tablets)
     shop.loaded(tablets)
@@ -118,7 +118,7 @@ def _ids(shop: Shop, table: str, **where: str) -> list[str]:
         return [r.id for r in c.execute(t.select()) if all(r._mapping[k] == v for k, v in where.items())]
 
 
-def test_another_instances_records_are_nobodys_business(shop: Shop) -> None:
+def test_records_of_another_instance_are_not_touched(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_table("t")
     shop.registry.add_instance("other", "catalog")
@@ -131,7 +131,7 @@ def test_another_instances_records_are_nobodys_business(shop: Shop) -> None:
     assert shop.words.live_objects("other") == 0
 
 
-def test_a_catalog_without_its_tables_is_silent_and_no_crash(shop: Shop) -> None:
+def test_a_catalog_without_tables_is_silent_not_a_crash(shop: Shop) -> None:
     shop.table()
     marks = [m.model_copy(update={"kind": "dropped"}) for m in shop.marked("table")]
     with shop.db.write() as c:
@@ -147,7 +147,7 @@ def test_a_catalog_without_its_tables_is_silent_and_no_crash(shop: Shop) -> None
 
 
 @pytest.mark.parametrize("how", ["key", "rowset", "tablet", "everything"])
-def test_a_mark_of_no_kind_of_the_catalog_that_names_a_live_file_is_kept(shop: Shop, how: str) -> None:
+def test_a_foreign_mark_on_a_live_file_is_kept(shop: Shop, how: str) -> None:
     tablets = shop.table()
     shop.loaded(tablets)
     [key, *_] = sorted(shop.objects("disk"))

@@ -48,7 +48,7 @@ def race(shop: Shop, ids: Sequence[str], act: Callable[[Catalog, str], None]) ->
     return won
 
 
-def test_a_load_is_either_committed_with_its_files_or_aborted_and_gone(shop: Shop) -> None:
+def test_a_load_is_committed_with_files_or_aborted_without(shop: Shop) -> None:
     [tablet] = shop.brisk().table()
     loads = dict(shop.written([tablet]) for _ in range(EACH))
     files = {txn: set(shop.keys(*rowsets)) for txn, rowsets in loads.items()}
@@ -66,7 +66,7 @@ def test_a_load_is_either_committed_with_its_files_or_aborted_and_gone(shop: Sho
     assert shop.number(shop.t.rowsets) == shop.number(shop.t.rowsets, state="visible") == len(won)
 
 
-def test_a_table_is_either_back_with_its_files_or_gone(shop: Shop) -> None:
+def test_a_table_is_either_undropped_with_files_or_deleted(shop: Shop) -> None:
     tables = [f"t{n}" for n in range(EACH)]
     files = {table: set(shop.keys(*shop.loaded(shop.brisk().table(table, 2)))) for table in tables}
     for table in tables:
@@ -83,7 +83,7 @@ def test_a_table_is_either_back_with_its_files_or_gone(shop: Shop) -> None:
     assert shop.words.live_objects("shop") == 2 * len(won)
 
 
-def test_a_partition_is_either_back_or_expanded_once(shop: Shop, tmp_path: Path) -> None:
+def test_a_partition_is_either_undropped_or_expanded_once(shop: Shop, tmp_path: Path) -> None:
     shop.table(partitions=[f"p{n}" for n in range(EACH)])
     partitions = [f"p{n}" for n in range(EACH)]
     for partition in partitions:

@@ -48,7 +48,7 @@ def held(report: RoundReport) -> dict[str, int]:
     return next(dict(kept_texts(its)) for its in report.kinds if its.kind == "compacted")
 
 
-def test_c14_what_a_copy_still_needs_stays_and_its_backend_is_named(shop: Shop) -> None:
+def test_c14_rowsets_that_a_copy_needs_wait_and_name_the_backend(shop: Shop) -> None:
     tablet, old, keys = compacted(shop)
     with shop.db.read() as c:
         last = {r.id: r.last_version for r in c.execute(shop.t.rowsets.select())}
@@ -68,7 +68,7 @@ def test_c14_what_a_copy_still_needs_stays_and_its_backend_is_named(shop: Shop) 
     assert not keys & shop.objects()
 
 
-def test_c17_without_a_fresh_report_nothing_that_was_replaced_goes(shop: Shop) -> None:
+def test_c17_compacted_rowsets_wait_for_a_fresh_report(shop: Shop) -> None:
     tablet, _, keys = compacted(shop)
     copies = Copies(shop, tablet, "b1", "b2")
     copies.have(100, "b1", "b2")
@@ -82,7 +82,7 @@ def test_c17_without_a_fresh_report_nothing_that_was_replaced_goes(shop: Shop) -
     assert not keys & shop.objects()
 
 
-def test_c17_a_tablet_without_copies_waits_for_nobody(shop: Shop) -> None:
+def test_c17_a_tablet_without_copies_is_not_blocked(shop: Shop) -> None:
     _, _, keys = compacted(shop)
     [other] = shop.table("other")
     Copies(shop, other, "b1")
@@ -94,7 +94,7 @@ def test_c17_a_tablet_without_copies_waits_for_nobody(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("what", ["table", "partition"])
-def test_what_is_dropped_as_a_whole_waits_for_no_copy(shop: Shop, what: str) -> None:
+def test_a_dropped_table_waits_for_no_copy(shop: Shop, what: str) -> None:
     tablet, _, keys = compacted(shop)
     Copies(shop, tablet, "b1", "b2")
     if what == "table":
@@ -109,7 +109,7 @@ def test_what_is_dropped_as_a_whole_waits_for_no_copy(shop: Shop, what: str) -> 
     assert not keys & shop.objects()
 
 
-def test_a_copy_that_counts_no_more_keeps_nothing(shop: Shop) -> None:
+def test_a_copy_given_up_by_an_operator_blocks_nothing(shop: Shop) -> None:
     tablet, _, keys = compacted(shop)
     copies = Copies(shop, tablet, "b1", "b2")
     shop.later(RETAINED)
@@ -123,7 +123,7 @@ def test_a_copy_that_counts_no_more_keeps_nothing(shop: Shop) -> None:
     assert not keys & shop.objects()
 
 
-def test_where_no_copy_counts_nothing_goes(shop: Shop) -> None:
+def test_a_tablet_whose_copies_are_all_given_up_is_kept(shop: Shop) -> None:
     tablet, _, keys = compacted(shop)
     copies = Copies(shop, tablet, "b1")
     copies.have(100, "b1")
@@ -136,7 +136,7 @@ def test_where_no_copy_counts_nothing_goes(shop: Shop) -> None:
     assert held(report) == {"replica on any backend: no replica counts": 3}
 
 
-def test_marks_without_versions_ask_nobody(shop: Shop) -> None:
+def test_marks_without_versions_are_not_blocked_by_replicas(shop: Shop) -> None:
     with shop.db.read() as c:
         token = WriteToken(
             batch=0, round=0, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1

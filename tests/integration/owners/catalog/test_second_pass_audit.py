@@ -36,7 +36,7 @@ class AwayOnce(Told):
         super().write(rows)
 
 
-def test_what_the_audit_could_not_be_told_at_the_second_look_it_is_told_later(clean_url: str, tmp_path: Path) -> None:
+def test_deletes_during_an_audit_fault_are_audited_later(clean_url: str, tmp_path: Path) -> None:
     audit = AwayOnce()
     shop = Shop(clean_url, audit=audit).opened()
     shop.local(tmp_path / "disk")
@@ -61,7 +61,7 @@ def test_what_the_audit_could_not_be_told_at_the_second_look_it_is_told_later(cl
 
 
 @pytest.mark.parametrize("point", ["outcomes.recorded", "audit.written"])
-def test_the_audit_tells_what_a_second_look_deleted_before_it_crashed(shop: Shop, point: str) -> None:
+def test_deletes_of_a_crashed_second_pass_are_audited(shop: Shop, point: str) -> None:
     tablets = shop.table()
     shop.loaded(tablets)
     shop.catalog.drop_table("t")

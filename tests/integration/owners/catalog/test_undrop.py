@@ -28,7 +28,7 @@ def hold(shop: Shop, kind: str, id_: str) -> int:
     return placed.id
 
 
-def test_garbage_of_compactions_that_went_before_is_no_obstacle(shop: Shop) -> None:
+def test_compactions_deleted_before_the_drop_block_no_undrop(shop: Shop) -> None:
     tablets = shop.table()
     shop.compacted(tablets[0], [shop.loaded(tablets)[0] for _ in range(2)])
     shop.later(2_000)
@@ -46,7 +46,7 @@ def test_garbage_of_compactions_that_went_before_is_no_obstacle(shop: Shop) -> N
     assert shop.count("mark", kind="tablet") == 0
 
 
-def test_a_partition_that_went_before_its_table_was_dropped_is_no_obstacle(shop: Shop) -> None:
+def test_a_partition_deleted_before_the_drop_blocks_no_undrop(shop: Shop) -> None:
     shop.loaded(shop.table())
     shop.catalog.drop_partition("t-p")
     shop.later(RETAINED)
@@ -61,7 +61,7 @@ def test_a_partition_that_went_before_its_table_was_dropped_is_no_obstacle(shop:
     assert shop.count("mark", kind="table") == 0
 
 
-def test_after_a_crash_at_the_fence_a_precommitted_load_still_commits(shop: Shop) -> None:
+def test_a_precommitted_load_commits_after_a_crash_at_the_fence(shop: Shop) -> None:
     txn, _ = shop.written(shop.table())
     ever = EVER if shop.db.dialect == "sqlite" else shop.now() + 864_000_000
     shop.change(shop.t.txns, txn, timeout_at=ever)

@@ -44,7 +44,7 @@ def told(rig: Rig, round_: int) -> list[tuple[str, str, str]]:
     return sorted((r.vault, r.key, r.outcome) for r in AuditReader(rig.db, _places(rig)).rows(round_))
 
 
-def test_every_object_of_a_round_is_told_with_its_outcome(
+def test_every_object_of_a_round_is_audited_with_its_outcome(
     again: Callable[[], Rig], tmp_path: Path, bucket: str, s3_server: RunningS3
 ) -> None:
     worker = again()
@@ -67,9 +67,7 @@ def test_every_object_of_a_round_is_told_with_its_outcome(
     ]
 
 
-def test_a_crash_after_the_audit_is_told_once_a_round_and_the_record_goes(
-    again: Callable[[], Rig], tmp_path: Path
-) -> None:
+def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
     put(worker.local(tmp_path / "v"), "data/a.dat")
     worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
@@ -109,7 +107,7 @@ def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Ri
     assert (done.removed, told(worker, done.round)) == (1, [("disk", "data/a.dat", "deleted")])
 
 
-def test_what_sql_has_forgotten_the_audit_still_tells(again: Callable[[], Rig], tmp_path: Path) -> None:
+def test_the_audit_outlives_the_history_in_sql(again: Callable[[], Rig], tmp_path: Path) -> None:
     worker = again()
     put(worker.local(tmp_path / "v"), "data/a.dat")
     worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))

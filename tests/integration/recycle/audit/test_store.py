@@ -84,7 +84,7 @@ def rows(round_: int, *keys: str, vault: str = "disk", at: int = NOON, outcome: 
     ]
 
 
-def test_rows_of_several_vaults_are_read_back_as_they_were_written(kept: Kept) -> None:
+def test_rows_of_several_vaults_are_read_back(kept: Kept) -> None:
     round_ = kept.round()
     told = rows(round_, "data/é", "data/\U0001f600", "data/a b") + rows(round_, "x/1", "x/2", vault="cold")
     told[1] = told[1]._replace(bytes=None, outcome="failed", reason="AccessDenied: nö")
@@ -94,7 +94,7 @@ def test_rows_of_several_vaults_are_read_back_as_they_were_written(kept: Kept) -
     assert sorted(kept.reader().rows(round_)) == sorted(told)
 
 
-def test_what_is_written_again_after_a_crash_is_told_once(kept: Kept) -> None:
+def test_a_row_written_again_after_a_crash_is_read_once(kept: Kept) -> None:
     round_ = kept.round()
     kept.audit().write(rows(round_, "a", "b", "c"))
     once = kept.files()
@@ -108,7 +108,7 @@ def test_what_is_written_again_after_a_crash_is_told_once(kept: Kept) -> None:
     assert sorted(r.key for r in found) == ["a", "b", "c"]
 
 
-def test_a_key_is_found_among_its_days_and_only_there(kept: Kept) -> None:
+def test_a_key_is_found_only_within_its_days(kept: Kept) -> None:
     round_ = kept.round()
     for day in range(3):
         kept.audit().write(rows(round_, f"data/{day}", "data/x", at=NOON + day * DAY))
@@ -123,7 +123,7 @@ def test_a_key_is_found_among_its_days_and_only_there(kept: Kept) -> None:
     assert (too_late, too_early) == ([], [])
 
 
-def test_files_go_after_their_retention_and_not_a_day_before(kept: Kept) -> None:
+def test_files_are_deleted_exactly_after_their_retention(kept: Kept) -> None:
     round_, audit = kept.round(), kept.audit()
     for day in range(4):
         audit.write(rows(round_, f"data/{day}", at=NOON + day * DAY))
@@ -137,7 +137,7 @@ def test_files_go_after_their_retention_and_not_a_day_before(kept: Kept) -> None
     assert {r.key for r in left} == {"data/2", "data/3"}
 
 
-def test_nothing_is_looked_for_twice_a_day(in_vaults: Kept) -> None:
+def test_expired_files_are_listed_once_a_day(in_vaults: Kept) -> None:
     round_, audit, late = in_vaults.round(), in_vaults.audit(), NOON + (DAYS + 9) * DAY
     audit.write(rows(round_, "a"))
 
@@ -147,7 +147,7 @@ def test_nothing_is_looked_for_twice_a_day(in_vaults: Kept) -> None:
     assert (first, audit.forget("shop", late), audit.forget("shop", late + DAY)) == (1, 0, 1)
 
 
-def test_many_old_files_go_a_part_at_a_time(in_vaults: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_old_files_are_deleted_in_parts(in_vaults: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "FORGET_PAGES", 1)
     audit, late = in_vaults.audit(), NOON + 2 * DAYS * DAY
     for n in range(PAGE_KEYS + 1):
@@ -159,7 +159,7 @@ def test_many_old_files_go_a_part_at_a_time(in_vaults: Kept, monkeypatch: pytest
     assert in_vaults.files() == 0
 
 
-def test_counting_what_a_search_reads_ends_early(in_vaults: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_files_of_a_search_stops_at_a_limit(in_vaults: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a") + rows(round_, "b", vault="cold"))
     whole = in_vaults.reader().size("shop", 0, NOON + DAY)
@@ -171,7 +171,7 @@ def test_counting_what_a_search_reads_ends_early(in_vaults: Kept, monkeypatch: p
     assert (cut.files, cut.whole) == (1, False)
 
 
-def test_the_audit_of_one_instance_is_not_anothers(in_vaults: Kept) -> None:
+def test_the_audit_of_an_instance_is_its_own(in_vaults: Kept) -> None:
     in_vaults.rig.instance("shop2").local(in_vaults.tmp / "second", "disk", "shop2")
     round_ = in_vaults.round("shop2")
     in_vaults.audit().write([r._replace(instance="shop2") for r in rows(round_, "a")])
@@ -183,7 +183,7 @@ def test_the_audit_of_one_instance_is_not_anothers(in_vaults: Kept) -> None:
 
 
 @pytest.mark.parametrize("kept", ["directory", "bucket"], indirect=True)
-def test_two_deployments_in_one_place_do_not_see_each_other(kept: Kept) -> None:
+def test_deployments_in_one_place_do_not_see_each_other(kept: Kept) -> None:
     round_ = kept.round()
     kept.audit("test-other").write(rows(round_, "a"))
 
@@ -203,7 +203,7 @@ def test_a_batch_that_counts_from_one_again_loses_nothing(in_vaults: Kept) -> No
     assert sorted(r.key for r in in_vaults.reader().rows(round_)) == ["a", "b", "c", "d"]
 
 
-def test_what_failed_first_and_went_then_is_told_as_both(in_vaults: Kept) -> None:
+def test_a_failed_and_later_deleted_object_has_both_rows(in_vaults: Kept) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a", outcome="failed"))
 
@@ -212,7 +212,7 @@ def test_what_failed_first_and_went_then_is_told_as_both(in_vaults: Kept) -> Non
     assert sorted(r.outcome for r in in_vaults.reader().rows(round_)) == ["deleted", "failed"]
 
 
-def test_a_vault_that_is_away_keeps_its_rows_out_and_no_others(in_vaults: Kept) -> None:
+def test_an_unreachable_vault_loses_only_its_own_rows(in_vaults: Kept) -> None:
     round_ = in_vaults.round()
     (in_vaults.tmp / "disk").rename(in_vaults.tmp / "unmounted")
 
@@ -226,7 +226,7 @@ def test_a_vault_that_is_away_keeps_its_rows_out_and_no_others(in_vaults: Kept) 
     assert told == ["b"]
 
 
-def test_a_place_elsewhere_that_is_away_takes_nothing(in_vaults: Kept) -> None:
+def test_an_unreachable_audit_folder_is_a_fault(in_vaults: Kept) -> None:
     in_vaults.url = str(in_vaults.tmp / "nowhere")
 
     with pytest.raises(VaultFault, match="vault audit_url: NO_BUCKET"):
@@ -235,14 +235,14 @@ def test_a_place_elsewhere_that_is_away_takes_nothing(in_vaults: Kept) -> None:
     assert not (in_vaults.tmp / "nowhere").exists()
 
 
-def test_a_store_elsewhere_that_does_not_answer_takes_nothing(in_vaults: Kept, s3_server: RunningS3) -> None:
+def test_an_unanswering_audit_bucket_is_a_fault(in_vaults: Kept, s3_server: RunningS3) -> None:
     in_vaults.url, in_vaults.rig.endpoint_url = "s3://archive", "http://127.0.0.1:1"
 
     with pytest.raises(VaultFault, match="vault audit_url: UNREACHABLE"):
         in_vaults.audit().write(rows(in_vaults.round(), "a"))
 
 
-def test_what_vaults_kept_before_there_was_a_place_elsewhere_is_still_read(in_vaults: Kept) -> None:
+def test_audit_rows_in_vaults_are_read_after_a_move_elsewhere(in_vaults: Kept) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a"))
     (in_vaults.tmp / "elsewhere").mkdir()
@@ -253,7 +253,7 @@ def test_what_vaults_kept_before_there_was_a_place_elsewhere_is_still_read(in_va
     assert sorted(r.key for r in in_vaults.reader().rows(round_)) == ["a", "b"]
 
 
-def test_a_damaged_file_hides_no_other_place_and_is_named(in_vaults: Kept) -> None:
+def test_a_damaged_file_is_named_and_hides_no_other_place(in_vaults: Kept) -> None:
     round_ = in_vaults.round()
     in_vaults.audit().write(rows(round_, "a") + rows(round_, "b", vault="cold"))
     [file] = (in_vaults.tmp / "cold").rglob("*.parquet")
@@ -266,6 +266,6 @@ def test_a_damaged_file_hides_no_other_place_and_is_named(in_vaults: Kept) -> No
     assert told == ["a"]
 
 
-def test_an_unknown_round_is_no_empty_one(in_vaults: Kept) -> None:
+def test_an_unknown_round_is_not_an_empty_round(in_vaults: Kept) -> None:
     with pytest.raises(BadInput, match="there is no round 99"):
         in_vaults.reader().rows(99)

@@ -55,7 +55,7 @@ def drowsy(name: str) -> None:
     time.sleep(random.uniform(0, PAUSE_SECONDS))
 
 
-def test_nothing_is_both_committed_or_undropped_and_claimed(arena: Rig) -> None:
+def test_no_committed_or_undropped_mark_is_claimed(arena: Rig) -> None:
     seen: set[str] = set()
     outcomes: Counter[str] = Counter()
 
@@ -78,7 +78,7 @@ def test_nothing_is_both_committed_or_undropped_and_claimed(arena: Rig) -> None:
         assert {"commit.deleted", "undrop.guarded", "undrop.checked"} <= seen
 
 
-def test_the_race_finds_an_owner_that_commits_without_looking(arena: Rig) -> None:
+def test_the_race_detects_an_owner_that_skips_the_check(arena: Rig) -> None:
     def blind(c: object, instance: str, ids: list[str]) -> None:
         """An owner that believes its transaction is still open, and never asks."""
 
@@ -89,7 +89,7 @@ def test_the_race_finds_an_owner_that_commits_without_looking(arena: Rig) -> Non
     assert not result.clean
 
 
-def test_the_race_leaves_nothing_behind(arena: Rig) -> None:
+def test_the_race_leaves_no_rows_behind(arena: Rig) -> None:
     race.run(arena.db, marks=40, threads=1)
 
     for table in ("mark", "mark_history", "mark_file", "batch", "round", "tally", "lease"):
@@ -103,7 +103,7 @@ def prepare(rig: Rig, *ids: str) -> None:
         contract.prepare(c, "shop", "load", ids, "disk", [f"data/{i}/" for i in ids], 1)
 
 
-def test_an_owner_in_the_middle_of_its_commit_is_not_waited_for(postgres_rig: Rig) -> None:
+def test_a_claim_does_not_wait_for_an_owners_commit(postgres_rig: Rig) -> None:
     rig = postgres_rig
     prepare(rig, "r1", "r2")
     taken = token(rig, "prepared")
@@ -120,7 +120,7 @@ def test_an_owner_in_the_middle_of_its_commit_is_not_waited_for(postgres_rig: Ri
     assert (second.claimed, second.kept) == ({Ref("prepared", "r1")}, {})
 
 
-def test_an_owner_that_commits_while_the_claimer_passes_by_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:
+def test_a_commit_open_during_the_claim_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:
     rig = postgres_rig
     root = rig.local(tmp_path / "v")
     put(root, "data/r1/a.dat")
@@ -137,7 +137,7 @@ def test_an_owner_that_commits_while_the_claimer_passes_by_keeps_its_files(postg
     assert (rig.round().due, listing(root), rig.count("mark")) == (0, {"data/r1/a.dat": 10}, 0)
 
 
-def test_r08_a_mark_committed_between_scan_and_claim_stays_gone_and_its_file_stays(rig: Rig, tmp_path: Path) -> None:
+def test_r08_a_mark_committed_before_the_claim_is_not_claimed(rig: Rig, tmp_path: Path) -> None:
     root = rig.local(tmp_path / "v")
     put(root, "data/r1/a.dat")
     put(root, "data/r2/b.dat")
@@ -205,7 +205,7 @@ def commit(rig: Rig) -> None:
         ("claim.written", "prepared", commit, Collected),
     ],
 )
-def test_who_waits_behind_an_open_claim_sees_it_afterwards(
+def test_a_commit_that_waited_for_a_claim_sees_it(
     rig: Rig, point: str, kind: str, act: object, refusal: type[Exception]
 ) -> None:
     prepare(rig, "t")

@@ -11,7 +11,7 @@ from tests.support.claims import token
 from tests.support.rig import Rig
 
 
-def test_outcomes_of_one_batch_are_stored_side_by_side_and_of_a_batch_taken_over_no_more(rig: Rig) -> None:
+def test_only_the_newest_attempt_stores_outcomes(rig: Rig) -> None:
     """Executors store them at the same time; the attempt that takes the batch over waits for writes under way."""
     first = token(rig)
     stored: list[bool] = []

@@ -31,7 +31,7 @@ def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
     return str(refused.value)
 
 
-def test_a_waiting_plan_is_applied_by_somebody_and_knows_no_limit(shop: Limited) -> None:
+def test_a_waiting_plan_has_no_limit_once_it_is_applied(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
@@ -48,7 +48,7 @@ def test_a_waiting_plan_is_applied_by_somebody_and_knows_no_limit(shop: Limited)
     assert row.id > number
 
 
-def test_a_plan_a_round_made_knows_no_limit_either_once_a_person_applies_it(shop: Limited) -> None:
+def test_a_rounds_plan_has_no_limit_once_an_operator_applies_it(shop: Limited) -> None:
     shop.garbage("dropped", 3)
     shop.later(10_801)
     plan = shop.plan()
@@ -58,7 +58,7 @@ def test_a_plan_a_round_made_knows_no_limit_either_once_a_person_applies_it(shop
     assert (before, shop.rounds.find_plan(plan.id).allowance) == (2_000, None)
 
 
-def test_what_is_no_open_plan_of_the_instance_is_refused(shop: Limited) -> None:
+def test_only_an_open_plan_of_the_instance_is_applied(shop: Limited) -> None:
     shop.instance("other")
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
@@ -77,7 +77,7 @@ def test_what_is_no_open_plan_of_the_instance_is_refused(shop: Limited) -> None:
     assert "APPLYING" in refusal(shop, mine.id)
 
 
-def test_a_plan_is_refused_when_the_settings_changed_and_says_what(shop: Limited) -> None:
+def test_a_plan_is_refused_after_a_named_change_of_settings(shop: Limited) -> None:
     shop.garbage("dropped", 3)
     shop.later(10_801)
     plan = shop.look()
@@ -87,7 +87,7 @@ def test_a_plan_is_refused_when_the_settings_changed_and_says_what(shop: Limited
     assert "retention of dropped 3 h → 2 h" in refusal(shop, plan.id)
 
 
-def test_other_limits_are_no_other_policy(shop: Limited) -> None:
+def test_changed_limits_do_not_change_the_policy(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
@@ -99,7 +99,7 @@ def test_other_limits_are_no_other_policy(shop: Limited) -> None:
     assert shop.rounds.plans.approvals.state(number) == "APPLYING"
 
 
-def test_a_plan_is_refused_when_the_world_changed_with_the_difference(shop: Limited) -> None:
+def test_a_plan_is_refused_after_a_change_of_marks(shop: Limited) -> None:
     ids = shop.garbage("dropped", 12, keys=100)
     shop.garbage("compacted", 4)
     shop.later(10_801)
@@ -114,7 +114,7 @@ def test_a_plan_is_refused_when_the_world_changed_with_the_difference(shop: Limi
     assert said.endswith("make a new one: sexton plan shop")
 
 
-def test_the_same_number_of_other_marks_is_another_world(shop: Limited) -> None:
+def test_equally_many_other_marks_refuse_the_plan(shop: Limited) -> None:
     ids = shop.garbage("dropped", 3)
     shop.sql("UPDATE {}mark SET quarantined_reason = 'BAD_KEY' WHERE id = 'dropped-0'")
     shop.mark("dropped", NewMark(id="big", vault="disk", keys=("x/y",), bytes=999))
@@ -141,7 +141,7 @@ def test_marks_made_while_a_plan_is_applied_are_not_in_it(shop: Limited) -> None
     assert kinds(shop.rounds.find_plan(waiting(shop)[0])) == {"dropped": 503}
 
 
-def test_r36_what_only_a_shorter_retention_makes_due_waits_and_the_rest_goes(shop: Limited) -> None:
+def test_r36_marks_due_by_a_shorter_retention_wait(shop: Limited) -> None:
     shop.policy = limited(dropped=72 * HOUR)
     shop.plan()
     shop.garbage("dropped", 2, "old")
@@ -160,7 +160,7 @@ def test_r36_what_only_a_shorter_retention_makes_due_waits_and_the_rest_goes(sho
     assert kept_texts(plan) == {f"approval of plan {number}": 5}
 
 
-def test_loki_8359_a_shorter_retention_of_every_kind_deletes_nothing_more_until_somebody_agrees(shop: Limited) -> None:
+def test_loki_8359_a_shorter_retention_waits_for_approval(shop: Limited) -> None:
     shop.policy = limited(dropped=72 * HOUR, compacted=72 * HOUR, orphan=72 * HOUR)
     shop.plan()
     for kind in ("dropped", "compacted", "orphan"):
@@ -180,7 +180,7 @@ def test_loki_8359_a_shorter_retention_of_every_kind_deletes_nothing_more_until_
     assert waiting(shop) == []
 
 
-def test_a_waiting_plan_leaves_out_what_falls_due_by_the_old_retention_meanwhile(shop: Limited) -> None:
+def test_a_waiting_plan_excludes_marks_due_by_the_old_retention(shop: Limited) -> None:
     shop.policy = limited(dropped=10 * HOUR)
     shop.plan()
     shop.garbage("dropped", 2, "first")
@@ -201,7 +201,7 @@ def test_a_waiting_plan_leaves_out_what_falls_due_by_the_old_retention_meanwhile
     assert shop.rounds.plans.approvals.state(number) == "APPLYING"
 
 
-def test_a_shorter_retention_that_makes_nothing_due_is_agreed_at_once(shop: Limited) -> None:
+def test_a_shorter_retention_without_due_marks_is_approved(shop: Limited) -> None:
     shop.policy = limited(dropped=72 * HOUR)
     shop.plan()
     shop.policy = limited(dropped=2 * HOUR)
@@ -212,7 +212,7 @@ def test_a_shorter_retention_that_makes_nothing_due_is_agreed_at_once(shop: Limi
     assert (kinds(shop.plan()), waiting(shop)) == ({"dropped": 3}, [])
 
 
-def test_a_longer_retention_and_a_new_kind_are_agreed_at_once_and_shortened_back_ask(shop: Limited) -> None:
+def test_a_longer_retention_needs_no_approval(shop: Limited) -> None:
     shop.plan()
     shop.policy = limited(dropped=72 * HOUR, snapshot=10 * HOUR)
     shop.plan()
@@ -226,7 +226,7 @@ def test_a_longer_retention_and_a_new_kind_are_agreed_at_once_and_shortened_back
     assert (kinds(plan), kinds(shop.rounds.find_plan(waiting(shop)[0]))) == ({}, {"dropped": 3, "snapshot": 1})
 
 
-def test_only_who_saw_everything_agrees_to_a_shorter_retention(shop: Limited) -> None:
+def test_only_a_whole_plan_approves_a_shorter_retention(shop: Limited) -> None:
     shop.policy = limited(dropped=72 * HOUR)
     shop.plan()
     shop.garbage("dropped", 3)
@@ -246,7 +246,7 @@ def test_only_who_saw_everything_agrees_to_a_shorter_retention(shop: Limited) ->
     assert kinds(shop.plan()) == {"compacted": 1, "dropped": 3}
 
 
-def test_no_owner_expands_by_a_retention_that_nobody_agreed_to(shop: Limited) -> None:
+def test_no_owner_expands_by_an_unapproved_retention(shop: Limited) -> None:
     shop.policy = limited(dropped=72 * HOUR)
     shop.plan()
     shop.garbage("dropped", 3)

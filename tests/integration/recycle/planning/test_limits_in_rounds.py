@@ -50,7 +50,7 @@ def killed(shop: Limited, at: str) -> bool:
     return False
 
 
-def test_rounds_killed_at_every_point_delete_no_more_in_a_day_than_the_limit(shop: Limited, tmp_path: Path) -> None:
+def test_rounds_killed_anywhere_stay_below_the_daily_limit(shop: Limited, tmp_path: Path) -> None:
     root = tmp_path / "v"
     everything = drop(shop, root, 4, "t", files=20)  # estimated as 10 each, so that the claim must stop it
     shop.later(3 * HOUR + 1)
@@ -68,9 +68,7 @@ def test_rounds_killed_at_every_point_delete_no_more_in_a_day_than_the_limit(sho
     assert kinds(shop.rounds.find_plan(number)) == {"dropped": 2}
 
 
-def test_the_limit_holds_over_the_ranges_of_one_round(
-    shop: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_limit_spans_all_ranges_of_a_round(shop: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "RANGE_OBJECTS", 15)
     monkeypatch.setattr(ranges, "GROUP_FILES", 5)
     root = tmp_path / "v"
@@ -106,9 +104,7 @@ def test_each_instance_has_a_limit_of_its_own(shop: Limited, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("point", ["round.opened", "resolve.stored", "claim.guarded", "files.deleted", "marks.removed"])
-def test_r45_all_that_is_marked_by_mistake_in_the_middle_of_an_applied_plan_stays_and_waits(
-    shop: Limited, tmp_path: Path, point: str
-) -> None:
+def test_r45_marks_made_during_an_applied_plan_wait(shop: Limited, tmp_path: Path, point: str) -> None:
     root = tmp_path / "v"
     meant = drop(shop, root, 3, "meant")
     shop.later(3 * HOUR + 1)

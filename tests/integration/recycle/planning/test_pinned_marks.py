@@ -29,7 +29,7 @@ def exchange(shop: Limited) -> None:
         c.execute(update(mark).where(mark.c.id == "other").values(marked_at=gone.marked_at - 60_000))
 
 
-def test_a_plan_whose_marks_were_exchanged_for_equal_ones_is_refused(shop: Limited) -> None:
+def test_a_plan_with_exchanged_marks_is_refused(shop: Limited) -> None:
     plan = shop.look()
     exchange(shop)
     after = shop.look()
@@ -44,7 +44,7 @@ def test_a_plan_whose_marks_were_exchanged_for_equal_ones_is_refused(shop: Limit
     ).model_copy(update={"ages": 0, "cutoff": 0, "oldest": 0, "awaits": ""})
 
 
-def test_a_plan_that_waits_is_replaced_when_its_marks_were_exchanged(shop: Limited) -> None:
+def test_a_waiting_plan_with_exchanged_marks_is_replaced(shop: Limited) -> None:
     shop.plan()
     [number] = waiting(shop)
     exchange(shop)
@@ -56,7 +56,7 @@ def test_a_plan_that_waits_is_replaced_when_its_marks_were_exchanged(shop: Limit
     assert kinds(shop.rounds.find_plan(other)) == {"dropped": 30}
 
 
-def test_what_is_marked_since_and_goes_again_leaves_a_plan_as_it_was(shop: Limited) -> None:
+def test_a_plan_survives_marks_that_came_and_vanished(shop: Limited) -> None:
     plan = shop.look()
     exchange(shop)
     with shop.db.write() as c:
@@ -71,7 +71,7 @@ def test_what_is_marked_since_and_goes_again_leaves_a_plan_as_it_was(shop: Limit
     assert shop.rounds.plans.approvals.state(plan.id) == "APPLYING"
 
 
-def test_the_ages_of_any_number_of_marks_are_the_same_number_on_both_databases(shop: Limited) -> None:
+def test_the_checksum_of_ages_is_equal_on_both_databases(shop: Limited) -> None:
     mark = shop.db.t.mark
     with shop.db.write() as c:
         c.execute(update(mark).values(marked_at=1_700_000_000_123))

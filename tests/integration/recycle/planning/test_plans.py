@@ -22,7 +22,7 @@ def shop(rig: Rig) -> Iterator[Limited]:
     made.db.close()
 
 
-def test_a_kind_over_the_limit_awaits_a_person_while_compaction_garbage_goes(shop: Limited) -> None:
+def test_a_kind_over_the_limit_awaits_approval_alone(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.garbage("compacted", 30, keys=100)
     shop.later(10_801)
@@ -41,7 +41,7 @@ def test_a_kind_over_the_limit_awaits_a_person_while_compaction_garbage_goes(sho
     assert shop.rounds.plans.approvals.state(plan.id) == "PLANNED"
 
 
-def test_of_several_kinds_the_smallest_go_while_they_fit(shop: Limited) -> None:
+def test_the_smallest_kinds_that_fit_are_planned(shop: Limited) -> None:
     shop.policy = limited(objects=2_000, snapshot=600)
     shop.garbage("dropped", 19, keys=100)
     shop.garbage("snapshot", 1, keys=100)
@@ -54,7 +54,7 @@ def test_of_several_kinds_the_smallest_go_while_they_fit(shop: Limited) -> None:
     assert plan.allowance == 2_000
 
 
-def test_what_went_within_24_hours_counts_and_what_went_before_does_not(shop: Limited) -> None:
+def test_deletions_of_the_last_24_hours_count(shop: Limited) -> None:
     shop.went(1_500)
     shop.garbage("dropped", 6, keys=100)
     shop.later(12 * HOUR)
@@ -69,7 +69,7 @@ def test_what_went_within_24_hours_counts_and_what_went_before_does_not(shop: Li
 @pytest.mark.parametrize(
     ("live", "goes"), [(15_000, False), (16_000, True), (100, False), (None, True), (lambda: 16_000, True)]
 )
-def test_a_part_of_the_live_objects_may_go_where_the_owner_counts_them(shop: Limited, live: object, goes: bool) -> None:
+def test_the_limit_is_a_fraction_of_counted_live_objects(shop: Limited, live: object, goes: bool) -> None:
     shop.live = live  # type: ignore[assignment]
     shop.garbage("dropped", 16, keys=100)
     shop.later(10_801)
@@ -79,7 +79,7 @@ def test_a_part_of_the_live_objects_may_go_where_the_owner_counts_them(shop: Lim
     assert kinds(plan) == ({"dropped": 16} if goes else {})
 
 
-def test_a_tenth_of_a_handful_alarms_nobody(shop: Limited) -> None:
+def test_the_fraction_has_a_floor_of_1000_objects(shop: Limited) -> None:
     shop.live = 40
     shop.garbage("dropped", 10, keys=100)
     shop.later(10_801)
@@ -88,7 +88,7 @@ def test_a_tenth_of_a_handful_alarms_nobody(shop: Limited) -> None:
     assert shop.plan().allowance == 1_000
 
 
-def test_an_owner_that_cannot_count_leaves_the_least_that_a_fraction_may_be(shop: Limited) -> None:
+def test_an_owner_that_cannot_count_gets_the_lowest_limit(shop: Limited) -> None:
     def silent() -> int:
         raise OwnerSilent("no answer from its catalog")
 
@@ -104,7 +104,7 @@ def test_an_owner_that_cannot_count_leaves_the_least_that_a_fraction_may_be(shop
     assert "no answer from its catalog" in shop.rounds.find_plan(number).awaits
 
 
-def test_where_all_of_the_live_objects_may_go_nobody_is_asked_to_count_them(shop: Limited) -> None:
+def test_live_objects_are_not_counted_without_a_fraction(shop: Limited) -> None:
     def silent() -> int:
         raise OwnerSilent("no answer from its catalog")
 
@@ -118,7 +118,7 @@ def test_where_all_of_the_live_objects_may_go_nobody_is_asked_to_count_them(shop
     assert (kinds(plan), plan.allowance) == ({"dropped": 11}, 2_000)
 
 
-def test_a_plan_that_waits_is_kept_and_named_while_it_is_right(shop: Limited) -> None:
+def test_a_waiting_plan_is_kept_while_it_is_valid(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
@@ -133,7 +133,7 @@ def test_a_plan_that_waits_is_kept_and_named_while_it_is_right(shop: Limited) ->
     assert kinds(shop.rounds.find_plan(number)) == {"dropped": 30}
 
 
-def test_a_plan_that_is_right_no_more_is_replaced_and_another_waits_since_then(shop: Limited) -> None:
+def test_an_outdated_waiting_plan_is_replaced(shop: Limited) -> None:
     first = shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
@@ -152,7 +152,7 @@ def test_a_plan_that_is_right_no_more_is_replaced_and_another_waits_since_then(s
     assert after.awaits_since == before.awaits_since == before.created_at
 
 
-def test_a_plan_expires_after_a_day_and_is_measured_anew_but_its_age_goes_on(shop: Limited) -> None:
+def test_an_expired_plan_is_replaced_and_keeps_its_age(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
@@ -169,7 +169,7 @@ def test_a_plan_expires_after_a_day_and_is_measured_anew_but_its_age_goes_on(sho
     assert shop.rounds.find_plan(other).awaits_since == shop.rounds.find_plan(number).created_at
 
 
-def test_when_nothing_is_over_a_limit_any_more_nothing_waits(shop: Limited) -> None:
+def test_no_plan_waits_once_the_marks_are_below_the_limit(shop: Limited) -> None:
     first = shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
     shop.plan()
@@ -181,7 +181,7 @@ def test_when_nothing_is_over_a_limit_any_more_nothing_waits(shop: Limited) -> N
     assert (kinds(plan), waiting(shop), kept_texts(plan)) == ({"dropped": 10}, [], {})
 
 
-def test_an_observing_instance_awaits_nothing_and_agrees_to_nothing(shop: Limited) -> None:
+def test_an_observing_instance_needs_and_gives_no_approval(shop: Limited) -> None:
     shop.policy = limited(objects=2_000, dropped=72 * HOUR)
     shop.plan()
     shop.registry.observe("shop")
@@ -198,7 +198,7 @@ def test_an_observing_instance_awaits_nothing_and_agrees_to_nothing(shop: Limite
     assert (kinds(enabled), len(waiting(shop))) == ({}, 1)
 
 
-def test_a_plan_of_a_person_has_everything_and_names_what_a_round_would_leave_out(shop: Limited) -> None:
+def test_an_operators_plan_names_marks_that_a_round_omits(shop: Limited) -> None:
     shop.garbage("dropped", 30, keys=100)
     shop.garbage("compacted", 3)
     shop.later(10_801)
@@ -211,7 +211,7 @@ def test_a_plan_of_a_person_has_everything_and_names_what_a_round_would_leave_ou
     assert of(plan, "compacted").awaits == ""
 
 
-def test_without_limits_in_the_policy_nothing_awaits(shop: Limited) -> None:
+def test_no_plan_waits_without_limits_in_the_policy(shop: Limited) -> None:
     shop.policy = limited().model_copy(update={"unlimited": None})
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
@@ -219,7 +219,7 @@ def test_without_limits_in_the_policy_nothing_awaits(shop: Limited) -> None:
     assert (kinds(shop.plan()), shop.plan().allowance) == ({"dropped": 30}, None)
 
 
-def test_a_prefix_is_taken_for_as_large_as_those_that_went_of_late(shop: Limited) -> None:
+def test_recent_deletions_estimate_a_prefix(shop: Limited) -> None:
     shop.mark("dropped", NewMark(id="p", vault="disk", prefix="data/p/"), NewMark(id="k", vault="disk", keys=("a/b",)))
     shop.later(10_801)
     unknown = of(shop.plan(), "dropped")
@@ -236,7 +236,7 @@ def test_a_prefix_is_taken_for_as_large_as_those_that_went_of_late(shop: Limited
     assert (known.objects, known.estimated) == (401, True)
 
 
-def test_a_prefix_is_taken_for_as_large_as_rounds_tell_where_history_is_full_of_others(shop: Limited) -> None:
+def test_round_reports_estimate_a_prefix_despite_other_history(shop: Limited) -> None:
     shop.mark("dropped", NewMark(id="p", vault="disk", prefix="data/p/"))
     shop.later(10_801)
     with shop.db.write() as c:

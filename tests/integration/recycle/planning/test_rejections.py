@@ -31,7 +31,7 @@ def awaited(shop: Limited) -> int:
     return number
 
 
-def test_what_was_rejected_goes_unasked_not_even_when_it_fits(shop: Limited) -> None:
+def test_a_rejected_kind_waits_even_below_the_limit(shop: Limited) -> None:
     shop.garbage("compacted", 4)
     shop.later(1_801)
     number = awaited(shop)
@@ -53,7 +53,7 @@ def test_what_was_rejected_goes_unasked_not_even_when_it_fits(shop: Limited) -> 
     assert kinds(shop.rounds.find_plan(other)) == {"dropped": 30}
 
 
-def test_the_next_plan_that_waits_says_who_rejected_the_last_one_and_why_and_waits_anew(shop: Limited) -> None:
+def test_the_next_plan_names_the_last_rejection(shop: Limited) -> None:
     number = awaited(shop)
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
     shop.later(60)
@@ -66,7 +66,7 @@ def test_the_next_plan_that_waits_says_who_rejected_the_last_one_and_why_and_wai
     assert other.awaits_since == other.created_at
 
 
-def test_a_later_plan_that_is_applied_takes_the_rejection_back(shop: Limited) -> None:
+def test_an_applied_later_plan_cancels_the_rejection(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.policy = limited(objects=10_000)
     other = awaited(shop)
@@ -78,7 +78,7 @@ def test_a_later_plan_that_is_applied_takes_the_rejection_back(shop: Limited) ->
     assert (kinds(plan), waiting(shop)) == ({"dropped": 30}, [])
 
 
-def test_of_a_rejected_kind_that_a_round_applies_everything_goes(shop: Limited, tmp_path: Path) -> None:
+def test_an_applied_plan_deletes_all_of_a_rejected_kind(shop: Limited, tmp_path: Path) -> None:
     shop.local(tmp_path / "v")
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.policy = limited(objects=10_000)
@@ -90,7 +90,7 @@ def test_of_a_rejected_kind_that_a_round_applies_everything_goes(shop: Limited, 
     assert (unasked.claimed, applied.claimed, shop.rounds.plans.approvals.state(number)) == (0, 30, "APPLIED")
 
 
-def test_a_rejection_is_over_after_7_days(shop: Limited) -> None:
+def test_a_rejection_expires_after_7_days(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.policy = limited(objects=10_000)
     shop.later(7 * DAY - 600)
@@ -103,7 +103,7 @@ def test_a_rejection_is_over_after_7_days(shop: Limited) -> None:
     assert (kinds(after), waiting(shop)) == ({"dropped": 30}, [])
 
 
-def test_a_rejection_is_one_of_its_own_instance(shop: Limited) -> None:
+def test_a_rejection_belongs_to_its_instance(shop: Limited) -> None:
     shop.instance("other")
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
     shop.mark("dropped", NewMark(id="theirs", vault="disk", keys=("data/theirs",)), instance="other")
@@ -113,7 +113,7 @@ def test_a_rejection_is_one_of_its_own_instance(shop: Limited) -> None:
 
 
 @pytest.mark.parametrize("why", ["", "  ", "x" * (REASON_CHARACTERS + 1), "a\0b"], ids=["none", "blank", "long", "nul"])
-def test_nobody_rejects_without_a_reason_that_others_can_read(shop: Limited, why: str) -> None:
+def test_a_rejection_needs_a_readable_reason(shop: Limited, why: str) -> None:
     number = awaited(shop)
 
     with pytest.raises(BadInput):
@@ -122,7 +122,7 @@ def test_nobody_rejects_without_a_reason_that_others_can_read(shop: Limited, why
     assert shop.rounds.plans.approvals.state(number) == PlanState.AWAITING
 
 
-def test_what_waits_for_nobody_cannot_be_rejected(shop: Limited) -> None:
+def test_only_a_waiting_plan_can_be_rejected(shop: Limited) -> None:
     looked = shop.look().id
     number = awaited(shop)
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
@@ -147,9 +147,7 @@ def test_a_rejected_plan_cannot_be_applied(shop: Limited) -> None:
         shop.apply(number)
 
 
-def test_the_command_rejects_says_what_comes_of_it_and_lists_it(
-    shop: Limited, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_rejects_explains_and_lists_a_plan(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
     number = awaited(shop)
 
     rejected = run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY)
@@ -164,7 +162,7 @@ def test_the_command_rejects_says_what_comes_of_it_and_lists_it(
     assert "approved" not in people
 
 
-def test_the_command_tells_programs_what_it_rejected(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
     number = awaited(shop)
 
     told = json.loads(run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY, "--json").out)
@@ -181,7 +179,7 @@ def test_the_command_tells_programs_what_it_rejected(shop: Limited, capsys: pyte
         (("--reject", "0", "--reason", WHY), 64, "--reject"),
     ],
 )
-def test_the_command_refuses_wrong_words_in_a_sentence(
+def test_the_command_explains_wrong_arguments(
     shop: Limited, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, says: str
 ) -> None:
     number = awaited(shop)

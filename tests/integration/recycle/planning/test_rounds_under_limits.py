@@ -30,7 +30,7 @@ def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> 
     shop.mark("dropped", *(NewMark(id=f"{name}{n}", vault="disk", prefix=f"data/{name}{n}/") for n in range(many)))
 
 
-def test_in_any_24_hours_no_more_goes_than_the_limit_however_often_a_round_runs(shop: Limited) -> None:
+def test_the_limit_holds_in_any_24_hours(shop: Limited) -> None:
     gone = []
     for turn in range(45):
         shop.garbage("dropped", 1, f"{turn}-", keys=7)
@@ -43,7 +43,7 @@ def test_in_any_24_hours_no_more_goes_than_the_limit_however_often_a_round_runs(
     assert sum(gone) > 50
 
 
-def test_24_rounds_a_day_of_almost_a_tenth_of_the_live_objects_are_one_of_them(shop: Limited) -> None:
+def test_24_rounds_a_day_share_one_limit(shop: Limited) -> None:
     shop.policy, shop.live = limited(fraction=0.1), 12_000
     gone = 0
     for turn in range(24):
@@ -56,7 +56,7 @@ def test_24_rounds_a_day_of_almost_a_tenth_of_the_live_objects_are_one_of_them(s
     assert "max_delete_fraction 0.1 of 12,000 live objects" in shop.rounds.find_plan(number).awaits
 
 
-def test_what_a_person_applied_does_not_count_against_the_limit(shop: Limited) -> None:
+def test_approved_deletions_do_not_count_against_the_limit(shop: Limited) -> None:
     shop.garbage("dropped", 60)
     shop.later(10_801)
     first = shop.round()
@@ -73,9 +73,7 @@ def test_what_a_person_applied_does_not_count_against_the_limit(shop: Limited) -
     assert (after.claimed, waiting(shop)) == (50, [])
 
 
-def test_a_round_that_finds_more_than_was_estimated_stops_at_the_limit_and_the_rest_waits(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_a_round_above_its_estimate_stops_at_the_limit(shop: Limited, tmp_path: Path) -> None:
     drop(shop, tmp_path / "v", 4, "t", files=20)  # estimated as 40 objects, 80 in truth
     shop.later(10_801)
 
@@ -93,7 +91,7 @@ def test_a_round_that_finds_more_than_was_estimated_stops_at_the_limit_and_the_r
     assert len(listing(tmp_path / "v")) == 40
 
 
-def test_one_mark_larger_than_the_limit_waits_for_a_person_and_then_goes(shop: Limited, tmp_path: Path) -> None:
+def test_one_mark_above_the_limit_waits_for_approval(shop: Limited, tmp_path: Path) -> None:
     drop(shop, tmp_path / "v", 1, "huge", files=51)
     shop.later(10_801)
     first, second, third = shop.round(), shop.round(), shop.round()
@@ -106,9 +104,7 @@ def test_one_mark_larger_than_the_limit_waits_for_a_person_and_then_goes(shop: L
     assert applied.deleted == 51
 
 
-def test_r45_everything_marked_by_mistake_while_a_plan_is_applied_stays_and_waits(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_r45_marks_made_while_a_plan_is_applied_wait(shop: Limited, tmp_path: Path) -> None:
     root = tmp_path / "v"
     drop(shop, root, 3, "meant")
     shop.later(10_801)
@@ -127,9 +123,7 @@ def test_r45_everything_marked_by_mistake_while_a_plan_is_applied_stays_and_wait
     assert len(listing(root)) == 60
 
 
-def test_kyoto_2021_a_script_with_an_empty_variable_marks_everything_and_nothing_goes_unasked(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_kyoto_2021_a_mark_of_everything_waits_for_approval(shop: Limited, tmp_path: Path) -> None:
     root = tmp_path / "v"
     drop(shop, root, 200, "t")
     shop.mark("compacted", NewMark(id="c", vault="disk", keys=("old/c.dat",)))
@@ -145,9 +139,7 @@ def test_kyoto_2021_a_script_with_an_empty_variable_marks_everything_and_nothing
     assert len(waiting(shop)) == 1
 
 
-def test_atlassian_2022_ids_taken_back_before_a_plan_is_applied_refuse_it_and_nothing_goes(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_atlassian_2022_undropped_ids_refuse_the_plan(shop: Limited, tmp_path: Path) -> None:
     root = tmp_path / "v"
     drop(shop, root, 60, "site")
     shop.later(10_801)
@@ -160,7 +152,7 @@ def test_atlassian_2022_ids_taken_back_before_a_plan_is_applied_refuse_it_and_no
     assert len(listing(root)) == 60
 
 
-def test_a_shorter_retention_waits_once_and_is_agreed_to_when_its_plan_was_applied(shop: Limited) -> None:
+def test_a_shorter_retention_is_approved_by_its_applied_plan(shop: Limited) -> None:
     shop.policy = limited(dropped=72 * HOUR)
     shop.round()
     shop.garbage("dropped", 3)
@@ -176,9 +168,7 @@ def test_a_shorter_retention_waits_once_and_is_agreed_to_when_its_plan_was_appli
     assert (shop.round().claimed, waiting(shop)) == (2, [])
 
 
-def test_on_the_first_days_what_is_swept_tells_how_many_objects_a_prefix_has_and_then_history_does(
-    shop: Limited, tmp_path: Path
-) -> None:
+def test_prefixes_are_estimated_by_batches_then_by_history(shop: Limited, tmp_path: Path) -> None:
     drop(shop, tmp_path / "v", 2, "first", files=20)
     shop.later(10_801)
     guessed = of(shop.look(), "dropped")

@@ -9,9 +9,7 @@ import pytest
 from tests.support.rig import Rig
 
 
-def test_vaults_that_do_not_answer_do_not_cost_the_others_their_round(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_vaults_do_not_delay_the_others(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(7):
         rig.local(tmp_path / f"v{n}", f"v{n}")
     renewed: list[float] = []

@@ -38,9 +38,7 @@ def deleted_round(rig: Rig, root: Path, marks: int = 5) -> CloseOrder:
     return ledger.close_order(opened, plan.id, plan, "FAILED", "because")
 
 
-def test_a_round_that_is_closed_twice_at_once_counts_once(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_concurrent_closes_of_a_round_count_once(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order = deleted_round(rig, rig.local(tmp_path / "v"))
     build = store.build
 
@@ -60,7 +58,7 @@ def test_a_round_that_is_closed_twice_at_once_counts_once(
     assert rig.instance_row().failures == 1
 
 
-def test_what_a_terminated_round_deleted_is_told_by_its_own_report(rig: Rig, tmp_path: Path) -> None:
+def test_a_terminated_round_reports_its_own_deletions(rig: Rig, tmp_path: Path) -> None:
     order = deleted_round(rig, rig.local(tmp_path / "v"))
     rig.leases.free(order.opened.lease)
 
@@ -73,7 +71,7 @@ def test_what_a_terminated_round_deleted_is_told_by_its_own_report(rig: Rig, tmp
     assert counters(rig)["removed", "dropped"] == 5
 
 
-def test_a_round_that_has_ended_does_not_begin_again(rig: Rig) -> None:
+def test_an_ended_round_cannot_be_opened_again(rig: Rig) -> None:
     rig.round(run="reset")
 
     with pytest.raises(RoundEnded):
@@ -81,14 +79,14 @@ def test_a_round_that_has_ended_does_not_begin_again(rig: Rig) -> None:
     assert rig.count("lease", state="BUSY") == 0
 
 
-def test_an_observing_round_is_no_success(rig: Rig) -> None:
+def test_an_observing_round_does_not_count_as_success(rig: Rig) -> None:
     rig.registry.observe("shop")
 
     assert rig.round().observed
     assert rig.instance_row().last_success_at is None
 
 
-def test_a_stop_before_the_first_claim_gives_the_plan_back(rig: Rig, tmp_path: Path) -> None:
+def test_a_stop_before_the_first_claim_returns_the_plan(rig: Rig, tmp_path: Path) -> None:
     mark(rig, rig.local(tmp_path / "v"), "m")
     rig.later(10_801)
     plan = rig.plan()
@@ -101,7 +99,7 @@ def test_a_stop_before_the_first_claim_gives_the_plan_back(rig: Rig, tmp_path: P
         rig.round(plan=plan.id)
 
 
-def test_a_round_called_off_before_it_had_a_lease_gives_its_plan_back(rig: Rig, tmp_path: Path) -> None:
+def test_a_round_abandoned_before_its_lease_returns_its_plan(rig: Rig, tmp_path: Path) -> None:
     mark(rig, rig.local(tmp_path / "v"), "m")
     rig.later(10_801)
     plan = rig.plan()

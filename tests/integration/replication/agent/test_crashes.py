@@ -15,7 +15,7 @@ from tests.integration.replication.agent.node import Crash, Granted, Node, crash
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("point", sorted(OF_BACKEND))
-def test_b11_a_crash_anywhere_is_finished_by_the_next_sweep(node: Node, point: str, times: int) -> None:
+def test_b11_the_next_sweep_finishes_after_any_crash(node: Node, point: str, times: int) -> None:
     node.granted = Granted(page=1)
     for uid in "abc":
         node.tablet(uid)
@@ -37,7 +37,9 @@ def test_b11_a_crash_anywhere_is_finished_by_the_next_sweep(node: Node, point: s
 
 
 @pytest.mark.parametrize("beats", range(1, 12))
-def test_b11_a_crash_between_files_is_finished_too(node: Node, beats: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b11_the_next_sweep_finishes_a_crash_between_files(
+    node: Node, beats: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sexton.replication.agent.removing.PAGE_FILES", 1)
     node.tablet("a")
     for version in range(5):
@@ -71,7 +73,7 @@ tablets = st.dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(tablets, st.integers(1, 8), st.integers(0, 2**32), st.sampled_from(["", *sorted(OF_BACKEND)]))
-def test_whatever_there_is_nothing_above_a_cut_goes_and_nothing_sound_below_it_stays(
+def test_a_sweep_removes_all_up_to_the_cut_and_nothing_above(
     tmp_path_factory: pytest.TempPathFactory, world: dict, keys: int, seed: int, point: str
 ) -> None:
     """Of each version: its segments, and whether it is damaged (``m``), or its files are gone already (``-``)."""
@@ -103,7 +105,7 @@ def test_whatever_there_is_nothing_above_a_cut_goes_and_nothing_sound_below_it_s
     shutil.rmtree(place)
 
 
-def test_the_answer_is_true_when_a_removal_is_read_alone(node: Node, tmp_path: Path) -> None:
+def test_an_acknowledgement_is_true_by_itself(node: Node, tmp_path: Path) -> None:
     node.tablet("a")
     node.binlog("a", 3)
     node.granted.grant("a", 7)

@@ -24,7 +24,7 @@ def waits(db: Database) -> World:
     return world
 
 
-def test_what_expires_after_the_approval_does_not_make_it_wait_again(waits: World) -> None:
+def test_later_expiry_needs_no_second_approval(waits: World) -> None:
     waits.b.configs.approve(SHOP, DB)
     waits.later(INTERVAL)
     waits.look()
@@ -36,7 +36,7 @@ def test_what_expires_after_the_approval_does_not_make_it_wait_again(waits: Worl
     assert (waits.log().watermark, waits.seqs()) == (6, [7])
 
 
-def test_a_consumer_holds_what_is_approved_and_the_approval_stands(waits: World) -> None:
+def test_a_consumer_blocks_an_approved_cut(waits: World) -> None:
     waits.b.consumers.register(SHOP, "lisbon", DB, after=3)
     waits.b.configs.approve(SHOP, DB)
     waits.later(INTERVAL)
@@ -50,7 +50,7 @@ def test_a_consumer_holds_what_is_approved_and_the_approval_stands(waits: World)
     assert waits.log().watermark >= 5
 
 
-def test_only_what_was_seen_is_approved(waits: World) -> None:
+def test_only_the_shown_cut_is_approved(waits: World) -> None:
     waits.later(INTERVAL)
     waits.look()
 

@@ -80,9 +80,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     rig.db.close()
 
 
-def test_records_go_out_in_chunks_and_sent_again_they_are_known(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_sent_in_repeatable_chunks(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binlog_calls, "CHUNK_BYTES", 1_000)
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     records = [NewRecord(commit_seq=n, type="ALTER", data='"' * 400) for n in range(1, 10)]
@@ -102,7 +100,7 @@ def test_a_chunk_has_no_more_records_than_the_api_takes() -> None:
     assert list(binlog_calls.chunks([])) == []
 
 
-def test_b28_a_consumer_holds_what_it_has_not_acknowledged_and_is_told_where_to_begin(served: Served) -> None:
+def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     served.commit(1, 2, 3)
     served.consumer.register_consumer("copy", DB)
@@ -126,7 +124,7 @@ def test_b28_a_consumer_holds_what_it_has_not_acknowledged_and_is_told_where_to_
     assert served.owner.consumers() == ()
 
 
-def test_what_nobody_keeps_is_not_found_and_no_protection(served: Served) -> None:
+def test_a_log_that_is_off_is_not_found(served: Served) -> None:
     with pytest.raises(RequestRefused, match="no binlog of none") as told:
         served.owner.read_records("none")
 
@@ -135,7 +133,7 @@ def test_what_nobody_keeps_is_not_found_and_no_protection(served: Served) -> Non
         served.owner.renew(SHOP, "copy:1")
 
 
-def test_a_backend_reports_pulls_and_acknowledges_and_nobody_else_for_it(served: Served) -> None:
+def test_only_a_backend_itself_reports_and_acknowledges(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     served.place()
     served.commit(1, 2, 3)
@@ -154,7 +152,7 @@ def test_a_backend_reports_pulls_and_acknowledges_and_nobody_else_for_it(served:
     assert served.world.replica("t1", "b1").acked == 2
 
 
-def test_a_replica_that_only_a_full_copy_repairs_and_a_backend_that_is_gone_need_nothing(served: Served) -> None:
+def test_a_replica_that_needs_a_full_copy_retains_nothing(served: Served) -> None:
     admin = Sexton(served.api.url, served.api.token("admin"))
     served.place()
     served.report("b1", (0, 3))
@@ -180,7 +178,7 @@ def test_copies_that_are_placed_elsewhere_are_counted(served: Served) -> None:
     assert (placed.added, placed.kept, placed.removed) == (1, 1, 1)
 
 
-def test_what_is_dropped_goes_everywhere(served: Served) -> None:
+def test_a_drop_reaches_every_store(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds="forever"))
     served.place()
     served.commit(1)
@@ -192,7 +190,7 @@ def test_what_is_dropped_goes_everywhere(served: Served) -> None:
         served.owner.read_records(DB)
 
 
-def test_a_long_poll_is_answered_when_there_is_something(served: Served) -> None:
+def test_a_long_poll_is_answered_by_the_next_entry(served: Served) -> None:
     began = time.monotonic()
     nothing = served.follower.journal(0, wait=0.2, follower="f1")
     waited = time.monotonic() - began
@@ -207,7 +205,7 @@ def test_a_long_poll_is_answered_when_there_is_something(served: Served) -> None
     assert ([e.seq for e in page.entries], page.head, took < 15) == ([1], 1, True)
 
 
-def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(served: Served) -> None:
+def test_a_follower_restarts_where_entries_are_missing(served: Served) -> None:
     replica = FollowerState()
     following = served.follower.follow(replica, follower="f1")
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
@@ -237,7 +235,7 @@ def test_a_follower_is_its_leaders_equal_and_begins_anew_where_entries_are_gone(
     assert replica.applied == served.world.b.journal.head(SHOP)
 
 
-def test_a_follower_of_a_journal_that_was_restored_begins_anew(served: Served) -> None:
+def test_a_follower_of_a_restored_journal_restarts(served: Served) -> None:
     replica = FollowerState()
     replica.place("t1", "b1")
     replica.applied = 1_000
@@ -251,14 +249,14 @@ def test_a_follower_of_a_journal_that_was_restored_begins_anew(served: Served) -
     assert (replica.applied, following.restarts, health(replica)) == (1, 1, {("t1", "b1"): (True, -1)})
 
 
-def test_another_ones_journal_is_not_followed(served: Served) -> None:
+def test_a_foreign_journal_is_not_followed(served: Served) -> None:
     with pytest.raises(RequestRefused, match="token of scope"):
         served.follower.follow(FollowerState(), follower="f2").step()
     with pytest.raises(RequestRefused, match="token of scope"):
         served.follower.snapshot("f2")
 
 
-def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
+def test_the_async_client_sends_the_same_requests(served: Served) -> None:
     async def ask() -> object:
         async with AsyncSexton(served.api.url, served.api.token("admin")) as client:
             await client.keep_log(DB, LogConfig(ttl_seconds=60))
@@ -289,6 +287,6 @@ def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
     assert ([r.commit_seq for r in its["read"].records], its["cuts"], its["taken"].taken) == ([2], (1, 1), 1)
 
 
-def test_a_ttl_that_cannot_be_is_refused(served: Served) -> None:
+def test_an_impossible_ttl_is_refused(served: Served) -> None:
     with pytest.raises(RequestRefused, match="ten years"):
         served.owner.keep_log(DB, LogConfig(ttl_seconds=-1))

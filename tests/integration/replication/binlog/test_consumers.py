@@ -52,7 +52,7 @@ def test_b28_a_consumer_registers_before_a_cut_or_after_it(world: World, point: 
         assert (told, world.log().watermark, world.seqs(after=50)) == (50, 50, [60, 70, 80, 90, 100, 110])
 
 
-def test_b28_one_that_comes_too_late_is_told_where_to_begin(world: World) -> None:
+def test_b28_a_late_consumer_gets_the_first_available_record(world: World) -> None:
     world.look()
 
     with pytest.raises(RecordsTrimmed) as told:
@@ -61,7 +61,7 @@ def test_b28_one_that_comes_too_late_is_told_where_to_begin(world: World) -> Non
     assert world.b.consumers.register(SHOP, "lisbon", DB).acked == 100
 
 
-def test_an_acknowledgement_only_rises_and_is_of_what_there_is(world: World) -> None:
+def test_an_acknowledgement_only_rises_up_to_the_end(world: World) -> None:
     world.b.consumers.register(SHOP, "lisbon", DB, after=50)
 
     assert world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 70).acked == 70
@@ -74,7 +74,7 @@ def test_an_acknowledgement_only_rises_and_is_of_what_there_is(world: World) -> 
     assert world.log().held == {"lisbon": 70}
 
 
-def test_a_consumer_that_is_silent_for_too_long_is_lost_and_said_so(world: World) -> None:
+def test_a_consumer_that_is_silent_for_too_long_is_lost(world: World) -> None:
     world.b.consumers.register(SHOP, "lisbon", DB, after=50)
     world.look()
     world.later(2 * TERMS.hold_limit_seconds)  # nobody looked, and perhaps nobody could say anything
@@ -92,7 +92,7 @@ def test_a_consumer_that_is_silent_for_too_long_is_lost_and_said_so(world: World
     assert world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 110).lost_at is None
 
 
-def test_a_consumer_of_a_table_holds_what_is_of_its_table(db: Database) -> None:
+def test_a_consumer_of_a_table_blocks_only_its_records(db: Database) -> None:
     world = World(db)
     world.keep(10)
     for seq, table in enumerate(("orders", "users", "orders", "users"), 1):
@@ -109,7 +109,7 @@ def test_a_consumer_of_a_table_holds_what_is_of_its_table(db: Database) -> None:
     assert world.b.records.read(SHOP, DB, "orders", 3).status == "TOO_NEW"
 
 
-def test_reads_say_what_is_gone_what_is_not_there_yet_and_what_nobody_keeps(world: World) -> None:
+def test_reads_distinguish_trimmed_future_and_unknown(world: World) -> None:
     world.look()
 
     assert world.b.records.read(SHOP, DB, after=110).status == "TOO_NEW"
@@ -122,7 +122,7 @@ def test_reads_say_what_is_gone_what_is_not_there_yet_and_what_nobody_keeps(worl
             world.b.records.read(SHOP, db, table)
 
 
-def test_records_come_in_order_and_again(world: World) -> None:
+def test_records_must_be_in_order_and_may_be_repeated(world: World) -> None:
     again = [Record(commit_seq=seq, timestamp=1, type="ALTER") for seq in (10, 100, 110, 120)]
     assert world.b.records.add(SHOP, DB, again) == Stored(stored=1, known=3)
     world.look()
@@ -145,14 +145,14 @@ PARTS = '{"tableRecords": {"t": {"partitionRecords": [{"partitionId": 1%s}]}}}'
     ["", "[]", "{}", '{"tableRecords": []}', '{"tableRecords": {"t": {}}}', "[" * 100_000, "nan", "\ud800"]
     + [PARTS.replace("%s", its) for its in ("", ', "version": -1', ', "version": true', f', "version": {2**63}')],
 )
-def test_an_upsert_that_does_not_say_what_it_made_is_refused(world: World, data: str) -> None:
+def test_an_upsert_without_versions_is_refused(world: World, data: str) -> None:
     with pytest.raises(BadInput, match="120"):
         world.b.records.add(SHOP, DB, [Record(commit_seq=120, tables=("t",), data=data)])
 
     assert world.log().last_seq == 110
 
 
-def test_a_log_that_begins_later_does_not_look_whole(world: World) -> None:
+def test_a_log_that_begins_later_is_not_complete(world: World) -> None:
     world.keep(enabled=False)
     world.keep(100, table="orders")
     world.commit(120, orders={"p1": 1})

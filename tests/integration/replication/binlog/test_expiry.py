@@ -14,7 +14,7 @@ from tests.integration.replication.world import DB, INTERVAL, SHOP, World, upser
 DAY = 86_400
 
 
-def test_b01_what_is_as_old_as_the_ttl_is_cut(world: World) -> None:
+def test_b01_records_as_old_as_the_ttl_are_cut(world: World) -> None:
     world.keep(100)
     t0 = world.now - 151_000
     for seq, after in ((1, 0), (2, 50), (3, 150)):
@@ -27,7 +27,7 @@ def test_b01_what_is_as_old_as_the_ttl_is_cut(world: World) -> None:
     assert told.value.first == 3
 
 
-def test_b03_where_nothing_expired_nothing_is_written(world: World) -> None:
+def test_b03_no_row_is_written_without_expired_records(world: World) -> None:
     world.keep(100)
     world.place("t1", "b1")
     world.commit(1, orders={"p1": 3})
@@ -72,7 +72,7 @@ def test_b05_tables_are_cut_each_by_its_own_ttl(world: World) -> None:
         world.b.records.read(SHOP, DB)
 
 
-def test_b06_every_upsert_that_expired_counts(world: World) -> None:
+def test_b06_every_expired_upsert_counts(world: World) -> None:
     world.keep(10)
     world.place("t1", "b1", part="p1")
     world.place("t2", "b1", part="p2")
@@ -85,7 +85,7 @@ def test_b06_every_upsert_that_expired_counts(world: World) -> None:
     assert (world.replica("t1", "b1").desired, world.replica("t2", "b1").desired) == (3, 7)
 
 
-def test_b15_forever_is_forever_and_zero_is_now(world: World) -> None:
+def test_b15_no_ttl_retains_all_and_zero_retains_none(world: World) -> None:
     world.keep(ttl("forever"))
     world.commit(1, world.now - 3_650 * DAY * 1000)
     world.commit(2, 1)
@@ -100,7 +100,7 @@ def test_b15_forever_is_forever_and_zero_is_now(world: World) -> None:
         ttl(-1)
 
 
-def test_b17_history_and_bytes_are_limits(world: World) -> None:
+def test_b17_records_and_bytes_limit_a_log(world: World) -> None:
     world.keep(max_history_nums=3)
     for seq in range(1, 6):
         world.commit(seq, orders={"p1": seq})
@@ -114,7 +114,7 @@ def test_b17_history_and_bytes_are_limits(world: World) -> None:
     assert world.seqs() == [4, 5]
 
 
-def test_b18_a_consumer_holds_and_is_named(world: World) -> None:
+def test_b18_a_consumer_blocks_the_cut_and_is_named(world: World) -> None:
     world.keep(100)
     old = world.now - 200_000
     for seq in (50, 60, 80):
@@ -140,7 +140,7 @@ def test_b31_a_clock_that_jumps_cuts_nothing(world: World) -> None:
     assert world.seqs() == [1]
 
 
-def test_a_cut_of_very_much_waits_for_a_person_and_for_no_more_than_was_seen(db: Database) -> None:
+def test_a_very_large_cut_waits_for_approval(db: Database) -> None:
     world = World(db, BinlogSettings(free_records=3))
     world.keep(DAY)
     old = world.now - 2 * DAY * 1000
@@ -157,9 +157,7 @@ def test_a_cut_of_very_much_waits_for_a_person_and_for_no_more_than_was_seen(db:
     assert (world.log().watermark, world.log().wants, world.seqs()) == (5, None, [6])
 
 
-def test_tables_of_which_one_has_very_much_are_all_cut_to_the_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_large_table_does_not_stop_cuts_of_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cutting, "RECORDS_AT_ONCE", 2)
     world.keep(enabled=False)
     for table in ("orders", "users"):
@@ -174,7 +172,7 @@ def test_tables_of_which_one_has_very_much_are_all_cut_to_the_end(
     assert [t["commitSeq"] for e in world.journal() for t in e.body["tombstones"]] == [2, 7, 4, 6, 7]
 
 
-def test_timestamps_that_go_back_or_are_not_there_follow_the_record_before(world: World) -> None:
+def test_odd_timestamps_follow_the_record_before(world: World) -> None:
     world.keep(100)
     old, new = world.now - 300_000, world.now
     world.commit(1, old)
@@ -187,7 +185,7 @@ def test_timestamps_that_go_back_or_are_not_there_follow_the_record_before(world
     assert world.seqs() == [3, 4]
 
 
-def test_a_timestamp_of_tomorrow_is_one_of_today(world: World) -> None:
+def test_a_timestamp_in_the_future_counts_as_now(world: World) -> None:
     world.keep(100)
     world.commit(1, world.now + DAY * 1000)
 
@@ -197,7 +195,7 @@ def test_a_timestamp_of_tomorrow_is_one_of_today(world: World) -> None:
     assert world.seqs() == []
 
 
-def test_a_number_that_no_database_has_is_refused(world: World) -> None:
+def test_a_number_outside_the_databases_range_is_refused(world: World) -> None:
     world.keep(100)
 
     with pytest.raises(BadInput, match="commit_seq"):
@@ -211,7 +209,7 @@ def old(world: World) -> int:
     return world.now - 60_000
 
 
-def test_what_an_upsert_made_counts_whether_its_table_is_named_or_not(world: World) -> None:
+def test_versions_count_even_if_the_table_is_not_named(world: World) -> None:
     world.keep(10)
     world.place("t1", "b1")
     world.well("t1", "b1", 100)
@@ -222,7 +220,7 @@ def test_what_an_upsert_made_counts_whether_its_table_is_named_or_not(world: Wor
     assert world.cuts("b1") == {"t1.b1": 3}
 
 
-def test_an_owner_without_timestamps_loses_nothing_that_is_new(world: World) -> None:
+def test_without_timestamps_no_new_record_is_cut(world: World) -> None:
     world.keep(7 * DAY)
     world.commit(1, 0)
     world.later(8 * DAY)
@@ -235,7 +233,7 @@ def test_an_owner_without_timestamps_loses_nothing_that_is_new(world: World) -> 
     assert (world.log().watermark, world.seqs()) == (1, [2])
 
 
-def test_looks_that_are_always_far_apart_cut_at_last(db: Database) -> None:
+def test_runs_that_are_always_far_apart_still_cut(db: Database) -> None:
     world = World(db, BinlogSettings(interval_seconds=20))
     world.keep(10)
     world.commit(1)
@@ -248,7 +246,7 @@ def test_looks_that_are_always_far_apart_cut_at_last(db: Database) -> None:
     assert world.seqs() == []
 
 
-def test_an_interval_below_the_tick_is_no_jump_of_the_clock(db: Database) -> None:
+def test_an_interval_below_the_tick_is_no_clock_jump(db: Database) -> None:
     world = World(db, BinlogSettings(interval_seconds=20))
     world.keep(10)
     for _ in range(3):

@@ -29,7 +29,7 @@ def figures(world: World) -> LogCounts:
         return tally(world.db, c, SHOP)
 
 
-def test_what_is_explained_is_what_a_cut_does(world: World) -> None:
+def test_the_explanation_equals_the_next_cut(world: World) -> None:
     world.keep(100)
     old = world.now - 200_000
     for seq in (1, 2, 3):
@@ -61,7 +61,7 @@ def test_explaining_writes_nothing(world: World) -> None:
     assert (world.log(), world.b.consumers.all(SHOP)) == before
 
 
-def test_tables_without_a_log_of_their_database_are_explained_one_by_one(world: World) -> None:
+def test_tables_without_a_database_log_are_explained_singly(world: World) -> None:
     world.keep(enabled=False)
     world.keep(10, table="orders")
     world.keep(DAY, table="users")
@@ -81,7 +81,7 @@ def test_a_table_is_explained_by_the_log_of_its_database(world: World) -> None:
     assert [(i.log.tbl, i.goes) for i in told(world, "orders").lines] == [("", 1)]
 
 
-def test_who_waits_who_halts_and_which_clock_are_named(db: Database) -> None:
+def test_approvals_halts_and_clock_jumps_are_named(db: Database) -> None:
     world = World(db, BinlogSettings(free_records=3))
     world.keep(DAY)
     for seq in range(1, 6):
@@ -99,7 +99,7 @@ def test_who_waits_who_halts_and_which_clock_are_named(db: Database) -> None:
         assert [its.wants for its in noted(db, c, SHOP)] == [5]
 
 
-def test_a_dropped_log_is_said_to_be_dropped(world: World) -> None:
+def test_a_dropped_log_is_shown_as_dropped(world: World) -> None:
     world.keep(10)
     world.commit(1, orders={"p1": 3})
     world.b.configs.drop(SHOP, DB)
@@ -108,7 +108,7 @@ def test_a_dropped_log_is_said_to_be_dropped(world: World) -> None:
     assert figures(world) == LogCounts(databases=1)
 
 
-def test_copies_that_lack_something_are_named_as_those_that_others_keep_for(world: World) -> None:
+def test_copies_that_lack_versions_are_named_as_blockers(world: World) -> None:
     world.keep(10)
     for n in range(3):
         world.place(f"t{n}", "b1", "b2", "b3", part=f"p{n}")
@@ -140,7 +140,7 @@ def test_copies_that_lack_something_are_named_as_those_that_others_keep_for(worl
     assert figures(world).behind == 3
 
 
-def test_when_what_lacked_counts_no_more_nobody_is_waited_for(world: World) -> None:
+def test_a_copy_given_up_is_not_waited_for(world: World) -> None:
     world.keep(10)
     world.place("t1", "b1", "b2")
     world.well("t1", "b1", 5)
@@ -161,7 +161,7 @@ def test_when_what_lacked_counts_no_more_nobody_is_waited_for(world: World) -> N
     assert "no replica counts" in nobody.why
 
 
-def test_backends_are_counted_with_what_is_wrong(world: World) -> None:
+def test_backends_are_counted_with_their_problems(world: World) -> None:
     world.keep(10)
     world.place("t1", "b1", "b2")
     world.place("t2", "b1", table="users", part="p2")
@@ -182,13 +182,13 @@ def test_backends_are_counted_with_what_is_wrong(world: World) -> None:
     assert count == (3, 1)
 
 
-def test_a_holder_in_words_is_whole() -> None:
+def test_a_blocking_replica_is_described_completely() -> None:
     assert RetainingReplica(backend="b1", copies=6, bad=1, missing=2, silent=1).why == (
         "1 bad, 2 missing versions, 1 without a fresh report, 2 not as far yet"
     )
 
 
-def test_logs_are_counted_once_where_tables_are_in_their_databases(world: World) -> None:
+def test_tables_in_a_database_log_are_counted_once(world: World) -> None:
     world.keep(100)
     world.b.configs.put(SHOP, DB, "orders", Config())
     world.commit(1, orders={"p1": 1})

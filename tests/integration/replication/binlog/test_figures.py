@@ -40,12 +40,12 @@ def tables(world: World, n: int) -> None:
     world.cuts("b2")
 
 
-def test_an_instance_without_any_of_it_has_no_figures(world: World) -> None:
+def test_an_instance_without_binlogs_has_no_figures(world: World) -> None:
     with world.db.read() as c:
         assert binlogs.figures(world.db, c, world.now) == []
 
 
-def test_what_is_kept_is_counted_once_whatever_logs_its_tables_had(world: World) -> None:
+def test_records_are_counted_once_across_logs(world: World) -> None:
     world.keep(DAY)
     world.keep(DAY, table="orders")  # in its database's log, so no log of its own
     world.keep(enabled=False, db="other")
@@ -65,7 +65,7 @@ def test_what_is_kept_is_counted_once_whatever_logs_its_tables_had(world: World)
     assert after.entries == len(world.journal()) > 0
 
 
-def test_what_is_dropped_is_kept_no_more(world: World) -> None:
+def test_a_dropped_log_is_not_counted(world: World) -> None:
     world.keep(DAY)
     world.commit(1, orders={"p1": 3})
     world.b.configs.drop(SHOP, DB)
@@ -75,7 +75,7 @@ def test_what_is_dropped_is_kept_no_more(world: World) -> None:
     assert (found.logs, found.records, found.bytes) == (0, 0, 0)
 
 
-def test_a_look_that_the_clock_refused_is_no_look(world: World) -> None:
+def test_a_run_refused_by_the_clock_is_not_counted(world: World) -> None:
     world.keep(10)
     world.look()
     world.later(INTERVAL)
@@ -91,7 +91,7 @@ def test_a_look_that_the_clock_refused_is_no_look(world: World) -> None:
     assert age(refused.quiet_since, now) >= DAY
 
 
-def test_an_instance_that_only_observes_is_not_waited_for(world: World) -> None:
+def test_an_observing_instance_is_not_counted_as_late(world: World) -> None:
     world.keep(10)
     Registry(world.db).observe(SHOP)
 
@@ -100,7 +100,7 @@ def test_an_instance_that_only_observes_is_not_waited_for(world: World) -> None:
     assert found.quiet_since is None
 
 
-def test_who_holds_a_log_who_waits_for_a_person_and_who_is_lost_is_told_with_since_when(world: World) -> None:
+def test_blocking_and_lost_consumers_are_counted_with_age(world: World) -> None:
     world.keep(10)
     for seq in (1, 2, 3):
         world.commit(seq, world.now - 60_000)
@@ -119,7 +119,7 @@ def test_who_holds_a_log_who_waits_for_a_person_and_who_is_lost_is_told_with_sin
     assert (lost.followers, lost.lost_followers, lost.lag) == (1, 1, 0)
 
 
-def test_a_cut_that_waits_for_a_person_ages(world: World) -> None:
+def test_a_cut_that_waits_for_approval_ages(world: World) -> None:
     world.keep(HOUR)
     old = world.now - 2 * HOUR * 1000
     world.b.records.add(SHOP, DB, [Record(commit_seq=n, timestamp=old, type="ALTER") for n in range(1, 1_201)])
@@ -143,7 +143,7 @@ def test_the_slowest_follower_counts(world: World) -> None:
     assert (found.entries, found.followers, found.lag) == (3, 2, 3)
 
 
-def test_copies_behind_are_told_from_those_that_a_copy_keeps(world: World) -> None:
+def test_late_copies_and_blocked_copies_are_counted_apart(world: World) -> None:
     world.keep(10)
     tables(world, 3)
     world.place("unread", "b1", part="px", table="late")
@@ -166,7 +166,7 @@ def test_copies_behind_are_told_from_those_that_a_copy_keeps(world: World) -> No
     assert 50 <= age(kept.pulled_since, now) < 110
 
 
-def test_a_backend_that_never_asked_is_told_apart(world: World) -> None:
+def test_a_backend_that_never_pulled_is_counted_apart(world: World) -> None:
     world.keep(10)
     world.place("t1", "b1", "b2")
     world.commit(1, world.now - 60_000, orders={"p1": 3})
@@ -179,7 +179,7 @@ def test_a_backend_that_never_asked_is_told_apart(world: World) -> None:
     assert found.behind == found.blocked == 2  # nobody has reported
 
 
-def test_what_is_the_matter_with_copies_is_counted_and_dropped_ones_are_not(world: World) -> None:
+def test_problems_of_copies_are_counted_except_dropped_ones(world: World) -> None:
     world.keep(DAY)
     for n, backends in enumerate((("b1", "b2"), ("b1", "b2"), ("b1", "b2"), ("b1",)), 1):
         world.place(f"t{n}", *backends, part=f"p{n}", table="gone" if n == 4 else "orders")
@@ -206,7 +206,7 @@ def test_what_is_the_matter_with_copies_is_counted_and_dropped_ones_are_not(worl
     assert stale.unwell["full_copy_by_person"] == 1
 
 
-def test_a_copy_that_is_given_up_by_the_limit_is_told_from_one_by_a_person(world: World) -> None:
+def test_copies_given_up_by_limit_and_by_operator_differ(world: World) -> None:
     world.keep(DAY)
     world.place("t1", "b1", "b2")
     world.report("b1", TabletReport(uid="t1.b1", bad=True))
@@ -219,7 +219,7 @@ def test_a_copy_that_is_given_up_by_the_limit_is_told_from_one_by_a_person(world
     assert (found.unwell["full_copy_by_limit"], found.unwell["full_copy_by_person"]) == (1, 0)
 
 
-def test_what_backends_could_not_let_go_is_counted_by_what_they_told(world: World) -> None:
+def test_failed_cuts_are_counted_by_outcome(world: World) -> None:
     world.keep(10)
     for n in range(1, 5):
         world.place(f"t{n}", "b1", part=f"p{n}")
@@ -247,7 +247,7 @@ def statements(db: Database, world: World) -> int:
     return len([s for s in seen if "SELECT" in s.upper()])
 
 
-def test_the_number_of_statements_does_not_grow_with_logs_and_replicas(world: World) -> None:
+def test_statements_do_not_grow_with_logs_and_replicas(world: World) -> None:
     world.keep(10)
     tables(world, 2)
     few = statements(world.db, world)

@@ -10,7 +10,7 @@ def old(world: World) -> int:
     return world.now - 60_000
 
 
-def test_one_name_that_reads_two_logs_holds_for_both(world: World) -> None:
+def test_a_consumer_of_two_logs_blocks_both(world: World) -> None:
     world.keep(10)
     for seq in range(1, 21):
         world.commit(seq, old(world), orders={"p1": seq}, users={"p2": seq})
@@ -23,7 +23,7 @@ def test_one_name_that_reads_two_logs_holds_for_both(world: World) -> None:
     assert (world.log().watermark, world.log().held) == (2, {"sync": 2})
 
 
-def test_a_hold_of_a_log_that_is_off_is_no_hold(world: World) -> None:
+def test_a_log_that_is_off_is_not_blocked(world: World) -> None:
     world.keep(10)
     world.commit(1, old(world))
     world.b.consumers.register(SHOP, "c", DB, "", 0)
@@ -35,7 +35,7 @@ def test_a_hold_of_a_log_that_is_off_is_no_hold(world: World) -> None:
     assert (world.log().held, world.log().held_since) == ({}, None)
 
 
-def test_a_table_whose_first_record_is_late_holds_nothing_of_others(world: World) -> None:
+def test_a_table_without_records_blocks_no_other(world: World) -> None:
     world.keep(10)
     for seq in range(1, 6):
         world.commit(seq, old(world), tables=["busy"])

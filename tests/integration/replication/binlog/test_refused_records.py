@@ -9,7 +9,7 @@ from sexton.replication.replicas.model import TabletReport
 from tests.integration.replication.world import DB, SHOP, World
 
 
-def test_nothing_that_no_database_holds_is_more_than_refused(world: World) -> None:
+def test_text_that_no_database_stores_is_refused(world: World) -> None:
     world.keep(10)
     nul, its = "a\x00b", (SHOP, "b1")
     for refused in (
@@ -30,14 +30,14 @@ def test_nothing_that_no_database_holds_is_more_than_refused(world: World) -> No
 
 
 @pytest.mark.parametrize("part", ["a\x00b", "\ud800", "x" * 129, ""])
-def test_an_id_of_a_partition_that_cannot_be_is_refused(world: World, part: str) -> None:
+def test_an_impossible_partition_id_is_refused(world: World, part: str) -> None:
     world.keep(10)
 
     with pytest.raises(BadInput):
         world.commit(1, orders={part: 3})
 
 
-def test_another_record_of_a_number_that_is_known_is_refused(world: World) -> None:
+def test_a_different_record_with_a_known_number_is_refused(world: World) -> None:
     world.keep(None)
     world.commit(1, orders={"p1": 3})
 

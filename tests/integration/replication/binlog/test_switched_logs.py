@@ -12,7 +12,7 @@ def old(world: World) -> int:
     return world.now - 60_000
 
 
-def test_what_was_skipped_while_nobody_kept_a_log_is_no_hole_in_it(world: World) -> None:
+def test_records_skipped_while_a_log_is_off_count_as_trimmed(world: World) -> None:
     world.keep(None)
     for seq in range(1, 11):
         world.commit(seq, orders={"p1": seq})
@@ -29,7 +29,7 @@ def test_what_was_skipped_while_nobody_kept_a_log_is_no_hole_in_it(world: World)
         world.b.consumers.register(SHOP, "late", DB, "orders", 0)
 
 
-def test_a_log_that_was_off_for_no_record_has_all_it_had(world: World) -> None:
+def test_a_log_switched_off_without_a_commit_keeps_all(world: World) -> None:
     world.keep(10)
     for seq in range(1, 11):
         world.commit(seq, tables=["orders"])
@@ -39,7 +39,7 @@ def test_a_log_that_was_off_for_no_record_has_all_it_had(world: World) -> None:
     assert world.seqs(after=5) == [6, 7, 8, 9, 10]
 
 
-def test_where_a_log_begins_refuses_nothing_that_is_still_on_its_way(world: World) -> None:
+def test_the_start_of_a_log_refuses_no_record_in_transit(world: World) -> None:
     world.keep(None)
     world.commit(1, orders={"p1": 1})
     world.keep(None, from_seq=10)  # said again, as an owner does at its start
@@ -52,7 +52,7 @@ def test_where_a_log_begins_refuses_nothing_that_is_still_on_its_way(world: Worl
 
 
 @pytest.mark.parametrize("then", ["off", "off and on", "the database's"])
-def test_what_a_tables_log_left_goes_and_is_cut_on_backends(world: World, then: str) -> None:
+def test_leftovers_of_a_table_log_are_cut_on_backends(world: World, then: str) -> None:
     world.keep(enabled=False)
     world.keep(10, table="orders")
     world.place("t1", "b1")
@@ -72,7 +72,7 @@ def test_what_a_tables_log_left_goes_and_is_cut_on_backends(world: World, then: 
     assert (world.stored(), world.cuts("b1")) == ((0, 0, 0), {"t1.b1": 3})
 
 
-def test_followers_of_a_log_that_was_off_and_on_have_what_their_leader_has(world: World) -> None:
+def test_followers_match_the_leader_of_a_switched_log(world: World) -> None:
     world.keep(enabled=False)
     world.keep(None, table="orders")
     followers = [Follower(), Follower()]

@@ -21,7 +21,7 @@ def caught_up(world: World, follower: FollowerState) -> FollowerState:
     return follower
 
 
-def test_b14_replay_of_what_nobody_knows_completes(world: World) -> None:
+def test_b14_a_replay_with_unknown_databases_completes(world: World) -> None:
     its = FollowerState()
     its.record(DB, 1, ["orders"])
     null = {"dbBinlogTombstone": False, "dbId": DB, "tableIds": None, "commitSeq": 9}
@@ -37,7 +37,7 @@ def test_b14_replay_of_what_nobody_knows_completes(world: World) -> None:
     assert not its.apply(JournalEntry(seq=3, op=Op.GC_BINLOG, body=bodies[0]))
 
 
-def test_c13_what_is_unknown_is_skipped_and_the_rest_applies() -> None:
+def test_c13_unknown_replicas_are_skipped_and_the_rest_applied() -> None:
     its = FollowerState()
     for tablet in ("1", "2", "3"):
         its.place(tablet, "9")
@@ -88,7 +88,7 @@ def test_b30_a_follower_misses_nothing_of_two_writers(world: World) -> None:
     assert seen == list(range(1, 61))
 
 
-def test_b30_who_comes_second_waits_for_the_first(postgres_url: str) -> None:
+def test_b30_the_second_writer_waits_for_the_first(postgres_url: str) -> None:
     world = World(Database.open(postgres_url))
     second = threading.Event()
 
@@ -135,7 +135,7 @@ def test_entries_are_kept_for_the_slowest_follower(world: World) -> None:
         world.b.journal.read(SHOP, 2, "slow")
 
 
-def test_who_begins_anew_has_what_the_others_have(world: World) -> None:
+def test_a_restarted_follower_equals_the_others(world: World) -> None:
     world.keep(100)
     world.place("t1", "b1", "b2")
     for seq in (1, 2, 3):
@@ -159,7 +159,7 @@ def test_who_begins_anew_has_what_the_others_have(world: World) -> None:
 
 
 @pytest.mark.parametrize("point", ["binlog.written", "report.written"])
-def test_what_was_rolled_back_is_in_no_journal(world: World, point: str) -> None:
+def test_a_rolled_back_change_is_not_in_the_journal(world: World, point: str) -> None:
     world.keep(0)
     world.place("t1", "b1")
     world.commit(1, orders={"p1": 1})

@@ -9,7 +9,7 @@ def old(world: World) -> int:
     return world.now - 60_000
 
 
-def test_what_was_not_known_before_a_drop_is_asked_again_after_it(world: World) -> None:
+def test_an_unknown_copy_is_granted_again_after_a_drop(world: World) -> None:
     world.keep(10)
     for tablet, part in (("t1", "p1"), ("t2", "p2")):
         world.place(tablet, "b1", part=part)
@@ -25,7 +25,7 @@ def test_what_was_not_known_before_a_drop_is_asked_again_after_it(world: World) 
     assert world.cuts("b1") == {"t1.b1": MOST, "t2.b1": MOST}
 
 
-def test_who_failed_has_not_let_go_whatever_else_it_says(world: World) -> None:
+def test_a_failed_cut_is_granted_again(world: World) -> None:
     world.keep(10)
     world.place("t1", "b1")
     world.well("t1", "b1", 9)
@@ -38,7 +38,7 @@ def test_who_failed_has_not_let_go_whatever_else_it_says(world: World) -> None:
     assert world.cuts("b1") == {"t1.b1": 3}
 
 
-def test_a_pull_by_hand_takes_no_backend_out_of_the_rounds(world: World) -> None:
+def test_a_manual_pull_keeps_the_backend_in_rounds(world: World) -> None:
     world.keep(10)
     world.place("t1", "b1")
     world.commit(1, old(world), orders={"p1": 3})

@@ -10,7 +10,7 @@ from tests.integration.replication.world import DB, SHOP, World
 TOKEN = WriteToken(batch=0, round=0, lease=Lease(instance=SHOP, job="recycle", owner="run", epoch=1), attempt=1)
 
 
-def test_a_copy_that_somebody_gave_up_counts_again_when_it_has_what_the_others_have(world: World) -> None:
+def test_a_given_up_copy_counts_again_once_it_is_whole(world: World) -> None:
     world.place("t1", "b1", "b2")
     world.well("t1", "b1", 100)
     world.well("t1", "b2", 5)
@@ -22,7 +22,7 @@ def test_a_copy_that_somebody_gave_up_counts_again_when_it_has_what_the_others_h
     assert world.replica("t1", "b2").full_copy == ""
 
 
-def test_what_was_claimed_meanwhile_it_must_have_too(world: World) -> None:
+def test_a_given_up_copy_needs_versions_claimed_meanwhile(world: World) -> None:
     world.place("t1", "b1", "b2")
     world.well("t1", "b1", 50)
     world.well("t1", "b2", 5)

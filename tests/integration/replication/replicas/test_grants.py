@@ -39,7 +39,7 @@ def well(world: World, version: int, *backends: str, tablet: str = "t1") -> None
         world.well(tablet, backend, version)
 
 
-def test_b07_a_backend_that_was_down_gets_its_cut_later_without_new_writes(world: World) -> None:
+def test_b07_a_backend_that_was_down_gets_its_cut_later(world: World) -> None:
     well(world, 9, "b1", "b2")
     expired(world, 1, 5)
     world.look()
@@ -53,7 +53,7 @@ def test_b07_a_backend_that_was_down_gets_its_cut_later_without_new_writes(world
     assert (world.cuts("b1"), world.cuts("b2")) == ({}, {"t1.b2": 5})
 
 
-def test_b08_each_tablet_once_with_its_highest_version(world: World) -> None:
+def test_b08_each_tablet_is_granted_its_highest_version_once(world: World) -> None:
     world.place("t2", "b1", part="p2")
     well(world, 20, "b1", "b2")
     well(world, 20, "b1", tablet="t2")
@@ -66,7 +66,7 @@ def test_b08_each_tablet_once_with_its_highest_version(world: World) -> None:
     assert (world.cuts("b1"), world.cuts("b2")) == ({"t1.b1": 9, "t2.b1": 3}, {"t1.b2": 9})
 
 
-def test_a_second_cut_reaches_copies_that_know_of_the_first(world: World) -> None:
+def test_a_second_cut_is_granted_after_the_first(world: World) -> None:
     for seq, version in ((1, 5), (2, 8)):
         expired(world, seq, version)
         world.look()
@@ -75,7 +75,7 @@ def test_a_second_cut_reaches_copies_that_know_of_the_first(world: World) -> Non
     assert world.cuts("b1") == {"t1.b1": 8}
 
 
-def test_what_was_granted_is_granted_again_until_it_is_acknowledged(world: World) -> None:
+def test_a_grant_is_repeated_until_it_is_acknowledged(world: World) -> None:
     well(world, 9, "b1", "b2")
     expired(world, 1, 5)
     world.look()
@@ -92,7 +92,7 @@ def test_what_was_granted_is_granted_again_until_it_is_acknowledged(world: World
     assert world.replica("t1", "b1").acked == 5
 
 
-def test_c14_a_copy_with_a_gap_holds_the_cut_below_it(world: World) -> None:
+def test_c14_a_copy_with_a_gap_limits_the_cut(world: World) -> None:
     world.place("t3", "b1", "b2", "b3", part="p3")
     well(world, 20, "b1", "b2", tablet="t3")
     world.report("b3", TabletReport(uid="t3.b3", ranges=((0, 14), (16, 20))))
@@ -111,7 +111,7 @@ def test_c14_a_copy_with_a_gap_holds_the_cut_below_it(world: World) -> None:
     assert world.cuts("b1")["t3.b1"] == 18
 
 
-def test_c16_of_the_last_good_copy_nothing_goes_however_long_its_node_is_dead(world: World) -> None:
+def test_c16_the_last_good_copy_is_never_given_up(world: World) -> None:
     well(world, 9, "b1")
     world.report("b2", TabletReport(uid="t1.b2", bad=True))
     expired(world, 1, 5)
@@ -128,7 +128,7 @@ def test_c16_of_the_last_good_copy_nothing_goes_however_long_its_node_is_dead(wo
     assert (world.cuts("b1"), world.cuts("b2")) == ({}, {})
 
 
-def test_c17_without_a_fresh_report_nothing_goes(world: World) -> None:
+def test_c17_no_cut_is_granted_without_a_fresh_report(world: World) -> None:
     expired(world, 1, 5)
     world.look()
     assert world.cuts("b1") == {}
@@ -172,7 +172,7 @@ def test_b29_a_dropped_table_is_not_frozen_by_a_dead_backend(world: World) -> No
     assert world.cuts("b2") == {"t1.b2": MOST}
 
 
-def test_b20_what_a_dropped_table_left_is_gone_with_the_next_look(world: World) -> None:
+def test_b20_leftovers_of_a_dropped_table_are_cut_next(world: World) -> None:
     world.keep(None)
     for seq in range(1, 6):
         world.commit(seq, orders={"p1": seq}, users={"p9": seq})
@@ -194,7 +194,7 @@ def test_b20_what_a_dropped_table_left_is_gone_with_the_next_look(world: World) 
 @pytest.mark.parametrize(
     "point", ["binlog.guarded", "binlog.written", "binlog.committed", "binlog.spread", "binlog.removed"]
 )
-def test_b23_a_round_that_dies_anywhere_is_done_by_the_next(world: World, point: str) -> None:
+def test_b23_the_next_round_finishes_a_crashed_one(world: World, point: str) -> None:
     well(world, 9, "b1", "b2")
     expired(world, 1, 5)
     expired(world, 2, 7)
@@ -215,7 +215,7 @@ def test_b23_a_round_that_dies_anywhere_is_done_by_the_next(world: World, point:
     assert (world.seqs(), world.stored()) == ([], (0, 0, 0))
 
 
-def test_a_stop_grants_nothing_new_and_says_why(world: World) -> None:
+def test_a_stop_blocks_new_grants_with_a_reason(world: World) -> None:
     well(world, 9, "b1", "b2")
     expired(world, 1, 5)
     world.look()
@@ -228,7 +228,7 @@ def test_a_stop_grants_nothing_new_and_says_why(world: World) -> None:
     assert world.cuts("b1") == {"t1.b1": 5}
 
 
-def test_pages_go_on_behind_copies_that_have_to_wait(world: World) -> None:
+def test_pages_continue_past_waiting_copies(world: World) -> None:
     for n in range(5):
         world.place(f"s{n}", "b1", "b2", part=f"q{n}")
         well(world, 9, "b1", *(["b2"] if n % 2 else []), tablet=f"s{n}")
@@ -246,7 +246,7 @@ def test_pages_go_on_behind_copies_that_have_to_wait(world: World) -> None:
     assert seen == {"s1.b1": 5, "s3.b1": 5}
 
 
-def test_a_copy_that_is_given_up_holds_nothing_and_counts_again_when_it_is_whole(world: World) -> None:
+def test_a_given_up_copy_blocks_nothing_until_it_is_whole(world: World) -> None:
     expired(world, 1, 5)
     well(world, 9, "b1", "b2")
     world.steadily(LIMIT + FRESH)
@@ -262,7 +262,7 @@ def test_a_copy_that_is_given_up_holds_nothing_and_counts_again_when_it_is_whole
     assert world.replica("t1", "b2").full_copy == ""
 
 
-def test_a_copy_that_is_new_holds_until_it_reports(world: World) -> None:
+def test_a_new_copy_blocks_until_it_reports(world: World) -> None:
     well(world, 9, "b1", "b2")
     expired(world, 1, 5)
     world.look()
@@ -277,7 +277,7 @@ def test_a_copy_that_is_new_holds_until_it_reports(world: World) -> None:
     assert (world.cuts("b1"), world.cuts("b3")) == ({"t1.b1": 5}, {"t1.b3": 5})
 
 
-def test_no_tablet_is_left_without_copies_by_mistake(world: World) -> None:
+def test_a_tablet_does_not_lose_its_last_copy_by_mistake(world: World) -> None:
     other = Tablet(tablet="t9", part="p1", copies=(Copy(backend="b1", uid="u9"),))
     with pytest.raises(BadInput, match="tablet t1 of table orders is missing"):
         world.b.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(other,)))

@@ -26,7 +26,7 @@ def test_a_dropped_table_is_not_placed_again(world: World) -> None:
         world.place("t1", "b1")
 
 
-def test_a_copy_that_replaces_a_bad_one_is_not_bad_to_followers(world: World) -> None:
+def test_a_replacement_of_a_bad_copy_is_good_to_followers(world: World) -> None:
     follower = Follower()
     follower.place("t1", "b1")
     world.place("t1", "b1", "b2")

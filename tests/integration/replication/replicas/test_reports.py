@@ -44,7 +44,7 @@ def test_c04_a_tablet_without_any_rowset_is_bad(world: World) -> None:
     assert len(said(world)) == 1
 
 
-def test_c05_a_gap_holds_at_once_and_is_marked_when_it_stays(world: World) -> None:
+def test_c05_a_gap_blocks_at_once_and_is_marked_if_it_stays(world: World) -> None:
     world.report("b1", ranges((0, 3), (5, 9)))
     assert (world.replica("t1", "b1").failed, said(world)) == (-1, [])
     assert world.cuts("b2") == {"t1.b2": 3}
@@ -61,7 +61,7 @@ def test_c05_a_gap_holds_at_once_and_is_marked_when_it_stays(world: World) -> No
     assert said(world)[-1] == [{"tabletId": "t1", "type": "MISSING_VERSION", "lastFailedVersion": 10}]
 
 
-def test_another_gap_begins_anew(world: World) -> None:
+def test_another_gap_starts_a_new_wait(world: World) -> None:
     world.report("b1", ranges((0, 3), (5, 9)))
     world.later(GAP)
     world.report("b1", ranges((0, 5), (7, 9)))
@@ -69,7 +69,7 @@ def test_another_gap_begins_anew(world: World) -> None:
     assert (world.replica("t1", "b1").failed, world.replica("t1", "b1").needs) == (-1, 6)
 
 
-def test_c06_the_version_that_is_missing_is_remembered(world: World) -> None:
+def test_c06_the_missing_version_is_remembered(world: World) -> None:
     world.report("b1", ranges((0, 10), (12, 12)))
     world.later(GAP)
     world.report("b1", ranges((0, 10), (12, 12)))
@@ -80,7 +80,7 @@ def test_c06_the_version_that_is_missing_is_remembered(world: World) -> None:
     assert len(said(world)) == 1
 
 
-def test_c08_a_copy_that_is_whole_again_is_in_order_and_others_hear_of_it(world: World) -> None:
+def test_c08_a_repaired_copy_is_reported_to_followers(world: World) -> None:
     world.report("b1", ranges((0, 10), (12, 12)))
     world.later(GAP)
     world.report("b1", ranges((0, 10), (12, 12)))
@@ -91,7 +91,7 @@ def test_c08_a_copy_that_is_whole_again_is_in_order_and_others_hear_of_it(world:
     assert said(world)[-1] == [{"tabletId": "t1", "type": "HEALTHY", "lastFailedVersion": -1}]
 
 
-def test_c12_bad_wins_over_missing(world: World) -> None:
+def test_c12_bad_overrides_missing(world: World) -> None:
     its = ranges((0, 3), (5, 9), bad=True, version_miss=True)
     world.report("b1", its)
     world.later(GAP)
@@ -102,7 +102,7 @@ def test_c12_bad_wins_over_missing(world: World) -> None:
     assert said(world) == [[{"tabletId": "t1", "type": "BAD", "lastFailedVersion": -1}]]
 
 
-def test_a_copy_that_lost_its_last_versions_needs_them(world: World) -> None:
+def test_a_copy_that_lost_its_last_versions_needs_them_again(world: World) -> None:
     world.report("b1", ranges((0, 9)))
     world.report("b1", ranges((0, 5)))
 
@@ -111,13 +111,13 @@ def test_a_copy_that_lost_its_last_versions_needs_them(world: World) -> None:
     assert world.report("b1", ranges((0, 5))).missing == 1
 
 
-def test_a_flag_without_a_place_means_behind_the_version(world: World) -> None:
+def test_a_miss_without_ranges_means_all_after_the_version(world: World) -> None:
     world.report("b1", TabletReport(uid="t1.b1", version=6, version_miss=True))
 
     assert world.cuts("b2") == {"t1.b2": 6}
 
 
-def test_ranges_that_cross_are_shown_and_only_what_can_be_read_counts(world: World) -> None:
+def test_crossing_ranges_are_shown_and_count_where_readable(world: World) -> None:
     world.report("b1", ranges((0, 5), (4, 9)))
 
     its = world.replica("t1", "b1")
@@ -125,7 +125,7 @@ def test_ranges_that_cross_are_shown_and_only_what_can_be_read_counts(world: Wor
     assert world.cuts("b2") == {"t1.b2": 5}
 
 
-def test_what_is_late_or_of_another_is_ignored(world: World) -> None:
+def test_a_late_or_foreign_report_is_ignored(world: World) -> None:
     assert world.report("b1", ranges((0, 9)), boot=2, sequence=5).taken == 1
 
     for boot, sequence in ((2, 5), (2, 4), (1, 99)):
@@ -136,7 +136,7 @@ def test_what_is_late_or_of_another_is_ignored(world: World) -> None:
     assert world.report("b1", ranges((0, 3)), boot=3, sequence=0).taken == 1
 
 
-def test_what_cannot_be_is_refused_and_nothing_of_it_is_taken(world: World) -> None:
+def test_an_impossible_report_is_refused_as_a_whole(world: World) -> None:
     good = ranges((0, 9))
     for its in (
         [good, good],

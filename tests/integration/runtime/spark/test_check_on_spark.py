@@ -119,7 +119,7 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # what a store says, no database
-def test_k06_a_vault_that_cannot_be_listed_concludes_nothing_on_spark_either(owned: Owned, on_spark: OnIt) -> None:
+def test_k06_an_unlistable_vault_confirms_nothing_on_spark(owned: Owned, on_spark: OnIt) -> None:
     owned.both(*names(20))
     owned.old("data/t9/r7_0.dat")
     how = on_spark(owned)
@@ -140,7 +140,7 @@ def test_k06_a_vault_that_cannot_be_listed_concludes_nothing_on_spark_either(own
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)
-def test_what_is_cancelled_is_gone_before_it_returns(
+def test_a_cancelled_check_ends_before_it_returns(
     owned: Owned, on_spark: OnIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for tablet in range(20):

@@ -94,7 +94,7 @@ def watched(shop: Owned) -> Iterator[list[int]]:
 
 
 @pytest.mark.timeout(300)
-def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
+def test_a_cluster_runs_the_code_sent_with_the_session(
     cluster: Cluster, shop: Owned, s3_server: RunningS3, bucket: str, tmp_path: Path
 ) -> None:
     client = s3_server.client()

@@ -19,7 +19,9 @@ LONG = [pytest.mark.soak, pytest.mark.timeout(1_800)]
     ids=["50k", "1M"],
     indirect=["clean_url"],
 )
-def test_exactly_what_was_planted_is_found_on_spark(owned: Owned, on_spark: OnIt, objects: int, faults: int) -> None:
+def test_findings_on_spark_are_exactly_the_planted_faults(
+    owned: Owned, on_spark: OnIt, objects: int, faults: int
+) -> None:
     planted = plant(owned, objects, faults)
     report = owned.check(on_spark(owned))
 

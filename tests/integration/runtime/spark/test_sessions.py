@@ -21,7 +21,7 @@ def _sleeping(batches: Any) -> Any:
 
 
 @pytest.mark.timeout(120)
-def test_who_leaves_a_session_does_not_end_it_for_others_and_it_can_always_be_had_again(sessions: Sessions) -> None:
+def test_a_session_is_shared_and_can_be_opened_again(sessions: Sessions) -> None:
     def works(one: Any) -> bool:
         return bool(one.range(3).count() == 3)
 
@@ -38,7 +38,7 @@ def test_who_leaves_a_session_does_not_end_it_for_others_and_it_can_always_be_ha
 
 
 @pytest.mark.timeout(120)
-def test_what_runs_by_a_batch_is_interrupted_by_who_takes_it_over(sessions: Sessions, tmp_path: Path) -> None:
+def test_a_takeover_interrupts_jobs_of_the_same_batch(sessions: Sessions, tmp_path: Path) -> None:
     """An attempt that was silent for too long still runs, on the same worker; another one begins."""
     file = tmp_path / "ticks"
     ticks = str(file)
@@ -71,7 +71,7 @@ def test_what_runs_by_a_batch_is_interrupted_by_who_takes_it_over(sessions: Sess
         session.interrupt(old, "batch-1", [told])  # failed here, so it is told to stop once more, and that ends
 
 
-def test_the_same_code_is_the_same_archive_whenever_it_was_installed(tmp_path: Path) -> None:
+def test_equal_code_gives_an_equal_archive(tmp_path: Path) -> None:
     first = session.archive(tmp_path)
     content = first.read_bytes()
     os.utime(deletion.__file__, (time.time() - 86_400, time.time() - 86_400))
@@ -83,7 +83,7 @@ def test_the_same_code_is_the_same_archive_whenever_it_was_installed(tmp_path: P
 
 
 @pytest.mark.timeout(120)
-def test_a_server_that_is_gone_is_no_reason_to_wait_for_minutes(tmp_path: Path) -> None:
+def test_a_lost_server_is_given_up_within_a_minute(tmp_path: Path) -> None:
     running = Sessions("local[1]", {"spark.driver.memory": "512m"}, tmp_path)
     try:
         with running.of("x") as one, ThreadPoolExecutor(1) as pool:

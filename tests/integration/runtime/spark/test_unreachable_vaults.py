@@ -38,7 +38,7 @@ def due(rig: Rig, root: Path, marks: int, vault: str = "disk") -> None:
 
 @SQLITE
 @pytest.mark.timeout(120)
-def test_what_executors_cannot_reach_is_claimed_no_further(
+def test_a_vault_unreachable_by_executors_is_not_claimed_further(
     rig: Rig, deleting: Deleting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This process can use the vault, its executors cannot: whole ranges were claimed, and nothing was deleted."""
@@ -63,7 +63,7 @@ def test_what_executors_cannot_reach_is_claimed_no_further(
 
 
 @SQLITE
-def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
+def test_a_part_with_a_fault_leaves_the_audit_to_the_worker(
     rig: Rig, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another copy of the part may have deleted what this one could not, and would have been told by nobody."""
@@ -96,7 +96,7 @@ def test_a_part_with_a_fault_leaves_the_audit_to_whoever_settles(
 
 @SQLITE
 @pytest.mark.timeout(120)
-def test_a_folder_of_audits_is_not_written_on_other_machines(
+def test_an_audit_folder_is_not_written_on_other_machines(
     rig: Rig, sessions: Sessions, deleting: Deleting, tmp_path: Path
 ) -> None:
     away = SimpleNamespace(local=False, cores=None, of=sessions.of)
