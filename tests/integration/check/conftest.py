@@ -1,4 +1,4 @@
-"""An owner with the view ``sexton_live``, whose vault is a directory; and the ways to compare."""
+"""An owner with the view ``sexton_live``, whose vault is a directory."""
 
 import os
 from collections.abc import Iterator, Sequence

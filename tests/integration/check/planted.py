@@ -1,4 +1,4 @@
-"""A vault of very many files, among which are planted losses, orphans, mismatches and uploads in flight."""
+"""A vault of very many files with planted faults: lost files, orphans, mismatches and uploads in progress."""
 
 import os
 import random

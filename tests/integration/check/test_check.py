@@ -1,4 +1,4 @@
-"""Conformance of the check, over an owner's view: metadata and objects are compared both ways."""
+"""A check compares objects with the owner's view in both directions, and confirms nothing from incomplete input."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Conformance of the check, over the reference catalog: files of every form, and records that do not agree."""
+"""A check over the reference catalog knows every form of its files, and finds contradicting records."""
 
 import os
 from collections.abc import Iterator

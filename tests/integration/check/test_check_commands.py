@@ -1,4 +1,4 @@
-"""`sexton check` as somebody types it, but for what needs Temporal."""
+"""`sexton check` lists, shows, accepts, repairs and exports findings."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Among very many objects exactly the planted faults are found, and nothing that is in flight."""
+"""A check of very many files finds exactly the planted faults, and no upload in progress."""
 
 import resource
 

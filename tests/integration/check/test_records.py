@@ -1,4 +1,4 @@
-"""A check understands the owner's records and marks in every form in which they name objects and vaults."""
+"""A check understands every form in which records and marks name objects and vaults."""
 
 import unicodedata
 from typing import Any

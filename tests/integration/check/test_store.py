@@ -1,4 +1,4 @@
-"""Findings over the runs of a check: what proves them, what confirms them, and what calls them gone."""
+"""A finding is confirmed or resolved only by whole runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the owner contract refuses to take in, on both databases: a refusal names its rule and leaves nothing."""
+"""The owner contract refuses invalid input, names the broken rule, and stores nothing of it."""
 
 import pytest
 

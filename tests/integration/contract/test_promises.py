@@ -1,4 +1,4 @@
-"""What an owner is promised inside its own transactions, on both databases: prepare, commit, mark, undrop."""
+"""The owner contract keeps its promises inside the owner's transactions: prepare, commit, mark and undrop."""
 
 import pytest
 from sqlalchemy import func, select, text

@@ -1,4 +1,4 @@
-"""PostgreSQL: a role with the owner's grants can do what the contract says, and nothing else."""
+"""A PostgreSQL role with the owner's grants can do what the contract says, and nothing else."""
 
 import secrets
 from collections.abc import Iterator

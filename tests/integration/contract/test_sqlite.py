@@ -1,4 +1,4 @@
-"""An owner's own ``sqlite3.Connection``: the contract works in its transaction, never ends it, and stops mistakes."""
+"""The contract works in a transaction of the owner's own ``sqlite3.Connection``, and never ends it."""
 
 import sqlite3
 import time

@@ -1,4 +1,4 @@
-"""The schema on both databases: what the code believes is what is there, made once, for one deployment."""
+"""The schema of the code equals the schema in the database, and is created once for one deployment."""
 
 import sqlite3
 import subprocess

@@ -1,4 +1,4 @@
-"""Leases on both databases: one holder at a time, every acquisition a new epoch, and the old one can write nothing."""
+"""A lease has one holder at a time and a new epoch per acquisition, and the holder of an old epoch writes nothing."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""An owner shows what is live in a view: a mark that touches any of it is kept, whatever the mark says."""
+"""A mark that touches an object of the owner's live view is kept."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Protections while rounds run: chunks that come in between, and renewals that race the reaper. P22 and P23."""
+"""Chunks and renewals that arrive during a round are respected (P22, P23)."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The acceptance test of protections: registrars, committers and a recycler at once, with pauses where it hurts."""
+"""Registrars, committers and a recycler run at once, and no protected or committed object is deleted."""
 
 import random
 import threading

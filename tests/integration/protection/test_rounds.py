@@ -1,4 +1,4 @@
-"""Protections in rounds, on both databases: P01 to P20 of the conformance cases."""
+"""Rounds delete no object that a protection covers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A world of binlogs on both databases."""
+"""One instance with binlogs on each database."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""R40 in whole rounds: an object rewritten after it was resolved is kept and shown, and the way out works."""
+"""A round keeps and quarantines an object that was rewritten after it was resolved (R40)."""
 
 from collections.abc import Iterator
 from pathlib import Path

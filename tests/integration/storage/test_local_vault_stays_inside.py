@@ -1,4 +1,4 @@
-"""A local vault deletes and lists regular files below its root, whatever links lie there."""
+"""A local vault lists and deletes only regular files below its root, and follows no link."""
 
 import os
 from pathlib import Path

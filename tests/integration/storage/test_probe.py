@@ -1,4 +1,4 @@
-"""What a vault's store is seen to do decides how it may be used; on a real S3 server, and on one that lies."""
+"""The probe of a vault detects what its store supports, also on a store that lies."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A vault is handed out only while marker, row and deployment were seen to agree, no more than 5 s ago."""
+"""A vault is used only while marker, row and deployment matched at most 5 s ago."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

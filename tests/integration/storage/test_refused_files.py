@@ -1,4 +1,4 @@
-"""Files that a store refuses again and again while it takes others: they count as failures, their neighbours go."""
+"""A file that the store refuses repeatedly counts as failed, and does not block its neighbours."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A conditional vault deletes the object that is meant and no other, on a real S3 server."""
+"""A conditional vault deletes an object only if its ETag is unchanged."""
 
 from collections.abc import Sequence
 

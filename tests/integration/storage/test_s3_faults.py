@@ -1,4 +1,4 @@
-"""What an S3 vault makes of a store that fails: never success, and never a fault where one key is to blame."""
+"""A failing S3 store is never read as a successful delete or a complete listing."""
 
 from pathlib import Path
 

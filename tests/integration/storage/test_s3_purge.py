@@ -1,4 +1,4 @@
-"""Purging a versioned bucket: every version of exactly the keys named, or none is said to be gone; on a real server."""
+"""Purging a versioned bucket deletes every version of exactly the named keys."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""What a refusal tells beside its code: how long to wait, and that an object lock keeps the object."""
+"""A refusal of an S3 store reports the requested wait and the object lock."""
 
 import pytest
 

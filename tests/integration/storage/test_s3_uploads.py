@@ -1,4 +1,4 @@
-"""Unfinished multipart uploads under a deleted prefix are aborted, no other, on a real S3 server."""
+"""Unfinished multipart uploads under a deleted prefix are aborted, and no others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Listings of versions: what a store leaves out, or says otherwise than a listing, is never taken for gone."""
+"""A key counts as purged only when a complete version listing proves it."""
 
 import pytest
 

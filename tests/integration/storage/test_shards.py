@@ -1,4 +1,4 @@
-"""A vault cut into parts: together they are what one listing of it all is, each object once, whatever the keys."""
+"""The parts of a vault hold together each object exactly once."""
 
 from collections.abc import Sequence
 from typing import Any

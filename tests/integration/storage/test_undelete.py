@@ -1,4 +1,4 @@
-"""Undelete: what a versioned bucket hides is visible again, and nothing else changes; on a real S3 server."""
+"""Undelete makes hidden objects of a versioned bucket visible again, and changes nothing else."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`sexton undelete`: asks, counts, refuses what would be hidden again, and knows from the audit what a round hid."""
+"""`sexton undelete` confirms, counts, and refuses keys that a claimed mark would hide again."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What every vault promises, over a directory and over a real S3 server."""
+"""Every vault lists its own keys completely and deletes exactly the named ones, in a directory and in S3."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sexton's own files in a vault, and ``stat``, over a directory and over a real S3 server."""
+"""Sexton stores its own files in a vault apart from the vault's objects."""
 
 from pathlib import Path
 

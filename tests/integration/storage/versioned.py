@@ -1,4 +1,4 @@
-"""A versioned bucket as tests look at it: what is left in it, key by key."""
+"""A versioned bucket, and its remaining versions key by key."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Maps, heartbeats and replays over the API: a replay returns every entry, or raises an error."""
+"""A replay over the API returns every entry or raises an error."""
 
 import time
 from collections.abc import Iterator

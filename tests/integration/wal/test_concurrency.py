@@ -1,4 +1,4 @@
-"""Concurrent reports, maps and decisions about the same topics, on PostgreSQL: no deadlock."""
+"""Concurrent reports, maps and purges of the same topics all end without a deadlock."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What metrics show about topics, read from the tables alone, on both databases."""
+"""Metrics of topics equal the tables."""
 
 from sexton.database.engine import Database
 from sexton.insight.metrics.figures.topics import figures

@@ -1,4 +1,4 @@
-"""Ask nodes to flush the regions that block purges: real HTTP, real time."""
+"""Nodes are asked to flush the regions that block purges, with a timeout."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Which reports of nodes count, wait or are ignored."""
+"""Reports of nodes count, wait or are ignored by their epoch and the topic's end."""
 
 import pytest
 

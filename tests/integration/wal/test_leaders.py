@@ -1,7 +1,4 @@
-"""The leader of a topic's partition changes before, during and after a purge: one of three nodes at a time is away.
-
-A purge that fails then succeeds when repeated. No needed entry is deleted, whichever node leads afterwards.
-"""
+"""A purge survives a change of the topic's leader at any moment, and deletes no needed entry."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

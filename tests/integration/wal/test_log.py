@@ -1,4 +1,4 @@
-"""The log that purging needs: Apache Kafka and the embedded log behave alike."""
+"""Apache Kafka and the embedded log behave alike."""
 
 import pytest
 

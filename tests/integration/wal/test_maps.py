@@ -1,4 +1,4 @@
-"""Which maps of owners are accepted, and what a newer one ends."""
+"""A map of an owner is accepted only if it is newer and free of contradictions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Purge topics with both databases, on Kafka and on the embedded log: cases W01 to W27."""
+"""A purge deletes exactly the entries that no region needs (W01 to W27)."""
 
 from functools import partial
 

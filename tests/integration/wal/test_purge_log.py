@@ -1,4 +1,4 @@
-"""Purges over a log that is slow, does not answer, or changes meanwhile."""
+"""A purge survives a log that is slow, silent or changing."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Topics that were recreated or truncated: nothing is purged, and no report counts."""
+"""A recreated or truncated topic is not purged, and no report counts for it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Regions that are created, dropped, moved, or forgotten by a map, and the entries that are retained for them."""
+"""Entries are retained for regions that were created, dropped, moved or left out of a map."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Open a region: where it begins, how its entries are retained meanwhile, and when it must not open."""
+"""A region opens at its first needed entry, which stays while the region is read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Resets of topics and regions by an operator, after a topic was recreated or lost entries."""
+"""An operator resets topics and regions that were recreated or lost entries."""
 
 from typing import Any
 

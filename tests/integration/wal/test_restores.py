@@ -1,4 +1,4 @@
-"""What counts after Sexton's database was restored from a backup."""
+"""Reports and maps from before a restore of Sexton's database do not count."""
 
 from sqlalchemy import insert, select
 

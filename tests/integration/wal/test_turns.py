@@ -1,4 +1,4 @@
-"""Which topics are due: pages are the same when repeated, and no topic starves."""
+"""Due topics are paged by name, and no topic starves."""
 
 import pytest
 from sqlalchemy import update

@@ -1,4 +1,4 @@
-"""The metrics say what the tables say: the seed's 18 and ours, on both databases, equal in every process."""
+"""The exported metrics equal the tables in every process: the seed's 18 and Sexton's own."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scrapes never fail and never lie: over real HTTP, without a database, without a port, with bad reports."""
+"""A scrape never fails and never exports outdated figures, whatever is broken."""
 
 import logging
 import socket

@@ -1,4 +1,4 @@
-"""`why` tells one story about an object, whatever became of it, on both databases."""
+"""`sexton why` explains an object in each state of its mark: live, held, due, claimed, deleted."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the routes answer, and how they refuse: typed codes, problem documents, limits on bodies."""
+"""Each route answers as documented, and refuses with a typed code and a problem document."""
 
 import base64
 import json

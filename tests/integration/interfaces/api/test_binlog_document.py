@@ -1,4 +1,4 @@
-"""What docs/binlog-integration.md shows can be sent as it is there, with the scopes it names, and is answered so."""
+"""The requests shown in docs/binlog-integration.md work as printed, with the scopes named there."""
 
 import json
 import re

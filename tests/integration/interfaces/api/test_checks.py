@@ -1,4 +1,4 @@
-"""Checks and findings over the API, and a front end's memory against the records."""
+"""The API lists checks and findings, and compares a peer's memory with the owner's records."""
 
 from collections.abc import Iterator
 from pathlib import Path

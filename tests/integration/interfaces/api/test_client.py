@@ -1,4 +1,4 @@
-"""``sexton.client`` against the API: what is copied stays, and whoever copies is stopped when that is not certain."""
+"""``sexton.client`` registers, renews and finishes protections, and raises typed errors."""
 
 import time
 from pathlib import Path

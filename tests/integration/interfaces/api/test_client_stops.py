@@ -1,4 +1,4 @@
-"""The client interrupts a copy as soon as its protection is lost or may not be renewed in time."""
+"""The client interrupts a copy when its protection is lost or cannot be renewed in time."""
 
 import threading
 import time

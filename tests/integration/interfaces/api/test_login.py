@@ -1,4 +1,4 @@
-"""`POST /v1/token`: who knows a password gets a token, and whoever guesses learns nothing."""
+"""`POST /v1/token` gives a token for a password, throttles guessers, and reveals nothing to them."""
 
 import logging
 import statistics

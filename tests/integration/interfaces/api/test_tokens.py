@@ -1,4 +1,4 @@
-"""Every route refuses whoever has no right to it; a token is shown once and ends when it should."""
+"""Every route needs a valid token of a sufficient scope, except the public ones."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Users, their passwords and the tokens they get, on both databases."""
+"""A user's password gives short-lived tokens, guessers are throttled, and removal ends all tokens at once."""
 
 import hashlib
 import threading

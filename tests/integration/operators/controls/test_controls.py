@@ -1,4 +1,4 @@
-"""Stop, lists and vault whitelist during rounds, on both databases: by SQL alone, effective within a page."""
+"""Stops, lists and windows act on running rounds within a page."""
 
 from collections.abc import Callable
 from pathlib import Path

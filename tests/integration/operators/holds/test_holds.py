@@ -1,4 +1,4 @@
-"""Operators' holds on both databases: what was not claimed before stays, whatever comes."""
+"""A hold blocks deletion of every unclaimed mark that it names."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""A database kept by the reference catalog, with vaults in directories: files are written where its records say."""
+"""A database of the reference catalog with vaults; files are written where the catalog's records say."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What was prepared and never committed, in real rounds: its owner is aborted before anything is deleted."""
+"""The owner of a prepared rowset is aborted before the rowset's files are deleted."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A compaction's output that was dropped goes after what went into it: without its record that would seem live."""
+"""A dropped output of a compaction is deleted only after its inputs, which would seem live without it."""
 
 from sexton.operators.holds.store import Hold
 from sexton.recycle.planning.policy import CATALOG, policy

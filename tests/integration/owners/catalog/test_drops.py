@@ -1,4 +1,4 @@
-"""Drops and undrops without a round: one mark at the drop, the whole subtree back, or a refusal that names why."""
+"""A drop is one mark; its undrop restores the whole subtree, or is refused with a reason."""
 
 import pytest
 from sqlalchemy import update

@@ -1,4 +1,4 @@
-"""What the catalog says its marks stand for: exact files, every vault, what must wait; few statements for many."""
+"""The catalog expands a mark to its exact files in every vault, with few statements for many marks."""
 
 import pytest
 from sqlalchemy import delete

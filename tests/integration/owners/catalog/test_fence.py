@@ -1,4 +1,4 @@
-"""The catalog's answer to a fence, without a round; marks are made FENCED as the engine does."""
+"""The catalog's fence aborts the owner of a prepared mark, and returns which marks may be deleted."""
 
 from collections import Counter
 

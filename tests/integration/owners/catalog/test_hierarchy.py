@@ -1,4 +1,4 @@
-"""Dropped tables, indexes and partitions in real rounds: files, then every record below, then the parent itself."""
+"""Rounds delete a dropped table's files first, then all records below it, then the table's record."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the catalog does with its records, each operation one transaction, told to Sexton through the contract."""
+"""Each catalog operation is one transaction that marks its garbage through the contract."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is live, what ran out of time and what is forgotten, by the catalog's words, without a round."""
+"""The catalog names live objects, aborts loads past their timeout, and forgets records of deleted marks."""
 
 import pytest
 from sqlalchemy import text

@@ -1,4 +1,4 @@
-"""Rounds against the catalog's own commits and undrops: whoever comes second is refused, and nobody loses a file."""
+"""Rounds race the catalog's commits and undrops: exactly one side wins, and no file is lost."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""Rowsets of tablets with copies on backends: what was replaced goes when all copies have it (C14, C17)."""
+"""A replaced rowset is deleted only after all copies of its tablet have its versions (C14, C17)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Compacted and dropped rowsets in real rounds: exactly their files, by the schema they were written under."""
+"""Rounds delete exactly the files of compacted and dropped rowsets, named by the schema they were written with."""
 
 from sqlalchemy import delete, insert
 

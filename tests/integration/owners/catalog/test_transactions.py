@@ -1,4 +1,4 @@
-"""Transactions and their labels in real rounds."""
+"""Rounds delete finished transactions with their labels after the retention, and abort late ones."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

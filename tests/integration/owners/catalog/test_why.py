@@ -1,4 +1,4 @@
-"""`why` about a file of the catalog: what is live, what is dropped above it, and what went with its tablet."""
+"""`sexton why` explains a catalog file: live, dropped with a parent, or deleted with its tablet."""
 
 import pytest
 

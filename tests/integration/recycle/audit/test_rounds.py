@@ -1,4 +1,4 @@
-"""A round tells the audit what it did before it forgets it; a crash in between loses nothing, tells nothing twice."""
+"""A round writes its deletes to the audit before it forgets them, once, and a crash loses no row."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The audit is written once, read back whole and kept for its retention, in vaults and elsewhere, on disk and in S3."""
+"""Audit rows are written once, read back completely, and deleted after their retention."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the workers share about places, and operators' caps, on both databases."""
+"""Workers share request rates and caps of a place through the database."""
 
 import json
 from pathlib import Path

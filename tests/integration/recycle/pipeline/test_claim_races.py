@@ -1,4 +1,4 @@
-"""The acceptance test of the claim: committers, undroppers and a claimer at once, with pauses where it hurts most."""
+"""Committers, undroppers and a claimer run at once, and no committed or undropped mark is claimed."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""Deletion beside claiming and settling: what is claimed ahead, and what becomes of it when either thread ends."""
+"""A range claims ahead while it deletes, and ends cleanly when either thread fails."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Marks set aside for their owner are all shown to it, however many there are."""
+"""Quarantined marks that only the owner can free are all shown to it, in pages."""
 
 import pytest
 

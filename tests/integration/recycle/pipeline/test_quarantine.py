@@ -1,4 +1,4 @@
-"""Marks that were set aside, and the ways out, on both databases."""
+"""A quarantined mark is listed with its reason, and can be retried or discarded."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Applying a plan is approving it: as it was seen, or not at all; and a shortened retention needs it once."""
+"""An applied plan is an approved plan: unchanged since it was shown, and a shortened retention needs one."""
 
 import re
 from collections.abc import Iterator

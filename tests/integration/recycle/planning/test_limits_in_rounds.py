@@ -1,4 +1,4 @@
-"""Limits hold whatever becomes of a round: killed at any point, cut into ranges, or while somebody marks everything."""
+"""A round stays below its limits when it is killed, cut into ranges, or overtaken by new marks."""
 
 from collections.abc import Iterator
 from pathlib import Path

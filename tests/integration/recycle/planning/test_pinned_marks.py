@@ -1,4 +1,4 @@
-"""A plan is its marks and no others, also where the others are as many and as large, on both databases."""
+"""A plan contains exactly the marks it was made from, not others of the same number and size."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a round may do unasked: limits of 24 hours, and shortened retentions, on both databases."""
+"""A round deletes without approval at most the limit of 24 hours; the rest waits in a plan."""
 
 from collections.abc import Iterator
 

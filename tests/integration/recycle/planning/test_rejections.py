@@ -1,4 +1,4 @@
-"""Who refuses a plan is heard: what it has goes unasked neither tomorrow nor when it fits, on both databases."""
+"""A rejected kind waits for approval, even below the limit, until the rejection expires or is cancelled."""
 
 import json
 from collections.abc import Iterator

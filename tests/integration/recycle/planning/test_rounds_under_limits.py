@@ -1,4 +1,4 @@
-"""Whole rounds under limits: what goes unasked in a day, what a person lets go, what a mistake costs."""
+"""Whole rounds delete no more per day than the limit allows without an approval."""
 
 from collections.abc import Iterator
 from pathlib import Path

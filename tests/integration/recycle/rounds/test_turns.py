@@ -1,4 +1,4 @@
-"""Whose turn it is, how many at once, and what a changed retention changes; on both databases."""
+"""The schedule picks due instances fairly, within the number of slots."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A storage node's directory and meta store, as the node itself writes them, and somebody who grants cuts."""
+"""A storage node's directory and meta store, written as the node writes them, and a source of granted cuts."""
 
 import json
 import sqlite3

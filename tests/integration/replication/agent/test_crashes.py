@@ -1,4 +1,4 @@
-"""A crash between any two steps is finished by the next sweep; random tablets, keys and cuts end as they should."""
+"""The next sweep finishes after a crash between any two steps."""
 
 import random
 import shutil

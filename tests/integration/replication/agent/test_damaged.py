@@ -1,4 +1,4 @@
-"""Keys and values that cannot be read stay with their files; their siblings go, and what is answered is true."""
+"""Unreadable keys and values stay with their files, their siblings are removed, and the answer is true."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""Cuts over HTTP, from a real server that answers as it is told."""
+"""The worker pulls and acknowledges cuts over HTTP, and survives bad answers."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Whose data directory it is: one that is not there, or another's, is never worked in."""
+"""A sweep never works in a missing or foreign data directory."""
 
 import shutil
 import sqlite3

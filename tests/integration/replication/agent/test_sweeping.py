@@ -1,4 +1,4 @@
-"""What a sweep removes, what it leaves, and what it answers: on a real directory and a real meta store."""
+"""A sweep removes exactly the binlogs up to the granted version, and acknowledges what it removed."""
 
 import sqlite3
 import threading

@@ -1,4 +1,4 @@
-"""A worker beside a storage node, on a real Temporal server: what it serves, and when it refuses to begin."""
+"""A worker beside a storage node starts only in its own directory, and serves the backend's queue."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""A cut of very much waits for a person, and takes what that person saw, also where the log goes on meanwhile."""
+"""A very large cut waits for an operator's approval, and cuts only the approved records."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What owners, backends, consumers and followers do over the API: ``sexton.client`` against a served one."""
+"""``sexton.client`` gives owners, backends, consumers and followers access to binlogs over the API."""
 
 import asyncio
 import threading

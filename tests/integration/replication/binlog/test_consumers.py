@@ -1,4 +1,4 @@
-"""Who reads a log, and what keeps it from being cut: conformance B18, B28; reads, and consumers that fall silent."""
+"""A registered consumer blocks the cut of unread records until it is lost (B18, B28)."""
 
 import threading
 

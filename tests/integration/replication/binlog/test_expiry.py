@@ -1,4 +1,4 @@
-"""What expires, how far a log is cut, and what a round writes of it: conformance B01 to B06, B15 to B18, B31."""
+"""A log is cut exactly up to its expired records (B01 to B06, B15 to B18, B31)."""
 
 import pytest
 

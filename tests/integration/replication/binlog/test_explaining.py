@@ -1,4 +1,4 @@
-"""What people are told of binlogs: the same that a cut then does, because of whom no more, and in how many copies."""
+"""The explanation of a log predicts the next cut and names every blocker."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What metrics tell of binlogs, journals and replicas, from the tables alone, on both databases."""
+"""Metrics of binlogs, journals and replicas equal the tables."""
 
 from sqlalchemy import event
 

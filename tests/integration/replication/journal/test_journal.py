@@ -1,4 +1,4 @@
-"""The journal: its order, what replay makes of anything, and who it is kept for: conformance B14, B30, C13."""
+"""The journal is ordered, replays despite unknown entries, and is kept for the slowest follower (B14, B30, C13)."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What backends are granted, and acknowledge: conformance B07, B08, B20, B23, B29, C14 to C17."""
+"""A backend is granted a cut only when every copy has the versions (B07, B08, B20, B23, B29, C14 to C17)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What backends report, and what is made of it: conformance C04 to C06, C08, C12 to C17."""
+"""Reports of backends decide which copies are bad, behind or whole (C04 to C06, C08, C12 to C17)."""
 
 import pytest
 

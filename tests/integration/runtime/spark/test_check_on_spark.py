@@ -1,4 +1,4 @@
-"""The check on Spark says what the check in one process says, whatever the keys; and goes on where it was cut off."""
+"""A check on Spark finds what a check in one process finds, and resumes after an interruption."""
 
 import threading
 import time

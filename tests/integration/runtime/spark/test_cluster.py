@@ -1,4 +1,4 @@
-"""A cluster on one machine: master, two workers, a Connect server. Code comes with the session."""
+"""A standalone Spark cluster checks and deletes with the code sent with the session."""
 
 import os
 import signal

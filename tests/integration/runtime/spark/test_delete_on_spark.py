@@ -1,4 +1,4 @@
-"""Deleting on Spark does what deleting in one process does, and goes on where it was cut off."""
+"""A round on Spark deletes exactly what a round in one process deletes."""
 
 from pathlib import Path
 

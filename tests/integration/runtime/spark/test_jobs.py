@@ -1,4 +1,4 @@
-"""A sweep of jobs, seen from the process that claims: what it sends and hears, and in which order. No Spark here."""
+"""The worker splits files into Spark jobs, and reacts to faults and stops of each part; no Spark server needed."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""A round whose heavy kind is deleted on Spark: its worker is killed, and another goes on; then it is cancelled."""
+"""Another worker takes over when the Spark worker of a round is killed, and the round can be cancelled."""
 
 import asyncio
 import json

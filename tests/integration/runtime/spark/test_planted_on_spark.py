@@ -1,4 +1,4 @@
-"""The same on Spark."""
+"""A check on Spark finds exactly the planted faults."""
 
 import pytest
 

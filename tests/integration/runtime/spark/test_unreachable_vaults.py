@@ -1,4 +1,4 @@
-"""A round on Spark claims no further marks of a vault that executors cannot reach, and loses no audit row."""
+"""A round on Spark stops claiming marks of vaults that executors cannot reach, and loses no audit row."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A Spark worker beside a control worker: heavy checks and heavy kinds of the real workflows are done by it."""
+"""A Spark worker beside a control worker runs the heavy checks and heavy kinds of real workflows."""
 
 import asyncio
 from pathlib import Path
