@@ -1,4 +1,4 @@
-"""A vault with a way to put objects into it behind its back, as a database's writers do."""
+"""Places for vaults, with objects written directly, as a database's writers do."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +19,23 @@ MARKER = Marker(vault_uuid="9f0c", deployment="test-d", instance="i1", name="hot
 class Place(Protocol):
     """Where vaults are: one bucket or one directory."""
 
-    def vault(self, prefix: str = "wh/", location: str = "") -> Vault: ...
+    def vault(self, prefix: str = "wh/", location: str = "") -> Vault:
+        """Return the vault of a prefix here, or in another bucket or a folder."""
+        ...
 
-    def put(self, path: str, body: bytes = b"x") -> None: ...
+    def put(self, path: str, body: bytes = b"x") -> None:
+        """Write an object by its path in the bucket or directory."""
+        ...
 
-    def has(self, path: str) -> bool: ...
+    def has(self, path: str) -> bool:
+        """Return whether an object of that path exists."""
+        ...
 
 
 @dataclass
 class Bucket:
+    """A bucket; its vaults use ``endpoint_url``, its puts ``client``."""
+
     client: S3Client
     endpoint_url: str
     name: str
@@ -46,6 +54,8 @@ class Bucket:
 
 @dataclass
 class Directory:
+    """A directory on the local disk."""
+
     path: Path
 
     def vault(self, prefix: str = "wh/", location: str = "") -> Vault:
@@ -68,10 +78,10 @@ def put_all(place: Place, paths: Sequence[str]) -> None:
 
 
 def listing(vault: Vault, prefix: str) -> list[Listed]:
-    """Every object under a prefix, the pages put together."""
+    """Return every object under a prefix, of all pages."""
     return [listed for page in vault.list(prefix) for listed in page]
 
 
 def keys(vault: Vault, prefix: str) -> list[str]:
-    """Their keys."""
+    """Return the keys of every object under a prefix."""
     return [listed.key for listed in listing(vault, prefix)]

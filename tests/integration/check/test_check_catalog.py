@@ -13,10 +13,10 @@ from tests.support.rig import DAY, listing
 
 @pytest.fixture
 def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    shop = Shop(clean_url).opened().brisk()
+    shop = Shop(clean_url).register().prove_by_clock()
     shop.local(tmp_path / "disk")
     yield shop
-    shop.away()
+    shop.close()
 
 
 def age(shop: Shop) -> None:
@@ -53,7 +53,7 @@ def test_k02_files_of_removed_records_are_orphans(shop: Shop) -> None:
     age(shop)
     shop.check()
 
-    found = shop.found()
+    found = shop.open_findings()
 
     assert found["ORPHAN"] == gone
     assert {k.rpartition(".")[2] for k in gone} == {"dat", "idx", "db"}
@@ -69,7 +69,7 @@ def test_a_file_with_a_foreign_name_is_of_unknown_kind(shop: Shop) -> None:
     age(shop)
     shop.check()
 
-    found = shop.found()
+    found = shop.open_findings()
 
     assert found["UNKNOWN_KIND"] == {f"data/{tablet}/r_0.tmp", "README", f"data/{tablet}/r_01.dat"}
     assert found["ORPHAN"] == {"data/t/..._0.dat"}

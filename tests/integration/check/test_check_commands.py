@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sexton.check import parquet
-from tests.integration.check.conftest import Owned, names
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.command import run
 from tests.support.rig import DAY
 
@@ -15,10 +15,10 @@ from tests.support.rig import DAY
 @pytest.fixture
 def found(owned: Owned) -> Owned:
     """One check with something lost, an orphan and an unknown kind; a day later another."""
-    owned.both(*names(400))
-    (owned.root / names(400)[3]).unlink()
-    owned.old("data/t9/r7_0.dat")
-    owned.old("tmp/readme ü.txt")
+    owned.write_live(*file_keys(400))
+    (owned.root / file_keys(400)[3]).unlink()
+    owned.write_old("data/t9/r7_0.dat")
+    owned.write_old("tmp/readme ü.txt")
     owned.check()
     owned.later(DAY + 60)
     owned.check()
@@ -33,7 +33,7 @@ def test_findings_are_listed_shown_accepted_and_repaired(found: Owned, capsys: p
     lost = run(found, capsys, "check", "findings", "shop", "--type", "LOST")
     odd = next(f["id"] for f in told if f["type"] == "UNKNOWN_KIND")
     accepted = run(found, capsys, "check", "accept", str(odd), "--reason", "put there by hand")
-    left = found.found()
+    left = found.open_findings()
     counted = run(found, capsys, "check", "repair", "shop", "--orphans", "--dry-run")
     before = found.count("mark")
     repaired = run(found, capsys, "check", "repair", "shop", "--orphans", "--yes")
@@ -42,10 +42,10 @@ def test_findings_are_listed_shown_accepted_and_repaired(found: Owned, capsys: p
     assert (first["state"], second["state"]) == ("WHOLE", "WHOLE")
     assert "401 objects" in shown.out
     assert {f["type"] for f in told} == {"LOST", "ORPHAN", "UNKNOWN_KIND"}
-    assert names(400)[3] in lost.out
+    assert file_keys(400)[3] in lost.out
     assert "data/t9" not in lost.out
     assert "UNKNOWN_KIND disk/tmp/readme ü.txt" in accepted.out
-    assert left == {"LOST": {names(400)[3]}, "ORPHAN": {"data/t9/r7_0.dat"}}
+    assert left == {"LOST": {file_keys(400)[3]}, "ORPHAN": {"data/t9/r7_0.dat"}}
     assert "would mark 1 orphan for deletion" in counted.out
     assert before == 0
     assert "marked 1 orphan, kept 0" in repaired.out
@@ -59,10 +59,10 @@ def test_status_shows_the_last_check(owned: Owned, capsys: pytest.CaptureFixture
         return line.strip()
 
     before = checks()
-    owned.both(*names(30))
+    owned.write_live(*file_keys(30))
     owned.check()
     well = checks()
-    (owned.root / names(30)[3]).unlink()
+    (owned.root / file_keys(30)[3]).unlink()
     owned.check()
     owned.runs.begin("shop", "runs now")
     lost = checks()
@@ -87,11 +87,11 @@ def test_all_findings_are_exported_to_parquet(
 
     assert said.out == f"3 findings of shop in {file}\n"
     assert {(r["type"], r["key"]) for r in rows} == {
-        ("LOST", names(400)[3]),
+        ("LOST", file_keys(400)[3]),
         ("ORPHAN", "data/t9/r7_0.dat"),
         ("UNKNOWN_KIND", "tmp/readme ü.txt"),
     }
-    assert [r["key"] for r in lost] == [names(400)[3]]
+    assert [r["key"] for r in lost] == [file_keys(400)[3]]
     assert rows[0]["first_seen"] is not None
     assert (nowhere.code, "cannot be written" in nowhere.err) == (1, True)
     assert [p.name for p in tmp_path.iterdir() if "parquet" in p.name] == ["findings.parquet"]

@@ -3,7 +3,7 @@
 import pytest
 
 from sexton.check.model import Discrepancy, Type
-from tests.integration.check.conftest import Owned, names
+from tests.integration.check.conftest import Owned, file_keys
 from tests.integration.check.test_store import seen
 from tests.support.rig import DAY
 
@@ -20,18 +20,18 @@ def test_a_late_report_of_an_older_run_changes_nothing(owned: Owned) -> None:
     owned.runs.saw(old, [orphan])
     owned.runs.conclude(new, seen(new))
 
-    assert owned.found(confirmed=True) == {"ORPHAN": {orphan.key}}
+    assert owned.open_findings(confirmed=True) == {"ORPHAN": {orphan.key}}
     assert owned.runs.conclude(old, seen(old)).lacks == ("it was cut off, another began",)
 
 
 @pytest.mark.parametrize("between", [True, False])
 def test_a_repaired_file_that_is_lost_again_is_found_again(owned: Owned, between: bool) -> None:
-    key = names(20)[3]
-    owned.both(*names(20))
+    key = file_keys(20)[3]
+    owned.write_live(*file_keys(20))
     (owned.root / key).unlink()
     owned.check()
     [finding] = owned.runs.findings("shop")
-    owned.old(key)
+    owned.write_old(key)
     owned.repairs._set_repaired([finding.id])
     if between:
         assert owned.check().found == {}

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sexton import contract
 from sexton.contract import NewMark
 from sexton.marks.model import Reason
-from tests.integration.check.conftest import Owned, names
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.kept import kept_texts
 from tests.support.rig import DAY, put
 
@@ -15,9 +15,9 @@ ANY = r"data/.*\.dat"
 
 def orphaned(owned: Owned, *keys: str) -> None:
     """Write them, and check until they are confirmed if they ever will be."""
-    owned.both(*names(400))
+    owned.write_live(*file_keys(400))
     for key in keys:
-        owned.old(key)
+        owned.write_old(key)
     owned.check()
     owned.later(DAY + 60)
     owned.check()
@@ -129,11 +129,11 @@ def test_a_new_object_under_an_orphans_key_is_not_deleted(owned: Owned) -> None:
 
 def test_a_rewritten_orphan_is_unconfirmed_again(owned: Owned) -> None:
     key = "data/t9/a_0.dat"
-    owned.both(*names(400))
-    owned.old(key)
+    owned.write_live(*file_keys(400))
+    owned.write_old(key)
     owned.check()
     owned.later(DAY + 60)
-    owned.old(key, 33)
+    owned.write_old(key, 33)
     report = owned.check()
 
     assert report.confirmed == {}

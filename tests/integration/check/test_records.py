@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sexton.check.model import RunState
 from sexton.check.sql.repair import RepairRefused
 from sexton.contract import NewMark
-from tests.integration.check.conftest import Owned, names
+from tests.integration.check.conftest import Owned, file_keys
 from tests.support.rig import DAY
 
 ANY = r"data/.*\.dat"
@@ -17,9 +17,9 @@ ANY = r"data/.*\.dat"
 
 def orphaned(owned: Owned, *keys: str) -> None:
     """Write them, and check until they are confirmed if they ever will be."""
-    owned.both(*names(400))
+    owned.write_live(*file_keys(400))
     for key in keys:
-        owned.old(key)
+        owned.write_old(key)
     owned.check()
     owned.later(DAY + 60)
     owned.check()
@@ -40,16 +40,16 @@ def test_a_live_prefix_covers_its_files_in_every_spelling(owned: Owned, written:
     owned.live_rows((written, None))
     orphaned(owned, f"{folder}r_0.dat")
 
-    assert owned.found() == {}
+    assert owned.open_findings() == {}
 
 
 def test_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> None:
     other = owned.local(owned.root.parent / "other", "other")
-    small = names(4, "s")
-    owned.both(*names(500))
+    small = file_keys(4, "s")
+    owned.write_live(*file_keys(500))
     root, owned.root = owned.root, other
     for key in small:
-        owned.old(key)
+        owned.write_old(key)
     owned.root = root
     owned.live_rows(*((key, 10) for key in small), vault="other")
     assert owned.check().whole
@@ -74,12 +74,12 @@ def test_a_mark_without_a_known_vault_covers_every_vault(owned: Owned, names_: d
     owned.mark("dropped", NewMark(id="d9", **names_))
     orphaned(owned, "data/t9/r7_0.dat")
 
-    assert owned.found() == {}
+    assert owned.open_findings() == {}
 
 
 @pytest.mark.parametrize("written", ["file://{root}/{key}", "//{key}", "/{key}", "{key}"])
 def test_a_lost_file_is_confirmed_in_every_spelling(owned: Owned, written: str) -> None:
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     owned.live_rows((written.format(root=owned.root, key="data/t9/x_0.dat"), 10))
 
     assert owned.check().confirmed == {"LOST": 1}
@@ -87,31 +87,31 @@ def test_a_lost_file_is_confirmed_in_every_spelling(owned: Owned, written: str) 
 
 @pytest.mark.parametrize("key", ["data//t9/x_0.dat", "data/../x", "_sexton/x", "data/a%00b", "data/%2e%2e/x"])
 def test_a_record_with_an_impossible_key_does_not_stop_the_check(owned: Owned, key: str) -> None:
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     owned.live_rows((key, 10))
 
     assert owned.check().whole
 
 
 def test_a_record_with_a_size_is_an_object_whatever_its_name(owned: Owned) -> None:
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     owned.live_rows(("data/t9/copy(1)", 10), ("data/t9/YWJj=", 10))
 
     assert owned.check().confirmed == {"LOST": 2}
 
 
 def test_an_owner_that_shows_only_prefixes_is_checked(owned: Owned) -> None:
-    owned.old("data/t1/r1_0.dat")
-    owned.old("data/t2/r1_0.dat")
+    owned.write_old("data/t1/r1_0.dat")
+    owned.write_old("data/t2/r1_0.dat")
     owned.live_rows(("data/t1/", None))
     report = owned.check()
 
-    assert (report.whole, owned.found()) == (True, {"ORPHAN": {"data/t2/r1_0.dat"}})
+    assert (report.whole, owned.open_findings()) == (True, {"ORPHAN": {"data/t2/r1_0.dat"}})
 
 
 @pytest.mark.parametrize("keys", ["[1]", "[null]", '["s3://x/y"]', '[["a"]]', '["data/a://b"]'])
 def test_a_mark_with_invalid_keys_does_not_stop_the_check(owned: Owned, keys: str) -> None:
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     cast = "CAST(:k AS jsonb)" if owned.db.dialect == "postgresql" else ":k"
     owned.sql(
         f"INSERT INTO {{}}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', 'bad', 'disk', {cast})",
@@ -122,7 +122,7 @@ def test_a_mark_with_invalid_keys_does_not_stop_the_check(owned: Owned, keys: st
 
 
 def test_a_view_may_compute_sizes_as_sums(owned: Owned) -> None:
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     with owned.db.write() as c:
         c.exec_driver_sql("DROP VIEW sexton_live")
         c.exec_driver_sql(
@@ -134,7 +134,7 @@ def test_a_view_may_compute_sizes_as_sums(owned: Owned) -> None:
 
 
 def test_a_view_of_several_instances_needs_an_instance_column(owned: Owned) -> None:
-    owned.both(*names(20))
+    owned.write_live(*file_keys(20))
     owned.registry.add_instance("toys")
 
     assert "no column instance" in owned.check().run.lacks[0]

@@ -15,8 +15,8 @@ from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage,
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import AGES, claim, token
-from tests.support.rig import Rig, keys
+from tests.support.claims import FAR_CUTOFF_MS, claim, token
+from tests.support.rig import Rig, keys_json
 
 
 def acquire(rig: Rig, owner: str) -> Lease:
@@ -129,12 +129,12 @@ def test_one_of_many_concurrent_acquisitions_wins(rig: Rig, expired: bool) -> No
 
 def new(rig: Rig) -> DueMark:
     """The mark ``new`` as a round would see it."""
-    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", AGES, Cursor(), 10) if m.id == "new"]
+    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", FAR_CUTOFF_MS, Cursor(), 10) if m.id == "new"]
     return mark
 
 
 WRITES: dict[str, Callable[[Rig, WriteToken], object]] = {
-    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], AGES)),
+    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], FAR_CUTOFF_MS)),
     "store": lambda rig, h: rig.stores.files.store(h, [File("dropped", "new", "disk", "data/x", 1)]),
     "record": lambda rig, h: rig.stores.outcomes.record(
         h, FilePage("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=KeyOutcome.DELETED, bytes=1)]
@@ -157,11 +157,11 @@ def holder(rig: Rig) -> WriteToken:
             "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'disk', "
             + (":keys)" if rig.db.dialect == "sqlite" else "CAST(:keys AS jsonb))"),
             id=name,
-            keys=keys(f"data/{name}.dat"),
+            keys=keys_json(f"data/{name}.dat"),
         )
     made = token(rig, run="first")
     claim(rig, made, "dropped", "old")
-    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], AGES))
+    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], FAR_CUTOFF_MS))
     return made
 
 

@@ -24,20 +24,23 @@ def garbage(rig: Rig, tmp_path: Path) -> Path:
     return root
 
 
-def wanted(job: str, *items: Item, filter_: Filter | None = None, **more: object) -> Protection:
+def registration(job: str, *items: Item, filter_: Filter | None = None, **more: object) -> Protection:
+    """Return a registration of items or a filter for a job of the owner ada."""
     sum_ = digest(items, b"" if filter_ is None else bytes(filter_))
     return Protection(instance="shop", job=job, owner="ada", digest=sum_, **more)
 
 
 def protect(rig: Rig, job: str, *keys: str, seconds: int | None = None, **more: object) -> Protection:
+    """Register a protection of keys and prefixes (which end with /) of vault ``disk``; return it."""
     items = [Item("disk", key, key.endswith("/")) for key in keys]
-    return rig.registrar.register_at_once(wanted(job, *items, **more), items, seconds)
+    return rig.registrar.register_at_once(registration(job, *items, **more), items, seconds)
 
 
-def same(one: Protection, other: Protection) -> bool:
-    """Tell whether two answers are of one protection; only its end may have moved forward."""
+def same_protection(one: Protection, other: Protection) -> bool:
+    """Return whether two answers are of one protection; only its end may have moved forward."""
     return one.expires_at >= other.expires_at and one.model_copy(update={"expires_at": other.expires_at}) == other
 
 
-def left(root: Path) -> set[str]:
+def remaining_keys(root: Path) -> set[str]:
+    """Return the keys that a vault's directory still holds."""
     return set(listing(root))

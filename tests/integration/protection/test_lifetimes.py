@@ -8,7 +8,7 @@ from sexton.contract import NewMark
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.marks.model import Ref
 from sexton.protection.errors import Exists, Invalid, SoftDeleted
-from tests.integration.protection.registrations import left, protect
+from tests.integration.protection.registrations import protect, remaining_keys
 from tests.support.claims import claim, token
 from tests.support.rig import Rig, put
 
@@ -30,13 +30,13 @@ def test_p07_a_finished_protection_waits_for_the_watermark(rig: Rig, root: Path)
     rig.protections.watermark("shop", 1_000)
     rig.protections.finish("shop", "j")
     rig.round()
-    kept = left(root)
+    kept = remaining_keys(root)
 
     rig.protections.watermark("shop", 1_001)
     rig.round()
 
     assert kept == {"data/a.dat"}
-    assert left(root) == set()
+    assert remaining_keys(root) == set()
     assert rig.count("counter", name="protections", label="PASSED") == 1
 
 
@@ -46,7 +46,7 @@ def test_p08_no_watermark_ends_an_active_protection(rig: Rig, root: Path) -> Non
 
     rig.round()
 
-    assert left(root) == {"data/a.dat"}
+    assert remaining_keys(root) == {"data/a.dat"}
 
 
 def test_a_watermark_only_moves_forward(rig: Rig) -> None:
@@ -65,7 +65,7 @@ def test_p09_the_next_round_reaps_an_overdue_protection(rig: Rig, root: Path, ca
     rig.round()
 
     assert before == ["j"]
-    assert left(root) == set()
+    assert remaining_keys(root) == set()
     assert "protection j of shop, owner ada, ends after" in caplog.text
     assert "OVERDUE" in caplog.text
 
@@ -96,7 +96,7 @@ def test_p11_a_renewal_extends_a_protection(rig: Rig, root: Path) -> None:
     rig.round()
 
     assert renewed.expires_at > first.expires_at
-    assert left(root) == {"data/a.dat"}
+    assert remaining_keys(root) == {"data/a.dat"}
 
 
 def test_an_overdue_job_can_be_registered_again(rig: Rig, root: Path) -> None:
@@ -107,7 +107,7 @@ def test_an_overdue_job_can_be_registered_again(rig: Rig, root: Path) -> None:
 
     with rig.db.read() as c:
         assert again.expires_at > rig.db.now(c) + 3_000_000
-    assert left(root) == {"data/a.dat"}
+    assert remaining_keys(root) == {"data/a.dat"}
 
 
 def test_rows_of_ended_protections_are_removed_by_a_round(rig: Rig, root: Path) -> None:
@@ -118,4 +118,4 @@ def test_rows_of_ended_protections_are_removed_by_a_round(rig: Rig, root: Path) 
     rig.round()
 
     assert rig.count("protection_item") == 1
-    assert left(root) == {"data/c.dat"}
+    assert remaining_keys(root) == {"data/c.dat"}

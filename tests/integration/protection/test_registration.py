@@ -10,14 +10,14 @@ from sexton.protection.errors import Exists, GcIsRunning, Invalid, MaxCount, Pro
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, ProtectionSettings, ProtectionState
 from sexton.protection.registrar import REPORT
-from tests.integration.protection.registrations import left, protect, same, wanted
+from tests.integration.protection.registrations import protect, registration, remaining_keys, same_protection
 from tests.support.rig import Rig, put
 
 
 def test_p02_a_repeated_registration_must_have_the_same_content(rig: Rig, root: Path) -> None:
     first = protect(rig, "j", "data/a.dat", "data/b.dat")
 
-    assert same(protect(rig, "j", "data/b.dat", "data/a.dat"), first)
+    assert same_protection(protect(rig, "j", "data/b.dat", "data/a.dat"), first)
     with pytest.raises(Exists) as refused:
         protect(rig, "j", "data/c.dat")
     assert refused.value.code == 20644
@@ -41,7 +41,7 @@ def test_p04_a_full_register_reaps_overdue_entries_first(rig: Rig, root: Path) -
 @pytest.mark.parametrize("text", ["", "?", "AAAA", os.urandom(40).hex()])
 def test_p05_an_invalid_filter_makes_no_entry(rig: Rig, root: Path, text: str) -> None:
     with pytest.raises(Invalid) as refused:
-        rig.registrar.register_at_once(wanted("j"), [], filter_=Filter.decode(text))
+        rig.registrar.register_at_once(registration("j"), [], filter_=Filter.decode(text))
 
     assert refused.value.code == 20647
     assert rig.count("protection") == 0
@@ -63,14 +63,16 @@ def test_p13_missing_objects_are_refused_or_reported(rig: Rig, root: Path) -> No
     none = rig.count("protection")
 
     items = [Item("disk", "data/a.dat"), Item("disk", "data/c.dat")]
-    made = rig.registrar.register_at_once(wanted("j", *items), items, on_missing=REPORT)
+    made = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
     rig.round()
 
-    assert same(rig.registrar.register_at_once(wanted("j", *items), items), made)  # repeated otherwise, it ends nothing
+    assert same_protection(
+        rig.registrar.register_at_once(registration("j", *items), items), made
+    )  # repeated otherwise, it ends nothing
     assert none == 0
     assert made.sealed is not None
     assert (made.sealed.missing, made.sealed.named) == (1, ("disk/data/c.dat: not there",))
-    assert left(root) == {"data/a.dat"}
+    assert remaining_keys(root) == {"data/a.dat"}
 
 
 def test_p18_the_strict_gate_refuses_during_a_round(rig: Rig, root: Path) -> None:
@@ -86,7 +88,7 @@ def test_p18_the_strict_gate_refuses_during_a_round(rig: Rig, root: Path) -> Non
 
 def test_a_chunk_may_be_repeated_but_not_changed(rig: Rig, root: Path) -> None:
     items = [Item("disk", "data/a.dat"), Item("disk", "data/b.dat")]
-    rig.protections.open(wanted("j", *items), None)
+    rig.protections.open(registration("j", *items), None)
 
     first = rig.registrar.add("shop", "j", 0, items)
 
@@ -100,7 +102,7 @@ def test_a_chunk_may_be_repeated_but_not_changed(rig: Rig, root: Path) -> None:
 
 def test_an_incomplete_registration_is_not_sealed(rig: Rig, root: Path) -> None:
     items = [Item("disk", "data/a.dat")]
-    rig.protections.open(wanted("j", *items), None)
+    rig.protections.open(registration("j", *items), None)
     with pytest.raises(Invalid, match="no chunk"):
         rig.registrar.seal("shop", "j")
     rig.protections.add("shop", "j", 0, items)
@@ -117,28 +119,28 @@ def test_a_late_refusal_ends_no_newer_protection(rig: Rig, root: Path, monkeypat
         put(root, "data/new.dat")  # the job mended it and registered again
         monkeypatch.undo()
         rig.protections.release("shop", "j")
-        told.append(rig.registrar.register_at_once(wanted("j", *items), items))
+        told.append(rig.registrar.register_at_once(registration("j", *items), items))
         return give_up(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rig.protections, "give_up", late)
-    rig.registrar.register_at_once(wanted("j", *items), items)
+    rig.registrar.register_at_once(registration("j", *items), items)
     rig.round()
 
     assert [p.state for p in told] == [ProtectionState.ACTIVE]
-    assert left(root) == {"data/a.dat", "data/new.dat"}
+    assert remaining_keys(root) == {"data/a.dat", "data/new.dat"}
 
 
 def test_a_late_result_of_a_chunk_counts_for_no_newer_one(
     rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = [Item("disk", "dir/x.dat")], [Item("disk", "gone/1.dat"), Item("disk", "gone/2.dat")]
-    rig.protections.open(wanted("j", *first), None)
+    rig.protections.open(registration("j", *first), None)
     claimed = rig.protections.find_claimed
 
     def slow(*given: object, **more: object) -> object:
         monkeypatch.undo()
         rig.protections.release("shop", "j")
-        rig.protections.open(wanted("j", *second), None)
+        rig.protections.open(registration("j", *second), None)
         rig.protections.add("shop", "j", 0, second)
         return claimed(*given, **more)  # type: ignore[arg-type]
 
@@ -151,7 +153,7 @@ def test_a_late_result_of_a_chunk_counts_for_no_newer_one(
 
 @pytest.mark.parametrize("numbers", [(0, 2), (1,), (0, 1, 2)])
 def test_a_seal_needs_exactly_the_announced_chunks(rig: Rig, root: Path, numbers: tuple[int, ...]) -> None:
-    rig.protections.open(wanted("j"), None)
+    rig.protections.open(registration("j"), None)
     for n in numbers:
         rig.registrar.add("shop", "j", n, [Item("disk", f"data/{'abc'[n]}.dat")])
 
@@ -162,7 +164,7 @@ def test_a_seal_needs_exactly_the_announced_chunks(rig: Rig, root: Path, numbers
 def test_an_empty_prefix_and_an_empty_chunk_are_refused(rig: Rig, root: Path) -> None:
     with pytest.raises(Invalid, match=r"dta/: nothing below it"):
         protect(rig, "j", "dta/")
-    rig.protections.open(wanted("k"), None)
+    rig.protections.open(registration("k"), None)
     with pytest.raises(Invalid, match="names nothing"):
         rig.registrar.add("shop", "k", 0, [])
 
@@ -173,7 +175,7 @@ def test_many_objects_of_a_folder_are_verified_by_listing(rig: Rig, tmp_path: Pa
         put(root, f"f/{n:03}.dat")
     items = [Item("many", f"f/{n:03}.dat") for n in range(70)]
 
-    made = rig.registrar.register_at_once(wanted("j", *items), items, on_missing=REPORT)
+    made = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
 
     assert made.sealed is not None
     assert (made.sealed.objects, made.sealed.missing) == (70, 10)
@@ -182,5 +184,5 @@ def test_many_objects_of_a_folder_are_verified_by_listing(rig: Rig, tmp_path: Pa
 @pytest.mark.parametrize("job", ["", "a\0b", "x" * 201])
 def test_an_invalid_job_name_is_refused(rig: Rig, root: Path, job: str) -> None:
     with pytest.raises(BadInput):
-        rig.protections.open(wanted(job), None)
+        rig.protections.open(registration(job), None)
     assert rig.count("protection") == 0

@@ -9,7 +9,7 @@ from sexton.protection.errors import Invalid
 from sexton.protection.filter import Filter
 from sexton.protection.model import Item, ProtectionSettings, ProtectionState
 from sexton.protection.sql.store import ProtectionStore
-from tests.integration.protection.registrations import garbage, left, protect, wanted
+from tests.integration.protection.registrations import garbage, protect, registration, remaining_keys
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 
@@ -18,13 +18,13 @@ def test_p01_a_protected_object_stays_until_its_release(rig: Rig, root: Path) ->
     made = protect(rig, "j", "data/a.dat")
 
     first = rig.round()
-    kept = left(root)
+    kept = remaining_keys(root)
     rig.protections.release("shop", "j")
     second = rig.round()
 
     assert (made.state, made.sealed and made.sealed.objects) == (ProtectionState.ACTIVE, 1)
     assert (kept_texts(first), kept) == ({"protection j": 1}, {"data/a.dat"})
-    assert (kept_texts(second), left(root)) == ({}, set())
+    assert (kept_texts(second), remaining_keys(root)) == ({}, set())
 
 
 def test_p12_a_new_process_respects_existing_protections(rig: Rig, root: Path) -> None:
@@ -33,14 +33,14 @@ def test_p12_a_new_process_respects_existing_protections(rig: Rig, root: Path) -
 
     Rig(rig.url).round()
 
-    assert left(root) == {"data/a.dat", "data/b.dat", "dir/x.dat", "dir/y.dat"}
+    assert remaining_keys(root) == {"data/a.dat", "data/b.dat", "dir/x.dat", "dir/y.dat"}
 
 
 def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
     """Commit the rows of a registration when a claim has come to a point; return whether it is kept, and there."""
     items, left_to_do = [Item("disk", "data/a.dat")], iter("1")
     other = ProtectionStore(Rig(rig.url).db, ProtectionSettings())
-    other.open(wanted("j", *items), None)
+    other.open(registration("j", *items), None)
 
     def register(name: str) -> None:
         if name == point and next(left_to_do, None):
@@ -49,7 +49,7 @@ def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
     with crash_points.installed(register):
         rig.round()
     told = rig.registrar.add("shop", "j", 0, items)
-    return told.claimed + told.missing == 0, "data/a.dat" in left(root)
+    return told.claimed + told.missing == 0, "data/a.dat" in remaining_keys(root)
 
 
 @pytest.mark.parametrize(("point", "kept"), [("claim.asked", True), ("claim.committed", False)])
@@ -69,23 +69,23 @@ def test_p14_a_registration_may_race_a_claim_under_the_guard(
 def test_p15_many_protections_block_only_their_objects(rig: Rig, root: Path) -> None:
     rig.protections._settings = ProtectionSettings(max_count=2_000)
     for n in range(50):
-        rig.protections.open(wanted(f"j{n}", Item("disk", f"else/{n}")), None)
+        rig.protections.open(registration(f"j{n}", Item("disk", f"else/{n}")), None)
         rig.protections.add("shop", f"j{n}", 0, [Item("disk", f"else/{n}"), Item("disk", f"other/{n}/", True)])
 
     report = rig.round()
 
-    assert (kept_texts(report), left(root)) == ({}, set())
+    assert (kept_texts(report), remaining_keys(root)) == ({}, set())
 
 
 def test_p16_an_unreadable_filter_blocks_all_it_might_cover(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "data/a.dat")], 1)
-    rig.registrar.register_at_once(wanted("j", filter_=filter_), [], filter_=filter_)
+    rig.registrar.register_at_once(registration("j", filter_=filter_), [], filter_=filter_)
     with rig.db.write() as c:
         c.execute(rig.db.t.protection.update().values(filter=b"broken"))
 
     report = rig.round()
 
-    assert left(root) == {"data/a.dat", "data/b.dat", "data/c.dat", "dir/x.dat", "dir/y.dat"}
+    assert remaining_keys(root) == {"data/a.dat", "data/b.dat", "data/c.dat", "dir/x.dat", "dir/y.dat"}
     assert report.claimed == 0
     assert all(who.startswith("unreadable protection j: ") for who in kept_texts(report))
     assert report.faults == 4
@@ -96,35 +96,35 @@ def test_p17_an_object_waits_for_both_of_its_protections(rig: Rig, root: Path) -
     protect(rig, "2", "data/")
     rig.protections.release("shop", "2")
     rig.round()
-    kept = left(root)
+    kept = remaining_keys(root)
 
     rig.protections.release("shop", "1")
     rig.round()
 
-    assert (kept, left(root)) == ({"data/a.dat"}, set())
+    assert (kept, remaining_keys(root)) == ({"data/a.dat"}, set())
 
 
 def test_p19_a_protected_file_keeps_the_mark_of_its_prefix(rig: Rig, root: Path) -> None:
     protect(rig, "exact", "dir/x.dat")
     rig.round()
-    exact = "dir/x.dat" in left(root), rig.count("mark", id="dir")
+    exact = "dir/x.dat" in remaining_keys(root), rig.count("mark", id="dir")
     rig.protections.release("shop", "exact")
     rig.round()
 
     assert exact == (True, 1)
-    assert left(root) == set()
+    assert remaining_keys(root) == set()
 
 
 def test_p20_a_filter_blocks_one_file_of_a_prefix(rig: Rig, root: Path) -> None:
     filter_ = Filter.build([Item("disk", "dir/y.dat")], 1)
-    rig.registrar.register_at_once(wanted("filter", filter_=filter_), [], filter_=filter_)
+    rig.registrar.register_at_once(registration("filter", filter_=filter_), [], filter_=filter_)
     rig.round()
-    filtered = "dir/y.dat" in left(root), rig.count("mark", id="dir")
+    filtered = "dir/y.dat" in remaining_keys(root), rig.count("mark", id="dir")
     rig.protections.release("shop", "filter")
     rig.round()
 
     assert filtered == (True, 1)
-    assert left(root) == set()
+    assert remaining_keys(root) == set()
 
 
 def test_a_prefix_with_claimed_objects_is_refused_by_name(rig: Rig, root: Path) -> None:

@@ -8,7 +8,7 @@ from sexton.storage.model import KeyOutcome
 from sexton.storage.s3 import bucket as s3_bucket
 from sexton.storage.s3 import purge
 from sexton.storage.s3.vault import S3Vault
-from tests.integration.storage.versioned import left, purging, set_versioning, told
+from tests.integration.storage.versioned_bucket import outcomes, purging, remaining_versions, set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.places import Bucket
@@ -36,8 +36,8 @@ def test_every_version_and_marker_is_deleted_and_counted(place: Bucket, vault: S
     results = vault.delete(["d/1", "d/2", "d/3", "d/1"])
 
     one = (KeyOutcome.DELETED, 5)
-    assert told(results) == [one, (KeyOutcome.DELETED, 3), (KeyOutcome.ABSENT, None), one]
-    assert left(place) == {}
+    assert outcomes(results) == [one, (KeyOutcome.DELETED, 3), (KeyOutcome.ABSENT, None), one]
+    assert remaining_versions(place) == {}
 
 
 def test_keys_with_a_common_beginning_are_not_deleted(place: Bucket, vault: S3Vault) -> None:
@@ -47,14 +47,14 @@ def test_keys_with_a_common_beginning_are_not_deleted(place: Bucket, vault: S3Va
     vault.delete(["a"])
     vault.delete(["b", "a-b"])
 
-    assert left(place) == dict.fromkeys(("wh/ab", "wh/a/b", "wh/a.b", "a"), (1, 0))
+    assert remaining_versions(place) == dict.fromkeys(("wh/ab", "wh/a/b", "wh/a.b", "a"), (1, 0))
 
 
 def test_a_key_with_only_markers_is_purged_and_frees_0_bytes(place: Bucket, vault: S3Vault) -> None:
     place.client.delete_object(Bucket=place.name, Key="wh/d/1")
 
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 0)]
-    assert left(place) == {}
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 0)]
+    assert remaining_versions(place) == {}
 
 
 def test_an_unlistable_key_is_not_reported_absent(place: Bucket, vault: S3Vault) -> None:
@@ -74,8 +74,8 @@ def test_odd_keys_are_purged_under_their_exact_names(place: Bucket, vault: S3Vau
 
     results = vault.delete([f"odd/{name}" for name in names])
 
-    assert told(results) == [(KeyOutcome.DELETED, 1)] * len(names)
-    assert len(left(place)) == len(names)
+    assert outcomes(results) == [(KeyOutcome.DELETED, 1)] * len(names)
+    assert len(remaining_versions(place)) == len(names)
 
 
 def test_a_locked_version_is_named_and_blocks_no_other(s3_server: RunningS3, bucket: str) -> None:
@@ -93,7 +93,7 @@ def test_a_locked_version_is_named_and_blocks_no_other(s3_server: RunningS3, buc
     assert [r.outcome for r in (kept, legal, free)] == [KeyOutcome.FAILED, KeyOutcome.FAILED, KeyOutcome.DELETED]
     assert kept.reason.startswith("LOCKED: COMPLIANCE retention until ")
     assert legal.reason.startswith("LOCKED: a legal hold keeps version ")
-    assert left(place) == {"wh/kept": (1, 1), "wh/legal": (1, 0)}
+    assert remaining_versions(place) == {"wh/kept": (1, 1), "wh/legal": (1, 0)}
 
 
 def test_a_refusal_without_a_lock_is_not_a_lock(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
@@ -107,7 +107,7 @@ def test_a_refusal_without_a_lock_is_not_a_lock(place: Bucket, vault: S3Vault, p
         (KeyOutcome.FAILED, "AccessDenied"),
         (KeyOutcome.DELETED, ""),
     ]
-    assert left(place) == {"wh/d/1": (1, 0)}
+    assert remaining_versions(place) == {"wh/d/1": (1, 0)}
 
 
 def test_a_throttled_version_throttles_only_its_key(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
@@ -116,7 +116,7 @@ def test_a_throttled_version_throttles_only_its_key(place: Bucket, vault: S3Vaul
     proxy.fail_keys({"wh/d/1": "SlowDown"}, times=1)
 
     assert [r.outcome for r in vault.delete(["d/1", "d/2"])] == [KeyOutcome.THROTTLED, KeyOutcome.DELETED]
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 1)]
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 1)]
 
 
 def test_a_busy_store_throttles_the_page(place: Bucket, vault: S3Vault, proxy: FaultProxy) -> None:
@@ -126,7 +126,7 @@ def test_a_busy_store_throttles_the_page(place: Bucket, vault: S3Vault, proxy: F
     results = vault.delete(["d/1", "d/2"])
 
     assert [(r.outcome, r.retry_after) for r in results] == [(KeyOutcome.THROTTLED, 9.0)] * 2
-    assert left(place) == {"wh/d/1": (1, 0)}
+    assert remaining_versions(place) == {"wh/d/1": (1, 0)}
 
 
 def test_a_page_that_takes_too_long_leaves_the_rest_for_later(
@@ -137,7 +137,7 @@ def test_a_page_that_takes_too_long_leaves_the_rest_for_later(
 
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
     assert [e.operation for e in proxy.log if e.operation == "DeleteObjects"] == []
-    assert left(place) == {"wh/d/1": (1, 0)}
+    assert remaining_versions(place) == {"wh/d/1": (1, 0)}
 
 
 def test_a_thousand_keys_with_many_versions_end_in_time(
@@ -152,7 +152,7 @@ def test_a_thousand_keys_with_many_versions_end_in_time(
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.THROTTLED]
 
     proxy.delay("DeleteObjects", 0.0)
-    assert 0 < sum(left(place)["wh/d/1"]) < 3
+    assert 0 < sum(remaining_versions(place)["wh/d/1"]) < 3
     assert [r.outcome for r in vault.delete(["d/1"])] == [KeyOutcome.DELETED]
 
 
@@ -161,15 +161,15 @@ def test_suspended_versioning_still_purges_versions(place: Bucket, vault: S3Vaul
     set_versioning(place, "Suspended")
     place.put("wh/d/1", b"null")
 
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 7)]
-    assert left(place) == {}
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 7)]
+    assert remaining_versions(place) == {}
 
 
 def test_purging_an_unversioned_bucket_is_a_plain_delete(s3_server: RunningS3, bucket: str, proxy: FaultProxy) -> None:
     place = Bucket(s3_server.client(), proxy.url, bucket)
     place.put("wh/d/1")
 
-    assert told(purging(place).delete(["d/1"])) == [(KeyOutcome.DELETED, None)]
+    assert outcomes(purging(place).delete(["d/1"])) == [(KeyOutcome.DELETED, None)]
     assert "ListObjectVersions" not in [entry.operation for entry in proxy.log]
 
 
@@ -178,8 +178,8 @@ def test_unknown_versioning_means_versions_are_listed(place: Bucket, vault: S3Va
     place.put("wh/d/1")
     proxy.fail_next("GetBucketVersioning", 403, "AccessDenied")
 
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 2)]
-    assert left(place) == {}
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 2)]
+    assert remaining_versions(place) == {}
 
 
 def test_versioning_switched_on_later_is_detected(
@@ -200,4 +200,4 @@ def test_sextons_own_files_leave_no_versions(place: Bucket, vault: S3Vault) -> N
 
     vault.remove_own(["audit/1"])
 
-    assert left(place) == {}
+    assert remaining_versions(place) == {}

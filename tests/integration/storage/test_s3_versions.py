@@ -6,7 +6,7 @@ from sexton.storage.model import KeyOutcome
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import versions
 from sexton.storage.s3.vault import S3Vault
-from tests.integration.storage.versioned import left, purging, set_versioning, told
+from tests.integration.storage.versioned_bucket import outcomes, purging, remaining_versions, set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.support.places import Bucket, put_all
 
@@ -38,11 +38,11 @@ def test_keys_among_many_neighbours_lose_all_versions(
 
     results = dict(zip(meant, vault.delete(meant), strict=True))
 
-    rest = left(place)
+    rest = remaining_versions(place)
     assert {key for key, r in results.items() if r.outcome is KeyOutcome.DELETED and f"wh/{key}" in rest} == set()
     assert rest.keys() >= set(others) - {"wh/d/1/00"}
     if listed == 20:
-        assert told(list(results.values())) == [(KeyOutcome.DELETED, 6)] * 4 + [(KeyOutcome.DELETED, 7)]
+        assert outcomes(list(results.values())) == [(KeyOutcome.DELETED, 6)] * 4 + [(KeyOutcome.DELETED, 7)]
 
 
 def test_a_key_with_more_versions_than_a_page_loses_all(
@@ -52,8 +52,8 @@ def test_a_key_with_more_versions_than_a_page_loses_all(
     place.put("wh/d/10")
     monkeypatch.setattr(versions, "LISTED", 10)
 
-    assert told(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 25)]
-    assert left(place) == {"wh/d/10": (1, 0)}
+    assert outcomes(vault.delete(["d/1"])) == [(KeyOutcome.DELETED, 25)]
+    assert remaining_versions(place) == {"wh/d/10": (1, 0)}
 
 
 def test_a_listing_that_may_hide_versions_proves_no_deletion(
@@ -75,7 +75,7 @@ def test_a_broken_version_listing_is_never_a_shorter_one(place: Bucket, vault: S
 
         with pytest.raises(VaultFault, match="BAD_REPLY"):
             vault.delete([f"d/{n}" for n in range(3)])
-    assert len(left(place)) == 3
+    assert len(remaining_versions(place)) == 3
 
 
 VERSION = "<Version><Key>{}</Key><VersionId>v1</VersionId><IsLatest>true</IsLatest>{}<Size>1</Size></Version>"

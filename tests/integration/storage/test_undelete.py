@@ -9,7 +9,7 @@ from sexton.storage.model import Undeleted
 from sexton.storage.port import VaultFault
 from sexton.storage.s3 import versions
 from sexton.storage.s3.vault import S3Vault
-from tests.integration.storage.versioned import set_versioning
+from tests.integration.storage.versioned_bucket import set_versioning
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3 import RunningS3
 from tests.support.places import MARKER, Bucket, Directory, keys, put_all

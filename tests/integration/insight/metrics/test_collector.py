@@ -12,7 +12,7 @@ from sexton.operators.holds.store import Hold
 from sexton.recycle.model import KindPlan, OpenedRound, Plan
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
-from tests.support.planned import Limited, limited
+from tests.support.planned import Limited, limited_policy
 from tests.support.rig import GRACE, INTERVAL, RETENTION, Rig, put
 from tests.support.scrape import collector, scrape
 
@@ -219,7 +219,7 @@ def test_running_rounds_are_counted_by_their_leases(rig: Rig, tmp_path: Path) ->
 
 def test_waiting_approvals_and_unapproved_deletions_are_shown(rig: Rig, tmp_path: Path) -> None:
     shop = Limited(rig.url)
-    shop.policy = limited(objects=50)
+    shop.policy = limited_policy(objects=50)
     shop.local(tmp_path / "v")
     shop.garbage("dropped", 10)
     shop.later(10_801)

@@ -14,7 +14,7 @@ from sexton.protection.filter import Filter
 from sexton.protection.model import Item
 from sexton.protocol.body import MAX_BODY_BYTES, MAX_ITEMS_BYTES
 from tests.integration.interfaces.api.conftest import Ask
-from tests.integration.protection.registrations import left
+from tests.integration.protection.registrations import remaining_keys
 from tests.servers.api import Api
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig
@@ -41,7 +41,7 @@ def test_a_protection_lives_until_the_watermark_passes_it(ask: Ask, rig: Rig, ro
     finished = ask("POST", f"{HERE}/copy:1/finish")
     ask("PUT", "/v1/instances/shop/watermark", {"value": 1000})
     rig.round()
-    still = left(root)
+    still = remaining_keys(root)
     ask("PUT", "/v1/instances/shop/watermark", {"value": 1001})
     rig.round()
 
@@ -51,7 +51,7 @@ def test_a_protection_lives_until_the_watermark_passes_it(ask: Ask, rig: Rig, ro
     assert renewed.json()["expires_at"] > made.json()["expires_at"]
     assert finished.json()["state"] == "SOFT"
     assert still == {"data/a.dat"}
-    assert left(root) == set()
+    assert remaining_keys(root) == set()
 
 
 def test_each_refusal_of_a_protection_has_its_code(api: Api, ask: Ask, rig: Rig) -> None:
@@ -105,7 +105,7 @@ def test_a_filter_protects_and_is_marked_as_unverified(ask: Ask, rig: Rig, root:
     rig.round()
 
     assert (answer.status_code, answer.json()["sealed"]["verified"]) == (201, False)
-    assert "data/a.dat" in left(root)
+    assert "data/a.dat" in remaining_keys(root)
 
 
 def test_chunks_protect_from_their_commit_and_are_sealed(ask: Ask, rig: Rig, root: Path) -> None:
@@ -120,7 +120,7 @@ def test_chunks_protect_from_their_commit_and_are_sealed(ask: Ask, rig: Rig, roo
     assert (first.json()["objects"], again.json()) == (1, first.json())
     assert gone.json()["named"] == ["disk/data/b.dat: not there", "disk/dir/: nothing below it"]
     assert (failed.status_code, failed.json()["state"], failed.json()["sealed"]["missing"]) == (200, "ACTIVE", 2)
-    assert left(root) == {"data/a.dat"}
+    assert remaining_keys(root) == {"data/a.dat"}
 
 
 @pytest.mark.parametrize(

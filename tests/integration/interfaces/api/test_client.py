@@ -14,7 +14,7 @@ from sexton.protection.errors import Exists, Invalid, ProtectionNotFound, SoftDe
 from sexton.protection.model import ProtectionState
 from sexton.protocol.protections import Items
 from tests.integration.interfaces.api.copies import OBJECT, RENEWED_SECONDS, state
-from tests.integration.protection.registrations import left, same
+from tests.integration.protection.registrations import remaining_keys, same_protection
 from tests.servers.api import Api
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, put
@@ -23,7 +23,7 @@ from tests.support.rig import Rig, put
 def test_a_copy_is_protected_and_finished_at_its_end(client: Sexton, rig: Rig, root: Path) -> None:
     with client.protect("shop", "copy:1", owner="ada", objects=[OBJECT], valid_ts=1000) as protected:
         inside = rig.round()
-        during = left(root)
+        during = remaining_keys(root)
         protected.check()
 
     assert (kept_texts(inside), during) == ({"protection copy:1": 1}, {"data/a.dat"})
@@ -42,7 +42,7 @@ def test_a_protection_is_renewed_in_the_background(client: Sexton, rig: Rig, roo
         rig.round()
 
     assert later > first
-    assert left(root) == {"data/a.dat"}
+    assert remaining_keys(root) == {"data/a.dat"}
 
 
 def test_an_exception_keeps_the_protection_for_the_same_job(client: Sexton, rig: Rig, root: Path) -> None:
@@ -75,7 +75,7 @@ def test_many_objects_are_sent_in_repeatable_chunks(
 
     assert first.sealed is not None
     assert (first.state, first.sealed.objects) == (ProtectionState.ACTIVE, 26)
-    assert same(again, first)
+    assert same_protection(again, first)
     assert rig.count("protection_chunk") == 3
     with pytest.raises(Exists):
         client.register(RegistrationRequest("shop", "copy:1", owner="ada", objects=[OBJECT]))
@@ -98,7 +98,7 @@ def test_a_filter_built_by_the_client_protects(client: Sexton, rig: Rig, root: P
     with client.protect("shop", "copy:1", owner="ada", filter=filter_):
         rig.round()
 
-    assert "data/a.dat" in left(root)
+    assert "data/a.dat" in remaining_keys(root)
 
 
 def test_refusals_are_typed_errors(client: Sexton, api: Api) -> None:

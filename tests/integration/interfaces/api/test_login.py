@@ -17,12 +17,12 @@ from sexton.operators.access.sql.login_throttle import LoginThrottle
 from sexton.operators.access.sql.users import UserStore
 from sexton.operators.call_log.store import CallStore
 from tests.servers.api import Api
-from tests.support.leaks import made
+from tests.support.leaks import record_secret
 from tests.support.rig import Rig
 
 PASSWORD, WRONG = "a-horse-of-correct-batteries", "a-horse-of-other-batteries"
-made(PASSWORD)
-made(WRONG)
+record_secret(PASSWORD)
+record_secret(WRONG)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from sexton.kernel import crash_points
 from sexton.marks.model import DueMark, Expansion, Ref
 from sexton.owners.catalog.layout import rowset_prefix
 from sexton.owners.port import Heartbeat
-from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, still
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, Shop, no_heartbeat
 from tests.servers.fault_proxy import FaultProxy
 from tests.support.kept import kept_texts
 
@@ -36,7 +36,7 @@ def test_r03_a_load_is_aborted_before_its_files_are_deleted(shop: Shop) -> None:
 
     with crash_points.installed(look):
         shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert seen[0] == "ABORTED"
     assert shop.objects() == set()
@@ -84,7 +84,7 @@ def test_r04_the_load_above_a_part_is_aborted_before_the_delete(shop: Shop) -> N
 
     with crash_points.installed(look):
         shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert seen[0] == {"ABORTED"}
     assert shop.objects() == set()
@@ -102,7 +102,7 @@ def test_r05_only_the_compaction_that_wrote_it_is_removed(shop: Shop) -> None:
     wait(shop)
 
     shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert shop.objects() == kept
     assert shop.number(shop.t.jobs) == 1
@@ -120,7 +120,7 @@ def test_r06_files_of_a_corrupt_owner_wait_for_its_repair(shop: Shop) -> None:
     files = shop.objects()
     shop.change(shop.t.txns, txn, status="PREPARED", timeout_at=FAR)
     shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert [r.deleted for r in kept] == [0, 0]
     assert (aside.state, aside.quarantined_reason) == ("MARKED", "OWNER_CORRUPT")
@@ -139,7 +139,7 @@ def test_r07_a_failed_delete_keeps_the_record(cold_shop: Shop, proxy: FaultProxy
     failed = cold_shop.round()
     kept = (cold_shop.row("prepared", rowset).state, cold_shop.states([rowset]), cold_shop.objects("cold"))
     cold_shop.round()
-    cold_shop.second_look()
+    cold_shop.second_pass()
 
     assert (failed.deleted, failed.failed) == (0, 1)
     assert kept == ("CLAIMED", {"tmp"}, {key})
@@ -152,13 +152,13 @@ def test_r08_a_rowset_committed_between_scan_and_claim_stays(shop: Shop, monkeyp
     txn, [rowset] = shop.written(shop.table())
     shop.change(shop.t.txns, txn, timeout_at=FAR)
     wait(shop)
-    expand = shop.words.expand
+    expand = shop.catalog_owner.expand
 
     def commit_meanwhile(instance: str, marks: Sequence[DueMark], heartbeat: Heartbeat) -> Mapping[Ref, Expansion]:
         shop.catalog.commit(txn)
         return expand(instance, marks, heartbeat)
 
-    monkeypatch.setattr(shop.words, "expand", commit_meanwhile)
+    monkeypatch.setattr(shop.catalog_owner, "expand", commit_meanwhile)
     report = shop.round()
 
     assert (report.scanned, report.deleted, report.claimed) == (1, 0, 0)
@@ -193,7 +193,7 @@ def test_r10_rowsets_of_an_aborted_or_unknown_load_are_deleted(shop: Shop, recor
     wait(shop)
 
     report = shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert report.deleted == 1
     assert shop.objects() == set()
@@ -207,7 +207,7 @@ def test_r11_257_rowsets_are_deleted_after_two_abort_batches(shop: Shop) -> None
     wait(shop)
 
     report = shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert report.deleted == 257
     assert shop.number(shop.t.txns, status="ABORTED") == 257
@@ -218,7 +218,7 @@ def test_r11_257_rowsets_are_deleted_after_two_abort_batches(shop: Shop) -> None
 
 @pytest.mark.parametrize(("loads", "rowsets"), [(5, 200), pytest.param(50, 1_000, marks=pytest.mark.soak)])
 def test_r12_loads_with_many_rowsets_leave_no_files(shop: Shop, loads: int, rowsets: int) -> None:
-    load_and_leave(shop.brisk(), "disk", loads, rowsets)
+    load_and_leave(shop.prove_by_clock(), "disk", loads, rowsets)
 
 
 @pytest.mark.parametrize(("loads", "rowsets"), [(5, 40), pytest.param(5, 1_000, marks=pytest.mark.soak)])
@@ -234,7 +234,7 @@ def load_and_leave(shop: Shop, vault: str, loads: int, rowsets: int) -> None:
     before = len(shop.objects(vault))
 
     report = shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert (before, report.deleted) == (rowsets * loads, rowsets * loads)
     assert shop.objects(vault) == set()
@@ -250,7 +250,7 @@ def test_r13_an_unrecorded_segment_is_deleted(shop: Shop) -> None:
     wait(shop)
 
     report = shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert report.deleted == 3
     assert shop.objects() == set(shop.keys(near))
@@ -263,7 +263,7 @@ def test_a_late_upload_is_deleted_by_the_second_pass(shop: Shop) -> None:
     shop.round()
     shop.put("disk", f"{rowset_prefix(tablet, rowset)}1.dat")
 
-    shop.second_look()
+    shop.second_pass()
 
     assert shop.objects() == set()
     assert shop.number(shop.t.rowsets) == 0
@@ -280,4 +280,4 @@ def test_a_running_load_in_another_vault_is_left_alone(shop: Shop, tmp_path: Pat
 
     assert [shop.record(shop.t.txns, t).status for t in (late, running)] == ["ABORTED", "PREPARED"]
     assert len(shop.objects("two")) == 1
-    assert shop.words.live("shop", shop.marked("prepared"), still) == frozenset()
+    assert shop.catalog_owner.live("shop", shop.marked("prepared"), no_heartbeat) == frozenset()

@@ -5,11 +5,11 @@ from sqlalchemy import delete
 
 from sexton.marks.model import Expansion, Reason
 from sexton.owners.catalog.layout import IndexFormat
-from tests.integration.owners.catalog.shop import SCHEMAS, Shop, counted, still
+from tests.integration.owners.catalog.shop import SCHEMAS, Shop, no_heartbeat, recorded_statements
 
 
 def expanded(shop: Shop, kind: str) -> dict[str, Expansion]:
-    found = shop.words.expand("shop", shop.marked(kind), still)
+    found = shop.catalog_owner.expand("shop", shop.marked(kind), no_heartbeat)
     return {ref.id: e for ref, e in found.items()}
 
 
@@ -57,10 +57,10 @@ def test_a_schema_is_read_once_for_all_rowsets(shop: Shop) -> None:
         shop.catalog.drop_rowset(rowset)
 
     marks = shop.marked("dropped")
-    with counted(shop) as for_one:
-        shop.words.expand("shop", marks[:1], still)
-    with counted(shop) as for_all:
-        answers = shop.words.expand("shop", marks, still)
+    with recorded_statements(shop) as for_one:
+        shop.catalog_owner.expand("shop", marks[:1], no_heartbeat)
+    with recorded_statements(shop) as for_all:
+        answers = shop.catalog_owner.expand("shop", marks, no_heartbeat)
 
     assert len(answers) == 40
     assert sum("schemas" in s for s in for_all) == 1
@@ -84,7 +84,7 @@ def test_r19_a_missing_schema_hides_only_v1_index_files(shop: Shop) -> None:
         ["0.dat", "0.idx", "delete_bitmap.db"],
     ]
     assert [a.lacking for a in answers] == [Reason.SCHEMA_MISSING, Reason.SCHEMA_MISSING, None]
-    assert shop.words.mended("shop", shop.marked("dropped")) == set()
+    assert shop.catalog_owner.mended("shop", shop.marked("dropped")) == set()
 
 
 def test_a_restored_schema_frees_its_rowsets(shop: Shop) -> None:
@@ -95,7 +95,7 @@ def test_a_restored_schema_frees_its_rowsets(shop: Shop) -> None:
     with shop.db.write() as c:
         c.execute(delete(shop.t.schemas).where(shop.t.schemas.c.index_id == "i"))
 
-    mended = shop.words.mended("shop", shop.marked("dropped"))
+    mended = shop.catalog_owner.mended("shop", shop.marked("dropped"))
 
     assert {shop.record(shop.t.rowsets, r.id).index_id for r in mended} == {"j"}
 
@@ -106,7 +106,7 @@ def test_a_second_expansion_lists_the_remaining_files(shop: Shop) -> None:
     shop.catalog.drop_rowset(rowset)
     swept = [m.model_copy(update={"swept": True}) for m in shop.marked("dropped")]
 
-    [answer] = shop.words.expand("shop", swept, still).values()
+    [answer] = shop.catalog_owner.expand("shop", swept, no_heartbeat).values()
 
     assert [(p.prefix, p.keys) for p in answer.places] == [(f"data/{tablets[0]}/{rowset}_", None)]
 
@@ -145,10 +145,10 @@ def test_a_tablet_is_in_every_vault_of_its_rowsets_and_marks(shop: Shop) -> None
     marked = shop.loaded([full], "three") + shop.loaded([full], "four")
     for rowset in marked:
         shop.catalog.drop_rowset(rowset)
-    with shop.db.write() as c:  # its record is lost, its mark still names the vault
+    with shop.db.write() as c:  # its record is lost, its mark no_heartbeat names the vault
         c.execute(delete(shop.t.rowsets).where(shop.t.rowsets.c.id == marked[1]))
     shop.catalog.drop_table("t")
-    shop.due()
+    shop.expand_all()
 
     answers = expanded(shop, "tablet")
 
@@ -164,7 +164,7 @@ def test_a_parent_waits_for_its_marks_and_tablets(shop: Shop) -> None:
     shop.catalog.drop_table("t")
     shop.catalog.drop_table("u")
     before = expanded(shop, "table")
-    shop.due()
+    shop.expand_all()
     for table in (shop.db.t.mark, shop.t.tablets):
         column = table.c.parent_id if "parent_id" in table.c else table.c.table_id
         with shop.db.write() as c:
@@ -183,5 +183,5 @@ def test_a_kind_of_another_owner_is_not_expanded(shop: Shop) -> None:
     marks = [m.model_copy(update={"kind": "orphan"}) for m in shop.marked("dropped")]
 
     assert len(marks) == 1
-    assert shop.words.expand("shop", marks, still) == {}
-    assert shop.words.live("shop", marks, still) == frozenset()
+    assert shop.catalog_owner.expand("shop", marks, no_heartbeat) == {}
+    assert shop.catalog_owner.live("shop", marks, no_heartbeat) == frozenset()

@@ -7,11 +7,11 @@ from sqlalchemy import delete
 
 from sexton.marks.model import Fenced, Ref
 from sexton.owners.catalog.barrier import FENCE_BATCH
-from tests.integration.owners.catalog.shop import Shop, counted, still
+from tests.integration.owners.catalog.shop import Shop, no_heartbeat, recorded_statements
 
 
 def fence(shop: Shop, *ids: str) -> dict[str, tuple[Fenced, str]]:
-    answers = shop.words.fence("shop", 1, shop.fenced(*ids), still)
+    answers = shop.catalog_owner.fence("shop", 1, shop.fence(*ids), no_heartbeat)
     return {ref.id: answer for ref, answer in answers.items()}
 
 
@@ -88,7 +88,7 @@ def test_the_fence_answers_by_status_and_does_not_change_it(shop: Shop, status: 
     assert said is answer
     assert status in why or status == "ABORTED"
     assert shop.record(shop.t.txns, txn).status == status
-    mended = shop.words.mended("shop", shop.marked("prepared"))
+    mended = shop.catalog_owner.mended("shop", shop.marked("prepared"))
     assert len(mended) == (0 if answer is Fenced.UNKNOWN else 1)
 
 
@@ -129,7 +129,7 @@ def test_r08_a_mark_committed_before_the_fence_is_not_fenced(shop: Shop) -> None
     refs = [m.ref for m in shop.marked("prepared")]
     shop.catalog.commit(txn)
 
-    answers = shop.words.fence("shop", 1, refs, still)
+    answers = shop.catalog_owner.fence("shop", 1, refs, no_heartbeat)
 
     assert answers == {}
     assert shop.record(shop.t.txns, txn).status == "VISIBLE"
@@ -141,8 +141,8 @@ def test_r11_257_rowsets_are_fenced_in_two_batches(shop: Shop) -> None:
         shop.prepared([tablet])
     beats: list[None] = []
 
-    with counted(shop) as statements:
-        answers = shop.words.fence("shop", 1, shop.fenced(), lambda: beats.append(None))
+    with recorded_statements(shop) as statements:
+        answers = shop.catalog_owner.fence("shop", 1, shop.fence(), lambda: beats.append(None))
 
     aborts = [s for s in statements if s.startswith("UPDATE") and "txns" in s and "RETURNING" in s]
     assert (len(beats), len(aborts)) == (2, 2)

@@ -29,7 +29,7 @@ def leftovers(shop: Shop, *but: str) -> dict[str, int]:
 
 
 def test_r14_a_dropped_index_leaves_no_file_and_no_record(shop: Shop) -> None:
-    shop.brisk().table("t", 100, base=Schema(), rollup=Schema(inverted=("7",)))
+    shop.prove_by_clock().table("t", 100, base=Schema(), rollup=Schema(inverted=("7",)))
     base, rollup = shop.catalog.tablets(index="base"), shop.catalog.tablets(index="rollup")
     for _ in range(8):
         shop.loaded(rollup)
@@ -116,7 +116,7 @@ def test_no_file_is_deleted_before_the_drops_retention(shop: Shop) -> None:
     assert (report.due, report.deleted) == (0, 0)
     assert shop.objects() == set(shop.keys(*rowsets))
     shop.catalog.undrop_table("t")
-    assert shop.words.live_objects("shop") == 2
+    assert shop.catalog_owner.live_objects("shop") == 2
 
 
 def test_r16_only_a_tablet_with_failed_files_keeps_its_records(cold_shop: Shop, proxy: FaultProxy) -> None:
@@ -128,7 +128,7 @@ def test_r16_only_a_tablet_with_failed_files_keeps_its_records(cold_shop: Shop, 
     proxy.fail_keys(dict.fromkeys(stuck, "AccessDenied"), times=2)
 
     cold_shop.round()
-    cold_shop.second_look()
+    cold_shop.second_pass()
     kept = (cold_shop.objects("cold"), cold_shop.catalog.tablets(), cold_shop.number(cold_shop.t.rowsets))
     table = cold_shop.record(cold_shop.t.tables, "t")
     rounds(cold_shop)
@@ -190,7 +190,7 @@ def test_r37_a_held_and_expanded_table_is_undropped_readable(shop: Shop) -> None
     assert report.deleted == 0
     assert expanded >= {"table", "tablet"}
     assert {r.kind for r in shop.refs()} == {"txn_label"}
-    assert shop.words.live_objects("shop") == 4
+    assert shop.catalog_owner.live_objects("shop") == 4
     assert shop.objects() == set(shop.keys(*rowsets))
 
 
@@ -222,7 +222,7 @@ def test_r46_a_table_with_a_deleted_partition_is_not_undropped(shop: Shop) -> No
 
     with pytest.raises(contract.Refused, match=f"tablet {claimed} is claimed"):
         shop.catalog.undrop_table("t")
-    shop.second_look()
+    shop.second_pass()
     with pytest.raises(contract.Refused, match="partition p1"):
         shop.catalog.undrop_table("t")
 

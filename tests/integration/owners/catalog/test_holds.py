@@ -28,7 +28,7 @@ def test_a_hold_on_a_live_table_blocks_its_dropped_rowset(shop: Shop) -> None:
 def test_a_hold_blocks_a_partition_of_an_expanded_table(shop: Shop) -> None:
     shop.loaded(shop.table())
     shop.catalog.drop_table("t")
-    shop.due()
+    shop.expand_all()
     hold(shop, "partition", "t-p")
     before = shop.objects()
     shop.later(RETAINED)

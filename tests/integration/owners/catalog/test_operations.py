@@ -66,7 +66,7 @@ def test_a_rowset_that_is_not_written_is_not_committed(shop: Shop) -> None:
 
 def test_a_commit_of_a_collected_rowset_changes_nothing(shop: Shop) -> None:
     txn, [rowset, other] = shop.written(shop.table(tablets=2))
-    shop.fenced(rowset)
+    shop.fence(rowset)
 
     with pytest.raises(contract.Collected, match=f"SX001 .*{rowset} is fenced"):
         shop.catalog.commit(txn)

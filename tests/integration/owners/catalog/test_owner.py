@@ -7,7 +7,7 @@ from sexton import contract
 from sexton.marks.model import Ref
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.port import OwnerSilent
-from tests.integration.owners.catalog.shop import SCHEMAS, Shop, counted, still
+from tests.integration.owners.catalog.shop import SCHEMAS, Shop, no_heartbeat, recorded_statements
 from tests.support.kept import kept_texts
 
 
@@ -19,7 +19,7 @@ def test_readable_rowsets_are_live_even_if_marked(shop: Shop) -> None:
     [away] = shop.loaded(shop.catalog.tablets(table="gone"))
     shop.catalog.drop_rowset(away)
     shop.catalog.drop_table("gone")
-    shop.due()
+    shop.expand_all()
     [mark] = shop.marked("dropped")
     asked = [
         mark.model_copy(update={"kind": kind, "id": i})
@@ -31,7 +31,7 @@ def test_readable_rowsets_are_live_even_if_marked(shop: Shop) -> None:
         )
     ]
 
-    live = shop.words.live("shop", asked, still)
+    live = shop.catalog_owner.live("shop", asked, no_heartbeat)
 
     assert live == {
         *(Ref("table", "t"), Ref("index", "t-i"), Ref("partition", "t-p"), Ref("tablet", tablets[0])),
@@ -43,10 +43,10 @@ def test_compacted_rowsets_are_live_until_the_output_is_visible(shop: Shop) -> N
     [tablet] = shop.table()
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     output = shop.compacted(tablet, inputs)
-    before = shop.words.live("shop", shop.marked("compacted"), still)
+    before = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
     shop.change(shop.t.rowsets, output, first_version=3)
 
-    after = shop.words.live("shop", shop.marked("compacted"), still)
+    after = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
 
     assert before == frozenset()
     assert after == {Ref("compacted", inputs[0])}
@@ -57,7 +57,7 @@ def test_inputs_of_a_dropped_rowset_are_not_live(shop: Shop) -> None:
     inputs = shop.loaded([tablet]) + shop.loaded([tablet])
     shop.catalog.drop_rowset(shop.compacted(tablet, inputs))
 
-    live = shop.words.live("shop", shop.marked("compacted"), still)
+    live = shop.catalog_owner.live("shop", shop.marked("compacted"), no_heartbeat)
 
     assert live == frozenset()
 
@@ -71,8 +71,8 @@ def test_live_objects_are_counted_by_one_statement(shop: Shop) -> None:
     shop.loaded(shop.catalog.tablets(table="gone"))
     shop.catalog.drop_table("gone")
 
-    with counted(shop) as statements:
-        live = shop.words.live_objects("shop")
+    with recorded_statements(shop) as statements:
+        live = shop.catalog_owner.live_objects("shop")
 
     assert live == (2 + 6 + 4 + 3) + (1 + 3 + 3)
     assert sum("sum(" in s for s in statements) == 1
@@ -87,7 +87,7 @@ def test_only_loads_past_their_timeout_are_aborted(shop: Shop) -> None:
     running = shop.catalog.begin("running", 120)
     shop.later(61)
 
-    shop.words.time_out("shop", still)
+    shop.catalog_owner.time_out("shop", no_heartbeat)
 
     assert {shop.record(shop.t.txns, t).status for t in (late, part)} == {"ABORTED"}
     assert [shop.record(shop.t.txns, t).status for t in kept.values()] == list(kept)
@@ -106,7 +106,7 @@ def test_only_dropped_or_aborted_records_are_forgotten(shop: Shop) -> None:
     visible = [Ref("prepared", r) for r in _ids(shop, "rowsets", state="visible")]
     above = [Ref("table", "t"), Ref("index", "t-i"), Ref("partition", "t-p"), Ref("tablet", tablets[0])]
 
-    shop.words.forget("shop", 1, [*rowsets, *visible, *above, Ref("txn_label", running), Ref("orphan", "x")])
+    shop.catalog_owner.forget("shop", 1, [*rowsets, *visible, *above, Ref("txn_label", running), Ref("orphan", "x")])
 
     assert [shop.number(t) for t in tables] == before
     assert 0 not in before
@@ -123,12 +123,12 @@ def test_records_of_another_instance_are_not_touched(shop: Shop) -> None:
     shop.catalog.drop_table("t")
     shop.registry.add_instance("other", "catalog")
 
-    shop.words.due("other", {"table": 10**14}, still)
-    shop.words.forget("other", 1, [Ref("table", "t")])
+    shop.catalog_owner.due("other", {"table": 10**14}, no_heartbeat)
+    shop.catalog_owner.forget("other", 1, [Ref("table", "t")])
 
     assert shop.refs() == {Ref("table", "t")}
     assert shop.record(shop.t.tables, "t").dropped
-    assert shop.words.live_objects("other") == 0
+    assert shop.catalog_owner.live_objects("other") == 0
 
 
 def test_a_catalog_without_tables_is_silent_not_a_crash(shop: Shop) -> None:
@@ -138,8 +138,8 @@ def test_a_catalog_without_tables_is_silent_not_a_crash(shop: Shop) -> None:
         c.execute(text(f"ALTER TABLE {shop.t.txns.fullname} RENAME TO away"))
     try:
         with pytest.raises(OwnerSilent, match="catalog"):
-            shop.words.time_out("shop", still)
-        assert shop.words.live("shop", marks, still) == frozenset()
+            shop.catalog_owner.time_out("shop", no_heartbeat)
+        assert shop.catalog_owner.live("shop", marks, no_heartbeat) == frozenset()
     finally:
         with shop.db.write() as c:
             away = "sexton_catalog.away" if shop.db.dialect == "postgresql" else "away"

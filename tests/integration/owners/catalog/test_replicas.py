@@ -21,17 +21,17 @@ class Copies:
 
     def __init__(self, shop: Shop, tablet: str, *backends: str) -> None:
         self.shop, self.tablet, self._sequence = shop, tablet, 0
-        self.b = BinlogService(shop.db, BinlogSettings(), ReplicaTerms(freshness_seconds=FRESH), shop.controls)
+        self.service = BinlogService(shop.db, BinlogSettings(), ReplicaTerms(freshness_seconds=FRESH), shop.controls)
         copies = tuple(Copy(backend=b, uid=f"u{b}") for b in backends)
         its = Tablet(tablet=tablet, part="t-p", copies=copies)
-        self.b.placements.place("shop", Placement(db="sales", table="t", tablets=(its,)))
+        self.service.placements.place("shop", Placement(db="sales", table="t", tablets=(its,)))
 
     def have(self, version: int, *backends: str) -> None:
         """Let backends report that they have all up to a version."""
         for backend in backends:
             self._sequence += 1
             its = TabletReport(uid=f"u{backend}", ranges=((0, version),))
-            self.b.reports.hear("shop", backend, ReplicaReport(boot=1, sequence=self._sequence, tablets=(its,)))
+            self.service.reports.hear("shop", backend, ReplicaReport(boot=1, sequence=self._sequence, tablets=(its,)))
 
 
 def compacted(shop: Shop) -> tuple[str, list[str], set[str]]:
@@ -104,7 +104,7 @@ def test_a_dropped_table_waits_for_no_copy(shop: Shop, what: str) -> None:
     shop.later(RETAINED)
 
     shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert not keys & shop.objects()
 
@@ -117,7 +117,7 @@ def test_a_copy_given_up_by_an_operator_blocks_nothing(shop: Shop) -> None:
     shop.round()
     assert keys <= shop.objects()
 
-    copies.b.replicas.full_copy("shop", tablet, "b2", "its disk is gone")
+    copies.service.replicas.full_copy("shop", tablet, "b2", "its disk is gone")
     shop.round()
 
     assert not keys & shop.objects()
@@ -127,7 +127,7 @@ def test_a_tablet_whose_copies_are_all_given_up_is_kept(shop: Shop) -> None:
     tablet, _, keys = compacted(shop)
     copies = Copies(shop, tablet, "b1")
     copies.have(100, "b1")
-    copies.b.replicas.full_copy("shop", tablet, "b1", "a mistake")
+    copies.service.replicas.full_copy("shop", tablet, "b1", "a mistake")
     shop.later(RETAINED)
 
     report = shop.round()

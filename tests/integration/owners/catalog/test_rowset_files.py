@@ -6,7 +6,7 @@ from sexton import contract
 from sexton.marks.model import Reason, Ref
 from sexton.owners.catalog.layout import IndexFormat
 from sexton.owners.catalog.model import Schema
-from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop, counted
+from tests.integration.owners.catalog.shop import HOUR, PREPARED, RETAINED, Shop, recorded_statements
 from tests.support.kept import kept_texts
 
 V1, V2 = IndexFormat.V1, IndexFormat.V2
@@ -16,7 +16,7 @@ INVERTED = ("1", "2", "3", "4")
 def test_r02_2000_rowsets_are_deleted_in_one_round(shop: Shop) -> None:
     each = 134
     schemas = {f"i{n}": Schema(format=(V1, V2)[n % 2], inverted=INVERTED[:n]) for n in range(5)}
-    shop.brisk().table(tablets=1, **schemas)
+    shop.prove_by_clock().table(tablets=1, **schemas)
     tablets = [shop.catalog.tablets(index=i)[0] for i in schemas]
     for tablet in tablets:
         shop.loaded([tablet] * each, bitmap=True)
@@ -27,10 +27,10 @@ def test_r02_2000_rowsets_are_deleted_in_one_round(shop: Shop) -> None:
     marked = {r for r in shop.refs() if r.kind != "txn_label"}
     shop.later(HOUR + PREPARED)
 
-    with counted(shop) as statements:
+    with recorded_statements(shop) as statements:
         shop.round()
     left = shop.objects()
-    shop.second_look()
+    shop.second_pass()
 
     assert len(marked) == 3 * 5 * each >= 2_000
     assert left == set(live)
@@ -62,7 +62,7 @@ def test_r19_a_record_without_schema_waits_after_its_named_files(shop: Shop) -> 
     with shop.db.write() as c:
         c.execute(insert(shop.t.schemas).values(**schema))
     shop.round()
-    shop.second_look()
+    shop.second_pass()
 
     assert len(index_files) == 2
     assert (kept, aside.state, aside.quarantined_reason) == (index_files, "CLAIMED", Reason.SCHEMA_MISSING)
@@ -86,7 +86,7 @@ def test_a_rowset_without_schema_is_deleted_with_its_table(shop: Shop) -> None:
     shop.later(RETAINED)
 
     for _ in range(3):
-        shop.second_look()
+        shop.second_pass()
 
     assert reason == Reason.SCHEMA_MISSING
     assert shop.objects() == set()

@@ -1,6 +1,6 @@
 """The audit records every object that a second pass over a prefix deletes, also after a fault or a crash."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,23 +9,12 @@ from sexton.kernel.crash_points import installed
 from sexton.recycle.audit.model import AuditRow
 from sexton.storage.port import VaultFault
 from tests.integration.owners.catalog.shop import GRACE, RETAINED, Shop
+from tests.support.crashes import Crash, crash_at
 from tests.support.kept import kept_texts
-from tests.support.rig import Told
+from tests.support.rig import AuditList
 
 
-class Crash(BaseException):
-    """A process ends here."""
-
-
-def crash_at(point: str) -> Callable[[str], None]:
-    def hook(name: str) -> None:
-        if name == point:
-            raise Crash
-
-    return hook
-
-
-class AwayOnce(Told):
+class AwayOnce(AuditList):
     """An audit whose place is away for a while."""
 
     away = False
@@ -38,7 +27,7 @@ class AwayOnce(Told):
 
 def test_deletes_during_an_audit_fault_are_audited_later(clean_url: str, tmp_path: Path) -> None:
     audit = AwayOnce()
-    shop = Shop(clean_url, audit=audit).opened()
+    shop = Shop(clean_url, audit=audit).register()
     shop.local(tmp_path / "disk")
     [tablet] = shop.table()
     shop.loaded([tablet])
@@ -53,7 +42,7 @@ def test_deletes_during_an_audit_fault_are_audited_later(clean_url: str, tmp_pat
     audit.away = False
     shop.round()
     gone = shop.count("mark_history", kind="tablet")
-    shop.away()
+    shop.close()
 
     assert held == {"vault disk: UNREACHABLE": 1, "waits for its children": 1}
     assert gone == 1
@@ -77,4 +66,4 @@ def test_deletes_of_a_crashed_second_pass_are_audited(shop: Shop, point: str) ->
     shop.round()
 
     assert shop.objects() == set()
-    assert late in {row.key for row in shop.told.rows}
+    assert late in {row.key for row in shop.audit_list.rows}

@@ -1,24 +1,11 @@
 """An undrop succeeds although rounds deleted garbage below the object, or crashed at it, before."""
 
-from collections.abc import Callable
-
 import pytest
 
 from sexton.kernel.crash_points import installed
 from sexton.operators.holds.store import Hold
-from tests.integration.owners.catalog.shop import EVER, RETAINED, Shop
-
-
-class Crash(BaseException):
-    """A process ends here."""
-
-
-def crash_at(point: str) -> Callable[[str], None]:
-    def hook(name: str) -> None:
-        if name == point:
-            raise Crash
-
-    return hook
+from tests.integration.owners.catalog.shop import FAR_CUTOFF_MS, RETAINED, Shop
+from tests.support.crashes import Crash, crash_at
 
 
 def hold(shop: Shop, kind: str, id_: str) -> int:
@@ -51,7 +38,7 @@ def test_a_partition_deleted_before_the_drop_blocks_no_undrop(shop: Shop) -> Non
     shop.catalog.drop_partition("t-p")
     shop.later(RETAINED)
     shop.round()
-    shop.second_look()
+    shop.second_pass()
     shop.round()
     assert shop.count("mark_history", kind="partition") == 1
     shop.catalog.drop_table("t")
@@ -63,7 +50,7 @@ def test_a_partition_deleted_before_the_drop_blocks_no_undrop(shop: Shop) -> Non
 
 def test_a_precommitted_load_commits_after_a_crash_at_the_fence(shop: Shop) -> None:
     txn, _ = shop.written(shop.table())
-    ever = EVER if shop.db.dialect == "sqlite" else shop.now() + 864_000_000
+    ever = FAR_CUTOFF_MS if shop.db.dialect == "sqlite" else shop.now() + 864_000_000
     shop.change(shop.t.txns, txn, timeout_at=ever)
     shop.catalog.precommit(txn)
     shop.catalog.drop_table("t")

@@ -51,7 +51,7 @@ def test_a_file_deleted_with_its_table_shows_its_outcome(shop: Shop, loaded: tup
     shop.catalog.drop_table("t")
     shop.later(RETAINED)
     report = worker.round()
-    worker.away()
+    worker.close()
 
     told = events(shop, key)["tablet", tablet]
 

@@ -12,11 +12,8 @@ from sexton.recycle.audit.naming import DAY_MS
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from tests.servers.s3 import RunningS3
+from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig, listing, put
-
-
-class Crash(Exception):
-    """The process ends here."""
 
 
 @pytest.fixture
@@ -73,11 +70,7 @@ def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tm
     worker.mark("dropped", NewMark(id="k", vault="disk", keys=("data/a.dat",)))
     worker.later(10_801)
 
-    def dies(name: str) -> None:
-        if name == "audit.written":
-            raise Crash
-
-    with pytest.raises(Crash), crash_points.installed(dies):
+    with pytest.raises(Crash), crash_points.installed(crash_at("audit.written")):
         worker.round()
     first = told(worker, worker.registry.last_round("shop")[0])
     worker.later(61)

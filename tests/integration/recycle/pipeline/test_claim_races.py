@@ -18,7 +18,7 @@ from sexton.interfaces.selftest import race
 from sexton.kernel import crash_points
 from sexton.marks.keepers import OWNER_BUSY
 from sexton.marks.model import Candidate, ClaimRequest, Ref
-from tests.support.claims import AGES, claim, token
+from tests.support.claims import FAR_CUTOFF_MS, claim, token
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
@@ -213,7 +213,7 @@ def test_a_commit_that_waited_for_a_claim_sees_it(
     taken = token(rig, kind)
 
     with paused(point) as (there, go), ThreadPoolExecutor(2) as pool:
-        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref(kind, "t"))], AGES))
+        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref(kind, "t"))], FAR_CUTOFF_MS))
         assert there.wait(10)
         owner = pool.submit(act, rig)
         waits = stuck(rig, owner)
@@ -232,7 +232,9 @@ def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
 
     with rig.db.write() as owner, ThreadPoolExecutor(1) as pool:
         contract.undrop(owner, "shop", "dropped", ["t"])
-        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref("dropped", "t"))], AGES))
+        claimer = pool.submit(
+            rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref("dropped", "t"))], FAR_CUTOFF_MS)
+        )
         waits = stuck(rig, claimer)
         owner.commit()
 

@@ -8,7 +8,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.pipeline import ranges
-from tests.support.planned import DAY, HOUR, Limited, kinds, limited, waiting
+from tests.support.planned import DAY, HOUR, Limited, limited_policy, marks_by_kind, waiting_plans
 from tests.support.rig import Rig, listing, put
 
 LIMIT = 50
@@ -19,7 +19,7 @@ POINTS = ("resolve.stored", "claim.written", "claim.committed", "files.deleted",
 def shop(rig: Rig, tmp_path: Path) -> Iterator[Limited]:
     """An enabled instance with a vault, under a limit of 50 objects in 24 hours."""
     made = Limited(rig.url)
-    made.policy = limited(objects=LIMIT)
+    made.policy = limited_policy(objects=LIMIT)
     made.local(tmp_path / "v")
     yield made
     made.db.close()
@@ -60,12 +60,12 @@ def test_rounds_killed_anywhere_stay_below_the_daily_limit(shop: Limited, tmp_pa
     for _ in range(3):
         shop.round()
         left.append(len(everything) - len(listing(root)))
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     assert all(died)
     assert left[-1] == 40  # two marks of 20; a third would have been too many
     assert max(left) <= LIMIT
-    assert kinds(shop.rounds.find_plan(number)) == {"dropped": 2}
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 2}
 
 
 def test_the_limit_spans_all_ranges_of_a_round(shop: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +90,9 @@ def test_each_instance_has_a_limit_of_its_own(shop: Limited, tmp_path: Path) -> 
     shop.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)), instance="other")
     drop(shop, tmp_path / "v", 45, "t")
     shop.later(3 * HOUR + 1)
-    shop.policy = limited(objects=500)
+    shop.policy = limited_policy(objects=500)
     used = shop.round().claimed
-    shop.policy = limited(objects=LIMIT)
+    shop.policy = limited_policy(objects=LIMIT)
     drop(shop, tmp_path / "v", 6, "more")
     shop.later(3 * HOUR + 1)
 
@@ -100,7 +100,7 @@ def test_each_instance_has_a_limit_of_its_own(shop: Limited, tmp_path: Path) -> 
 
     assert used == 45
     assert (mine.claimed, theirs.claimed) == (0, 1)
-    assert len(waiting(shop)) == 1
+    assert len(waiting_plans(shop)) == 1
 
 
 @pytest.mark.parametrize("point", ["round.opened", "resolve.stored", "claim.guarded", "files.deleted", "marks.removed"])
@@ -108,7 +108,7 @@ def test_r45_marks_made_during_an_applied_plan_wait(shop: Limited, tmp_path: Pat
     root = tmp_path / "v"
     meant = drop(shop, root, 3, "meant")
     shop.later(3 * HOUR + 1)
-    plan = shop.look()
+    plan = shop.plan_as_operator()
     mistake: set[str] = set()
 
     def marks_everything(name: str) -> None:
@@ -128,12 +128,12 @@ def test_r45_marks_made_during_an_applied_plan_wait(shop: Limited, tmp_path: Pat
     for wait in (1, 3 * HOUR + 1, DAY):
         shop.later(wait)
         unasked.append(shop.round())
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     assert (applied.claimed, applied.deleted) == (len(meant), len(meant))
     assert at_once == mistake
     assert [r.claimed for r in unasked] == [0, 0, 0]
-    assert kinds(shop.rounds.find_plan(number)) == {"dropped": 60}
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"dropped": 60}
     assert set(listing(root)) == mistake
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import update
 from sexton.contract import NewMark, undrop
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import PlanState
-from tests.support.planned import Limited, kinds, of, thousands_due, waiting
+from tests.support.planned import Limited, kind_plan, marks_by_kind, thousands_due, waiting_plans
 from tests.support.rig import Rig
 
 SAME = "dropped: 30 marks, but different ones"
@@ -30,43 +30,43 @@ def exchange(shop: Limited) -> None:
 
 
 def test_a_plan_with_exchanged_marks_is_refused(shop: Limited) -> None:
-    plan = shop.look()
+    plan = shop.plan_as_operator()
     exchange(shop)
-    after = shop.look()
+    after = shop.plan_as_operator()
 
     with pytest.raises(PlanRefused, match=SAME):
         shop.rounds.plans.approvals.check_apply(plan.id, "shop", shop.policy)
     with pytest.raises(PlanRefused, match=SAME):
-        shop.apply(plan.id)
+        shop.begin_apply(plan.id)
 
-    assert of(after, "dropped").model_copy(update={"ages": 0, "cutoff": 0, "oldest": 0, "awaits": ""}) == of(
-        plan, "dropped"
-    ).model_copy(update={"ages": 0, "cutoff": 0, "oldest": 0, "awaits": ""})
+    assert kind_plan(after, "dropped").model_copy(
+        update={"ages": 0, "cutoff": 0, "oldest": 0, "awaits": ""}
+    ) == kind_plan(plan, "dropped").model_copy(update={"ages": 0, "cutoff": 0, "oldest": 0, "awaits": ""})
 
 
 def test_a_waiting_plan_with_exchanged_marks_is_replaced(shop: Limited) -> None:
     shop.plan()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     exchange(shop)
 
     shop.plan()
 
-    [other] = waiting(shop)
+    [other] = waiting_plans(shop)
     assert (other != number, shop.rounds.plans.approvals.state(number)) == (True, PlanState.REPLACED)
-    assert kinds(shop.rounds.find_plan(other)) == {"dropped": 30}
+    assert marks_by_kind(shop.rounds.find_plan(other)) == {"dropped": 30}
 
 
 def test_a_plan_survives_marks_that_came_and_vanished(shop: Limited) -> None:
-    plan = shop.look()
+    plan = shop.plan_as_operator()
     exchange(shop)
     with shop.db.write() as c:
         undrop(c, "shop", "dropped", ["other"])
     again = shop.db.t.mark
     shop.mark("dropped", NewMark(id="dropped-0", vault="disk", keys=tuple(f"d/{n}" for n in range(100)), bytes=1_000))
     with shop.db.write() as c:
-        c.execute(update(again).where(again.c.id == "dropped-0").values(marked_at=of(plan, "dropped").oldest))
+        c.execute(update(again).where(again.c.id == "dropped-0").values(marked_at=kind_plan(plan, "dropped").oldest))
 
-    shop.apply(plan.id)
+    shop.begin_apply(plan.id)
 
     assert shop.rounds.plans.approvals.state(plan.id) == "APPLYING"
 
@@ -76,4 +76,4 @@ def test_the_checksum_of_ages_is_equal_on_both_databases(shop: Limited) -> None:
     with shop.db.write() as c:
         c.execute(update(mark).values(marked_at=1_700_000_000_123))
 
-    assert of(shop.look(), "dropped").ages == 30 * (1_700_000_000_123 % (2**31 - 1))
+    assert kind_plan(shop.plan_as_operator(), "dropped").ages == 30 * (1_700_000_000_123 % (2**31 - 1))

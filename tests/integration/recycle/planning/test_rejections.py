@@ -13,7 +13,7 @@ from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import PlanState
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.planned import DAY, Limited, kinds, limited, of, thousands_due, waiting
+from tests.support.planned import DAY, Limited, kind_plan, limited_policy, marks_by_kind, thousands_due, waiting_plans
 from tests.support.rig import Rig
 
 WHY = "the wrong table was dropped"
@@ -27,7 +27,7 @@ def shop(rig: Rig) -> Iterator[Limited]:
 def awaited(shop: Limited) -> int:
     """Plan as a round does; return the number of the one plan that then waits."""
     shop.plan()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     return number
 
 
@@ -36,21 +36,21 @@ def test_a_rejected_kind_waits_even_below_the_limit(shop: Limited) -> None:
     shop.later(1_801)
     number = awaited(shop)
     rejected = shop.rounds.plans.approvals.reject(number, WHY, "bert")
-    shop.policy = limited(objects=10_000)
+    shop.policy = limited_policy(objects=10_000)
 
     plans = [shop.plan(), shop.plan()]
 
-    [other] = waiting(shop)
+    [other] = waiting_plans(shop)
     assert (rejected.state, rejected.approved_by, rejected.awaits) == (
         PlanState.REJECTED,
         "bert",
         f"rejected by bert: {WHY}",
     )
-    assert [kinds(p) for p in plans] == [{"compacted": 4}] * 2
+    assert [marks_by_kind(p) for p in plans] == [{"compacted": 4}] * 2
     assert kept_texts(plans[1]) == {f"approval of plan {other}": 30}
     assert other != number
     assert shop.rounds.plans.approvals.state(number) == PlanState.REJECTED
-    assert kinds(shop.rounds.find_plan(other)) == {"dropped": 30}
+    assert marks_by_kind(shop.rounds.find_plan(other)) == {"dropped": 30}
 
 
 def test_the_next_plan_names_the_last_rejection(shop: Limited) -> None:
@@ -62,28 +62,28 @@ def test_the_next_plan_names_the_last_rejection(shop: Limited) -> None:
 
     assert f"dropped: plan {number} with it was rejected by bert: {WHY}" in other.awaits
     assert f"sexton plan --reject {other.id}" in other.awaits
-    assert f"rejected by bert: {WHY}" in of(shop.look(), "dropped").awaits
+    assert f"rejected by bert: {WHY}" in kind_plan(shop.plan_as_operator(), "dropped").awaits
     assert other.awaits_since == other.created_at
 
 
 def test_an_applied_later_plan_cancels_the_rejection(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
-    shop.policy = limited(objects=10_000)
+    shop.policy = limited_policy(objects=10_000)
     other = awaited(shop)
 
-    shop.apply(other)
+    shop.begin_apply(other)
     plan = shop.plan()
 
     assert shop.rounds.plans.approvals.state(other) == "APPLYING"
-    assert (kinds(plan), waiting(shop)) == ({"dropped": 30}, [])
+    assert (marks_by_kind(plan), waiting_plans(shop)) == ({"dropped": 30}, [])
 
 
 def test_an_applied_plan_deletes_all_of_a_rejected_kind(shop: Limited, tmp_path: Path) -> None:
     shop.local(tmp_path / "v")
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
-    shop.policy = limited(objects=10_000)
+    shop.policy = limited_policy(objects=10_000)
     unasked = shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     applied = shop.round(plan=number)
 
@@ -92,15 +92,15 @@ def test_an_applied_plan_deletes_all_of_a_rejected_kind(shop: Limited, tmp_path:
 
 def test_a_rejection_expires_after_7_days(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(awaited(shop), WHY, "bert")
-    shop.policy = limited(objects=10_000)
+    shop.policy = limited_policy(objects=10_000)
     shop.later(7 * DAY - 600)
-    before, waited = kinds(shop.plan()), len(waiting(shop))
+    before, waited = marks_by_kind(shop.plan()), len(waiting_plans(shop))
     shop.later(601)
 
     after = shop.plan()
 
     assert (before, waited) == ({}, 1)
-    assert (kinds(after), waiting(shop)) == ({"dropped": 30}, [])
+    assert (marks_by_kind(after), waiting_plans(shop)) == ({"dropped": 30}, [])
 
 
 def test_a_rejection_belongs_to_its_instance(shop: Limited) -> None:
@@ -109,7 +109,7 @@ def test_a_rejection_belongs_to_its_instance(shop: Limited) -> None:
     shop.mark("dropped", NewMark(id="theirs", vault="disk", keys=("data/theirs",)), instance="other")
     shop.later(10_801)
 
-    assert kinds(shop.plan("other")) == {"dropped": 1}
+    assert marks_by_kind(shop.plan("other")) == {"dropped": 1}
 
 
 @pytest.mark.parametrize("why", ["", "  ", "x" * (REASON_CHARACTERS + 1), "a\0b"], ids=["none", "blank", "long", "nul"])
@@ -123,13 +123,13 @@ def test_a_rejection_needs_a_readable_reason(shop: Limited, why: str) -> None:
 
 
 def test_only_a_waiting_plan_can_be_rejected(shop: Limited) -> None:
-    looked = shop.look().id
+    looked = shop.plan_as_operator().id
     number = awaited(shop)
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
     expired = awaited(shop)
     shop.later(DAY)
     applied = awaited(shop)
-    shop.apply(applied)
+    shop.begin_apply(applied)
     states = {4_711: "there is no such plan", looked: "PLANNED", number: PlanState.REJECTED, expired: "EXPIRED"}
 
     for plan, state in (states | {applied: "APPLYING"}).items():
@@ -144,7 +144,7 @@ def test_a_rejected_plan_cannot_be_applied(shop: Limited) -> None:
     shop.rounds.plans.approvals.reject(number, WHY, "bert")
 
     with pytest.raises(PlanRefused, match="REJECTED; make a new one"):
-        shop.apply(number)
+        shop.begin_apply(number)
 
 
 def test_the_command_rejects_explains_and_lists_a_plan(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:

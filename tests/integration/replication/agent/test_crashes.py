@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from sexton.kernel.crash_points import OF_BACKEND, installed
 from sexton.replication.agent.removing import Removal
-from tests.integration.replication.agent.node import Crash, Granted, Node, crash_at
+from tests.integration.replication.agent.node import CutSource, Node
+from tests.support.crashes import Crash, crash_at
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("point", sorted(OF_BACKEND))
 def test_b11_the_next_sweep_finishes_after_any_crash(node: Node, point: str, times: int) -> None:
-    node.granted = Granted(page=1)
+    node.granted = CutSource(page=1)
     for uid in "abc":
         node.tablet(uid)
         for version in range(6):
@@ -32,7 +33,7 @@ def test_b11_the_next_sweep_finishes_after_any_crash(node: Node, point: str, tim
 
     assert [node.versions(uid) for uid in "abc"] == [[4, 5]] * 3
     assert [node.files(uid) for uid in "abc"] == [["r4_0.dat", "r4_1.dat", "r5_0.dat", "r5_1.dat"]] * 3
-    assert node.granted.told() == dict.fromkeys("abc", ("done", 3))
+    assert node.granted.outcomes() == dict.fromkeys("abc", ("done", 3))
     assert node.granted.cuts == {}
 
 
@@ -79,7 +80,7 @@ def test_a_sweep_removes_all_up_to_the_cut_and_nothing_above(
     """Of each version: its segments, and whether it is damaged (``m``), or its files are gone already (``-``)."""
     place = tmp_path_factory.mktemp("node")
     node, chance = Node(place), random.Random(seed)
-    node.granted = Granted(page=chance.randint(1, 3))
+    node.granted = CutSource(page=chance.randint(1, 3))
     for uid, (binlogs, cut) in world.items():
         folder = node.tablet(uid)
         for version, (segments, state) in binlogs.items():
@@ -101,7 +102,7 @@ def test_a_sweep_removes_all_up_to_the_cut_and_nothing_above(
         files = [f"r{v}_{n}.dat" for v in stay for n in range(binlogs[v][0]) if binlogs[v][1] != "-"]
         assert (node.versions(uid), node.files(uid)) == (stay, sorted(files))
         told = ("quarantined", min(damaged) - 1) if damaged else ("done", cut)
-        assert node.granted.told()[uid] == told
+        assert node.granted.outcomes()[uid] == told
     shutil.rmtree(place)
 
 

@@ -42,7 +42,7 @@ def test_b27_one_damaged_entry_stays_without_its_siblings(node: Node, what: str,
     swept = node.sweep(keys)
 
     assert (node.versions("a"), node.files("a")) == ([2, 4], ["r2_0.dat", "r4_0.dat"])
-    assert node.granted.told() == {"a": ("quarantined", 1)}
+    assert node.granted.outcomes() == {"a": ("quarantined", 1)}
     assert "binlog_meta_a_00000000000000000002_r2" in node.granted.answers[-1].detail
     assert (swept.quarantined, swept.failed) == (1, 0)
 
@@ -70,7 +70,7 @@ def test_b27_an_unreadable_key_stays_and_the_answer_is_true(node: Node, key: byt
 
     assert node.files("a") == []
     assert node.meta.get(key) is not None
-    assert node.granted.told() == {"a": ("quarantined", version)}
+    assert node.granted.outcomes() == {"a": ("quarantined", version)}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_tablet_with_a_wrong_registration_is_left_alone(node: Node, registered
     node.sweep()
 
     assert (node.versions("a"), node.versions("b")) == ([1], [])
-    assert node.granted.told() == {"a": ("quarantined", -1), "b": ("done", 1)}
+    assert node.granted.outcomes() == {"a": ("quarantined", -1), "b": ("done", 1)}
 
 
 def test_a_stored_entry_is_json_that_is_read_back(node: Node) -> None:

@@ -76,7 +76,7 @@ def test_a_disk_lost_during_a_sweep_stops_it(node: Node) -> None:
     sweeper.sweep(lambda: None)
 
     assert stopped == []
-    assert node.granted.told() == {"a": ("done", 5)}
+    assert node.granted.outcomes() == {"a": ("done", 5)}
     assert len(list((away / "data/a/_binlog").iterdir())) == 4
     assert node.files("a") == []
 

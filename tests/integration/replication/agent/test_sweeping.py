@@ -23,7 +23,7 @@ def test_b09_exactly_the_versions_up_to_the_cut_are_removed(node: Node, keys: in
 
     assert (node.versions("a"), node.files("a")) == ([70], ["r70_0.dat"])
     assert len(node.versions("ab")) == len(node.files("ab")) == len(node.versions("b")) == 71
-    assert node.granted.told() == {"a": ("done", 69)}
+    assert node.granted.outcomes() == {"a": ("done", 69)}
     assert (swept.tablets, swept.files, swept.keys, swept.bytes, swept.pages) == (1, 70, 140, 70 * BYTES, 1)
 
 
@@ -61,7 +61,7 @@ def test_b10_a_file_that_stays_keeps_its_keys(node: Node, keys: int) -> None:
     assert (told.outcome, told.version) == ("failed", -1)
     assert "data/a/_binlog/r1_0.dat" in told.detail
     assert (node.versions("a"), node.files("a")) == ([], [])
-    assert (node.granted.told(), done.failed) == ({"a": ("done", 4)}, 0)
+    assert (node.granted.outcomes(), done.failed) == ({"a": ("done", 4)}, 0)
 
 
 def test_b10_pages_before_a_failure_are_acknowledged(node: Node) -> None:
@@ -75,7 +75,7 @@ def test_b10_pages_before_a_failure_are_acknowledged(node: Node) -> None:
     node.sweep(keys=2)
 
     assert node.versions("a") == [12, 13, 14, 15]
-    assert node.granted.told() == {"a": ("failed", 10)}  # of 11 another page might hold another rowset
+    assert node.granted.outcomes() == {"a": ("failed", 10)}  # of 11 another page might hold another rowset
 
 
 def test_b11_files_removed_earlier_are_no_failure(node: Node) -> None:
@@ -87,7 +87,7 @@ def test_b11_files_removed_earlier_are_no_failure(node: Node) -> None:
 
     node.sweep()
 
-    assert (node.versions("a"), node.granted.told()) == ([], {"a": ("done", 1)})
+    assert (node.versions("a"), node.granted.outcomes()) == ([], {"a": ("done", 1)})
 
 
 def test_b12_an_unknown_tablet_stops_no_other(node: Node) -> None:
@@ -101,7 +101,7 @@ def test_b12_an_unknown_tablet_stops_no_other(node: Node) -> None:
     swept = node.sweep()
 
     assert [node.versions(uid) for uid in uids] == [[]] * 10
-    assert node.granted.told() == {uid: ("unknown", -1) if uid == "u4" else ("done", 5) for uid in uids}
+    assert node.granted.outcomes() == {uid: ("unknown", -1) if uid == "u4" else ("done", 5) for uid in uids}
     assert (swept.tablets, swept.unknown, swept.failed, swept.quarantined) == (10, 1, 0, 0)
 
 
@@ -125,7 +125,7 @@ def test_rowsets_of_one_version_are_acknowledged_together(node: Node) -> None:
 
     node.sweep(keys=1)
 
-    assert node.granted.told() == {"a": ("failed", 4)}
+    assert node.granted.outcomes() == {"a": ("failed", 4)}
 
 
 def test_more_files_than_a_batch_are_removed(node: Node) -> None:
@@ -157,7 +157,7 @@ def test_a_link_is_not_followed(node: Node, what: str) -> None:
     node.sweep()
 
     assert (node.files("b"), node.versions("a")) == (["r1_0.dat"], [1])
-    assert node.granted.told() == {"a": ("failed", -1)}
+    assert node.granted.outcomes() == {"a": ("failed", -1)}
 
 
 def test_a_missing_folder_is_not_an_empty_one(node: Node) -> None:
@@ -167,12 +167,12 @@ def test_a_missing_folder_is_not_an_empty_one(node: Node) -> None:
     node.granted.grant("a", 1)
 
     node.sweep()
-    failed, kept = node.granted.told(), node.versions("a")
+    failed, kept = node.granted.outcomes(), node.versions("a")
     (node.directory / "unmounted").rename(folder.parent)
     node.sweep()
 
     assert (failed, kept) == ({"a": ("failed", -1)}, [1])
-    assert (node.granted.told(), node.files("a")) == ({"a": ("done", 1)}, [])
+    assert (node.granted.outcomes(), node.files("a")) == ({"a": ("done", 1)}, [])
 
 
 def test_only_the_tablets_of_an_order_are_swept(node: Node) -> None:
@@ -208,7 +208,7 @@ def test_the_next_sweep_continues_a_stopped_one(node: Node) -> None:
     node.sweep()
 
     assert swept == ["a", "b"][: len(swept)]
-    assert node.granted.told() == dict.fromkeys("abc", ("done", 1))
+    assert node.granted.outcomes() == dict.fromkeys("abc", ("done", 1))
 
 
 def test_a_long_write_of_the_node_is_reported_after_a_wait(node: Node) -> None:
@@ -223,7 +223,7 @@ def test_a_long_write_of_the_node_is_reported_after_a_wait(node: Node) -> None:
         writing.execute("ROLLBACK")
     node.sweep()
 
-    assert node.granted.told() == {"a": ("done", 1)}
+    assert node.granted.outcomes() == {"a": ("done", 1)}
 
 
 def test_a_node_writes_binlogs_during_a_sweep(node: Node) -> None:

@@ -27,7 +27,7 @@ from sexton.client import (
 )
 from sexton.protection.errors import ProtectionNotFound
 from sexton.replication.binlog.model import MOST
-from tests.integration.replication.world import DB, SHOP, World, upsert
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance, upsert
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -37,8 +37,8 @@ HOLD = 86_400
 class Served:
     """The API over one database, with clients of the owner, a backend, a consumer and a follower."""
 
-    def __init__(self, api: Api, world: World) -> None:
-        self.api, self.world = api, world
+    def __init__(self, api: Api, binlogs: BinlogInstance) -> None:
+        self.api, self.binlogs = api, binlogs
         scopes = ("operate", "node:b1", "sync:copy", "node:f1")
         clients = [Sexton(api.url, api.token(scope, days=9), patience_seconds=5) for scope in scopes]
         self.owner, self.backend, self.consumer, self.follower = self.clients = clients
@@ -50,7 +50,7 @@ class Served:
 
     def commit(self, *seqs: int, table: str = "orders") -> int:
         """Commit records with versions of their own numbers, an hour old; return how many were stored."""
-        at = self.world.now - 3_600_000
+        at = self.binlogs.now - 3_600_000
         made = (NewRecord(commit_seq=n, timestamp=at, tables=(table,), data=upsert(**{table: {"p1": n}})) for n in seqs)
         return self.owner.add_records(DB, made).stored
 
@@ -60,7 +60,7 @@ class Served:
 
     def health(self) -> dict[tuple[str, str], tuple[bool, int]]:
         """What is wrong with replicas, by the database's rows."""
-        found, _ = self.world.b.replicas.unwell(SHOP, every=True)
+        found, _ = self.binlogs.service.replicas.unwell(SHOP, every=True)
         return {(r.tablet, r.backend): (r.bad, r.failed) for r in found if r.bad or r.failed >= 0}
 
 
@@ -71,9 +71,9 @@ def health(replica: FollowerState) -> dict[tuple[str, str], tuple[bool, int]]:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
-    world = World(rig.db)
+    binlogs = BinlogInstance(rig.db)
     with Api(rig) as api:
-        made = Served(api, world)
+        made = Served(api, binlogs)
         yield made
         for client in made.clients:
             client.close()
@@ -89,7 +89,7 @@ def test_records_are_sent_in_repeatable_chunks(served: Served, monkeypatch: pyte
 
     assert [len(chunk) for chunk in binlog_calls.chunks(records)] == [1] * 9  # a quote is two bytes in JSON
     assert (first.stored, again.stored, again.known) == (9, 0, 9)
-    assert served.world.seqs() == list(range(1, 10))
+    assert served.binlogs.readable_seqs() == list(range(1, 10))
     assert served.owner.logs()[0].records == 9
 
 
@@ -104,10 +104,10 @@ def test_b28_a_consumer_blocks_unacknowledged_records(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     served.commit(1, 2, 3)
     served.consumer.register_consumer("copy", DB)
-    held = served.world.look().held
+    held = served.binlogs.cut_expired().held
     page = served.consumer.read_records(DB, consumer="copy", limit=2)
     served.consumer.acknowledge("copy", DB, page.records[-1].commit_seq)
-    cut = served.world.look().records
+    cut = served.binlogs.cut_expired().records
 
     assert (held, cut, page.status) == (1, 2, "OK")
     assert [r.commit_seq for r in page.records] == [1, 2]
@@ -137,7 +137,7 @@ def test_only_a_backend_itself_reports_and_acknowledges(served: Served) -> None:
     served.owner.keep_log(DB, LogConfig(ttl_seconds=60))
     served.place()
     served.commit(1, 2, 3)
-    served.world.look()
+    served.binlogs.cut_expired()
     before = served.backend.cuts("b1").cuts
     served.report("b1", (0, 3))
     served.report("b2", (0, 2))
@@ -149,7 +149,7 @@ def test_only_a_backend_itself_reports_and_acknowledges(served: Served) -> None:
 
     assert (before, cut.uid, cut.version, need, taken.taken) == ((), "t1.b1", 2, 3, 1)
     assert served.backend.cuts("b1").cuts == ()
-    assert served.world.replica("t1", "b1").acked == 2
+    assert served.binlogs.replica("t1", "b1").acked == 2
 
 
 def test_a_replica_that_needs_a_full_copy_retains_nothing(served: Served) -> None:
@@ -218,12 +218,12 @@ def test_a_follower_restarts_where_entries_are_missing(served: Served) -> None:
     served.report("b2", bad=True)
     following.catch_up()
     first = (replica.logs(), health(replica), following.restarts)
-    served.world.look()
-    served.world.steadily(HOLD + 1)  # it is silent for so long that nothing is kept for it
+    served.binlogs.cut_expired()
+    served.binlogs.pass_time(HOLD + 1)  # it is silent for so long that nothing is kept for it
     served.report("b2", (0, 1), (3, 3), sequence=2)
-    served.world.later(61)
+    served.binlogs.later(61)
     served.report("b2", (0, 1), (3, 3), sequence=3)
-    served.world.look()
+    served.binlogs.cut_expired()
     served.report("b1", bad=True)
 
     assert first == ({DB: {"": [1, 2, 3], "orders": [1, 2, 3]}}, {("t1", "b2"): (True, -1)}, 0)
@@ -232,7 +232,7 @@ def test_a_follower_restarts_where_entries_are_missing(served: Served) -> None:
     following.catch_up()
     assert (following.restarts, replica.logs()) == (1, {})
     assert health(replica) == served.health() == {("t1", "b1"): (True, -1), ("t1", "b2"): (False, 2)}
-    assert replica.applied == served.world.b.journal.head(SHOP)
+    assert replica.applied == served.binlogs.service.journal.head(SHOP)
 
 
 def test_a_follower_of_a_restored_journal_restarts(served: Served) -> None:

@@ -7,35 +7,35 @@ from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.model import MOST
 from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
-from tests.integration.replication.world import DB, SHOP, World
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 
 
-def count(world: World, table: str) -> int:
-    with world.db.read() as c:
-        return int(c.execute(select(func.count()).select_from(getattr(world.db.t, table))).scalar_one())
+def count(binlogs: BinlogInstance, table: str) -> int:
+    with binlogs.db.read() as c:
+        return int(c.execute(select(func.count()).select_from(getattr(binlogs.db.t, table))).scalar_one())
 
 
-def test_a_dropped_table_is_not_placed_again(world: World) -> None:
-    world.place("t1", "b1")
-    world.b.configs.drop(SHOP, DB, "orders")
-    world.cuts("b1")
-    world.done("b1", t1_b1=MOST)
-    assert count(world, "replica") == 0
+def test_a_dropped_table_is_not_placed_again(binlogs: BinlogInstance) -> None:
+    binlogs.place("t1", "b1")
+    binlogs.service.configs.drop(SHOP, DB, "orders")
+    binlogs.granted_cuts("b1")
+    binlogs.acknowledge_cuts("b1", t1_b1=MOST)
+    assert count(binlogs, "replica") == 0
 
     with pytest.raises(BadInput, match="is dropped"):
-        world.place("t1", "b1")
+        binlogs.place("t1", "b1")
 
 
-def test_a_replacement_of_a_bad_copy_is_good_to_followers(world: World) -> None:
+def test_a_replacement_of_a_bad_copy_is_good_to_followers(binlogs: BinlogInstance) -> None:
     follower = Follower()
     follower.place("t1", "b1")
-    world.place("t1", "b1", "b2")
-    world.report("b1", TabletReport(uid="t1.b1", bad=True))
+    binlogs.place("t1", "b1", "b2")
+    binlogs.report("b1", TabletReport(uid="t1.b1", bad=True))
     copies = (Copy(backend="b1", uid="new"), Copy(backend="b2", uid="t1.b2"))
     its = Tablet(tablet="t1", part="p1", copies=copies)
-    world.b.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))
+    binlogs.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=(its,)))
 
-    for entry in world.journal():
+    for entry in binlogs.journal():
         follower.apply(entry)
 
-    assert (world.replica("t1", "b1").bad, follower.unwell()) == (False, {})
+    assert (binlogs.replica("t1", "b1").bad, follower.unwell()) == (False, {})
