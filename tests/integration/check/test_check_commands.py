@@ -13,8 +13,8 @@ from tests.support.rig import DAY
 
 
 @pytest.fixture
-def found(owned: Owned) -> Owned:
-    """One check with something lost, an orphan and an unknown kind; a day later another."""
+def checked(owned: Owned) -> Owned:
+    """An owner with two checks a day apart, which found a lost file, an orphan and an unknown kind."""
     owned.write_live(*file_keys(400))
     (owned.root / file_keys(400)[3]).unlink()
     owned.write_old("data/t9/r7_0.dat")
@@ -25,19 +25,19 @@ def found(owned: Owned) -> Owned:
     return owned
 
 
-def test_findings_are_listed_shown_accepted_and_repaired(found: Owned, capsys: pytest.CaptureFixture[str]) -> None:
-    listed = run(found, capsys, "check", "list", "shop", "--json")
+def test_findings_are_listed_shown_accepted_and_repaired(checked: Owned, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = run(checked, capsys, "check", "list", "shop", "--json")
     [second, first] = json.loads(listed.out)
-    shown = run(found, capsys, "check", "show", str(second["id"]))
-    told = json.loads(run(found, capsys, "check", "findings", "--json").out)
-    lost = run(found, capsys, "check", "findings", "shop", "--type", "LOST")
+    shown = run(checked, capsys, "check", "show", str(second["id"]))
+    told = json.loads(run(checked, capsys, "check", "findings", "--json").out)
+    lost = run(checked, capsys, "check", "findings", "shop", "--type", "LOST")
     odd = next(f["id"] for f in told if f["type"] == "UNKNOWN_KIND")
-    accepted = run(found, capsys, "check", "accept", str(odd), "--reason", "put there by hand")
-    left = found.open_findings()
-    counted = run(found, capsys, "check", "repair", "shop", "--orphans", "--dry-run")
-    before = found.count("mark")
-    repaired = run(found, capsys, "check", "repair", "shop", "--orphans", "--yes")
-    rebased = run(found, capsys, "check", "rebase", "shop", "--reason", "the archive was dropped")
+    accepted = run(checked, capsys, "check", "accept", str(odd), "--reason", "put there by hand")
+    left = checked.open_findings()
+    counted = run(checked, capsys, "check", "repair", "shop", "--orphans", "--dry-run")
+    before = checked.count("mark")
+    repaired = run(checked, capsys, "check", "repair", "shop", "--orphans", "--yes")
+    rebased = run(checked, capsys, "check", "rebase", "shop", "--reason", "the archive was dropped")
 
     assert (first["state"], second["state"]) == ("WHOLE", "WHOLE")
     assert "401 objects" in shown.out
@@ -49,7 +49,7 @@ def test_findings_are_listed_shown_accepted_and_repaired(found: Owned, capsys: p
     assert "would mark 1 orphan for deletion" in counted.out
     assert before == 0
     assert "marked 1 orphan, kept 0" in repaired.out
-    assert found.count("mark", kind="orphan") == 1
+    assert checked.count("mark", kind="orphan") == 1
     assert "is not compared with earlier ones" in rebased.out
 
 
@@ -73,17 +73,17 @@ def test_status_shows_the_last_check(owned: Owned, capsys: pytest.CaptureFixture
 
 
 def test_all_findings_are_exported_to_parquet(
-    found: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    checked: Owned, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "PAGE_ROWS", 2)
     file = tmp_path / "findings.parquet"
     file.write_text("what was there")
 
-    said = run(found, capsys, "check", "findings", "shop", "--parquet", str(file))
+    said = run(checked, capsys, "check", "findings", "shop", "--parquet", str(file))
     rows = pq.read_table(file).to_pylist()
-    run(found, capsys, "check", "findings", "shop", "--confirmed", "--type", "LOST", "--parquet", str(file))
+    run(checked, capsys, "check", "findings", "shop", "--confirmed", "--type", "LOST", "--parquet", str(file))
     lost = pq.read_table(file).to_pylist()
-    nowhere = run(found, capsys, "check", "findings", "shop", "--parquet", str(tmp_path / "no" / "f.parquet"))
+    nowhere = run(checked, capsys, "check", "findings", "shop", "--parquet", str(tmp_path / "no" / "f.parquet"))
 
     assert said.out == f"3 findings of shop in {file}\n"
     assert {(r["type"], r["key"]) for r in rows} == {

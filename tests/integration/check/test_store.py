@@ -37,19 +37,19 @@ def checked(store: CheckStore, name: str, *found: Discrepancy, whole: bool = Tru
     return run
 
 
-def told(store: CheckStore) -> dict[str, Finding]:
+def findings_by_key(store: CheckStore) -> dict[str, Finding]:
     return {f.key: f for f in store.findings("shop")}
 
 
 def test_an_orphan_needs_two_whole_runs_a_day_apart(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A)
-    first = told(store)["data/a"]
+    first = findings_by_key(store)["data/a"]
     rig.later(DAY // 2)
     checked(store, "2", A)
-    soon = told(store)["data/a"]
+    soon = findings_by_key(store)["data/a"]
     rig.later(DAY // 2 + 60)
     checked(store, "3", A, B)
-    late = told(store)
+    late = findings_by_key(store)
 
     assert (first.confirmed_at, soon.confirmed_at) == (None, None)
     assert late["data/a"].confirmed_at is not None
@@ -64,7 +64,7 @@ def test_a_partial_run_neither_confirms_nor_resolves(store: CheckStore, rig: Rig
     checked(store, "2", A)
     rig.later(DAY + 60)
     checked(store, "3", whole=False)
-    still = told(store)["data/a"]
+    still = findings_by_key(store)["data/a"]
     run = store.last("shop")
 
     assert (still.state, still.confirmed_at) == (FindingState.OPEN, None)
@@ -76,9 +76,9 @@ def test_a_resolved_finding_that_returns_is_unconfirmed(store: CheckStore, rig: 
     checked(store, "1", A)
     rig.later(DAY + 60)
     checked(store, "2")
-    gone = told(store)
+    gone = findings_by_key(store)
     checked(store, "3", A)
-    back = told(store)["data/a"]
+    back = findings_by_key(store)["data/a"]
 
     assert gone == {}
     assert back.confirmed_at is None
@@ -94,7 +94,7 @@ def test_a_lost_file_needs_a_second_pass_in_a_whole_run(store: CheckStore, rig: 
         assert store.confirm(run, ids) == 1
         assert store.confirm(run, ids) == 0
         store.conclude(run, seen(run) if whole else seen(run, errors=("a fault",)))
-        confirmed = {key for key, f in told(store).items() if f.confirmed_at is not None}
+        confirmed = {key for key, f in findings_by_key(store).items() if f.confirmed_at is not None}
         assert confirmed == ({"data/l"} if whole else set())
 
 
@@ -109,8 +109,8 @@ def test_repeated_and_late_steps_change_nothing(store: CheckStore, rig: Rig) -> 
 
     assert run == again
     assert first == second
-    assert {key: f.size for key, f in told(store).items()} == {"data/a": 6, "data/l": None}
-    assert store.confirm(run, [f.id for f in told(store).values()]) == 0
+    assert {key: f.size for key, f in findings_by_key(store).items()} == {"data/a": 6, "data/l": None}
+    assert store.confirm(run, [f.id for f in findings_by_key(store).values()]) == 0
     with pytest.raises(BadInput, match="checks shop"):
         store.begin("other", "1")
 

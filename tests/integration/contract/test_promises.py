@@ -202,8 +202,8 @@ def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
 
     t = rig.db.t.mark
     with rig.db.read() as c:
-        told = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
-    assert tuple(told) == (leaves, leaves * (leaves + 1) // 2)
+        totals = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
+    assert tuple(totals) == (leaves, leaves * (leaves + 1) // 2)
 
 
 def test_every_refusal_is_a_contract_error() -> None:

@@ -98,11 +98,11 @@ def test_attach_registers_the_clock_of_the_database(rig: Rig, owner: sqlite3.Con
         rig.later(offset)
         began = time.time() * 1000
 
-        told = owner.execute("SELECT sexton_now()").fetchone()[0]
+        now_ms = owner.execute("SELECT sexton_now()").fetchone()[0]
 
         with rig.db.read() as c:
-            assert 0 <= rig.db.now(c) - told <= 50
-        assert abs(told - offset * 1000 - began) < 100
+            assert 0 <= rig.db.now(c) - now_ms <= 50
+        assert abs(now_ms - offset * 1000 - began) < 100
 
 
 def test_attach_refuses_a_file_without_sexton(tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ def test_p07_a_finished_protection_waits_for_the_watermark(rig: Rig, root: Path)
     rig.protections.watermark("shop", 1_000)
     rig.protections.finish("shop", "j")
     rig.round()
-    kept = remaining_keys(root)
+    protected_keys = remaining_keys(root)
 
     rig.protections.watermark("shop", 1_001)
     rig.round()
 
-    assert kept == {"data/a.dat"}
+    assert protected_keys == {"data/a.dat"}
     assert remaining_keys(root) == set()
     assert rig.count("counter", name="protections", label="PASSED") == 1
 

@@ -63,15 +63,15 @@ def test_p13_missing_objects_are_refused_or_reported(rig: Rig, root: Path) -> No
     none = rig.count("protection")
 
     items = [Item("disk", "data/a.dat"), Item("disk", "data/c.dat")]
-    made = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
+    protection = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
     rig.round()
 
     assert same_protection(
-        rig.registrar.register_at_once(registration("j", *items), items), made
-    )  # repeated otherwise, it ends nothing
+        rig.registrar.register_at_once(registration("j", *items), items), protection
+    )  # a repetition without REPORT ends nothing
     assert none == 0
-    assert made.sealed is not None
-    assert (made.sealed.missing, made.sealed.named) == (1, ("disk/data/c.dat: not there",))
+    assert protection.sealed is not None
+    assert (protection.sealed.missing, protection.sealed.named) == (1, ("disk/data/c.dat: not there",))
     assert remaining_keys(root) == {"data/a.dat"}
 
 
@@ -113,20 +113,20 @@ def test_an_incomplete_registration_is_not_sealed(rig: Rig, root: Path) -> None:
 
 def test_a_late_refusal_ends_no_newer_protection(rig: Rig, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     items = [Item("disk", "data/a.dat"), Item("disk", "data/new.dat")]
-    give_up, told = rig.protections.give_up, []
+    give_up, registered = rig.protections.give_up, []
 
-    def late(*given: object) -> bool:
-        put(root, "data/new.dat")  # the job mended it and registered again
+    def late(*args: object) -> bool:
+        put(root, "data/new.dat")  # the job wrote the object and registered again
         monkeypatch.undo()
         rig.protections.release("shop", "j")
-        told.append(rig.registrar.register_at_once(registration("j", *items), items))
-        return give_up(*given)  # type: ignore[arg-type]
+        registered.append(rig.registrar.register_at_once(registration("j", *items), items))
+        return give_up(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rig.protections, "give_up", late)
     rig.registrar.register_at_once(registration("j", *items), items)
     rig.round()
 
-    assert [p.state for p in told] == [ProtectionState.ACTIVE]
+    assert [p.state for p in registered] == [ProtectionState.ACTIVE]
     assert remaining_keys(root) == {"data/a.dat", "data/new.dat"}
 
 
@@ -175,10 +175,10 @@ def test_many_objects_of_a_folder_are_verified_by_listing(rig: Rig, tmp_path: Pa
         put(root, f"f/{n:03}.dat")
     items = [Item("many", f"f/{n:03}.dat") for n in range(70)]
 
-    made = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
+    protection = rig.registrar.register_at_once(registration("j", *items), items, on_missing=REPORT)
 
-    assert made.sealed is not None
-    assert (made.sealed.objects, made.sealed.missing) == (70, 10)
+    assert protection.sealed is not None
+    assert (protection.sealed.objects, protection.sealed.missing) == (70, 10)
 
 
 @pytest.mark.parametrize("job", ["", "a\0b", "x" * 201])

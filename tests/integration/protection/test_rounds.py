@@ -15,16 +15,16 @@ from tests.support.rig import Rig
 
 
 def test_p01_a_protected_object_stays_until_its_release(rig: Rig, root: Path) -> None:
-    made = protect(rig, "j", "data/a.dat")
+    protection = protect(rig, "j", "data/a.dat")
 
-    first = rig.round()
-    kept = remaining_keys(root)
+    first_round = rig.round()
+    protected_keys = remaining_keys(root)
     rig.protections.release("shop", "j")
-    second = rig.round()
+    second_round = rig.round()
 
-    assert (made.state, made.sealed and made.sealed.objects) == (ProtectionState.ACTIVE, 1)
-    assert (kept_texts(first), kept) == ({"protection j": 1}, {"data/a.dat"})
-    assert (kept_texts(second), remaining_keys(root)) == ({}, set())
+    assert (protection.state, protection.sealed and protection.sealed.objects) == (ProtectionState.ACTIVE, 1)
+    assert (kept_texts(first_round), protected_keys) == ({"protection j": 1}, {"data/a.dat"})
+    assert (kept_texts(second_round), remaining_keys(root)) == ({}, set())
 
 
 def test_p12_a_new_process_respects_existing_protections(rig: Rig, root: Path) -> None:
@@ -37,19 +37,19 @@ def test_p12_a_new_process_respects_existing_protections(rig: Rig, root: Path) -
 
 
 def race(rig: Rig, root: Path, point: str) -> tuple[bool, bool]:
-    """Commit the rows of a registration when a claim has come to a point; return whether it is kept, and there."""
-    items, left_to_do = [Item("disk", "data/a.dat")], iter("1")
+    """Register an object when a claim reaches a point; return whether it is protected, and whether it exists."""
+    items, once = [Item("disk", "data/a.dat")], iter("1")
     other = ProtectionStore(Rig(rig.url).db, ProtectionSettings())
     other.open(registration("j", *items), None)
 
     def register(name: str) -> None:
-        if name == point and next(left_to_do, None):
+        if name == point and next(once, None):
             other.add("shop", "j", 0, items)
 
     with crash_points.installed(register):
         rig.round()
-    told = rig.registrar.add("shop", "j", 0, items)
-    return told.claimed + told.missing == 0, "data/a.dat" in remaining_keys(root)
+    receipt = rig.registrar.add("shop", "j", 0, items)
+    return receipt.claimed + receipt.missing == 0, "data/a.dat" in remaining_keys(root)
 
 
 @pytest.mark.parametrize(("point", "kept"), [("claim.asked", True), ("claim.committed", False)])
@@ -87,7 +87,7 @@ def test_p16_an_unreadable_filter_blocks_all_it_might_cover(rig: Rig, root: Path
 
     assert remaining_keys(root) == {"data/a.dat", "data/b.dat", "data/c.dat", "dir/x.dat", "dir/y.dat"}
     assert report.claimed == 0
-    assert all(who.startswith("unreadable protection j: ") for who in kept_texts(report))
+    assert all(reason.startswith("unreadable protection j: ") for reason in kept_texts(report))
     assert report.faults == 4
 
 
@@ -96,12 +96,12 @@ def test_p17_an_object_waits_for_both_of_its_protections(rig: Rig, root: Path) -
     protect(rig, "2", "data/")
     rig.protections.release("shop", "2")
     rig.round()
-    kept = remaining_keys(root)
+    protected_keys = remaining_keys(root)
 
     rig.protections.release("shop", "1")
     rig.round()
 
-    assert (kept, remaining_keys(root)) == ({"data/a.dat"}, set())
+    assert (protected_keys, remaining_keys(root)) == ({"data/a.dat"}, set())
 
 
 def test_p19_a_protected_file_keeps_the_mark_of_its_prefix(rig: Rig, root: Path) -> None:
@@ -128,16 +128,16 @@ def test_p20_a_filter_blocks_one_file_of_a_prefix(rig: Rig, root: Path) -> None:
 
 
 def test_a_prefix_with_claimed_objects_is_refused_by_name(rig: Rig, root: Path) -> None:
-    told: list[str] = []
+    errors: list[str] = []
 
     def register(name: str) -> None:
-        if name == "claim.committed" and not told:
+        if name == "claim.committed" and not errors:
             with pytest.raises(Invalid) as refused:
                 protect(rig, "j", "data/", "dir/")
-            told.append(str(refused.value))
+            errors.append(str(refused.value))
 
     with crash_points.installed(register):
         rig.round()
 
-    assert "claimed" in told[0]
+    assert "claimed" in errors[0]
     assert rig.count("protection") == 0

@@ -25,7 +25,7 @@ def etags(vault: S3Vault, keys: Sequence[str]) -> list[str]:
     return [listed.etag for listed in vault.stat(keys)]
 
 
-def told(results: Sequence[KeyResult]) -> list[KeyOutcome]:
+def outcomes(results: Sequence[KeyResult]) -> list[KeyOutcome]:
     return [result.outcome for result in results]
 
 
@@ -38,7 +38,7 @@ def test_r40_a_rewritten_object_is_kept_and_both_etags_named(place: Bucket, vaul
 
     results = vault.delete(keys, meant)
 
-    assert told(results) == [KeyOutcome.DELETED, KeyOutcome.CHANGED, KeyOutcome.DELETED]
+    assert outcomes(results) == [KeyOutcome.DELETED, KeyOutcome.CHANGED, KeyOutcome.DELETED]
     assert meant[1] in results[1].reason
     assert etags(vault, ["d/2"])[0] in results[1].reason
     assert [place.has(f"wh/{key}") for key in keys] == [False, True, False]
@@ -51,8 +51,8 @@ def test_a_key_without_a_known_etag_is_not_deleted(place: Bucket, vault: S3Vault
     results = vault.delete(["d/1", "d/2"], ["", *etags(vault, ["d/2"])])
     without = vault.delete(["d/1"])
 
-    assert told(results) == [KeyOutcome.FAILED, KeyOutcome.DELETED]
-    assert ("no ETag known" in results[0].reason, told(without)) == (True, [KeyOutcome.FAILED])
+    assert outcomes(results) == [KeyOutcome.FAILED, KeyOutcome.DELETED]
+    assert ("no ETag known" in results[0].reason, outcomes(without)) == (True, [KeyOutcome.FAILED])
     assert place.has("wh/d/1")
 
 
@@ -60,8 +60,8 @@ def test_a_missing_object_is_absent_not_changed(place: Bucket, vault: S3Vault) -
     place.put("wh/d/1")
     meant = etags(vault, ["d/1"])
 
-    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.DELETED]
-    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.ABSENT]
+    assert outcomes(vault.delete(["d/1"], meant)) == [KeyOutcome.DELETED]
+    assert outcomes(vault.delete(["d/1"], meant)) == [KeyOutcome.ABSENT]
 
 
 def test_in_a_versioned_bucket_a_conditional_delete_hides(place: Bucket, vault: S3Vault) -> None:
@@ -70,8 +70,8 @@ def test_in_a_versioned_bucket_a_conditional_delete_hides(place: Bucket, vault: 
         place.put(f"wh/d/{n}")
     meant = etags(vault, ["d/1", "d/2"])
 
-    assert told(vault.delete(["d/1", "d/2"], [meant[0], OTHER])) == [KeyOutcome.HIDDEN, KeyOutcome.CHANGED]
-    assert told(vault.delete(["d/1"], meant[:1])) in ([KeyOutcome.HIDDEN], [KeyOutcome.ABSENT])
+    assert outcomes(vault.delete(["d/1", "d/2"], [meant[0], OTHER])) == [KeyOutcome.HIDDEN, KeyOutcome.CHANGED]
+    assert outcomes(vault.delete(["d/1"], meant[:1])) in ([KeyOutcome.HIDDEN], [KeyOutcome.ABSENT])
     assert place.has("wh/d/2")
 
 
@@ -82,7 +82,7 @@ def test_odd_keys_are_compared_too(place: Bucket, vault: S3Vault) -> None:
 
     results = vault.delete(keys, [OTHER, *etags(vault, keys[1:])])
 
-    assert told(results) == [KeyOutcome.CHANGED, KeyOutcome.DELETED, KeyOutcome.DELETED]
+    assert outcomes(results) == [KeyOutcome.CHANGED, KeyOutcome.DELETED, KeyOutcome.DELETED]
     assert place.client.head_object(Bucket=place.name, Key=f"wh/{keys[0]}")["ContentLength"] == 1
 
 
@@ -105,7 +105,7 @@ def test_a_conflicting_request_is_retried(place: Bucket, vault: S3Vault, proxy: 
     proxy.fail_next("DeleteObject", 409, "ConditionalRequestConflict")
     proxy.fail_keys({"wh/d/1": "ConditionalRequestConflict"}, times=1)
 
-    assert told(vault.delete(["d/1"], meant)) == [KeyOutcome.THROTTLED]
+    assert outcomes(vault.delete(["d/1"], meant)) == [KeyOutcome.THROTTLED]
     assert place.has("wh/d/1")
 
 

@@ -23,14 +23,14 @@ HERE = "/v1/instances/shop/protections"
 A = {"job": "copy:1", "owner": "ada", "objects": ["disk/data/a.dat"]}
 
 
-def refused(answer: httpx.Response) -> tuple[int, str, int | None]:
+def problem_of(answer: httpx.Response) -> tuple[int, str, int | None]:
     """Return status, code and number of a problem document."""
-    told = answer.json()
+    problem = answer.json()
     assert answer.headers["content-type"] == "application/problem+json"
-    assert told["status"] == answer.status_code
-    assert told["type"] == f"urn:sexton:problem:{told['code']}"
-    assert told["detail"]
-    return answer.status_code, told["code"], told.get("number")
+    assert problem["status"] == answer.status_code
+    assert problem["type"] == f"urn:sexton:problem:{problem['code']}"
+    assert problem["detail"]
+    return answer.status_code, problem["code"], problem.get("number")
 
 
 def test_a_protection_lives_until_the_watermark_passes_it(ask: Ask, rig: Rig, root: Path) -> None:
@@ -58,14 +58,14 @@ def test_each_refusal_of_a_protection_has_its_code(api: Api, ask: Ask, rig: Rig)
     assert ask("POST", HERE, A).status_code == 201
     other = A | {"objects": ["disk/data/b.dat"]}
 
-    assert refused(ask("POST", HERE, other)) == (409, "EXISTS", 20644)
-    assert refused(ask("PATCH", f"{HERE}/none", {})) == (404, "NOT_FOUND", 20643)
-    assert refused(ask("POST", f"{HERE}/none/finish")) == (404, "NOT_FOUND", 20643)
-    assert refused(ask("PATCH", f"{HERE}/copy:1", {"ttl_seconds": 1})) == (422, "INVALID", 20647)
+    assert problem_of(ask("POST", HERE, other)) == (409, "EXISTS", 20644)
+    assert problem_of(ask("PATCH", f"{HERE}/none", {})) == (404, "NOT_FOUND", 20643)
+    assert problem_of(ask("POST", f"{HERE}/none/finish")) == (404, "NOT_FOUND", 20643)
+    assert problem_of(ask("PATCH", f"{HERE}/copy:1", {"ttl_seconds": 1})) == (422, "INVALID", 20647)
     ask("POST", f"{HERE}/copy:1/finish")
-    assert refused(ask("PATCH", f"{HERE}/copy:1", {})) == (409, "SOFT_DELETED", 20646)
-    assert refused(ask("POST", HERE, A)) == (409, "EXISTS", 20644)
-    assert refused(ask("POST", "/v1/instances/none/protections", A)) == (404, "UNKNOWN_INSTANCE", None)
+    assert problem_of(ask("PATCH", f"{HERE}/copy:1", {})) == (409, "SOFT_DELETED", 20646)
+    assert problem_of(ask("POST", HERE, A)) == (409, "EXISTS", 20644)
+    assert problem_of(ask("POST", "/v1/instances/none/protections", A)) == (404, "UNKNOWN_INSTANCE", None)
 
 
 def test_a_full_register_and_the_strict_gate_refuse(rig: Rig, root: Path) -> None:
@@ -73,12 +73,12 @@ def test_a_full_register_and_the_strict_gate_refuse(rig: Rig, root: Path) -> Non
     with Api(rig, protection=headers["count"]) as full, httpx.Client(base_url=full.url) as http:
         given = {"Authorization": f"Bearer {full.token('sync:copy')}"}
         assert http.post(HERE, json=A, headers=given).status_code == 201
-        assert refused(http.post(HERE, json=A | {"job": "copy:2"}, headers=given)) == (429, "MAX_COUNT", 20645)
+        assert problem_of(http.post(HERE, json=A | {"job": "copy:2"}, headers=given)) == (429, "MAX_COUNT", 20645)
     rig.rounds.open("shop", "run", None, rig.policy)
     with Api(rig, protection=headers["gate"]) as strict, httpx.Client(base_url=strict.url) as http:
         given = {"Authorization": f"Bearer {strict.token('sync:copy')}"}
         answer = http.post(HERE, json=A | {"job": "copy:3"}, headers=given)
-        assert refused(answer) == (503, "GC_IS_RUNNING", 20642)
+        assert problem_of(answer) == (503, "GC_IS_RUNNING", 20642)
         assert answer.headers["retry-after"].isdigit()
 
 
@@ -95,7 +95,7 @@ BROKEN[-1] ^= 1
 def test_p05_an_invalid_filter_is_refused_without_an_entry(ask: Ask, filter_: str) -> None:
     body = {"job": "copy:1", "owner": "ada", "filter": filter_}
 
-    assert refused(ask("POST", HERE, body)) == (422, "INVALID", 20647)
+    assert problem_of(ask("POST", HERE, body)) == (422, "INVALID", 20647)
     assert ask("GET", HERE).json() == []
 
 
@@ -141,7 +141,7 @@ def test_chunks_protect_from_their_commit_and_are_sealed(ask: Ask, rig: Rig, roo
     ids=lambda b: json.dumps(b)[:60],
 )
 def test_an_invalid_registration_leaves_no_entry(ask: Ask, body: dict[str, object]) -> None:
-    status, code, _ = refused(ask("POST", HERE, body))
+    status, code, _ = problem_of(ask("POST", HERE, body))
 
     assert (status, code in ("INVALID", "BAD_INPUT")) == (422, True)
     assert ask("GET", HERE).json() == []
@@ -150,7 +150,7 @@ def test_an_invalid_registration_leaves_no_entry(ask: Ask, body: dict[str, objec
 def test_an_invalid_body_is_refused_without_repeating_it(ask: Ask) -> None:
     answer = ask("POST", HERE, {"job": 7, "owner": "sxt_secret_in_the_wrong_place", "objectz": ["disk/data/a.dat"]})
 
-    assert refused(answer) == (422, "INVALID_REQUEST", None)
+    assert problem_of(answer) == (422, "INVALID_REQUEST", None)
     assert "body.job" in answer.json()["detail"]
     assert "Extra inputs" in answer.json()["detail"]
     assert "objectz" not in answer.text
@@ -180,8 +180,8 @@ def test_plans_need_the_scope_to_be_made_and_applied(ask: Ask, rig: Rig) -> None
 
     assert [k["kind"] for k in made["plan"]["kinds"]] == ["dropped"]
     assert (shown["plan"], shown["state"]) == (made["plan"], "PLANNED")
-    assert refused(away) == (503, "TEMPORAL_AWAY", None)
-    assert refused(observes) == (409, "NOT_ENABLED", None)
+    assert problem_of(away) == (503, "TEMPORAL_AWAY", None)
+    assert problem_of(observes) == (409, "NOT_ENABLED", None)
     assert ask("GET", "/v1/plans/999").status_code == 409
 
 
@@ -195,7 +195,7 @@ def test_start_names_the_controls_that_still_block(ask: Ask, rig: Rig) -> None:
 
     assert (stopped["stopped"], everything["stopped"], halted is not None) == (True, True, True)
     assert (started["stopped"], "blacklist" in started["still"]) == (False, True)
-    assert refused(ask("POST", "/v1/instances/none/stop", {"reason": "x"})) == (404, "UNKNOWN_INSTANCE", None)
+    assert problem_of(ask("POST", "/v1/instances/none/stop", {"reason": "x"})) == (404, "UNKNOWN_INSTANCE", None)
 
 
 def test_why_answers_and_no_worker_metrics_are_exposed(ask: Ask) -> None:
@@ -217,7 +217,7 @@ def test_an_unexpected_error_is_one_sentence_with_a_logged_trace(
     with caplog.at_level(logging.ERROR):
         answer = ask("GET", "/v1/status")
 
-    assert refused(answer) == (500, "FAILED", None)
+    assert problem_of(answer) == (500, "FAILED", None)
     assert "secret" not in answer.text
     assert "a secret of the program" in caplog.text
 
@@ -230,5 +230,5 @@ def test_an_unreachable_database_is_503(api: Api, ask: Ask, rig: Rig, tmp_path: 
     answer = httpx.get(f"{api.url}/v1/status", headers={"Authorization": f"Bearer {token}"})
     health = httpx.get(f"{api.url}/healthz")
 
-    assert refused(answer) == (503, "DATABASE_AWAY", None)
+    assert problem_of(answer) == (503, "DATABASE_AWAY", None)
     assert (health.status_code, health.json()) == (503, {"status": "unavailable"})

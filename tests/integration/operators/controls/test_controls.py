@@ -202,9 +202,9 @@ def test_repeating_a_control_keeps_its_time_and_updates_reason(rig: Rig) -> None
     first = rig.controls.put(ControlKind.STOP, "shop", "one", "ada")
     rig.later(10)
     rig.controls.put(ControlKind.STOP, "shop", "two", "bob")
-    (found,) = rig.controls.all()
+    (control,) = rig.controls.all()
 
-    assert (found.since, found.reason, found.set_by) == (first.since, "two", "bob")
+    assert (control.since, control.reason, control.set_by) == (first.since, "two", "bob")
     assert [rig.controls.remove(ControlKind.STOP, "shop") for _ in "12"] == [True, False]
 
 

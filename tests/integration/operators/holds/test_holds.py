@@ -20,8 +20,8 @@ from tests.support.rig import Rig, listing, put
 DAY = 86_400
 
 
-def hold(**what: str) -> Hold:
-    return Hold.model_validate({"instance": "shop", "scope": "instance", "reason": "an incident", **what})
+def hold(**fields: str) -> Hold:
+    return Hold.model_validate({"instance": "shop", "scope": "instance", "reason": "an incident", **fields})
 
 
 def mark_hold(kind: str, id_: str) -> Hold:
@@ -44,7 +44,7 @@ def fill(rig: Rig, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "kept"),
+    ("placed_hold", "kept_ids"),
     [
         (hold(), "a1 a2 b1 b2"),
         (mark_hold("dropped", "a1"), "a1"),
@@ -57,17 +57,17 @@ def fill(rig: Rig, root: Path) -> None:
         (prefix_hold("data/%"), ""),
     ],
 )
-def test_a_hold_blocks_the_marks_it_names(rig: Rig, tmp_path: Path, what: Hold, kept: str) -> None:
+def test_a_hold_blocks_the_marks_it_names(rig: Rig, tmp_path: Path, placed_hold: Hold, kept_ids: str) -> None:
     root = rig.local(tmp_path / "v")
     fill(rig, root)
-    placed, late = rig.holds.place(what, DAY)
+    placed, late = rig.holds.place(placed_hold, DAY)
 
     report = rig.round()
 
     assert late == 0
-    assert set(listing(root)) == {f"data/{name}/x.dat" for name in kept.split()}
-    assert kept_texts(report) == ({f"hold {placed.id}": len(kept.split())} if kept else {})
-    assert report.claimed == 4 - len(kept.split())
+    assert set(listing(root)) == {f"data/{name}/x.dat" for name in kept_ids.split()}
+    assert kept_texts(report) == ({f"hold {placed.id}": len(kept_ids.split())} if kept_ids else {})
+    assert report.claimed == 4 - len(kept_ids.split())
     rig.holds.release(placed.id)
     rig.round()
     assert listing(root) == {}
@@ -138,7 +138,7 @@ def test_a_hold_blocks_the_second_pass(rig: Rig, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "seconds", "why"),
+    ("invalid_hold", "seconds", "message"),
     [
         (hold(), 0, "lasts"),
         (hold(), 10**12, "lasts"),
@@ -150,11 +150,11 @@ def test_a_hold_blocks_the_second_pass(rig: Rig, tmp_path: Path) -> None:
         (prefix_hold("data//a/"), DAY, "segment"),
     ],
 )
-def test_an_invalid_hold_is_refused(rig: Rig, tmp_path: Path, what: Hold, seconds: int, why: str) -> None:
+def test_an_invalid_hold_is_refused(rig: Rig, tmp_path: Path, invalid_hold: Hold, seconds: int, message: str) -> None:
     rig.local(tmp_path / "v")
 
-    with pytest.raises(BadInput, match=why):
-        rig.holds.place(what, seconds)
+    with pytest.raises(BadInput, match=message):
+        rig.holds.place(invalid_hold, seconds)
 
     assert rig.count("hold") == 0
 

@@ -43,9 +43,9 @@ def compacted(shop: Shop) -> tuple[str, list[str], set[str]]:
     return tablet, old, keys
 
 
-def held(report: RoundReport) -> dict[str, int]:
-    """Return who kept compacted rowsets, and how many."""
-    return next(dict(kept_texts(its)) for its in report.kinds if its.kind == "compacted")
+def compacted_kept(report: RoundReport) -> dict[str, int]:
+    """Return why compacted marks were kept, and how many."""
+    return next(dict(kept_texts(kind)) for kind in report.kinds if kind.kind == "compacted")
 
 
 def test_c14_rowsets_that_a_copy_needs_wait_and_name_the_backend(shop: Shop) -> None:
@@ -62,7 +62,7 @@ def test_c14_rowsets_that_a_copy_needs_wait_and_name_the_backend(shop: Shop) -> 
     report = shop.round()
 
     assert keys - shop.objects() == first
-    assert held(report) == {"replica on b2": 2}
+    assert compacted_kept(report) == {"replica on b2": 2}
     copies.have(100, "b2")
     shop.round()
     assert not keys & shop.objects()
@@ -133,7 +133,7 @@ def test_a_tablet_whose_copies_are_all_given_up_is_kept(shop: Shop) -> None:
     report = shop.round()
 
     assert keys <= shop.objects()
-    assert held(report) == {"replica on any backend: no replica counts": 3}
+    assert compacted_kept(report) == {"replica on any backend: no replica counts": 3}
 
 
 def test_marks_without_versions_are_not_blocked_by_replicas(shop: Shop) -> None:

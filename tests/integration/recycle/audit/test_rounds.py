@@ -36,7 +36,7 @@ def _places(rig: Rig) -> Places:
     return Places(rig.vaults, rig.registry.vaults)
 
 
-def told(rig: Rig, round_: int) -> list[tuple[str, str, str]]:
+def audit_rows(rig: Rig, round_: int) -> list[tuple[str, str, str]]:
     """Return (vault, key, outcome) of what the audit says of one round."""
     return sorted((r.vault, r.key, r.outcome) for r in AuditReader(rig.db, _places(rig)).rows(round_))
 
@@ -57,7 +57,7 @@ def test_every_object_of_a_round_is_audited_with_its_outcome(
 
     report = worker.round()
 
-    assert told(worker, report.round) == [
+    assert audit_rows(worker, report.round) == [
         ("cold", "data/cold.dat", "deleted"),
         ("disk", "data/9/a.dat", "deleted"),
         ("disk", "data/é.dat", "deleted"),
@@ -72,11 +72,11 @@ def test_a_crash_after_the_audit_write_loses_no_row(again: Callable[[], Rig], tm
 
     with pytest.raises(Crash), crash_points.installed(crash_at("audit.written")):
         worker.round()
-    first = told(worker, worker.registry.last_round("shop")[0])
+    first = audit_rows(worker, worker.registry.last_round("shop")[0])
     worker.later(61)
     report = again().round()
 
-    assert first == told(worker, report.round) == [("disk", "data/a.dat", "deleted")]
+    assert first == audit_rows(worker, report.round) == [("disk", "data/a.dat", "deleted")]
     assert worker.row("dropped", "k") is None
 
 
@@ -97,7 +97,7 @@ def test_records_stay_while_their_audit_cannot_be_written(again: Callable[[], Ri
 
     assert (kept.removed, record.state, listing(root)) == (0, "CLAIMED", {})
     assert kept.faults == 1
-    assert (done.removed, told(worker, done.round)) == (1, [("disk", "data/a.dat", "deleted")])
+    assert (done.removed, audit_rows(worker, done.round)) == (1, [("disk", "data/a.dat", "deleted")])
 
 
 def test_the_audit_outlives_the_history_in_sql(again: Callable[[], Rig], tmp_path: Path) -> None:

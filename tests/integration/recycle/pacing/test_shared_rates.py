@@ -18,27 +18,27 @@ from tests.support.rig import DEPLOYMENT, Rig
 PLACE = "127.0.0.1:1/bucket/data/"
 
 
-def told(
+def pace_report(
     rate: float, known: Shared | None = None, *, cut: bool = False, place: str = PLACE, **counts: int
 ) -> PaceReport:
     return PaceReport(place, known, Rate(rate, 4_000.0), cut, True, **counts)
 
 
-def exchange(store: PaceStore, worker: str, *what: PaceReport) -> PaceUpdate:
-    heard = store.exchange(worker, what)
-    assert heard is not None
-    return heard
+def exchange(store: PaceStore, worker: str, *reports: PaceReport) -> PaceUpdate:
+    update = store.exchange(worker, reports)
+    assert update is not None
+    return update
 
 
 def test_concurrent_increases_do_not_add_up(rig: Rig) -> None:
     store = PaceStore(rig.db)
-    first = exchange(store, "a", told(1_000)).shared[PLACE]
+    first = exchange(store, "a", pace_report(1_000)).shared[PLACE]
     rig.later(1)
 
-    ada = exchange(store, "a", told(2_000, first)).shared[PLACE]
-    bob = exchange(store, "b", told(2_000, first)).shared[PLACE]
+    ada = exchange(store, "a", pace_report(2_000, first)).shared[PLACE]
+    bob = exchange(store, "b", pace_report(2_000, first)).shared[PLACE]
     rig.later(1)
-    then = exchange(store, "b", told(2_100, bob)).shared[PLACE]
+    then = exchange(store, "b", pace_report(2_100, bob)).shared[PLACE]
 
     assert (ada.keys_per_second, bob, then.keys_per_second) == (2_000, ada, 2_100)
     assert (first.throttled_at, then.throttled_at) == (None, None)
@@ -46,14 +46,14 @@ def test_concurrent_increases_do_not_add_up(rig: Rig) -> None:
 
 def test_a_refusal_seen_by_two_workers_counts_once(rig: Rig) -> None:
     store = PaceStore(rig.db)
-    first = exchange(store, "a", told(3_600)).shared[PLACE]
+    first = exchange(store, "a", pace_report(3_600)).shared[PLACE]
     rig.later(1)
 
-    ada = exchange(store, "a", told(3_200, first, cut=True)).shared[PLACE]
-    bob = exchange(store, "b", told(2_800, first, cut=True)).shared[PLACE]
-    eve = exchange(store, "c", told(3_700, first)).shared[PLACE]
+    ada = exchange(store, "a", pace_report(3_200, first, cut=True)).shared[PLACE]
+    bob = exchange(store, "b", pace_report(2_800, first, cut=True)).shared[PLACE]
+    eve = exchange(store, "c", pace_report(3_700, first)).shared[PLACE]
     rig.later(1)
-    again = exchange(store, "b", told(2_900, bob, cut=True)).shared[PLACE]
+    again = exchange(store, "b", pace_report(2_900, bob, cut=True)).shared[PLACE]
 
     assert (ada.keys_per_second, bob, eve) == (3_200, ada, ada)
     assert ada.throttled_at is not None
@@ -64,11 +64,11 @@ def test_a_refusal_seen_by_two_workers_counts_once(rig: Rig) -> None:
 
 def test_workers_share_a_place_until_15_s_after_their_work(rig: Rig) -> None:
     store = PaceStore(rig.db)
-    alone = exchange(store, "a", told(1_000)).workers[PLACE]
-    both = exchange(store, "b", told(1_000)).workers[PLACE]
-    elsewhere = exchange(store, "c", told(1_000, place="elsewhere")).workers
+    alone = exchange(store, "a", pace_report(1_000)).workers[PLACE]
+    both = exchange(store, "b", pace_report(1_000)).workers[PLACE]
+    elsewhere = exchange(store, "c", pace_report(1_000, place="elsewhere")).workers
     rig.later(16)
-    left = exchange(store, "b", told(1_000)).workers[PLACE]
+    left = exchange(store, "b", pace_report(1_000)).workers[PLACE]
 
     assert (alone, both, elsewhere, left) == (1, 2, {"elsewhere": 1}, 1)
 
@@ -76,10 +76,10 @@ def test_workers_share_a_place_until_15_s_after_their_work(rig: Rig) -> None:
 def test_counters_never_shrink_when_their_worker_ends(rig: Rig) -> None:
     store = PaceStore(rig.db)
     for worker in ("a", "b"):
-        exchange(store, worker, told(1_000, requests=10, throttled=2, keys=5_000))
+        exchange(store, worker, pace_report(1_000, requests=10, throttled=2, keys=5_000))
     rig.later(3_601)
-    exchange(store, "c", told(1_000, requests=1))
-    exchange(store, "c", told(1_000, requests=1))
+    exchange(store, "c", pace_report(1_000, requests=1))
+    exchange(store, "c", pace_report(1_000, requests=1))
 
     [found] = store.figures()
 
@@ -98,7 +98,7 @@ def test_an_exchange_needs_the_same_statements_for_60_places(rig: Rig) -> None:
             known = {f.place: Shared(**f.model_dump()) for f in store.figures()}
             seen.clear()
             names = [f"{places}/{n}" for n in range(places)]
-            exchange(store, "a", *(told(rate, known.get(name), place=name) for name in names))
+            exchange(store, "a", *(pace_report(rate, known.get(name), place=name) for name in names))
             counts.append(len(seen))
 
     assert counts[:2] == counts[2:]
@@ -113,7 +113,7 @@ def test_a_silent_database_loses_no_count(rig: Rig) -> None:
     there, away = ("pace_share", "away") if rig.db.dialect == "postgresql" else ("sexton_pace_share", "sexton_away")
 
     rig.sql(f"ALTER TABLE {{}}pace_share RENAME TO {away}")
-    refused = store.exchange("a", [told(1_000)])
+    refused = store.exchange("a", [pace_report(1_000)])
     waits = pacer.ask({place: 1}, 5.0)
     rig.sql(f"ALTER TABLE {{}}away RENAME TO {there}")
     pacer.ask({place: 1}, 10.0)

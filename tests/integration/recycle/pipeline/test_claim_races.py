@@ -106,16 +106,16 @@ def prepare(rig: Rig, *ids: str) -> None:
 def test_a_claim_does_not_wait_for_an_owners_commit(postgres_rig: Rig) -> None:
     rig = postgres_rig
     prepare(rig, "r1", "r2")
-    taken = token(rig, "prepared")
+    write_token = token(rig, "prepared")
     with rig.db.engine.connect() as owner:
         contract.commit(owner, "shop", ["r1"])
 
-        first = claim(rig, taken, "prepared", "r1", "r2")  # waiting would end with GuardBusy
+        first = claim(rig, write_token, "prepared", "r1", "r2")  # waiting would end with GuardBusy
 
         assert (first.claimed, first.kept) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
         assert rig.count("mark_file", id="r1") == 0
         owner.rollback()
-    second = claim(rig, taken, "prepared", "r1")
+    second = claim(rig, write_token, "prepared", "r1")
 
     assert (second.claimed, second.kept) == ({Ref("prepared", "r1")}, {})
 
@@ -159,21 +159,21 @@ def test_r08_a_mark_committed_before_the_claim_is_not_claimed(rig: Rig, tmp_path
 
 
 @contextmanager
-def paused(at: str) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Stop whoever reaches a point: (it is there, let it go)."""
-    there, go = threading.Event(), threading.Event()
+def paused(point: str) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Stop the thread that reaches a crash point; yield two events: the point is reached, resume."""
+    reached, resume = threading.Event(), threading.Event()
 
     def hook(name: str) -> None:
-        if name == at:
-            there.set()
-            assert go.wait(20)
+        if name == point:
+            reached.set()
+            assert resume.wait(20)
 
     with crash_points.installed(hook):
-        yield there, go
+        yield reached, resume
 
 
-def stuck(rig: Rig, job: Future[None]) -> bool:
-    """Tell whether the job waits: for a lock of PostgreSQL, or for SQLite's one writer."""
+def is_waiting(rig: Rig, job: Future[None]) -> bool:
+    """Return whether the job waits: for a lock of PostgreSQL, or for SQLite's single writer."""
     if rig.db.dialect == "sqlite":
         time.sleep(0.3)
         return not job.done()
@@ -210,35 +210,37 @@ def test_a_commit_that_waited_for_a_claim_sees_it(
 ) -> None:
     prepare(rig, "t")
     rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
-    taken = token(rig, kind)
+    write_token = token(rig, kind)
 
-    with paused(point) as (there, go), ThreadPoolExecutor(2) as pool:
-        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref(kind, "t"))], FAR_CUTOFF_MS))
-        assert there.wait(10)
+    with paused(point) as (reached, resume), ThreadPoolExecutor(2) as pool:
+        claimer = pool.submit(
+            rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref(kind, "t"))], FAR_CUTOFF_MS)
+        )
+        assert reached.wait(10)
         owner = pool.submit(act, rig)
-        waits = stuck(rig, owner)
-        go.set()
+        owner_waited = is_waiting(rig, owner)
+        resume.set()
 
         assert claimer.result(10).claimed == {Ref(kind, "t")}
         with pytest.raises(refusal, match=r"t (is )?claimed in batch"):
             owner.result(10)
-    assert waits
+    assert owner_waited
     assert rig.row(kind, "t").state == "CLAIMED"
 
 
 def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="t", vault="disk", prefix="data/t/"))
-    taken = token(rig)
+    write_token = token(rig)
 
     with rig.db.write() as owner, ThreadPoolExecutor(1) as pool:
         contract.undrop(owner, "shop", "dropped", ["t"])
         claimer = pool.submit(
-            rig.stores.claims.claim, ClaimRequest(taken, [Candidate(Ref("dropped", "t"))], FAR_CUTOFF_MS)
+            rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref("dropped", "t"))], FAR_CUTOFF_MS)
         )
-        waits = stuck(rig, claimer)
+        claimer_waited = is_waiting(rig, claimer)
         owner.commit()
 
         result = claimer.result(10)
 
-    assert waits
+    assert claimer_waited
     assert (result.claimed, result.kept, rig.count("mark")) == (frozenset(), {}, 0)

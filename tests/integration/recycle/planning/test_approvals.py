@@ -15,10 +15,10 @@ from tests.support.rig import Rig
 @pytest.fixture
 def shop(rig: Rig) -> Iterator[Limited]:
     """An enabled instance under a limit of 2,000 objects."""
-    made = Limited(rig.url)
-    made.policy = limited_policy(objects=2_000)
-    yield made
-    made.db.close()
+    limited_rig = Limited(rig.url)
+    limited_rig.policy = limited_policy(objects=2_000)
+    yield limited_rig
+    limited_rig.db.close()
 
 
 def refusal(shop: Limited, plan: int, instance: str = "shop") -> str:
@@ -62,19 +62,19 @@ def test_only_an_open_plan_of_the_instance_is_applied(shop: Limited) -> None:
     shop.instance("other")
     shop.garbage("dropped", 30, keys=100)
     shop.later(10_801)
-    mine = shop.plan_as_operator()
+    plan = shop.plan_as_operator()
     shop.plan()
     [number] = waiting_plans(shop)
     shop.later(DAY)
     expired = refusal(shop, number)
-    foreign = refusal(shop, mine.id, "other")
+    foreign = refusal(shop, plan.id, "other")
     unknown = refusal(shop, 4_711)
-    shop.begin_apply(mine.id)
+    shop.begin_apply(plan.id)
 
     assert "EXPIRED; make a new one: sexton plan shop" in expired
     assert "not an open plan of other" in foreign
     assert "4711 is not an open plan of shop" in unknown
-    assert "APPLYING" in refusal(shop, mine.id)
+    assert "APPLYING" in refusal(shop, plan.id)
 
 
 def test_a_plan_is_refused_after_a_named_change_of_settings(shop: Limited) -> None:
@@ -107,11 +107,11 @@ def test_a_plan_is_refused_after_a_change_of_marks(shop: Limited) -> None:
     with shop.db.write() as c:
         undrop(c, "shop", "dropped", ids[:2])
 
-    said = refusal(shop, plan.id)
+    error = refusal(shop, plan.id)
 
-    assert "dropped: 12 → 10 marks (2 undropped, deleted, claimed or quarantined)" in said
-    assert "compacted" not in said
-    assert said.endswith("make a new one: sexton plan shop")
+    assert "dropped: 12 → 10 marks (2 undropped, deleted, claimed or quarantined)" in error
+    assert "compacted" not in error
+    assert error.endswith("make a new one: sexton plan shop")
 
 
 def test_equally_many_other_marks_refuse_the_plan(shop: Limited) -> None:

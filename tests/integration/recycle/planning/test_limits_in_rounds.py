@@ -18,20 +18,20 @@ POINTS = ("resolve.stored", "claim.written", "claim.committed", "files.deleted",
 @pytest.fixture
 def shop(rig: Rig, tmp_path: Path) -> Iterator[Limited]:
     """An enabled instance with a vault, under a limit of 50 objects in 24 hours."""
-    made = Limited(rig.url)
-    made.policy = limited_policy(objects=LIMIT)
-    made.local(tmp_path / "v")
-    yield made
-    made.db.close()
+    limited_rig = Limited(rig.url)
+    limited_rig.policy = limited_policy(objects=LIMIT)
+    limited_rig.local(tmp_path / "v")
+    yield limited_rig
+    limited_rig.db.close()
 
 
 def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> set[str]:
     """Write files under one prefix each and mark the prefixes dropped; return the keys."""
-    found = {f"data/{name}{n}/{f}.dat" for n in range(many) for f in range(files)}
-    for key in found:
+    keys = {f"data/{name}{n}/{f}.dat" for n in range(many) for f in range(files)}
+    for key in keys:
         put(root, key)
     shop.mark("dropped", *(NewMark(id=f"{name}{n}", vault="disk", prefix=f"data/{name}{n}/") for n in range(many)))
-    return found
+    return keys
 
 
 def killed(shop: Limited, at: str) -> bool:
@@ -96,10 +96,10 @@ def test_each_instance_has_a_limit_of_its_own(shop: Limited, tmp_path: Path) -> 
     drop(shop, tmp_path / "v", 6, "more")
     shop.later(3 * HOUR + 1)
 
-    mine, theirs = shop.round(), shop.round("other")
+    shop_round, other_round = shop.round(), shop.round("other")
 
     assert used == 45
-    assert (mine.claimed, theirs.claimed) == (0, 1)
+    assert (shop_round.claimed, other_round.claimed) == (0, 1)
     assert len(waiting_plans(shop)) == 1
 
 
@@ -138,7 +138,7 @@ def test_r45_marks_made_during_an_applied_plan_wait(shop: Limited, tmp_path: Pat
 
 
 def files(root: Path, many: int) -> set[str]:
-    found = {f"data/mistake{n}/0.dat" for n in range(many)}
-    for key in found:
+    keys = {f"data/mistake{n}/0.dat" for n in range(many)}
+    for key in keys:
         put(root, key)
-    return found
+    return keys

@@ -21,12 +21,12 @@ def shop(rig: Rig) -> Iterator[Limited]:
 
 def exchange(shop: Limited) -> None:
     """Take one mark back, and make an equal one that was marked a minute before it, as an import may."""
-    gone, mark = shop.row("dropped", "dropped-0"), shop.db.t.mark
+    undropped, mark = shop.row("dropped", "dropped-0"), shop.db.t.mark
     with shop.db.write() as c:
-        undrop(c, "shop", "dropped", [gone.id])
+        undrop(c, "shop", "dropped", [undropped.id])
     shop.mark("dropped", NewMark(id="other", vault="disk", keys=tuple(f"o/{n}" for n in range(100)), bytes=1_000))
     with shop.db.write() as c:
-        c.execute(update(mark).where(mark.c.id == "other").values(marked_at=gone.marked_at - 60_000))
+        c.execute(update(mark).where(mark.c.id == "other").values(marked_at=undropped.marked_at - 60_000))
 
 
 def test_a_plan_with_exchanged_marks_is_refused(shop: Limited) -> None:

@@ -16,10 +16,10 @@ from tests.support.rig import Rig
 @pytest.fixture
 def shop(rig: Rig) -> Iterator[Limited]:
     """An enabled instance under a limit of 2,000 objects."""
-    made = Limited(rig.url)
-    made.policy = limited_policy(objects=2_000)
-    yield made
-    made.db.close()
+    limited_rig = Limited(rig.url)
+    limited_rig.policy = limited_policy(objects=2_000)
+    yield limited_rig
+    limited_rig.db.close()
 
 
 def test_a_kind_over_the_limit_awaits_approval_alone(shop: Limited) -> None:

@@ -165,9 +165,9 @@ def test_the_command_rejects_explains_and_lists_a_plan(shop: Limited, capsys: py
 def test_the_command_prints_the_rejection_as_json(shop: Limited, capsys: pytest.CaptureFixture[str]) -> None:
     number = awaited(shop)
 
-    told = json.loads(run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY, "--json").out)
+    printed = json.loads(run(shop, capsys, "plan", "--reject", str(number), "--reason", WHY, "--json").out)
 
-    assert (told["id"], told["state"], told["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
+    assert (printed["id"], printed["state"], printed["kinds"]) == (number, PlanState.REJECTED, ["30 dropped"])
 
 
 @pytest.mark.parametrize(

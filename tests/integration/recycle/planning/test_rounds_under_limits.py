@@ -15,11 +15,11 @@ from tests.support.rig import Rig, listing, put
 @pytest.fixture
 def shop(rig: Rig, tmp_path: Path) -> Iterator[Limited]:
     """An enabled instance with a vault, under a limit of 50 objects."""
-    made = Limited(rig.url)
-    made.policy = limited_policy(objects=50)
-    made.local(tmp_path / "v")
-    yield made
-    made.db.close()
+    limited_rig = Limited(rig.url)
+    limited_rig.policy = limited_policy(objects=50)
+    limited_rig.local(tmp_path / "v")
+    yield limited_rig
+    limited_rig.db.close()
 
 
 def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> None:
@@ -31,30 +31,30 @@ def drop(shop: Limited, root: Path, many: int, name: str, *, files: int = 1) -> 
 
 
 def test_the_limit_holds_in_any_24_hours(shop: Limited) -> None:
-    gone = []
+    deleted = []
     for turn in range(45):
         shop.garbage("dropped", 1, f"{turn}-", keys=7)
         shop.later(3 * HOUR + 1 if turn == 0 else HOUR)
-        gone.append(7 * shop.round().claimed)
+        deleted.append(7 * shop.round().claimed)
         if turn in (30, 31):
             shop.round(
                 plan=waiting_plans(shop)[0]
             )  # what a person lets go does not count, and makes room for what comes
 
-    assert max(sum(gone[n : n + 24]) for n in range(len(gone))) <= 50
-    assert sum(gone) > 50
+    assert max(sum(deleted[n : n + 24]) for n in range(len(deleted))) <= 50
+    assert sum(deleted) > 50
 
 
 def test_24_rounds_a_day_share_one_limit(shop: Limited) -> None:
     shop.policy, shop.live = limited_policy(fraction=0.1), 12_000
-    gone = 0
+    deleted = 0
     for turn in range(24):
         shop.garbage("dropped", 2, f"{turn}-", keys=594)
         shop.later(3 * HOUR + 1 if turn == 0 else HOUR - 1)
-        gone += 594 * shop.round().claimed
+        deleted += 594 * shop.round().claimed
 
     [number] = waiting_plans(shop)
-    assert gone == 1_188
+    assert deleted == 1_188
     assert "max_delete_fraction 0.1 of 12,000 live objects" in shop.rounds.find_plan(number).awaits
 
 

@@ -15,7 +15,7 @@ from tests.integration.replication.binlog_instance import DB, SHOP, STEP, Binlog
 DAY = 86_400
 
 
-def told(binlogs: BinlogInstance, table: str = "") -> LogExplanation:
+def explain_log(binlogs: BinlogInstance, table: str = "") -> LogExplanation:
     return explain(binlogs.db, binlogs.service, SHOP, DB, table)
 
 
@@ -37,13 +37,13 @@ def test_the_explanation_equals_the_next_cut(binlogs: BinlogInstance) -> None:
     binlogs.commit(4, orders={"p1": 4})
     binlogs.service.consumers.register(SHOP, "lisbon", DB, after=2)
 
-    (line,) = told(binlogs).lines
+    (line,) = explain_log(binlogs).lines
     report = binlogs.cut_expired()
 
     assert (line.expired, line.goes, line.cut.seq, line.cut.held) == (3, 2, 2, {"lisbon": 2})
     assert (report.records, binlogs.log().watermark) == (2, 2)
-    assert told(binlogs).lines[0].goes == 0
-    assert [(c.name, c.acked) for c in told(binlogs).consumers] == [("lisbon", 2)]
+    assert explain_log(binlogs).lines[0].goes == 0
+    assert [(c.name, c.acked) for c in explain_log(binlogs).consumers] == [("lisbon", 2)]
 
 
 def test_explaining_writes_nothing(binlogs: BinlogInstance) -> None:
@@ -55,7 +55,7 @@ def test_explaining_writes_nothing(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(100)  # who is silent for so long holds nothing, and is LOST once something is cut
     before = (binlogs.log(), binlogs.service.consumers.all(SHOP))
 
-    found = told(binlogs)
+    found = explain_log(binlogs)
 
     assert (found.lines[0].cut.held, found.lines[0].goes, found.consumers[0].lost_at) == ({}, 1, None)
     assert (binlogs.log(), binlogs.service.consumers.all(SHOP)) == before
@@ -67,18 +67,18 @@ def test_tables_without_a_database_log_are_explained_singly(binlogs: BinlogInsta
     binlogs.configure_log(DAY, table="users")
     binlogs.commit(1, binlogs.now - 60_000, orders={"p1": 3}, users={"p2": 3})
 
-    assert [(i.log.tbl, i.goes) for i in told(binlogs).lines] == [("orders", 1), ("users", 0)]
-    assert (told(binlogs).logs, told(binlogs, "users").logs) == (2, 1)
-    assert [i.log.tbl for i in told(binlogs, "users").lines] == ["users"]
+    assert [(i.log.tbl, i.goes) for i in explain_log(binlogs).lines] == [("orders", 1), ("users", 0)]
+    assert (explain_log(binlogs).logs, explain_log(binlogs, "users").logs) == (2, 1)
+    assert [i.log.tbl for i in explain_log(binlogs, "users").lines] == ["users"]
     with pytest.raises(UnknownLog):
-        told(binlogs, "none")
+        explain_log(binlogs, "none")
 
 
 def test_a_table_is_explained_by_the_log_of_its_database(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(10)
     binlogs.commit(1, binlogs.now - 60_000, orders={"p1": 3})
 
-    assert [(i.log.tbl, i.goes) for i in told(binlogs, "orders").lines] == [("", 1)]
+    assert [(i.log.tbl, i.goes) for i in explain_log(binlogs, "orders").lines] == [("", 1)]
 
 
 def test_approvals_halts_and_clock_jumps_are_named(db: Database) -> None:
@@ -87,10 +87,10 @@ def test_approvals_halts_and_clock_jumps_are_named(db: Database) -> None:
     for seq in range(1, 6):
         binlogs.commit(seq, binlogs.now - 2 * DAY * 1000)
     binlogs.cut_expired()
-    (line,), clock = told(binlogs).lines, told(binlogs).clock
+    (line,), clock = explain_log(binlogs).lines, explain_log(binlogs).clock
     binlogs.later(2 * DAY)
     Registry(db).observe(SHOP)
-    found = told(binlogs)
+    found = explain_log(binlogs)
 
     assert (line.cut.wants, line.waits, line.goes, clock) == (5, 5, 0, "")
     assert "only observes" in found.halted
@@ -104,7 +104,7 @@ def test_a_dropped_log_is_shown_as_dropped(binlogs: BinlogInstance) -> None:
     binlogs.commit(1, orders={"p1": 3})
     binlogs.service.configs.drop(SHOP, DB)
 
-    assert (told(binlogs).lines, told(binlogs).dropped_at is not None) == ((), True)
+    assert (explain_log(binlogs).lines, explain_log(binlogs).dropped_at is not None) == ((), True)
     assert figures(binlogs) == LogCounts(databases=1)
 
 
@@ -123,7 +123,7 @@ def test_copies_that_lack_versions_are_named_as_blockers(binlogs: BinlogInstance
     binlogs.cut_expired()
     binlogs.granted_cuts("b1")
 
-    found = told(binlogs)
+    found = explain_log(binlogs)
     slow, dead = found.holders
     assert (slow.backend, slow.copies, slow.why) == ("b2", 1, "1 not as far yet")
     assert (dead.backend, dead.copies, dead.bad, dead.silent) == ("b3", 3, 1, 2)
@@ -149,11 +149,11 @@ def test_a_copy_given_up_is_not_waited_for(binlogs: BinlogInstance) -> None:
     binlogs.cut_expired()
     binlogs.report_whole("t1", "b1", 5)
     binlogs.later(300)
-    held = told(binlogs).holders
+    held = explain_log(binlogs).holders
     binlogs.service.replicas.full_copy(SHOP, "t1", "b2", "a test")
-    free = told(binlogs).holders
+    free = explain_log(binlogs).holders
     binlogs.service.replicas.full_copy(SHOP, "t1", "b1", "a test")
-    (nobody,) = told(binlogs).holders
+    (nobody,) = explain_log(binlogs).holders
 
     assert [h.backend for h in held] == ["b2"]
     assert free == ()

@@ -28,7 +28,7 @@ def ranges(*of: tuple[int, int], **more: object) -> TabletReport:
     return TabletReport(uid="t1.b1", ranges=of, **more)  # type: ignore[arg-type]
 
 
-def said(binlogs: BinlogInstance) -> list[list[dict[str, object]]]:
+def replica_messages(binlogs: BinlogInstance) -> list[list[dict[str, object]]]:
     """Return what followers are told of replicas."""
     return [e.body["replicaReportInfos"] for e in binlogs.journal(Op.BACKEND_REPLICAS_INFO)]
 
@@ -38,15 +38,15 @@ def test_c04_a_tablet_without_any_rowset_is_bad(binlogs: BinlogInstance) -> None
 
     assert (heard.taken, heard.bad) == (1, 1)
     assert binlogs.replica("t1", "b1").bad
-    assert said(binlogs) == [[{"tabletId": "t1", "type": "BAD", "lastFailedVersion": -1}]]
+    assert replica_messages(binlogs) == [[{"tabletId": "t1", "type": "BAD", "lastFailedVersion": -1}]]
     assert binlogs.granted_cuts("b2") == {}
     binlogs.report("b1", ranges())
-    assert len(said(binlogs)) == 1
+    assert len(replica_messages(binlogs)) == 1
 
 
 def test_c05_a_gap_blocks_at_once_and_is_marked_if_it_stays(binlogs: BinlogInstance) -> None:
     binlogs.report("b1", ranges((0, 3), (5, 9)))
-    assert (binlogs.replica("t1", "b1").failed, said(binlogs)) == (-1, [])
+    assert (binlogs.replica("t1", "b1").failed, replica_messages(binlogs)) == (-1, [])
     assert binlogs.granted_cuts("b2") == {"t1.b2": 3}
 
     binlogs.report("b1", ranges((0, 3), (4, 4), (5, 9)))
@@ -58,7 +58,7 @@ def test_c05_a_gap_blocks_at_once_and_is_marked_if_it_stays(binlogs: BinlogInsta
     assert binlogs.report("b1", ranges((0, 9), (11, 12))).missing == 0
     binlogs.later(1)
     assert binlogs.report("b1", ranges((0, 9), (11, 13))).missing == 1
-    assert said(binlogs)[-1] == [{"tabletId": "t1", "type": "MISSING_VERSION", "lastFailedVersion": 10}]
+    assert replica_messages(binlogs)[-1] == [{"tabletId": "t1", "type": "MISSING_VERSION", "lastFailedVersion": 10}]
 
 
 def test_another_gap_starts_a_new_wait(binlogs: BinlogInstance) -> None:
@@ -77,7 +77,7 @@ def test_c06_the_missing_version_is_remembered(binlogs: BinlogInstance) -> None:
 
     binlogs.report("b1", ranges((0, 10), (12, 13)))
     assert binlogs.replica("t1", "b1").failed == 11
-    assert len(said(binlogs)) == 1
+    assert len(replica_messages(binlogs)) == 1
 
 
 def test_c08_a_repaired_copy_is_reported_to_followers(binlogs: BinlogInstance) -> None:
@@ -88,7 +88,7 @@ def test_c08_a_repaired_copy_is_reported_to_followers(binlogs: BinlogInstance) -
     assert binlogs.report("b1", ranges((0, 12))).healthy == 1
 
     assert binlogs.replica("t1", "b1").failed == -1
-    assert said(binlogs)[-1] == [{"tabletId": "t1", "type": "HEALTHY", "lastFailedVersion": -1}]
+    assert replica_messages(binlogs)[-1] == [{"tabletId": "t1", "type": "HEALTHY", "lastFailedVersion": -1}]
 
 
 def test_c12_bad_overrides_missing(binlogs: BinlogInstance) -> None:
@@ -99,7 +99,7 @@ def test_c12_bad_overrides_missing(binlogs: BinlogInstance) -> None:
     heard = binlogs.report("b1", its)
 
     assert (heard.bad, heard.missing, binlogs.replica("t1", "b1").failed) == (0, 0, -1)
-    assert said(binlogs) == [[{"tabletId": "t1", "type": "BAD", "lastFailedVersion": -1}]]
+    assert replica_messages(binlogs) == [[{"tabletId": "t1", "type": "BAD", "lastFailedVersion": -1}]]
 
 
 def test_a_copy_that_lost_its_last_versions_needs_them_again(binlogs: BinlogInstance) -> None:

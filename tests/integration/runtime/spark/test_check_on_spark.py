@@ -26,7 +26,7 @@ ODD = [
 ]
 
 
-def told(owned: Owned) -> set[tuple[Any, ...]]:
+def finding_rows(owned: Owned) -> set[tuple[Any, ...]]:
     return {
         (f.type, f.vault, f.key, f.expected, f.size, f.record, f.confirmed_at is not None)
         for f in owned.runs.findings("shop", limit=10_000)
@@ -64,11 +64,11 @@ def test_k01_to_k09_spark_finds_what_one_process_finds(
         monkeypatch.setattr(reconcile, "MOST_BUCKETS", 0)
     world(owned)
     here = owned.check()
-    by_hand = told(owned)
+    by_hand = finding_rows(owned)
     owned.sql("DELETE FROM {}finding")
     there = owned.check(on_spark(owned))
 
-    assert told(owned) == by_hand
+    assert finding_rows(owned) == by_hand
     assert (there.run.state, there.found, there.confirmed) == (RunState.WHOLE, here.found, here.confirmed)
     assert {(t, k) for t, _, k, *_ in by_hand} == {
         ("LOST", file_keys(60)[7]),
