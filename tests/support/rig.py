@@ -5,13 +5,10 @@ same database.
 """
 
 import atexit
-import json
 import shutil
 import sqlite3
 import tempfile
-import threading
 import uuid
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -40,7 +37,6 @@ from sexton.owners.sql.owner import SqlOwner
 from sexton.protection import model as protection
 from sexton.protection.registrar import Registrar
 from sexton.protection.sql.store import ProtectionStore
-from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import DeletionLog
 from sexton.recycle.model import AdoptOrder, KindPlan, OpenedRound, Plan, RoundReport
 from sexton.recycle.pipeline.delete import ThreadDeleter
@@ -54,7 +50,7 @@ from sexton.runtime.checker import checker
 from sexton.runtime.engine import keepers
 from sexton.storage.model import VaultSpec
 from sexton.storage.port import Vault
-from sexton.storage.vaults import ProvenVaults
+from tests.support.places import AuditList, SerializedVaults, SteppingClock
 
 RETENTION = {"prepared": 259_200, "compacted": 1_800, "dropped": 10_800, "orphan": 259_200}
 GRACE = 3_600
@@ -273,19 +269,6 @@ def _upgrade(url: str) -> None:
     schema.init(url, DEPLOYMENT)
 
 
-class AuditList:
-    """A deletion log that keeps its rows in a list."""
-
-    def __init__(self) -> None:
-        self.rows: list[AuditRow] = []
-
-    def write(self, rows: Sequence[AuditRow]) -> None:
-        self.rows += rows
-
-    def forget(self, instance: str, now: int, heartbeat: Callable[[], None] = lambda: None) -> int:
-        return 0
-
-
 def open_database(url: str) -> Database:
     """Open a database that shares compiled statements with others of its dialect, to save time in each test."""
     db = Database.open(url)
@@ -293,29 +276,6 @@ def open_database(url: str) -> Database:
     db.t, db.engine = tables, db.engine.execution_options(compiled_cache=compiled)
     db.engine.dialect = dialect
     return db
-
-
-class SerializedVaults(ProvenVaults):
-    """Vaults that are proven one at a time, so that ``SteppingClock`` steps for each proof alone."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._serial = threading.RLock()
-
-    def get(self, instance: str, name: str) -> Vault:
-        with self._serial:
-            return super().get(instance, name)
-
-
-class SteppingClock:
-    """A clock for vault proofs that steps forward at every reading, so that few proofs are used twice."""
-
-    def __init__(self, seconds: float) -> None:
-        self._now, self._seconds = 0.0, seconds
-
-    def __call__(self) -> float:
-        self._now += self._seconds
-        return self._now
 
 
 def put(root: Path, key: str, size: int = 10) -> Path:
@@ -330,8 +290,3 @@ def listing(root: Path) -> dict[str, int]:
     """Return key → bytes of every file of a local vault, without Sexton's own files."""
     files = (p for p in root.rglob("*") if p.is_file() and "_sexton" not in p.parts)
     return {p.relative_to(root).as_posix(): p.stat().st_size for p in files}
-
-
-def keys_json(*names: str) -> str:
-    """Return keys as the JSON that an owner's own INSERT would contain."""
-    return json.dumps(names)

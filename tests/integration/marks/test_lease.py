@@ -1,5 +1,6 @@
 """A lease has one holder at a time and a new epoch per acquisition, and the holder of an old epoch writes nothing."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -16,7 +17,7 @@ from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import FAR_CUTOFF_MS, claim, token
-from tests.support.rig import Rig, keys_json
+from tests.support.rig import Rig
 
 
 def acquire(rig: Rig, owner: str) -> Lease:
@@ -157,7 +158,7 @@ def holder(rig: Rig) -> WriteToken:
             "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'disk', "
             + (":keys)" if rig.db.dialect == "sqlite" else "CAST(:keys AS jsonb))"),
             id=name,
-            keys=keys_json(f"data/{name}.dat"),
+            keys=json.dumps([f"data/{name}.dat"]),
         )
     made = token(rig, run="first")
     claim(rig, made, "dropped", "old")

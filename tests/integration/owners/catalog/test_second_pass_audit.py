@@ -11,7 +11,7 @@ from sexton.storage.port import VaultFault
 from tests.integration.owners.catalog.shop import GRACE, RETAINED, Shop
 from tests.support.crashes import Crash, crash_at
 from tests.support.kept import kept_texts
-from tests.support.rig import AuditList
+from tests.support.places import AuditList
 
 
 class AwayOnce(AuditList):
