@@ -85,7 +85,7 @@ def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, worl
     ]
     assert (doctor["binlogs"]["state"], "waiting for approval" in doctor["binlogs"]["detail"]) == ("WARN", True)
     assert (asked.returncode, "15 records of 15 would be deleted, all up to 15" in asked.stdout) == (1, True)
-    assert (approved.returncode, world.log().wants, world.log().approved) == (0, None, 15)
+    assert (approved.returncode, world.log().awaiting_seq, world.log().approved) == (0, None, 15)
     assert (again.returncode, "no cut of sales waits for approval" in again.stderr) == (1, True)
 
 

@@ -146,7 +146,7 @@ def test_a_region_is_asked_over_http_to_flush_and_does(field: Field, monkeypatch
     with serving(field.node):
         last = field.append("r1", 30)
         field.purge()
-        told = Flusher(field.wal.floors, http, 20, field.wal.purger.look).flush([A], lambda: None)
+        told = Flusher(field.wal.floors, http, 20, field.wal.purger.preview).flush([A], lambda: None)
     http.close()
 
     assert told == Flushed(asked=1, flushed=1)

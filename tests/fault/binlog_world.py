@@ -15,15 +15,15 @@ from sqlalchemy import select
 from sexton.database.engine import Database
 from sexton.kernel.crash_points import installed
 from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
-from sexton.replication.binlog.model import MOST, BinlogSettings, CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, CutDone
 from sexton.replication.journal.errors import JournalTrimmed
 from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
-from sexton.replication.replicas.policy import lowest
+from sexton.replication.replicas.policy import lowest_needed_version
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 
 TABLES, BACKENDS = ("orders", "users"), ("b1", "b2", "b3")
-POINTS = ("guarded", "written", "committed", "spread", "removed")
+POINTS = ("guarded", "written", "committed", "propagated", "removed")
 
 
 class Crash(Exception):
@@ -140,7 +140,7 @@ class BinlogWorld(BinlogInstance):
             uids = {r.tablet for r in c.execute(select(t.c.tablet))}
         for tablet in uids:
             its, now = self.service.replicas.tablet(SHOP, tablet)
-            least = lowest(its, now)
+            least = lowest_needed_version(its, now)
             found |= {r.uid: (None if least is None else least[0], r.granted) for r in its}
         return found
 
@@ -200,7 +200,7 @@ class BinlogWorld(BinlogInstance):
         try:
             return list(self.service.journal.read(SHOP, its.applied).entries)
         except JournalTrimmed:
-            its.begin(self.service.replicas.snapshot(SHOP))
+            its.load_snapshot(self.service.replicas.snapshot(SHOP))
             return list(self.service.journal.read(SHOP, its.applied).entries)
 
     def loses(self) -> None:
@@ -292,7 +292,7 @@ class BinlogWorld(BinlogInstance):
                     follower.apply(entry)  # type: ignore[arg-type]
             its = follower.databases.get(DB)
             assert {table: its.log(table) if its else [] for table in logs} == logs
-            assert dict(follower.unwell()) == unwell
+            assert dict(follower.unhealthy()) == unwell
 
     def settle(self) -> None:
         """Let everybody be well, and all that may go, go; then nothing is left below the cuts."""
@@ -312,16 +312,17 @@ class BinlogWorld(BinlogInstance):
                 self.service.sender.acknowledge(SHOP, backend, [CutDone(uid=uid, version=version)])
         t = self.db.t
         with self.db.read() as c:
-            fold = {r.part: r.version for r in c.execute(select(t.binlog_fold))}
+            fold = {r.part: r.version for r in c.execute(select(t.binlog_partition_cut))}
             late = list(c.execute(select(t.replica.c.uid).where(t.replica.c.desired > t.replica.c.acked)).scalars())
             below = c.execute(
-                select(t.binlog_of.c.seq).join(
+                select(t.binlog_table_record.c.seq).join(
                     t.binlog_log,
-                    (t.binlog_log.c.tbl == t.binlog_of.c.tbl) & (t.binlog_of.c.seq <= t.binlog_log.c.watermark),
+                    (t.binlog_log.c.tbl == t.binlog_table_record.c.tbl)
+                    & (t.binlog_table_record.c.seq <= t.binlog_log.c.watermark),
                 )
             ).all()
         assert (late, below) == ([], [])
         for uid, versions in self.disks.items():
             table = uid.removeprefix("t-").partition(".")[0]
-            cut = MOST if table in self.dropped else fold.get(f"p-{table}", -1)
+            cut = MAX_COMMIT_SEQ if table in self.dropped else fold.get(f"p-{table}", -1)
             assert not {v for v in versions if v <= cut}, uid

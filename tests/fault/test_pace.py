@@ -106,7 +106,9 @@ def test_r39_a_store_that_refuses_everything_for_a_while_fails_nothing_and_is_ha
     if rates:
         assert min(rates) < policy.FIRST_RATE / 4
         [figures] = PaceStore(rig.db).figures()
-        rig.deleter.pacer.ask({figures.place: 1}, time.monotonic() + 3)  # what it learned is told with the next request
+        rig.deleter.pacer.reserve(
+            {figures.place: 1}, time.monotonic() + 3
+        )  # what it learned is told with the next request
         [figures] = PaceStore(rig.db).figures()
         assert figures.keys_per_second > 2 * min(rates)
         assert figures.throttled > 0

@@ -1,7 +1,7 @@
 """Claim and settle marks over a ``Rig``'s database directly, without a vault or a file."""
 
 from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, Ref, WriteToken
-from sexton.recycle.model import RangeOrder
+from sexton.recycle.pipeline.model import RangeOrder
 from tests.support.rig import Rig
 
 FAR_CUTOFF_MS = 10**13

@@ -11,7 +11,7 @@ from mypy_boto3_s3 import S3Client
 
 from sexton.recycle.audit.model import AuditRow
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import Listed, Marker, VaultSpec
+from sexton.storage.model import ListedObject, Marker, VaultSpec
 from sexton.storage.port import Vault
 from sexton.storage.s3.vault import S3Vault
 from sexton.storage.vaults import ProvenVaults
@@ -80,7 +80,7 @@ def put_all(place: Place, paths: Sequence[str]) -> None:
         list(pool.map(place.put, paths))
 
 
-def listing(vault: Vault, prefix: str) -> list[Listed]:
+def listing(vault: Vault, prefix: str) -> list[ListedObject]:
     """Return every object under a prefix, of all pages."""
     return [listed for page in vault.list(prefix) for listed in page]
 

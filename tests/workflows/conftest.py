@@ -12,7 +12,8 @@ from temporalio.client import Client, WorkflowHandle
 import worker
 from config.settings import Settings
 from sexton.contract import NewMark
-from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
+from sexton.recycle.model import RoundReport
+from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
 from workflows import ids

@@ -74,7 +74,7 @@ class Field:
             for n in range(0, len(uids), 5_000):
                 its = tuple(TabletReport(uid=uid, version=self._seq) for uid in uids[n : n + 5_000])
                 report = ReplicaReport(boot=1, sequence=self._seq * 100 + n, tablets=its)
-                self.world.service.reports.hear(SHOP, backend, report)
+                self.world.service.reports.accept(SHOP, backend, report)
 
     def worker(self, backend: str, settings: Settings) -> Any:
         return worker.build_backend(self.served.client, settings, backend, self.pulls[backend])  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from config.settings import Settings
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.recycle.model import DueInstances, TickRequest
+from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.wal.messages import (
     PurgeOutcome,
     PurgeProgress,
@@ -52,7 +52,7 @@ class Topics:
 
     def __init__(self, served: Served, settings: Settings) -> None:
         self.served, self.rig = served, served.rig
-        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_terms())
+        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_settings())
 
     def make(self, entries: int, *regions: str, name: str = "") -> str:
         """Make an enabled topic with regions that need all of it."""
@@ -66,7 +66,7 @@ class Topics:
 
     def flushed(self, topic: str, region: str, last: int, url: str = "") -> None:
         report = LeaderReport(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
-        self.wal.heartbeats.hear("n1", [report], url)
+        self.wal.heartbeats.record_reports("n1", [report], url)
 
     def topic(self, name: str) -> Topic:
         return self.wal.store.topic(name)
@@ -126,7 +126,7 @@ async def test_lagging_regions_flush_before_the_purge(topics: Topics) -> None:
     with flushing_node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
         topics.flushed(name, "r2", 180, url)
-        topics.wal.purger.look([name])  # both reports are above the end known so far
+        topics.wal.purger.preview([name])  # both reports are above the end known so far
         handle = await topics.start(name)
         report = await handle.result()
 
@@ -140,7 +140,7 @@ async def test_w14_second_purge_of_a_topic_is_refused(topics: Topics) -> None:
     flush_node = Node(topics, [])
     with flushing_node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
-        topics.wal.purger.look([name])
+        topics.wal.purger.preview([name])
         first = await topics.start(name)
         await topics.until(first, "FLUSHING")
         with pytest.raises(WorkflowAlreadyStartedError):
@@ -156,7 +156,7 @@ async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
     flush_node = Node(topics, [])
     with flushing_node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
-        topics.wal.purger.look([name])
+        topics.wal.purger.preview([name])
         handle = await topics.start(name)
         await asyncio.to_thread(flush_node.heard.wait, 20)
         await handle.signal("purge_now")
@@ -172,7 +172,7 @@ async def test_paused_purge_deletes_nothing_until_resumed(topics: Topics) -> Non
     with flushing_node(flush_node) as url:
         for topic_name in (name, other):
             topics.flushed(topic_name, "r1", 9, url)
-        topics.wal.purger.look([name, other])
+        topics.wal.purger.preview([name, other])
         handles = [await topics.start(topic_name) for topic_name in (name, other)]
         for handle in handles:
             await topics.until(handle, "FLUSHING")
@@ -202,7 +202,7 @@ async def test_retry_repeats_a_purge_after_a_transient_fault(topics: Topics, mon
         return delete_before(self, offsets)
 
     monkeypatch.setattr(EmbeddedLog, "delete_before", delete)
-    topics.wal.purger.look([name])
+    topics.wal.purger.preview([name])
     handle = await topics.start(name)
     waiting = await topics.until(handle, "BACKING OFF")
     known = topics.topic(name)
@@ -221,7 +221,7 @@ async def test_refusal_of_the_log_fails_the_purge(topics: Topics) -> None:
     with topics.rig.db.write() as c:
         c.execute(topics.rig.db.t.wal_log.update().values(compacted=True))
     topics.flushed(name, "r1", 9)
-    topics.wal.purger.look([name])
+    topics.wal.purger.preview([name])
     with pytest.raises(WorkflowFailureError) as failed:
         await (await topics.start(name)).result()
 
@@ -269,7 +269,7 @@ async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
     await topics.round()
     for topic_name in (name, small):
         topics.log.append(topic_name, [b"entry"] * 400)
-        topics.wal.purger.look([topic_name])
+        topics.wal.purger.preview([topic_name])
     topics.flushed(name, "r1", 350)
     topics.flushed(small, "r1", 200)
     due = topics.wal.turns.due()
@@ -285,8 +285,8 @@ async def test_round_flushes_regions_and_names_unreachable_nodes(topics: Topics)
     with flushing_node(flush_node) as url:
         topics.flushed(lagging, "r1", 9, url)
         last_report = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
-        topics.wal.heartbeats.hear("n2", [last_report], "http://127.0.0.1:9")
-        topics.wal.purger.look([lagging, stuck])
+        topics.wal.heartbeats.record_reports("n2", [last_report], "http://127.0.0.1:9")
+        topics.wal.purger.preview([lagging, stuck])
         report, _ = await topics.round()
 
     assert flush_node.asked == [(lagging, "r1")]

@@ -11,8 +11,8 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import BinlogSettings, Config, Record
-from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, ttl
+from sexton.replication.binlog.model import BinlogSettings, LogRetention, Record
+from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, parse_ttl
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.support.rig import DEPLOYMENT
 
@@ -32,16 +32,16 @@ def db(clean_url: str) -> Iterator[Database]:
 def test_doris_22174_the_largest_number_is_refused_and_what_to_write_instead_is_said(db: Database) -> None:
     for given in LARGEST:
         with pytest.raises(BadInput, match="'forever'"):
-            ttl(given)
+            parse_ttl(given)
 
-    assert ttl(FOREVER) is None
-    assert ttl(LONGEST_TTL) == LONGEST_TTL
+    assert parse_ttl(FOREVER) is None
+    assert parse_ttl(LONGEST_TTL) == LONGEST_TTL
 
 
 def test_doris_22174_nothing_of_a_log_that_is_kept_for_ever_or_for_long_expires(db: Database) -> None:
     world = BinlogInstance(db)
     for name, its in (("ever", None), ("long", LONGEST_TTL)):
-        world.service.configs.put(SHOP, name, "", Config(ttl_seconds=its))
+        world.service.configs.put(SHOP, name, "", LogRetention(ttl_seconds=its))
         for seq, at in enumerate((1, world.now - 86_400_000, world.now, world.now + 1, 2**53), 1):
             world.service.records.add(SHOP, name, [Record(commit_seq=seq, timestamp=at, type="ALTER")])
 

@@ -105,7 +105,7 @@ def test_k06_a_failed_listing_confirms_nothing(owned: Owned) -> None:
     report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert "NO_MARKER" in report.run.lacks[0]
+    assert "NO_MARKER" in report.run.missing_inputs[0]
     assert report.confirmed == {}
     assert "LOST" not in owned.open_findings()
     with pytest.raises(RepairRefused, match="is not whole"):
@@ -120,7 +120,7 @@ def test_k07_an_empty_live_side_proves_nothing(owned: Owned) -> None:
     report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert any("no live file was seen" in lack for lack in report.run.lacks)
+    assert any("no live file was seen" in lack for lack in report.run.missing_inputs)
     assert report.confirmed == {}
 
 
@@ -133,7 +133,7 @@ def test_an_unreadable_view_proves_nothing(owned: Owned) -> None:
 
     assert report.run.state is RunState.PARTIAL
     assert report.found == {}
-    assert "cannot be read" in report.run.lacks[0]
+    assert "cannot be read" in report.run.missing_inputs[0]
 
 
 def test_k09_two_vaults_with_the_same_keys_are_kept_apart(owned: Owned) -> None:
@@ -156,17 +156,17 @@ def test_k10_a_killed_check_is_repeated_with_the_same_findings(owned: Owned) -> 
     owned.write_live(*file_keys(50))
     owned.write_old("data/t9/r7_0.dat")
     (owned.root / file_keys(50)[5]).unlink()
-    saw, told = owned.runs.saw, []
+    saw, told = owned.runs.store_findings, []
 
     def dies(*given: object) -> None:
         told.append(given)
         saw(*given)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    owned.runs.saw = dies  # type: ignore[method-assign]
+    owned.runs.store_findings = dies  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         owned.check(run="one")
-    owned.runs.saw = saw  # type: ignore[method-assign]
+    owned.runs.store_findings = saw  # type: ignore[method-assign]
     report = owned.check(run="one")
 
     assert told
@@ -220,7 +220,7 @@ def test_k14_a_database_behind_its_vault_repairs_nothing(owned: Owned) -> None:
     owned.round()
     report = copy.check()
 
-    assert "BEHIND" in report.run.lacks[0]
+    assert "BEHIND" in report.run.missing_inputs[0]
     with pytest.raises(RepairRefused, match="not whole"):
         copy.repairs.orphans("shop")
     assert copy.count("mark") == 0
@@ -259,7 +259,7 @@ def test_a_rebase_accepts_a_shrunken_live_side(owned: Owned) -> None:
     owned.runs.rebase("shop")
     after = owned.check()
 
-    assert any("far below" in lack for lack in before.run.lacks)
+    assert any("far below" in lack for lack in before.run.missing_inputs)
     assert after.whole
 
 
@@ -295,5 +295,5 @@ def test_objects_deleted_by_rounds_are_not_lost(owned: Owned) -> None:
     assert (before.run.state, after.run.state) == (RunState.WHOLE, RunState.WHOLE)
     assert vanished.run.state is RunState.PARTIAL
     assert "10 objects are far below the 40 of the last whole run; if correct: sexton check rebase" in str(
-        vanished.run.lacks
+        vanished.run.missing_inputs
     )

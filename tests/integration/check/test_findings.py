@@ -2,22 +2,22 @@
 
 import pytest
 
-from sexton.check.model import Discrepancy, Type
+from sexton.check.model import Discrepancy, FindingType
 from tests.integration.check.conftest import Owned, file_keys
 from tests.integration.check.test_store import seen
 from tests.support.rig import DAY
 
 
 def test_a_late_report_of_an_older_run_changes_nothing(owned: Owned) -> None:
-    orphan = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
+    orphan = Discrepancy(type=FindingType.ORPHAN, vault="disk", key="data/t9/a_0.dat", size=10)
     old = owned.runs.begin("shop", "terminated")
     first = owned.runs.begin("shop", "one")
-    owned.runs.saw(first, [orphan])
+    owned.runs.store_findings(first, [orphan])
     owned.runs.conclude(first, seen(first))
     owned.later(DAY + 60)
     new = owned.runs.begin("shop", "two")
-    owned.runs.saw(new, [orphan])
-    owned.runs.saw(old, [orphan])
+    owned.runs.store_findings(new, [orphan])
+    owned.runs.store_findings(old, [orphan])
     owned.runs.conclude(new, seen(new))
 
     assert owned.open_findings(confirmed=True) == {"ORPHAN": {orphan.key}}

@@ -60,7 +60,7 @@ def test_a_vault_without_live_rows_makes_the_check_partial(owned: Owned) -> None
         report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert any("vault other" in lack for lack in report.run.lacks)
+    assert any("vault other" in lack for lack in report.run.missing_inputs)
     assert report.run.evidence is not None
     assert "Other" in str(report.run.evidence.notes)
     with pytest.raises(RepairRefused):
@@ -137,4 +137,4 @@ def test_a_view_of_several_instances_needs_an_instance_column(owned: Owned) -> N
     owned.write_live(*file_keys(20))
     owned.registry.add_instance("toys")
 
-    assert "no column instance" in owned.check().run.lacks[0]
+    assert "no column instance" in owned.check().run.missing_inputs[0]

@@ -106,5 +106,5 @@ def test_p23_a_renewal_that_races_reaping_wins_or_is_not_found(rig: Rig, tmp_pat
                 side.result()
     store.end_due("shop")  # jobs that were skipped during their renewal are checked again
 
-    assert {p.job for p in store.all("shop")} == renewed
+    assert {p.job for p in store.list_protections("shop")} == renewed
     assert len(renewed) + len(not_found) == 48

@@ -60,7 +60,7 @@ def test_a_watermark_only_moves_forward(rig: Rig) -> None:
 def test_p09_the_next_round_reaps_an_overdue_protection(rig: Rig, root: Path, caplog: pytest.LogCaptureFixture) -> None:
     protect(rig, "j", "data/a.dat", seconds=60)
     rig.later(120)
-    before = [p.job for p in rig.protections.all("shop")]
+    before = [p.job for p in rig.protections.list_protections("shop")]
 
     rig.round()
 
@@ -78,7 +78,7 @@ def test_p10_an_overdue_protection_blocks_until_it_is_reaped(rig: Rig, root: Pat
     rig.later(30)
     rig.leases.renew(at_work.lease)
     rig.later(50)
-    before = [p.job for p in rig.protections.all("shop")]
+    before = [p.job for p in rig.protections.list_protections("shop")]
 
     claimed = claim(rig, at_work, "dropped", "late")
 

@@ -35,7 +35,7 @@ def test_p04_a_full_register_reaps_overdue_entries_first(rig: Rig, root: Path) -
     protect(rig, "more", "data/c.dat")
 
     assert refused.value.code == 20645
-    assert [p.job for p in rig.protections.all("shop")] == ["live", "more"]
+    assert [p.job for p in rig.protections.list_protections("shop")] == ["live", "more"]
 
 
 @pytest.mark.parametrize("text", ["", "?", "AAAA", os.urandom(40).hex()])

@@ -10,7 +10,16 @@ from sexton.database.engine import Database
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.binlogs import BinlogService
-from sexton.replication.binlog.model import BinlogSettings, Config, CutDone, CutPage, CutReport, Log, Record, Stored
+from sexton.replication.binlog.model import (
+    BinlogSettings,
+    CutDone,
+    CutPage,
+    CutReport,
+    Log,
+    LogRetention,
+    Record,
+    StoreResult,
+)
 from sexton.replication.journal.model import JournalEntry
 from sexton.replication.replicas.model import (
     Copy,
@@ -68,11 +77,11 @@ class BinlogInstance:
         self, ttl: int | None = None, db: str = DB, table: str = "", from_seq: int = 0, **more: int | bool | None
     ) -> Log:
         """Switch a log on with a TTL in seconds (None: unlimited); return it as it is stored."""
-        return self.service.configs.put(SHOP, db, table, Config(ttl_seconds=ttl, **more), from_seq)  # type: ignore[arg-type]
+        return self.service.configs.put(SHOP, db, table, LogRetention(ttl_seconds=ttl, **more), from_seq)  # type: ignore[arg-type]
 
     def commit(
         self, seq: int, at: int | None = None, db: str = DB, tables: Sequence[str] = (), **versions: Mapping[str, int]
-    ) -> Stored:
+    ) -> StoreResult:
         """Store a record of a time in ms (None: now); return its receipt. With versions it is an UPSERT."""
         table_names = tuple(tables or versions)
         record = Record(commit_seq=seq, timestamp=self.now if at is None else at, tables=table_names, type="ALTER")
@@ -110,7 +119,8 @@ class BinlogInstance:
         t = self.db.t
         with self.db.read() as c:
             records, places, versions = (
-                len(c.execute(select(table)).all()) for table in (t.binlog, t.binlog_of, t.binlog_part)
+                len(c.execute(select(table)).all())
+                for table in (t.binlog, t.binlog_table_record, t.binlog_partition_version)
             )
             return records, places, versions
 
@@ -124,7 +134,7 @@ class BinlogInstance:
         """Send a report of a backend; return its receipt."""
         self._sequence += 1
         order = ReplicaReport(boot=boot, sequence=self._sequence if sequence is None else sequence, tablets=tablets)
-        return self.service.reports.hear(SHOP, backend, order)
+        return self.service.reports.accept(SHOP, backend, order)
 
     def report_whole(self, tablet: str, backend: str, version: int) -> ReportReceipt:
         """Report that a backend's copy has all versions up to one; return the receipt."""

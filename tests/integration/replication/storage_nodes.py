@@ -64,7 +64,7 @@ class StorageNode:
         """Report that every copy has all versions that were written."""
         self._reports += 1
         tablets = tuple(TabletReport(uid=f"{t}.{self.backend}", version=v) for t, v in self.last.items())
-        self.binlogs.service.reports.hear(
+        self.binlogs.service.reports.accept(
             SHOP, self.backend, ReplicaReport(boot=1, sequence=self._reports, tablets=tablets)
         )
 

@@ -28,14 +28,14 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def report(topics: TopicStores, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
     streams = (Stream(flushed=last),)
-    topics.heartbeats.hear(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
+    topics.heartbeats.record_reports(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
 
 
 def flush(topics: TopicStores, *names: str, seconds: float = 10.0) -> Flushed:
     floors = FloorStore(topics.db, WAL_SETTINGS.model_copy(update={"flush_entries": LAG}))
     client = HttpFlushClient(1.0)
     try:
-        return Flusher(floors, client, seconds, topics.purger.look).flush(names, lambda: None)
+        return Flusher(floors, client, seconds, topics.purger.preview).flush(names, lambda: None)
     finally:
         client.close()
 

@@ -5,21 +5,21 @@ import pytest
 from sexton.kernel.crash_points import OF_WAL, installed
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.wal.model import Mode, Why
+from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionDrop, RegionMapping
 from tests.integration.wal.logs import EntryGone
 from tests.integration.wal.topic_stores import DAY, TopicStores
 from tests.support.crashes import Crash, crash_at
 
 
-def block_reasons(topics: TopicStores, topic: str) -> set[Why]:
+def block_reasons(topics: TopicStores, topic: str) -> set[BlockReason]:
     return {b.why for b in topics.purge(topic).verdict.blocked}
 
 
 def test_w01_topic_without_a_map_is_not_purged(topics: TopicStores) -> None:
     topic = topics.topic(10)
 
-    assert block_reasons(topics, topic) == {Why.NO_REGIONS}
+    assert block_reasons(topics, topic) == {BlockReason.NO_REGIONS}
 
     assert topics.start(topic) == 0
 
@@ -30,10 +30,10 @@ def test_w01_empty_topic_is_purged_to_its_end_after_a_day(topics: TopicStores) -
     topics.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=60),))
     topics.wait(61)
 
-    assert block_reasons(topics, topic) == {Why.NO_REGIONS}
+    assert block_reasons(topics, topic) == {BlockReason.NO_REGIONS}
     topics.wait(DAY - 3_600)
     topics.map(topic)
-    assert block_reasons(topics, topic) == {Why.NO_REGIONS}
+    assert block_reasons(topics, topic) == {BlockReason.NO_REGIONS}
     topics.wait(3_700)
     done = topics.purge(topic)
 
@@ -47,7 +47,7 @@ def test_w02_region_without_a_report_blocks_and_is_named(topics: TopicStores) ->
 
     done = topics.purge(topic)
 
-    assert [b.why for b in done.verdict.blocked] == [Why.SILENT]
+    assert [b.why for b in done.verdict.blocked] == [BlockReason.SILENT]
     assert "r2" in done.verdict.blocked[0].said
     assert (done.floor, topics.start(topic)) == (None, 0)
 
@@ -124,19 +124,19 @@ def test_w27_disabled_or_partitioned_topic_is_not_purged(topics: TopicStores) ->
     for topic in (two, off):
         topics.map(topic, RegionMapping(region="r1", first=0))
 
-    assert block_reasons(topics, two) == {Why.PARTITIONS}
-    assert block_reasons(topics, off) == {Why.NOT_ENABLED}
+    assert block_reasons(topics, two) == {BlockReason.PARTITIONS}
+    assert block_reasons(topics, off) == {BlockReason.NOT_ENABLED}
 
 
 def test_block_is_stored_with_the_time_it_began(topics: TopicStores) -> None:
     topic = topics.topic(10)
     topics.purge(topic)
-    since = topics.store.topic(topic).blocked[Why.NO_REGIONS]
+    since = topics.store.topic(topic).blocked[BlockReason.NO_REGIONS]
     topics.wait(100)
 
     topics.purge(topic)
 
-    assert topics.store.topic(topic).blocked == {Why.NO_REGIONS: since}
+    assert topics.store.topic(topic).blocked == {BlockReason.NO_REGIONS: since}
     topics.map(topic, RegionMapping(region="r1", first=0))
     topics.purge(topic)
     assert topics.store.topic(topic).blocked == {}
@@ -183,5 +183,5 @@ def test_stop_blocks_deletion_below_a_persisted_floor(topics: TopicStores) -> No
     controls.remove(ControlKind.STOP, ALL)
     topics.purge(topic)
 
-    assert [b.why for b in stopped.verdict.blocked] == [Why.STOPPED]
+    assert [b.why for b in stopped.verdict.blocked] == [BlockReason.STOPPED]
     assert (start_while_stopped, topics.start(topic)) == (0, 49)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sexton.wal.model import Mode, Why
+from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionMapping
 from sexton.wal.port import LogFault, ReplayRefused
 from sexton.wal.purger import Purger
@@ -59,7 +59,7 @@ def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
     topic = topics.topic(100)
     topics.map(topic, "r1")  # never reports: blocked
     topics.purge(topic)
-    since = topics.store.topic(topic).blocked[Why.SILENT]
+    since = topics.store.topic(topic).blocked[BlockReason.SILENT]
     for _ in range(4):  # once in five hours Kafka does not answer
         topics.wait(5 * 3_600)
         topics.floors.raise_floors(
@@ -68,7 +68,7 @@ def test_fault_does_not_restart_the_age_of_a_block(topics: TopicStores) -> None:
         topics.wait(1_800)
         topics.purge(topic)
 
-    assert topics.store.topic(topic).blocked[Why.SILENT] == since
+    assert topics.store.topic(topic).blocked[BlockReason.SILENT] == since
 
 
 def test_topic_disabled_before_the_delete_is_not_purged(topics: TopicStores) -> None:

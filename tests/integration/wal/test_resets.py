@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from sexton.kernel.errors import BadInput
-from sexton.wal.model import Why
+from sexton.wal.model import BlockReason
 from sexton.wal.orders import RegionDrop, RegionMapping
 from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion, UnknownTopic
 from sexton.wal.sql.resets import ResetStore
@@ -25,7 +25,7 @@ def test_reset_region_opens_at_its_entry_and_is_no_loss(topics: TopicStores, res
     with pytest.raises(ReplayRefused):
         topics.open(topic, "r1", 9)
 
-    region = resets.region(topic, "r1")
+    region = resets.reset_region(topic, "r1")
 
     assert [str(m) for m in lost] == ["10..39"]
     assert (region.keep_from, topics.store.lost([topic])) == (40, {})
@@ -42,12 +42,12 @@ def test_region_is_reset_only_to_an_existing_entry(topics: TopicStores, resets: 
 
     for entry in (39, 101):
         with pytest.raises(BadInput, match="it has 40 to 100"):
-            resets.region(topic, "r1", entry)
+            resets.reset_region(topic, "r1", entry)
     with pytest.raises(UnknownRegion):
-        resets.region(topic, "r9")
+        resets.reset_region(topic, "r9")
     with pytest.raises(UnknownTopic):
-        resets.region("wal-none", "r1")
-    assert resets.region(topic, "r1", 100).keep_from == 100
+        resets.reset_region("wal-none", "r1")
+    assert resets.reset_region(topic, "r1", 100).keep_from == 100
 
 
 def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, resets: ResetStore) -> None:
@@ -60,7 +60,7 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, 
     topics.place.append(topic, 60)
     quarantined = topics.purge(topic).verdict.quarantine
 
-    resets.topic(topic)
+    resets.reset_topic(topic)
     forgotten = topics.purge(topic)
     topics.map(topic, RegionMapping(region="r1", epoch=3, first=0))
     late = topics.flushed(topic, "r1", 49, epoch=3)  # sent before the reset: an entry of the old topic
@@ -68,13 +68,13 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(topics: TopicStores, 
         topics.open(topic, "r1", None, epoch=3)
     with pytest.raises(ReplayRefused, match="after a reset"):
         topics.open(topic, "r1", None, epoch=4)
-    resets.region(topic, "r1")
+    resets.reset_region(topic, "r1")
     opened = topics.open(topic, "r1", None, epoch=6)
     topics.replays.release(opened.id)
     topics.flushed(topic, "r1", 19, epoch=6)
 
     assert "another one" in quarantined
-    assert [b.why for b in forgotten.verdict.blocked] == [Why.MAP_STALE, Why.SILENT]
+    assert [b.why for b in forgotten.verdict.blocked] == [BlockReason.MAP_STALE, BlockReason.SILENT]
     assert (late.taken, late.ignored, opened.start) == (0, 1, 0)
     assert topics.purge(topic).floor == 20
     assert topics.start(topic) == 19
@@ -90,7 +90,7 @@ def test_region_that_left_blocks_after_a_topic_reset(topics: TopicStores, resets
     topics.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
     with topics.db.write() as c:  # its end moved back, and an operator resets it
         c.execute(update(topics.db.t.wal_topic).values(quarantined="its end is 90"))
-    resets.topic(topic)
+    resets.reset_topic(topic)
     topics.map(topic, RegionMapping(region="r2", epoch=5), **departed)
     topics.purge(topic)
     topics.flushed(topic, "r2", 99, epoch=5)
@@ -109,7 +109,7 @@ def test_map_from_before_a_reset_is_no_report(topics: TopicStores, resets: Reset
     topics.place.recreate(topic)
     topics.place.append(topic, 60)  # of r1, in memory only
     assert topics.purge(topic).verdict.quarantine
-    resets.topic(topic)
+    resets.reset_topic(topic)
     topics.purge(topic)  # the topic is due at once
 
     topics.map(topic, region.model_copy(update={"epoch": 4}))
@@ -127,7 +127,7 @@ def test_report_from_before_a_region_reset_does_not_count(topics: TopicStores, r
     topics.purge(topic)  # floor 100: r2 holds
     with pytest.raises(ReplayRefused, match=r"20\.\.99"):  # r1 was restored from last night
         topics.open(topic, "r1", 19, epoch=1)
-    region = resets.region(topic, "r1")  # the gap is accepted: it needs 100 and above
+    region = resets.reset_region(topic, "r1")  # the gap is accepted: it needs 100 and above
     topics.flushed(topic, "r1", 139)  # sent before the reset
     topics.flushed(topic, "r2", 149)
     done = topics.purge(topic)
@@ -141,7 +141,7 @@ def test_reset_topic_without_regions_is_purged_to_its_end(topics: TopicStores, r
     topic = topics.topic(100)
     topics.map(topic, RegionMapping(region="r1", first=0))
     topics.purge(topic)
-    resets.topic(topic)
+    resets.reset_topic(topic)
     for _ in range(5):
         topics.map(topic, dropped=(RegionDrop(region="r1"),))
         topics.purge(topic)
@@ -159,7 +159,7 @@ def test_manifest_of_a_recreated_topic_hides_no_entry(topics: TopicStores, reset
     topics.place.recreate(topic)
     topics.place.append(topic, 180)  # of r1, in memory only: 0..179 of the new topic
     assert topics.purge(topic).verdict.quarantine
-    resets.topic(topic)
+    resets.reset_topic(topic)
     topics.map(topic, RegionMapping(region="r1", epoch=4, first=0))
     topics.purge(topic)
 
@@ -167,7 +167,7 @@ def test_manifest_of_a_recreated_topic_hides_no_entry(topics: TopicStores, reset
         ReplayRefused, match="after a reset"
     ):  # its node died; the manifest names entries of the old topic
         topics.open(topic, "r1", 149, epoch=5)
-    resets.region(topic, "r1", 0)
+    resets.reset_region(topic, "r1", 0)
 
     assert topics.open(topic, "r1", 149, epoch=5).start == 0
 
@@ -176,7 +176,7 @@ def test_region_reset_needs_a_map_since_the_topic_reset(topics: TopicStores, res
     topic = topics.topic(100)
     topics.map(topic, RegionMapping(region="r1", first=0))
     topics.purge(topic)
-    resets.topic(topic)
+    resets.reset_topic(topic)
 
     with pytest.raises(BadInput, match="let its owner send its map"):
-        resets.region(topic, "r1", 0)
+        resets.reset_region(topic, "r1", 0)

@@ -12,4 +12,4 @@ RENEWED_SECONDS = 8
 
 def state(rig: Rig, job: str = "copy:1") -> ProtectionState | None:
     """Return a protection's state, None where there is none."""
-    return {p.job: p.state for p in rig.protections.all("shop")}.get(job)
+    return {p.job: p.state for p in rig.protections.list_protections("shop")}.get(job)

@@ -218,7 +218,7 @@ class Shop(Rig):
 
     def expand_all(self) -> None:
         """Let the owner expand every mark, whatever its age."""
-        self.catalog_owner.due("shop", dict.fromkeys((*RETENTION, *OWN), FAR_CUTOFF_MS), no_heartbeat)
+        self.catalog_owner.mark_due("shop", dict.fromkeys((*RETENTION, *OWN), FAR_CUTOFF_MS), no_heartbeat)
 
     def marked(self, kind: str) -> list[DueMark]:
         """Return the marks of a kind, by id."""

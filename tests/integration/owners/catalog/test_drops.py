@@ -111,9 +111,11 @@ def test_a_tablet_mark_names_its_parents_and_vaults(shop: Shop) -> None:
 def test_a_parent_that_is_not_due_is_not_expanded(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_table("t")
-    marked_at = shop.marked("table")[0].ages_from
+    marked_at = shop.marked("table")[0].retention_starts_at
 
-    shop.catalog_owner.due("shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None)
+    shop.catalog_owner.mark_due(
+        "shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None
+    )
 
     assert shop.refs() == {Ref("table", "t")}
 

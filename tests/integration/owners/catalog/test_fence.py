@@ -88,7 +88,7 @@ def test_the_fence_answers_by_status_and_does_not_change_it(shop: Shop, status: 
     assert said is answer
     assert status in why or status == "ABORTED"
     assert shop.record(shop.t.txns, txn).status == status
-    mended = shop.catalog_owner.mended("shop", shop.marked("prepared"))
+    mended = shop.catalog_owner.resolvable("shop", shop.marked("prepared"))
     assert len(mended) == (0 if answer is Fenced.UNKNOWN else 1)
 
 

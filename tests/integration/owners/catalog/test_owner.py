@@ -87,7 +87,7 @@ def test_only_loads_past_their_timeout_are_aborted(shop: Shop) -> None:
     running = shop.catalog.begin("running", 120)
     shop.later(61)
 
-    shop.catalog_owner.time_out("shop", no_heartbeat)
+    shop.catalog_owner.abort_expired("shop", no_heartbeat)
 
     assert {shop.record(shop.t.txns, t).status for t in (late, part)} == {"ABORTED"}
     assert [shop.record(shop.t.txns, t).status for t in kept.values()] == list(kept)
@@ -123,7 +123,7 @@ def test_records_of_another_instance_are_not_touched(shop: Shop) -> None:
     shop.catalog.drop_table("t")
     shop.registry.add_instance("other", "catalog")
 
-    shop.catalog_owner.due("other", {"table": 10**14}, no_heartbeat)
+    shop.catalog_owner.mark_due("other", {"table": 10**14}, no_heartbeat)
     shop.catalog_owner.forget("other", 1, [Ref("table", "t")])
 
     assert shop.refs() == {Ref("table", "t")}
@@ -138,7 +138,7 @@ def test_a_catalog_without_tables_is_silent_not_a_crash(shop: Shop) -> None:
         c.execute(text(f"ALTER TABLE {shop.t.txns.fullname} RENAME TO away"))
     try:
         with pytest.raises(OwnerSilent, match="catalog"):
-            shop.catalog_owner.time_out("shop", no_heartbeat)
+            shop.catalog_owner.abort_expired("shop", no_heartbeat)
         assert shop.catalog_owner.live("shop", marks, no_heartbeat) == frozenset()
     finally:
         with shop.db.write() as c:

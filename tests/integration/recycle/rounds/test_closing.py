@@ -11,8 +11,8 @@ from sexton.contract import NewMark
 from sexton.database.counters import read_counters
 from sexton.marks.lease_port import LeaseBusy
 from sexton.recycle.errors import PlanRefused, RoundEnded
-from sexton.recycle.model import CloseOrder
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql import store
 from tests.support.rig import Rig, put
 

@@ -20,7 +20,7 @@ def waits(db: Database) -> BinlogInstance:
     binlogs.commit(6, binlogs.now - DAY * 1000 + 60_000)
     binlogs.commit(7)
     binlogs.cut_expired()
-    assert binlogs.log().wants == 5
+    assert binlogs.log().awaiting_seq == 5
     return binlogs
 
 
@@ -29,7 +29,7 @@ def test_later_expiry_needs_no_second_approval(waits: BinlogInstance) -> None:
     waits.later(INTERVAL)
     waits.cut_expired()
 
-    assert (waits.log().watermark, waits.log().wants, waits.readable_seqs()) == (5, None, [6, 7])
+    assert (waits.log().watermark, waits.log().awaiting_seq, waits.readable_seqs()) == (5, None, [6, 7])
 
     waits.later(INTERVAL)
     waits.cut_expired()
@@ -46,7 +46,7 @@ def test_a_consumer_blocks_an_approved_cut(waits: BinlogInstance) -> None:
     waits.later(INTERVAL)
     waits.cut_expired()
 
-    assert (held.watermark, held.held, held.wants) == (3, {"lisbon": 3}, None)
+    assert (held.watermark, held.held, held.awaiting_seq) == (3, {"lisbon": 3}, None)
     assert waits.log().watermark >= 5
 
 
@@ -56,6 +56,6 @@ def test_only_the_shown_cut_is_approved(waits: BinlogInstance) -> None:
 
     approved = waits.service.configs.approve(SHOP, DB, upto=5)
 
-    assert (approved.approved, approved.wants) == (5, None)
+    assert (approved.approved, approved.awaiting_seq) == (5, None)
     with pytest.raises(BadInput, match="waits for approval"):
         waits.service.configs.approve(SHOP, DB)

@@ -9,7 +9,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
-from sexton.replication.binlog.model import Record, Stored
+from sexton.replication.binlog.model import Record, StoreResult
 from tests.integration.replication.binlog_instance import BINLOG_SETTINGS, DB, SHOP, STEP, BinlogInstance
 
 DAY = 86_400
@@ -124,9 +124,9 @@ def test_reads_distinguish_trimmed_future_and_unknown(binlogs: BinlogInstance) -
 
 def test_records_must_be_in_order_and_may_be_repeated(binlogs: BinlogInstance) -> None:
     again = [Record(commit_seq=seq, timestamp=1, type="ALTER") for seq in (10, 100, 110, 120)]
-    assert binlogs.service.records.add(SHOP, DB, again) == Stored(stored=1, known=3)
+    assert binlogs.service.records.add(SHOP, DB, again) == StoreResult(stored=1, known=3)
     binlogs.cut_expired()
-    assert binlogs.service.records.add(SHOP, DB, again) == Stored(known=2, old=2)
+    assert binlogs.service.records.add(SHOP, DB, again) == StoreResult(known=2, old=2)
 
     with pytest.raises(OutOfOrder):
         binlogs.commit(115)

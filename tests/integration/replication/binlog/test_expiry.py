@@ -5,8 +5,8 @@ import pytest
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
-from sexton.replication.binlog.model import MOST, BinlogSettings, Record
-from sexton.replication.binlog.policy import ttl
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings, Record
+from sexton.replication.binlog.policy import parse_ttl
 from sexton.replication.binlog.sql import cutting
 from sexton.replication.journal.model import Op
 from tests.integration.replication.binlog_instance import DB, INTERVAL, SHOP, BinlogInstance, upsert
@@ -86,7 +86,7 @@ def test_b06_every_expired_upsert_counts(binlogs: BinlogInstance) -> None:
 
 
 def test_b15_no_ttl_retains_all_and_zero_retains_none(binlogs: BinlogInstance) -> None:
-    binlogs.configure_log(ttl("forever"))
+    binlogs.configure_log(parse_ttl("forever"))
     binlogs.commit(1, binlogs.now - 3_650 * DAY * 1000)
     binlogs.commit(2, 1)
 
@@ -97,7 +97,7 @@ def test_b15_no_ttl_retains_all_and_zero_retains_none(binlogs: BinlogInstance) -
     binlogs.cut_expired()
     assert (binlogs.log().watermark, binlogs.readable_seqs()) == (2, [])
     with pytest.raises(BadInput, match="forever"):
-        ttl(-1)
+        parse_ttl(-1)
 
 
 def test_b17_records_and_bytes_limit_a_log(binlogs: BinlogInstance) -> None:
@@ -149,12 +149,12 @@ def test_a_very_large_cut_waits_for_approval(db: Database) -> None:
     binlogs.commit(6)
 
     assert binlogs.cut_expired().waiting == 1
-    assert (binlogs.log().wants, len(binlogs.readable_seqs())) == (5, 6)
+    assert (binlogs.log().awaiting_seq, len(binlogs.readable_seqs())) == (5, 6)
 
     assert binlogs.service.configs.approve(SHOP, DB, upto=2**40).approved == 5
     binlogs.later(INTERVAL)
     binlogs.cut_expired()
-    assert (binlogs.log().watermark, binlogs.log().wants, binlogs.readable_seqs()) == (5, None, [6])
+    assert (binlogs.log().watermark, binlogs.log().awaiting_seq, binlogs.readable_seqs()) == (5, None, [6])
 
 
 def test_one_large_table_does_not_stop_cuts_of_others(binlogs: BinlogInstance, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_a_number_outside_the_databases_range_is_refused(binlogs: BinlogInstance
     binlogs.configure_log(100)
 
     with pytest.raises(BadInput, match="commit_seq"):
-        binlogs.commit(MOST)
+        binlogs.commit(MAX_COMMIT_SEQ)
     with pytest.raises(BadInput, match="timestamp"):
         binlogs.commit(1, 2**60)
 

@@ -5,9 +5,9 @@ import pytest
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.errors import UnknownLog
-from sexton.replication.binlog.model import BinlogSettings, Config
+from sexton.replication.binlog.model import BinlogSettings, LogRetention
 from sexton.replication.binlog.sql.explain import LogExplanation, explain
-from sexton.replication.binlog.sql.figures import LogCounts, noted, tally
+from sexton.replication.binlog.sql.figures import LogCounts, count_logs, logs_with_blocker
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica, TabletReport
 from sexton.replication.replicas.sql import figures as copies
 from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
@@ -21,12 +21,12 @@ def explain_log(binlogs: BinlogInstance, table: str = "") -> LogExplanation:
 
 def standing(binlogs: BinlogInstance, backend: str) -> BackendStanding:
     with binlogs.db.read() as c:
-        return next(b for b in copies.standings(binlogs.db, c, SHOP) if b.backend == backend)
+        return next(b for b in copies.backend_standings(binlogs.db, c, SHOP) if b.backend == backend)
 
 
 def figures(binlogs: BinlogInstance) -> LogCounts:
     with binlogs.db.read() as c:
-        return tally(binlogs.db, c, SHOP)
+        return count_logs(binlogs.db, c, SHOP)
 
 
 def test_the_explanation_equals_the_next_cut(binlogs: BinlogInstance) -> None:
@@ -92,11 +92,11 @@ def test_approvals_halts_and_clock_jumps_are_named(db: Database) -> None:
     Registry(db).observe(SHOP)
     found = explain_log(binlogs)
 
-    assert (line.cut.wants, line.waits, line.goes, clock) == (5, 5, 0, "")
+    assert (line.cut.awaiting_seq, line.waits, line.goes, clock) == (5, 5, 0, "")
     assert "only observes" in found.halted
     assert "moved forward" in found.clock
     with db.read() as c:
-        assert [its.wants for its in noted(db, c, SHOP)] == [5]
+        assert [its.awaiting_seq for its in logs_with_blocker(db, c, SHOP)] == [5]
 
 
 def test_a_dropped_log_is_shown_as_dropped(binlogs: BinlogInstance) -> None:
@@ -172,8 +172,11 @@ def test_backends_are_counted_with_their_problems(binlogs: BinlogInstance) -> No
     granted = binlogs.granted_cuts("b1")
     binlogs.acknowledge_cuts("b1", t1_b1=2)
     with binlogs.db.read() as c:
-        here = copies.standings(binlogs.db, c, SHOP, DB, "users")
-        count = copies.copies(binlogs.db, c, SHOP, DB), copies.copies(binlogs.db, c, SHOP, DB, "users")
+        here = copies.backend_standings(binlogs.db, c, SHOP, DB, "users")
+        count = (
+            copies.count_live_copies(binlogs.db, c, SHOP, DB),
+            copies.count_live_copies(binlogs.db, c, SHOP, DB, "users"),
+        )
 
     assert granted == {"t1.b1": 2}
     assert (standing(binlogs, "b1").copies, standing(binlogs, "b1").behind, standing(binlogs, "b1").missing) == (
@@ -194,7 +197,7 @@ def test_a_blocking_replica_is_described_completely() -> None:
 
 def test_tables_in_a_database_log_are_counted_once(binlogs: BinlogInstance) -> None:
     binlogs.configure_log(100)
-    binlogs.service.configs.put(SHOP, DB, "orders", Config())
+    binlogs.service.configs.put(SHOP, DB, "orders", LogRetention())
     binlogs.commit(1, orders={"p1": 1})
     binlogs.commit(2, orders={"p1": 2}, users={"p2": 1})
     binlogs.service.consumers.register(SHOP, "lisbon", DB)

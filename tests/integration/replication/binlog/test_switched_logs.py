@@ -86,6 +86,6 @@ def test_followers_match_the_leader_of_a_switched_log(binlogs: BinlogInstance) -
             follower.record(DB, seq, ["orders"])
     for entry in binlogs.journal():
         followers[0].apply(entry)
-    followers[1].begin(binlogs.service.replicas.snapshot(SHOP))
+    followers[1].load_snapshot(binlogs.service.replicas.snapshot(SHOP))
 
     assert [f.databases[DB].log("orders") for f in followers] == [binlogs.readable_seqs("orders")] * 2 == [[]] * 2

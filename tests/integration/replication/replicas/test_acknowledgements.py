@@ -1,6 +1,6 @@
 """A cut is granted again until its backend acknowledges that the versions are gone."""
 
-from sexton.replication.binlog.model import MOST, CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, CutDone
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 
 
@@ -22,7 +22,7 @@ def test_an_unknown_copy_is_granted_again_after_a_drop(binlogs: BinlogInstance) 
 
     binlogs.service.sender.acknowledge(SHOP, "b1", [CutDone(uid="t2.b1", version=3)])
 
-    assert binlogs.granted_cuts("b1") == {"t1.b1": MOST, "t2.b1": MOST}
+    assert binlogs.granted_cuts("b1") == {"t1.b1": MAX_COMMIT_SEQ, "t2.b1": MAX_COMMIT_SEQ}
 
 
 def test_a_failed_cut_is_granted_again(binlogs: BinlogInstance) -> None:

@@ -5,11 +5,11 @@ import pytest
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.replication.binlog.model import MOST, CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, CutDone
 from sexton.replication.journal.model import Op
 from sexton.replication.replicas.errors import LastCopy
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
-from sexton.replication.replicas.policy import lowest
+from sexton.replication.replicas.policy import lowest_needed_version
 from tests.integration.replication.binlog_instance import DB, INTERVAL, REPLICA_SETTINGS, SHOP, BinlogInstance
 from tests.support.crashes import Crash, crash_at
 
@@ -98,11 +98,11 @@ def test_c14_a_copy_with_a_gap_limits_the_cut(binlogs: BinlogInstance) -> None:
 
     assert {binlogs.granted_cuts(b)[f"t3.{b}"] for b in ("b1", "b2", "b3")} == {14}
     found, now = binlogs.service.replicas.tablet(SHOP, "t3")
-    least = lowest(found, now)
+    least = lowest_needed_version(found, now)
     assert least is not None
     assert least[1] is not None
     assert (least[0], least[1].backend) == (15, "b3")
-    assert [r.backend for r in binlogs.service.replicas.unwell(SHOP)[0] if r.tablet == "t3"] == ["b3"]
+    assert [r.backend for r in binlogs.service.replicas.list_unhealthy(SHOP)[0] if r.tablet == "t3"] == ["b3"]
 
     well(binlogs, 20, "b3", tablet="t3")
     assert binlogs.granted_cuts("b1")["t3.b1"] == 18
@@ -163,10 +163,10 @@ def test_b29_a_dropped_table_is_not_frozen_by_a_dead_backend(binlogs: BinlogInst
 
     assert binlogs.service.configs.drop(SHOP, DB, "orders") == 2
 
-    assert binlogs.granted_cuts("b1") == {"t1.b1": MOST}
-    binlogs.acknowledge_cuts("b1", t1_b1=MOST)
+    assert binlogs.granted_cuts("b1") == {"t1.b1": MAX_COMMIT_SEQ}
+    binlogs.acknowledge_cuts("b1", t1_b1=MAX_COMMIT_SEQ)
     assert binlogs.granted_cuts("b1") == {}
-    assert binlogs.granted_cuts("b2") == {"t1.b2": MOST}
+    assert binlogs.granted_cuts("b2") == {"t1.b2": MAX_COMMIT_SEQ}
 
 
 def test_b20_leftovers_of_a_dropped_table_are_cut_next(binlogs: BinlogInstance) -> None:

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import func, select
 
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import MOST
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from sexton.replication.journal.replaying import FollowerState as Follower
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
 from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
@@ -19,7 +19,7 @@ def test_a_dropped_table_is_not_placed_again(binlogs: BinlogInstance) -> None:
     binlogs.place("t1", "b1")
     binlogs.service.configs.drop(SHOP, DB, "orders")
     binlogs.granted_cuts("b1")
-    binlogs.acknowledge_cuts("b1", t1_b1=MOST)
+    binlogs.acknowledge_cuts("b1", t1_b1=MAX_COMMIT_SEQ)
     assert count(binlogs, "replica") == 0
 
     with pytest.raises(BadInput, match="is dropped"):
@@ -38,4 +38,4 @@ def test_a_replacement_of_a_bad_copy_is_good_to_followers(binlogs: BinlogInstanc
     for entry in binlogs.journal():
         follower.apply(entry)
 
-    assert (binlogs.replica("t1", "b1").bad, follower.unwell()) == (False, {})
+    assert (binlogs.replica("t1", "b1").bad, follower.unhealthy()) == (False, {})

@@ -52,7 +52,7 @@ def test_days_run_from_one_instant_to_another_over_midnight() -> None:
     ],
 )
 def test_a_place_elsewhere_has_a_folder_for_each_deployment(url: str, kind: str, location: str, prefix: str) -> None:
-    spec = naming.place(url, "d-1")
+    spec = naming.separate_location(url, "d-1")
 
     assert spec is not None
     assert (spec.kind, spec.location, spec.prefix) == (kind, location, prefix)
@@ -67,11 +67,11 @@ def test_a_place_elsewhere_has_a_folder_for_each_deployment(url: str, kind: str,
 )
 def test_a_place_that_is_none_or_among_a_vaults_own_files_is_refused(url: str) -> None:
     with pytest.raises(BadInput):
-        naming.place(url, "d-1")
+        naming.separate_location(url, "d-1")
 
 
 def test_without_a_url_there_is_no_place_elsewhere() -> None:
-    assert naming.place("", "d-1") is None
+    assert naming.separate_location("", "d-1") is None
 
 
 def test_a_file_gives_back_its_rows_whatever_is_in_them() -> None:

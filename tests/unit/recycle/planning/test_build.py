@@ -1,10 +1,9 @@
 """Plans are built from what is due: a round gets what needs no approval, an operator sees everything."""
 
 from sexton.marks.keepers import KeepReason, Kept
-from sexton.recycle.model import KindPlan, Policy
 from sexton.recycle.planning.build import build_for_operator, build_for_round
 from sexton.recycle.planning.limits import Allowance
-from sexton.recycle.planning.model import DueKind, InstancePolicy, PlanFacts
+from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, PlanFacts, Policy
 
 POLICY = Policy(version="v", retention_seconds={"dropped": 600}, upload_grace_seconds=600, unlimited=("compacted",))
 TERMS = InstancePolicy("shop", enabled=True, policy=POLICY, agreed={"dropped": 600})
