@@ -13,7 +13,7 @@ from sexton.replication.agent.http import HttpCuts
 from sexton.replication.agent.meta import SqliteMeta
 from sexton.replication.agent.model import Swept
 from sexton.replication.agent.sweeping import BackendSweeper
-from tests.integration.replication.world import DB, SHOP, World
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.servers.api import Api
 from tests.support.rig import Rig
 
@@ -26,7 +26,7 @@ class Stores:
     """A database ``sales``; what each copy has taken is counted here, what it has left is read from its directory."""
 
     def __init__(self, rig: Rig, api: Api, directory: Path) -> None:
-        self.world, self.directory, self._api = World(rig.db), directory, api
+        self.world, self.directory, self._api = BinlogInstance(rig.db), directory, api
         self._tokens = {b: api.token(f"node:{b}") for b in BACKENDS}
         self.closing = ExitStack()
         self.owner = self.client(api.token("operate"))
@@ -88,7 +88,7 @@ class Stores:
         """Report, cut and sweep, ``but`` some backends, which are away; return how many records were cut."""
         there = [b for b in BACKENDS if b not in but]
         self.report(*there)
-        records = self.world.look().records
+        records = self.world.cut_expired().records
         self.sweep(*there)
         return records
 

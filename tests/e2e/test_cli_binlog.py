@@ -12,37 +12,37 @@ from sexton.operators.call_log.store import CallStore
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import BinlogSettings
 from tests.e2e.conftest import Run
-from tests.integration.replication.world import DB, SHOP, STEP, World
+from tests.integration.replication.binlog_instance import DB, SHOP, STEP, BinlogInstance
 from workflows import ids
 
 DAY = 86_400
 
 
 @pytest.fixture
-def world(shop: Database) -> World:
+def world(shop: Database) -> BinlogInstance:
     """Logs of ``sales``: records 1 to 3 of ``orders`` have expired, 4 has not; lisbon has all up to 2."""
-    world = World(shop, BinlogSettings(free_records=3))
-    world.keep(7 * DAY)
+    world = BinlogInstance(shop, BinlogSettings(free_records=3))
+    world.configure_log(7 * DAY)
     for seq in (1, 2, 3):
         world.commit(seq, world.now - 8 * DAY * 1000, orders={"p1": seq})
     world.commit(4, orders={"p1": 4})
-    world.b.consumers.register(SHOP, "lisbon", DB, after=2)
+    world.service.consumers.register(SHOP, "lisbon", DB, after=2)
     return world
 
 
-def waits(world: World) -> None:
+def waits(world: BinlogInstance) -> None:
     """Let so much expire that the cut waits for approval."""
     for seq in range(5, 16):
         world.commit(seq)
     world.later(8 * DAY)
-    world.b.consumers.acknowledge(SHOP, "lisbon", DB, "", 15)
-    assert world.look().waiting == 1
+    world.service.consumers.acknowledge(SHOP, "lisbon", DB, "", 15)
+    assert world.cut_expired().waiting == 1
 
 
-def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: World) -> None:
+def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: BinlogInstance) -> None:
     made = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
     explained, told = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
-    world.look()
+    world.cut_expired()
     people, listed = offline("binlog", "list"), json.loads(offline("binlog", "list", "--json").stdout)
     table = offline("binlog", "explain", DB, "orders")
     off = offline("binlog", "disable", "stock")
@@ -70,7 +70,7 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     ]
 
 
-def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, world: World) -> None:
+def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, world: BinlogInstance) -> None:
     waits(world)
     status, held = offline("status"), json.loads(offline("blockers", "--json").stdout)
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
@@ -89,7 +89,9 @@ def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, worl
     assert (again.returncode, "no cut of sales waits for approval" in again.stderr) == (1, True)
 
 
-def test_a_drop_shows_what_goes_and_a_mistyped_name_is_refused(offline: Run, shop: Database, world: World) -> None:
+def test_a_drop_shows_what_goes_and_a_mistyped_name_is_refused(
+    offline: Run, shop: Database, world: BinlogInstance
+) -> None:
     world.place("t1", "b1", "b2")
     typo = offline("binlog", "drop", "sails", "--yes")
     asked = offline("binlog", "drop", DB)
@@ -110,11 +112,11 @@ def test_a_drop_shows_what_goes_and_a_mistyped_name_is_refused(offline: Run, sho
     assert "DROPPED since" in explained.stdout
 
 
-def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: Database, world: World) -> None:
-    world.look()
+def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: Database, world: BinlogInstance) -> None:
+    world.cut_expired()
     held = json.loads(offline("blockers", SHOP, "--json").stdout)
     listed = offline("binlog", "consumers")
-    world.steadily(DAY + STEP)
+    world.pass_time(DAY + STEP)
     lost = offline("binlog", "consumers")
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
     removed = offline("binlog", "remove-consumer", "lisbon", DB)
@@ -126,15 +128,15 @@ def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: D
     assert "ok" in listed.stdout
     assert "LOST since" in lost.stdout
     assert (doctor["binlogs"]["state"], "1 consumer LOST" in doctor["binlogs"]["detail"]) == ("FAIL", True)
-    assert (removed.returncode, world.b.consumers.all(SHOP)) == (0, [])
+    assert (removed.returncode, world.service.consumers.all(SHOP)) == (0, [])
     assert (gone.returncode, "no consumer lisbon of sales is registered" in gone.stderr) == (1, True)
 
 
-def test_a_clock_that_was_refused_is_named_everywhere(offline: Run, world: World) -> None:
-    world.look()
+def test_a_clock_that_was_refused_is_named_everywhere(offline: Run, world: BinlogInstance) -> None:
+    world.cut_expired()
     world.later(2 * DAY)
     before = offline("binlog", "explain", DB)
-    world.look()
+    world.cut_expired()
     after, held = offline("binlog", "explain", DB), offline("blockers")
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
     status = offline("status")
@@ -146,10 +148,10 @@ def test_a_clock_that_was_refused_is_named_everywhere(offline: Run, world: World
     assert "clock refused in 1 instance" in status.stdout
 
 
-def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> None:
-    world.look()
-    world.b.configs.drop(SHOP, "other")
-    world.b.journal.read(SHOP, 1, "fe-1")
+def test_the_journal_and_its_followers_are_shown(offline: Run, world: BinlogInstance) -> None:
+    world.cut_expired()
+    world.service.configs.drop(SHOP, "other")
+    world.service.journal.read(SHOP, 1, "fe-1")
     people, told = (
         offline("binlog", "journal"),
         json.loads(offline("binlog", "journal", "--after", "1", "--json").stdout),
@@ -167,11 +169,11 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> 
     assert (ahead.returncode, "ends with entry 2" in ahead.stderr) == (1, True)
     assert [(f["name"], f["applied"], f["behind"]) for f in followers] == [("fe-1", 1, 1)]
     assert "fe-1" in listed.stdout
-    assert (removed.returncode, world.b.journal.followers(SHOP)) == (0, [])
+    assert (removed.returncode, world.service.journal.followers(SHOP)) == (0, [])
     assert (gone.returncode, "has no follower fe-1" in gone.stderr) == (1, True)
 
 
-def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world: World, worker: None) -> None:
+def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world: BinlogInstance, worker: None) -> None:
     looked = online("binlog", "gc")
     again = json.loads(online("binlog", "gc", "--json").stdout)
     idle = [online("binlog", word) for word in ("progress", "cancel", "retry")]
@@ -187,7 +189,7 @@ def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world
 
 
 def test_a_running_look_is_told_what_it_shall_do(
-    online: Run, world: World, environment: dict[str, str], worker: None
+    online: Run, world: BinlogInstance, environment: dict[str, str], worker: None
 ) -> None:
     deployment = environment["SEXTON_DEPLOYMENT"]
 
@@ -227,7 +229,9 @@ def test_a_running_look_is_told_what_it_shall_do(
         (["gc"], "cannot reach Temporal", 1),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(offline: Run, world: World, words: list[str], said: str, code: int) -> None:
+def test_what_is_wrong_is_said_in_one_line(
+    offline: Run, world: BinlogInstance, words: list[str], said: str, code: int
+) -> None:
     done = offline("binlog", *words)
 
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr

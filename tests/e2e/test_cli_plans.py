@@ -12,7 +12,7 @@ from sexton.operators.registry.store import Registry
 from sexton.recycle.planning.sql.plans import PlanStore
 from tests.e2e.conftest import Run
 from tests.support.kept import kept_texts
-from tests.support.planned import limited
+from tests.support.planned import limited_policy
 
 FEW = {"SEXTON_RECYCLE__MAX_DELETE_OBJECTS": "2"}
 
@@ -25,7 +25,7 @@ def waits(shop: Database) -> int:
         contract.mark(c, "shop", "dropped", [NewMark(id=f"m{n}", vault="disk", keys=(f"m{n}/a.dat",)) for n in (1, 2)])
     schema.move_clock(shop, 10_801)
     store = PlanStore(shop)
-    store.plan_for_round("shop", limited(objects=2), "scheduled")
+    store.plan_for_round("shop", limited_policy(objects=2), "scheduled")
     with shop.read() as c:
         [row] = store.approvals.waiting(c, "shop")
     return row.id
@@ -135,7 +135,7 @@ def test_a_preview_says_what_another_retention_makes_due_and_that_it_waits(offli
 
 def test_a_preview_of_a_shorter_retention_says_that_it_waits_for_somebody(offline: Run, shop: Database) -> None:
     Registry(shop).enable("shop")
-    PlanStore(shop).plan_for_round("shop", limited(), "scheduled")
+    PlanStore(shop).plan_for_round("shop", limited_policy(), "scheduled")
     with shop.write() as c:
         contract.mark(c, "shop", "dropped", [NewMark(id="young", vault="disk", keys=("y/a.dat",), bytes=2_048)])
     schema.move_clock(shop, 4_000)
@@ -177,7 +177,7 @@ def test_a_wrong_word_is_refused_in_a_sentence(
 
 def test_a_plan_that_waits_is_listed_however_many_came_after_it(offline: Run, shop: Database, waits: int) -> None:
     for _ in range(3):
-        PlanStore(shop).plan_for_round("shop", limited(objects=2), "scheduled")
+        PlanStore(shop).plan_for_round("shop", limited_policy(objects=2), "scheduled")
 
     listed = json.loads(offline("plan", "shop", "--list", "--last", "2", "--json").stdout)
 
@@ -203,7 +203,9 @@ def test_who_enables_an_instance_agrees_to_the_retentions_of_the_day(offline: Ru
         contract.mark(c, "new", "dropped", [NewMark(id="m", vault="disk", keys=("m/a.dat",))])
     schema.move_clock(shop, 5_000)
 
-    shorter = limited(objects=1_000).model_copy(update={"retention_seconds": {"dropped": 3_600}, "version": "shorter"})
+    shorter = limited_policy(objects=1_000).model_copy(
+        update={"retention_seconds": {"dropped": 3_600}, "version": "shorter"}
+    )
     made = PlanStore(shop).plan_for_round("new", shorter, "scheduled")
 
     assert made.marks == 0

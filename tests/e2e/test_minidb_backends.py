@@ -10,9 +10,9 @@ from examples.minidb.binlogs import uid
 from examples.minidb.rowsets import MiniDBError
 from sexton.kernel.crash_points import OF_BACKEND, installed
 from tests.e2e.stores import BACKENDS, Stores
-from tests.integration.replication.agent.node import Crash, crash_at
-from tests.integration.replication.world import DB, SHOP
+from tests.integration.replication.binlog_instance import DB, SHOP
 from tests.servers.api import Api
+from tests.support.crashes import Crash, crash_at
 from tests.support.rig import Rig
 
 T = "orders.0"
@@ -120,7 +120,7 @@ def test_what_only_a_full_copy_repairs_is_not_waited_for_and_counts_again_afterw
     stores.upsert("orders", times=2, but=["b3"])
     stores.report()
     for tablet in (T, "orders.1"):
-        stores.world.b.replicas.full_copy(SHOP, tablet, "b3", "its disk was replaced")
+        stores.world.service.replicas.full_copy(SHOP, tablet, "b3", "its disk was replaced")
     stores.expire()
     stores.round("b3")
     left = stores.versions(T, "b1")
@@ -161,7 +161,7 @@ def test_b11_a_backend_that_crashes_in_the_middle_of_a_sweep_finishes_the_next_t
     stores.expire()
     stores.upsert("orders", times=2)
     stores.report()
-    stores.world.look()
+    stores.world.cut_expired()
     crashed = times == 1 or point != "backend.acknowledged"  # once a page of cuts
     with installed(crash_at(point, times)):
         if crashed:
@@ -241,7 +241,7 @@ def test_whatever_happens_no_copy_loses_what_it_lacks_and_nothing_below_a_cut_st
                 stores.upsert("orders")
                 stores.expire()
                 stores.report()
-                stores.world.look()
+                stores.world.cut_expired()
                 point = chance.choice(sorted(OF_BACKEND))
                 try:
                     with installed(crash_at(point, chance.randint(1, 3))):

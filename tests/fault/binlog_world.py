@@ -20,7 +20,7 @@ from sexton.replication.journal.errors import JournalTrimmed
 from sexton.replication.journal.replaying import FollowerState, ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from sexton.replication.replicas.policy import lowest_needed_version
-from tests.integration.replication.world import DB, SHOP, World
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 
 TABLES, BACKENDS = ("orders", "users"), ("b1", "b2", "b3")
 POINTS = ("guarded", "written", "committed", "propagated", "removed")
@@ -37,7 +37,7 @@ class Reader:
         self.name, self.table, self.has, self.read = name, table, after, list[int]()
 
 
-class BinlogWorld(World):
+class BinlogWorld(BinlogInstance):
     """One database of two tables with a tablet each on three backends."""
 
     def __init__(self, db: Database, seed: int) -> None:
@@ -54,7 +54,7 @@ class BinlogWorld(World):
         self.holes: dict[str, int | None] = {}
         """uid → the version that it lacks."""
         self.followers = [FollowerState() for _ in range(2)]
-        self.keep(600)
+        self.configure_log(600)
         for table in TABLES:
             self.place(f"t-{table}", *BACKENDS, part=f"p-{table}", table=table)
         for follower in self.followers:
@@ -113,7 +113,7 @@ class BinlogWorld(World):
             asked += 1
             before = self.copies()
             with self.dying("binlog.granted") as died:
-                page = self.page(backend, after, 2)
+                page = self.pull_cuts(backend, after, 2)
             if died:
                 return
             for cut in page.cuts:
@@ -122,7 +122,7 @@ class BinlogWorld(World):
                 self.disks[cut.uid] -= {v for v in self.disks[cut.uid] if v <= cut.version}
                 if self.random.random() < 0.8:
                     told = [CutDone(uid=cut.uid, version=cut.version)]
-                    assert self.b.sender.acknowledge(SHOP, backend, told).taken == 1
+                    assert self.service.sender.acknowledge(SHOP, backend, told).taken == 1
                     self.acked[cut.uid] = max(self.acked[cut.uid], cut.version)
             after = page.next
             if not after:
@@ -139,7 +139,7 @@ class BinlogWorld(World):
         with self.db.read() as c:
             uids = {r.tablet for r in c.execute(select(t.c.tablet))}
         for tablet in uids:
-            its, now = self.b.replicas.tablet(SHOP, tablet)
+            its, now = self.service.replicas.tablet(SHOP, tablet)
             least = lowest_needed_version(its, now)
             found |= {r.uid: (None if least is None else least[0], r.granted) for r in its}
         return found
@@ -147,7 +147,7 @@ class BinlogWorld(World):
     def looks(self) -> None:
         """Look at all binlogs, or die at it."""
         with self.dying(*(f"binlog.{p}" for p in POINTS)):
-            self.look()
+            self.cut_expired()
 
     def reads(self) -> None:
         """Let a reader read on, and say so."""
@@ -155,7 +155,7 @@ class BinlogWorld(World):
             return
         its = self.random.choice(list(self.readers.values()))
         try:
-            page = self.b.records.read(SHOP, DB, its.table, its.has, self.random.randint(1, 4))
+            page = self.service.records.read(SHOP, DB, its.table, its.has, self.random.randint(1, 4))
         except (RecordsTrimmed, UnknownLog):
             assert its.table in self.dropped or self.lost(its), f"{its.name} was not lost, and cannot read on"
             del self.readers[its.name]
@@ -163,21 +163,21 @@ class BinlogWorld(World):
         its.read += [r.commit_seq for r in page.records]
         its.has = max([its.has, *its.read])
         if self.random.random() < 0.7:
-            self.b.consumers.acknowledge(SHOP, its.name, DB, its.table, its.has)
+            self.service.consumers.acknowledge(SHOP, its.name, DB, its.table, its.has)
 
     def lost(self, its: Reader) -> bool:
         """Tell whether a reader is LOST, by what is said of it."""
-        return any(c.name == its.name and c.lost_at is not None for c in self.b.consumers.all(SHOP))
+        return any(c.name == its.name and c.lost_at is not None for c in self.service.consumers.all(SHOP))
 
     def registers(self) -> None:
         """Let somebody new read, or somebody read no more."""
         name = self.random.choice(("lisbon", "porto"))
         if (its := self.readers.pop(name, None)) is not None:
-            self.b.consumers.remove(SHOP, name, DB, its.table)
+            self.service.consumers.remove(SHOP, name, DB, its.table)
             return
         table = self.random.choice(("", *TABLES))
         try:
-            told = self.b.consumers.register(SHOP, name, DB, table)
+            told = self.service.consumers.register(SHOP, name, DB, table)
         except UnknownLog:
             return
         self.readers[name] = Reader(name, table, told.acked)
@@ -198,10 +198,10 @@ class BinlogWorld(World):
     def entries(self, its: FollowerState) -> list[object]:
         """Return what comes next for a follower; it begins anew where that is gone."""
         try:
-            return list(self.b.journal.read(SHOP, its.applied).entries)
+            return list(self.service.journal.read(SHOP, its.applied).entries)
         except JournalTrimmed:
-            its.load_snapshot(self.b.replicas.snapshot(SHOP))
-            return list(self.b.journal.read(SHOP, its.applied).entries)
+            its.load_snapshot(self.service.replicas.snapshot(SHOP))
+            return list(self.service.journal.read(SHOP, its.applied).entries)
 
     def loses(self) -> None:
         """Let a copy lose a version."""
@@ -224,20 +224,22 @@ class BinlogWorld(World):
         what = self.random.random()
         if what < 0.1 and len(self.dropped) < 1:
             table = self.random.choice(TABLES)
-            self.b.configs.drop(SHOP, DB, table)
+            self.service.configs.drop(SHOP, DB, table)
             self.dropped.add(table)
             self.readers = {n: r for n, r in self.readers.items() if r.table != table}
             for follower in (*self.followers, *self._saved):
                 for backend in BACKENDS:
                     follower.displace(f"t-{table}", backend)
         elif what < 0.6:
-            self.keep(self.random.choice((0, 300, 600, None)), max_history_nums=self.random.choice((None, 5, 20)))
+            self.configure_log(
+                self.random.choice((0, 300, 600, None)), max_history_nums=self.random.choice((None, 5, 20))
+            )
 
     def gives_up(self) -> None:
         """Let somebody say that a copy counts no more: seldom."""
         if self.random.random() < 0.2:
             table = self.random.choice([t for t in TABLES if t not in self.dropped])
-            self.b.replicas.full_copy(SHOP, f"t-{table}", self.random.choice(BACKENDS), "the test says so")
+            self.service.replicas.full_copy(SHOP, f"t-{table}", self.random.choice(BACKENDS), "the test says so")
 
     @contextmanager
     def dying(self, *points: str) -> Iterator[list[bool]]:
@@ -265,7 +267,7 @@ class BinlogWorld(World):
             if self.lost(reader):
                 continue
             beyond = {s for s, its in self.committed.items() if s > reader.has and self.concerns(reader, its)}
-            found = set(self.seqs(reader.table, after=reader.has))
+            found = set(self.readable_seqs(reader.table, after=reader.has))
             assert beyond == found, f"{reader.name} lacks {sorted(beyond - found)}, and has {sorted(found - beyond)}"
             assert reader.read == sorted(set(reader.read))
 
@@ -283,7 +285,7 @@ class BinlogWorld(World):
             for r in rows
             if r.bad_since is not None or r.failed >= 0
         }
-        logs = {table: self.seqs(table) for table in ("", *(t for t in TABLES if t not in self.dropped))}
+        logs = {table: self.readable_seqs(table) for table in ("", *(t for t in TABLES if t not in self.dropped))}
         for follower in self.followers:
             while entries := self.entries(follower):
                 for entry in entries:
@@ -296,18 +298,18 @@ class BinlogWorld(World):
         """Let everybody be well, and all that may go, go; then nothing is left below the cuts."""
         self.holes.clear()
         for name, its in list(self.readers.items()):
-            self.b.consumers.remove(SHOP, name, DB, its.table)
+            self.service.consumers.remove(SHOP, name, DB, its.table)
         self.readers.clear()
         for _ in range(2):
-            self.look()
+            self.cut_expired()
             for backend in BACKENDS:
                 every = [TabletReport(uid=f"t-{t}.{backend}", ranges=((0, self.versions[t]),)) for t in TABLES]
                 self.report(backend, *every)
         for backend in BACKENDS:
-            for uid, version in self.cuts(backend).items():
+            for uid, version in self.granted_cuts(backend).items():
                 self.disks[uid] = {v for v in self.disks[uid] if v > version}
                 self.granted[uid] = self.acked[uid] = version
-                self.b.sender.acknowledge(SHOP, backend, [CutDone(uid=uid, version=version)])
+                self.service.sender.acknowledge(SHOP, backend, [CutDone(uid=uid, version=version)])
         t = self.db.t
         with self.db.read() as c:
             fold = {r.part: r.version for r in c.execute(select(t.binlog_partition_cut))}

@@ -17,7 +17,7 @@ from tests.support.rig import Rig, listing, put
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}", look_seconds=2.6).instance().instance("other")
+    return Rig(f"sqlite:///{tmp_path / 'sexton.db'}", clock_step_seconds=2.6).instance().instance("other")
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])

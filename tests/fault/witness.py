@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.reader import Books, Mark, objects
+from tests.support.reader import DatabaseReader, Mark, objects
 from tests.support.rig import RETENTION
 
 Ref = tuple[str, str]
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
 class Witness:
     """Eyes on one example."""
 
-    def __init__(self, books: Books, roots: dict[str, Path]) -> None:
+    def __init__(self, books: DatabaseReader, roots: dict[str, Path]) -> None:
         self.books, self.roots = books, roots
         self.written: dict[Place, int] = {}
         self.gone: dict[Place, int] = {}

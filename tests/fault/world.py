@@ -16,7 +16,7 @@ from sexton.kernel.crash_points import installed
 from tests.fault.flow import Crash, Flow, Process
 from tests.fault.shop import Shop, Thing
 from tests.fault.witness import Place, Witness
-from tests.support.reader import Books
+from tests.support.reader import DatabaseReader
 from tests.support.rig import Rig
 
 INSIDE = frozenset({"claim.guarded", "claim.checked", "claim.written", "commit.deleted", "hold.guarded"}) | {
@@ -73,7 +73,7 @@ class World:
         if view:
             self.shop.show_what_is_live()
         self.view, self.barrier = view, barrier
-        self.witness = Witness(Books(self.file), roots)
+        self.witness = Witness(DatabaseReader(self.file), roots)
         self.rig = self.process()
         self.add_vault("disk")
 

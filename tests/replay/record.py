@@ -21,7 +21,7 @@ from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.rounds.model import TickRequest
 from sexton.runtime.temporal import search_attributes
-from tests.integration.wal.node import node
+from tests.integration.wal.flushing_node import flushing_node
 from tests.servers.temporal import DevServer, start_local
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import Served
@@ -108,7 +108,7 @@ async def record_purges(scratch: Path) -> dict[str, str]:
     topics = Topics(Served(rig, client), settings)
     name = topics.make(200, "r1", name="orders-wal")
     async with await worker.build(client, settings, rig.db):
-        with node(lambda _: 202) as url:
+        with flushing_node(lambda _: 202) as url:
             topics.flushed(name, "r1", 9, url)
             topics.wal.purger.preview([name])
             handle = await topics.start(name)
@@ -141,7 +141,7 @@ async def record_binlogs(scratch: Path) -> dict[str, str]:
     client = await DevServer(environment).connect()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     gc = Gc(Served(rig, client), settings, scratch)
-    gc.disks["b2"].deleter().sweep(lambda: None)
+    gc.disks["b2"].sweeper().sweep(lambda: None)
     async with await worker.build(client, settings, rig.db), gc.worker("b1"):
         gc.commit(1, 2)
         with mock.patch.dict(options.BACKEND_SWEEP, {"schedule_to_start_timeout": dt.timedelta(seconds=1)}):

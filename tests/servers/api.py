@@ -10,7 +10,7 @@ from config.settings import Settings
 from sexton.interfaces.api.app import create
 from sexton.operators.access import policy
 from sexton.operators.access.sql.tokens import TokenStore
-from tests.support.leaks import kept, said
+from tests.support.leaks import record_output, search_directory
 from tests.support.rig import DEPLOYMENT, Rig
 
 
@@ -21,7 +21,7 @@ class Api:
         settings = Settings(deployment=DEPLOYMENT, database_url=rig.url, **given)
         self.app = create(settings, rig.db)
         self.tokens = TokenStore(rig.db)
-        served = _heard(self.app) if kept() else self.app
+        served = _heard(self.app) if search_directory() else self.app
         config = uvicorn.Config(served, host="127.0.0.1", port=0, log_config=None, access_log=False)
         self._server, self._socket = uvicorn.Server(config), config.bind_socket()
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
@@ -60,7 +60,7 @@ def _heard(app: Any) -> Any:
             # Whoever asks for a token with a password is told it: the one place where a secret is the answer.
             told_token = told_token or (scope.get("path") == "/v1/token" and message.get("status") == 200)
             if not told_token:
-                said("api", repr(message).encode())
+                record_output("api", repr(message).encode())
             await send(message)
 
         await app(scope, receive, sent)

@@ -8,14 +8,14 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from sexton.runtime.embedded.binaries import find_binary
-from tests.support.leaks import kept
+from tests.support.leaks import search_directory
 
 STARTS = 5
 
 
 async def start_local(extra: Sequence[str] = ()) -> WorkflowEnvironment:
     """A dev server in memory: schedules, updates, visibility; its clock is the real one."""
-    if (searched := kept()) is not None:
+    if (searched := search_directory()) is not None:
         extra = [*extra, "--db-filename", str(searched / f"temporal-{secrets.token_hex(4)}.db")]
         extra += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
     for left in reversed(range(STARTS)):

@@ -17,8 +17,8 @@ from sexton.operators.controls.model import ALL, ControlKind
 from sexton.recycle.rounds.model import TickRequest
 from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
-from tests.integration.replication.beside import Disk
-from tests.integration.replication.world import INTERVAL, SHOP, World
+from tests.integration.replication.binlog_instance import INTERVAL, SHOP, BinlogInstance
+from tests.integration.replication.storage_nodes import StorageNode
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids, options
@@ -29,12 +29,12 @@ class Gc:
 
     def __init__(self, served: Served, settings: Settings, root: Path) -> None:
         self.served, self.settings = served, settings
-        self.world = World(served.rig.db)
-        self.world.keep(10)
+        self.world = BinlogInstance(served.rig.db)
+        self.world.configure_log(10)
         self.world.place("t1", "b1", "b2")
-        self.disks = {name: Disk(self.world, name, root) for name in ("b1", "b2")}
+        self.disks = {name: StorageNode(self.world, name, root) for name in ("b1", "b2")}
         for disk in self.disks.values():
-            disk.hold("t1")
+            disk.register_tablets("t1")
 
     def commit(self, *versions: int) -> None:
         """Commit upserts that have expired, and let backends write and report them."""
@@ -47,7 +47,7 @@ class Gc:
 
     def worker(self, backend: str) -> Any:
         """Return the worker beside a backend, to be run."""
-        sweeper = self.disks[backend].deleter()
+        sweeper = self.disks[backend].sweeper()
         sweeper.sweep(lambda: None)  # as at its start
         return worker.build_backend(self.served.client, self.settings, backend, sweeper)
 
@@ -88,7 +88,7 @@ async def test_what_has_expired_goes_from_every_backend(gc: Gc) -> None:
 
     assert (report.cut.cut, report.cut.records, report.backends, report.away) == (1, 3, 2, 0)
     assert (report.swept.tablets, report.swept.files) == (2, 6)
-    assert [gc.disks[b].left("t1") for b in ("b1", "b2")] == [[], []]
+    assert [gc.disks[b].binlog_files("t1") for b in ("b1", "b2")] == [[], []]
     assert [gc.world.replica("t1", b).acked for b in ("b1", "b2")] == [3, 3]
 
 
@@ -96,16 +96,16 @@ async def test_a_backend_that_is_away_keeps_nobody_waiting_and_is_caught_up_when
     gc: Gc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
-    gc.disks["b2"].deleter().sweep(lambda: None)  # it is known, and then it dies
+    gc.disks["b2"].sweeper().sweep(lambda: None)  # it is known, and then it dies
     async with gc.worker("b1"):
         gc.commit(1, 2)
         report = await (await gc.start()).result()
 
         assert (report.backends, report.away) == (2, 1)
         assert "backend b2" in report.said[0]
-        assert (gc.disks["b1"].left("t1"), len(gc.disks["b2"].left("t1"))) == ([], 2)
+        assert (gc.disks["b1"].binlog_files("t1"), len(gc.disks["b2"].binlog_files("t1"))) == ([], 2)
         gc.worker("b2")
-        assert gc.disks["b2"].left("t1") == []
+        assert gc.disks["b2"].binlog_files("t1") == []
 
 
 async def test_a_paused_look_sends_nothing_until_it_is_resumed_and_one_can_be_cancelled(gc: Gc) -> None:
@@ -130,7 +130,7 @@ async def test_a_stop_is_an_answer_and_no_failure(gc: Gc) -> None:
     report = await (await gc.start()).result()
 
     assert "night" in report.cut.refused
-    assert gc.world.seqs() == [1]
+    assert gc.world.readable_seqs() == [1]
 
 
 async def test_what_passes_is_tried_again_at_once_when_retry_is_said(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.binlog.messages import GcReport, GcRequest
 from sexton.replication.binlog.model import CutDone
 from sexton.replication.replicas.model import Copy, Placement, ReplicaReport, Tablet, TabletReport
-from tests.integration.replication.world import DB, SHOP, World
+from tests.integration.replication.binlog_instance import DB, SHOP, BinlogInstance
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import Served
 from workflows import ids, options
@@ -28,16 +28,16 @@ MOST_EVENTS, MOST_BYTES = 200, 4_096
 class Pulls:
     """What stands beside a backend here: it pulls and acknowledges, and has no files."""
 
-    def __init__(self, world: World, backend: str) -> None:
+    def __init__(self, world: BinlogInstance, backend: str) -> None:
         self._world, self._backend, self.took = world, backend, 0
 
     def sweep(self, heartbeat: Callable[[], None], _order: SweepOrder | None = None) -> Swept:
         """Pull all pages."""
         after, pages, tablets = "", 0, 0
         while True:
-            page = self._world.b.sender.page(SHOP, self._backend, after, queue=True)
+            page = self._world.service.sender.page(SHOP, self._backend, after, queue=True)
             told = [CutDone(uid=c.uid, version=c.version) for c in page.cuts]
-            self._world.b.sender.acknowledge(SHOP, self._backend, told)
+            self._world.service.sender.acknowledge(SHOP, self._backend, told)
             pages, tablets, after = pages + 1, tablets + len(told), page.next
             heartbeat()
             if not after:
@@ -49,8 +49,8 @@ class Field:
     """So many tablets, spread evenly."""
 
     def __init__(self, served: Served, tablets: int) -> None:
-        self.served, self.world = served, World(served.rig.db)
-        self.world.keep(10)
+        self.served, self.world = served, BinlogInstance(served.rig.db)
+        self.world.configure_log(10)
         self.on: dict[str, list[str]] = {b: [] for b in BACKENDS}
         placed = []
         for n in range(tablets):
@@ -59,7 +59,7 @@ class Field:
                 self.on[backend].append(f"t{n:05}.{backend}")
             copies = tuple(Copy(backend=b, uid=f"t{n:05}.{b}") for b in where)
             placed.append(Tablet(tablet=f"t{n:05}", part=f"p{n % PARTS}", copies=copies))
-        self.world.b.placements.place(SHOP, Placement(db=DB, table="orders", tablets=tuple(placed)))
+        self.world.service.placements.place(SHOP, Placement(db=DB, table="orders", tablets=tuple(placed)))
         self.pulls = {b: Pulls(self.world, b) for b in BACKENDS}
         for its in self.pulls.values():
             its.sweep(lambda: None)
@@ -74,7 +74,7 @@ class Field:
             for n in range(0, len(uids), 5_000):
                 its = tuple(TabletReport(uid=uid, version=self._seq) for uid in uids[n : n + 5_000])
                 report = ReplicaReport(boot=1, sequence=self._seq * 100 + n, tablets=its)
-                self.world.b.reports.accept(SHOP, backend, report)
+                self.world.service.reports.accept(SHOP, backend, report)
 
     def worker(self, backend: str, settings: Settings) -> Any:
         return worker.build_backend(self.served.client, settings, backend, self.pulls[backend])  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ def cut_in(field: Field) -> int:
     """Return how many statements it takes to cut what has expired, whoever lets go of it later."""
     field.commit()
     with counted(field.served.rig) as statements:
-        assert field.world.look().cut == 1
+        assert field.world.cut_expired().cut == 1
     return len(statements)
 
 

@@ -27,7 +27,7 @@ from sexton.wal.orders import LeaderReport, MapOrder, RegionMapping, Stream
 from sexton.wal.port import LogFault
 from sexton.wal.sql.embedded_log import EmbeddedLog
 from sexton.wal.wal import WalService
-from tests.integration.wal.node import Asked, node
+from tests.integration.wal.flushing_node import FlushedRegions, flushing_node
 from tests.support.rig import DEPLOYMENT, Rig
 from tests.workflows.conftest import PATIENCE_SECONDS, Served
 from workflows import ids
@@ -111,7 +111,7 @@ class Node:
         self._topics, self._flushes, self.asked = topics, flushed, list[tuple[str, str]]()
         self.heard = threading.Event()
 
-    def __call__(self, requested: Asked) -> int:
+    def __call__(self, requested: FlushedRegions) -> int:
         self.asked += requested
         for topic, region in requested:
             if region in self._flushes:
@@ -123,7 +123,7 @@ class Node:
 async def test_lagging_regions_flush_before_the_purge(topics: Topics) -> None:
     name = topics.make(200, "r1", "r2")
     flush_node = Node(topics, ["r1"])
-    with node(flush_node) as url:
+    with flushing_node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
         topics.flushed(name, "r2", 180, url)
         topics.wal.purger.preview([name])  # both reports are above the end known so far
@@ -138,7 +138,7 @@ async def test_lagging_regions_flush_before_the_purge(topics: Topics) -> None:
 async def test_w14_second_purge_of_a_topic_is_refused(topics: Topics) -> None:
     name = topics.make(200, "r1")
     flush_node = Node(topics, [])
-    with node(flush_node) as url:
+    with flushing_node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
         topics.wal.purger.preview([name])
         first = await topics.start(name)
@@ -154,7 +154,7 @@ async def test_w14_second_purge_of_a_topic_is_refused(topics: Topics) -> None:
 async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
     name = topics.make(200, "r1")
     flush_node = Node(topics, [])
-    with node(flush_node) as url:
+    with flushing_node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
         topics.wal.purger.preview([name])
         handle = await topics.start(name)
@@ -169,7 +169,7 @@ async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
 async def test_paused_purge_deletes_nothing_until_resumed(topics: Topics) -> None:
     name, other = topics.make(200, "r1"), topics.make(200, "r1")
     flush_node = Node(topics, [])
-    with node(flush_node) as url:
+    with flushing_node(flush_node) as url:
         for topic_name in (name, other):
             topics.flushed(topic_name, "r1", 9, url)
         topics.wal.purger.preview([name, other])
@@ -282,7 +282,7 @@ async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
 async def test_round_flushes_regions_and_names_unreachable_nodes(topics: Topics) -> None:
     lagging, stuck = topics.make(200, "r1"), topics.make(200, "r9")
     flush_node = Node(topics, ["r1"])
-    with node(flush_node) as url:
+    with flushing_node(flush_node) as url:
         topics.flushed(lagging, "r1", 9, url)
         last_report = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
         topics.wal.heartbeats.record_reports("n2", [last_report], "http://127.0.0.1:9")

@@ -19,7 +19,7 @@ from sexton.recycle.errors import PlanRefused
 from tests.fault.incidents.books import check_sums, gone, marks
 from tests.integration.owners.catalog.shop import Shop
 from tests.support.command import run
-from tests.support.planned import Limited, limited, waiting
+from tests.support.planned import Limited, limited_policy, waiting_plans
 from tests.support.rig import GRACE, Rig, listing, put
 
 SITES = [f"site{n}" for n in range(60)]
@@ -29,7 +29,7 @@ SITES = [f"site{n}" for n in range(60)]
 def shop(clean_url: str) -> Iterator[Limited]:
     """An instance of which 50 objects may go in a day unasked."""
     made = Limited(clean_url).instance()
-    made.policy = limited(objects=50)
+    made.policy = limited_policy(objects=50)
     yield made
     made.db.close()
 
@@ -64,7 +64,7 @@ def test_atlassian_2022_a_script_of_many_wrong_ids_deletes_nothing_and_all_is_ta
 
     assert {(r.claimed, r.deleted) for r in (*unasked, after)} == {(0, 0)}
     assert back == len(SITES)
-    assert (listing(root), marks(shop), waiting(shop)) == (before, {}, [])
+    assert (listing(root), marks(shop), waiting_plans(shop)) == (before, {}, [])
 
 
 def test_atlassian_2022_a_plan_goes_as_it_was_approved_or_not_at_all(
@@ -72,7 +72,7 @@ def test_atlassian_2022_a_plan_goes_as_it_was_approved_or_not_at_all(
 ) -> None:
     before = listing(root)
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     take_back(shop, "site7")
     shop.mark("dropped", NewMark(id="other", vault="disk", keys=("site7/a.dat",), bytes=7))
     shop.later(10_801)  # as many marks as before, not the same
@@ -89,7 +89,7 @@ def test_atlassian_2022_a_plan_goes_as_it_was_approved_or_not_at_all(
 def test_atlassian_2022_what_is_taken_back_while_its_plan_is_applied_stays(shop: Limited, root: Path) -> None:
     before = listing(root)
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
 
     def regrets(name: str) -> None:
         if name == "resolve.stored":
@@ -110,7 +110,7 @@ def test_atlassian_2022_a_plan_is_of_one_instance_is_applied_once_and_needs_an_e
     before = listing(root)
     shop.instance("other")
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     with pytest.raises(PlanRefused, match="not an open plan of other"):
         shop.round("other", plan=number)
     shop.registry.observe("shop")
@@ -119,7 +119,7 @@ def test_atlassian_2022_a_plan_is_of_one_instance_is_applied_once_and_needs_an_e
     untouched = listing(root)
     shop.registry.enable("shop")
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     applied = shop.round(plan=number)
 
     assert untouched == before
@@ -157,10 +157,10 @@ def test_atlassian_2022_an_id_of_another_kind_or_instance_takes_nothing_back_and
 
 @pytest.fixture
 def catalog(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(clean_url).opened()
+    made = Shop(clean_url).register()
     made.local(tmp_path / "disk")
     yield made
-    made.away()
+    made.close()
 
 
 def test_atlassian_2022_the_catalog_takes_no_table_for_a_partition_and_no_partition_for_an_index(

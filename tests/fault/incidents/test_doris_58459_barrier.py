@@ -15,7 +15,7 @@ from sqlalchemy import event
 from sexton.contract import Collected
 from sexton.owners.catalog.errors import CatalogError
 from tests.fault.incidents.books import gone, marks
-from tests.integration.owners.catalog.shop import EVER, HOUR, PREPARED, Shop
+from tests.integration.owners.catalog.shop import FAR_CUTOFF_MS, HOUR, PREPARED, Shop
 from tests.support.rig import GRACE, listing
 
 STATEMENTS = 90
@@ -29,10 +29,10 @@ def turns(shop: Shop) -> range:
 
 @pytest.fixture
 def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(clean_url).opened()
+    made = Shop(clean_url).register()
     made.local(tmp_path / "disk")
     yield made
-    made.away()
+    made.close()
 
 
 class Committer:
@@ -81,7 +81,7 @@ def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tupl
     [output] = shop.catalog.prepare_rowsets(txn, [tablet], "disk")
     shop.write(output)
     with shop.db.read() as c:
-        ends = shop.db.now(c) + EVER
+        ends = shop.db.now(c) + FAR_CUTOFF_MS
     shop.change(shop.t.txns, txn, timeout_at=ends)  # not timed out: the barrier must end it
     if precommitted:
         shop.catalog.precommit(txn)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sexton.check.sql.repair import RepairRefused
-from tests.integration.check.conftest import Owned, names, table
+from tests.integration.check.conftest import Owned, file_keys, live_view
 from tests.servers.s3 import RunningS3
 from tests.support.rig import DAY
 
@@ -17,9 +17,9 @@ NAMED = ["s3://{b}/{k}", "s3a://{b}/{k}", "s3n://{b}/{k}", "{k}", "/{k}"]
 
 @pytest.fixture
 def bucketed(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
-    made = Owned(clean_url, endpoint_url=s3_server.endpoint_url, look_seconds=0.01).instance()
+    made = Owned(clean_url, endpoint_url=s3_server.endpoint_url, clock_step_seconds=0.01).instance()
     assert isinstance(made, Owned)
-    with table(made):
+    with live_view(made):
         made.s3(bucket, prefix="warehouse/")
         made.registry.set_key_pattern("shop", r"data/.*\.dat")
         yield made
@@ -30,7 +30,7 @@ def test_k13_iceberg_4194_one_object_has_one_identity_whatever_its_name_looks_li
     bucketed: Owned, s3_server: RunningS3, bucket: str
 ) -> None:
     client = s3_server.client()
-    keys = names(len(NAMED) * 2)
+    keys = file_keys(len(NAMED) * 2)
     for key in (*keys, "data/a b%/ü_0.dat"):
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
     for n, key in enumerate(keys):
@@ -48,13 +48,13 @@ def test_iceberg_4194_when_everything_is_an_orphan_nothing_is_marked(
     bucketed: Owned, s3_server: RunningS3, bucket: str
 ) -> None:
     client = s3_server.client()
-    for key in names(20):
+    for key in file_keys(20):
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)
         bucketed.live_rows((f"elsewhere/{key}", 10), vault="cold")  # another form than anybody understands
     for _ in range(2):
         bucketed.later(3 * DAY)
         bucketed.check()
 
-    assert len(bucketed.found(confirmed=True)["ORPHAN"]) == 20
+    assert len(bucketed.open_findings(confirmed=True)["ORPHAN"]) == 20
     with pytest.raises(RepairRefused, match="20 orphans are 100"):
         bucketed.repairs.orphans("shop")

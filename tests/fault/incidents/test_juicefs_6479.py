@@ -7,7 +7,7 @@ import pytest
 
 from sexton.check.model import RunState
 from sexton.check.sql.repair import RepairRefused
-from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY
 
 __all__ = ["owned"]
@@ -15,8 +15,8 @@ BROKEN = {"sqlite": "json('{')", "postgresql": "(1 / (length(id) - length(id))):
 
 
 def test_juicefs_6479_an_error_in_the_middle_of_the_references_is_no_end_of_them(owned: Owned) -> None:
-    owned.both(*names(400))
-    owned.old("data/t9/gone_0.dat")
+    owned.write_live(*file_keys(400))
+    owned.write_old("data/t9/gone_0.dat")
     owned.check()
     owned.later(DAY + 60)
     bad = f"CASE WHEN id = 'r390_0.dat' THEN {BROKEN[owned.db.dialect]} ELSE id END AS id"
@@ -32,4 +32,4 @@ def test_juicefs_6479_an_error_in_the_middle_of_the_references_is_no_end_of_them
         owned.repairs.orphans("shop")
     owned.later(4 * DAY)
     owned.round()
-    assert all((owned.root / key).exists() for key in (*names(400), "data/t9/gone_0.dat"))
+    assert all((owned.root / key).exists() for key in (*file_keys(400), "data/t9/gone_0.dat"))

@@ -16,7 +16,7 @@ from tests.fault.conftest import Faulty
 from tests.fault.incidents.books import gone, marks
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.planned import Limited, limited, waiting
+from tests.support.planned import Limited, limited_policy, waiting_plans
 from tests.support.rig import GRACE, Rig, listing, put
 
 UNSET = ""
@@ -203,7 +203,7 @@ def test_kyoto_2021_a_drop_of_everything_waits_for_a_person_who_can_still_take_i
     clean_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = Limited(clean_url).instance()
-    shop.policy = limited(objects=50)
+    shop.policy = limited_policy(objects=50)
     root = shop.local(tmp_path / "v")
     for n in range(60):
         put(root, f"data/{n}/a.dat")
@@ -211,7 +211,7 @@ def test_kyoto_2021_a_drop_of_everything_waits_for_a_person_who_can_still_take_i
     shop.mark("dropped", *(NewMark(id=f"t{n}", vault="disk", keys=(f"data/{n}/a.dat",)) for n in range(60)))
     shop.later(10_801)
     unasked = [shop.round() for _ in range(3)]
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     nobody = run(shop, capsys, "apply", str(number))  # a script: nobody answers with yes
     with shop.db.write() as c:
         c.execute(shop.db.t.mark.delete())

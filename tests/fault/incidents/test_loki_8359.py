@@ -19,7 +19,7 @@ from tests.fault.incidents.books import check_sums, gone, marks
 from tests.integration.owners.catalog.shop import HOUR, Shop
 from tests.support.command import run
 from tests.support.kept import kept_texts
-from tests.support.planned import Limited, kinds, waiting
+from tests.support.planned import Limited, marks_by_kind, waiting_plans
 from tests.support.rig import DEPLOYMENT, GRACE, listing, put
 
 LONG, SHORT = 72 * HOUR, HOUR
@@ -69,7 +69,7 @@ def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_
 
     unasked = [shop.round() for _ in range(3)]
     left = set(listing(root))
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     shown = run(shop, capsys, "plan", "--list", "shop", "--json")
     applied = shop.round(plan=number)
     after = shop.round()
@@ -81,7 +81,7 @@ def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_
     assert (waits["id"], waits["marks"], set(waits["kinds"])) == (number, len(YOUNG), {"2 compacted", "6 dropped"})
     assert "its retention was shortened from 3 d to 1 h" in waits["awaits"]
     assert (applied.claimed, set(listing(root))) == (len(YOUNG), files())
-    assert (after.claimed, waiting(shop), marks(shop)) == (0, [], {})
+    assert (after.claimed, waiting_plans(shop), marks(shop)) == (0, [], {})
     check_sums(shop, [*unasked, applied, after], before, listing(root))
 
 
@@ -100,9 +100,9 @@ def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing
     shop.later(61)
     rounds = [shop.round(), shop.round()]
 
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     assert set(listing(root)) == files(YOUNG)
-    assert kinds(shop.rounds.find_plan(number)) == {"compacted": 2, "dropped": 6}
+    assert marks_by_kind(shop.rounds.find_plan(number)) == {"compacted": 2, "dropped": 6}
     assert gone(shop) == OLD
     assert [r.state for r in rounds] == ["SUCCEEDED"] * 2
 
@@ -110,7 +110,7 @@ def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing
 def test_loki_8359_what_was_changed_back_in_time_has_cost_nothing(shop: Limited, root: Path) -> None:
     shop.policy = settings(SHORT)
     shop.round()
-    [number] = waiting(shop)
+    [number] = waiting_plans(shop)
     shop.policy = settings(LONG)
 
     with pytest.raises(PlanRefused, match="settings changed since"):
@@ -118,7 +118,7 @@ def test_loki_8359_what_was_changed_back_in_time_has_cost_nothing(shop: Limited,
     back = shop.round()
 
     assert (back.claimed, set(listing(root))) == (0, files(YOUNG))
-    assert waiting(shop) == []
+    assert waiting_plans(shop) == []
 
 
 def test_loki_8359_a_plan_of_other_settings_is_refused_at_the_command_line_and_nothing_goes(
@@ -127,7 +127,7 @@ def test_loki_8359_a_plan_of_other_settings_is_refused_at_the_command_line_and_n
     for name in (*NAMES, "retention_seconds"):
         monkeypatch.setenv(f"SEXTON_RECYCLE__{name.upper()}", str(SHORT))
     before = listing(root)
-    plan = shop.look()  # by 72 h
+    plan = shop.plan_as_operator()  # by 72 h
 
     refused = run(shop, capsys, "apply", str(plan.id), "--yes")
 
@@ -153,7 +153,7 @@ def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop
 def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_a_person_agrees(
     clean_url: str, tmp_path: Path
 ) -> None:
-    shop = Shop(clean_url).opened()
+    shop = Shop(clean_url).register()
     shop.local(tmp_path / "disk")
     shop.policy = settings(LONG)
     tablets = shop.table(tablets=2, partitions=["p1", "p2"])
@@ -172,7 +172,7 @@ def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_
     for _ in range(3):
         shop.later(GRACE + 1)
         shop.round()
-    shop.away()
+    shop.close()
 
     assert (left, [r.deleted for r in unasked]) == (before, [0, 0])
     assert "tablet" not in refs

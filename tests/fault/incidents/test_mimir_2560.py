@@ -61,7 +61,7 @@ def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
     found = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
     rig.deleter = ThreadDeleter(rig.stores, found, threads, Small())
-    rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, found, rig.owner, rig.told), rig.deleter)
+    rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, found, rig.owner, rig.audit_list), rig.deleter)
 
 
 def backlog(rig: Rig, bucket: str, pages: int) -> None:

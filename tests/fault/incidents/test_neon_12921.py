@@ -7,7 +7,7 @@ import pytest
 
 from sexton.check.model import RunState
 from sexton.check.sql.repair import RepairRefused
-from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY
 
 __all__ = ["owned"]
@@ -15,8 +15,8 @@ __all__ = ["owned"]
 
 @pytest.mark.parametrize("left", [0, 1, 40])
 def test_neon_12921_a_live_side_that_came_out_short_condemns_nothing(owned: Owned, left: int) -> None:
-    keys = names(100)
-    owned.both(*keys)
+    keys = file_keys(100)
+    owned.write_live(*keys)
     owned.check()
     owned.forget(*keys[left:])
     for _ in range(3):

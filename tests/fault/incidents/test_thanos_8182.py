@@ -4,14 +4,14 @@ Here nothing younger than the grace is judged, an orphan takes two checks a day 
 the claim a commit takes it back.
 """
 
-from tests.integration.check.conftest import Owned, names, owned
+from tests.integration.check.conftest import Owned, file_keys, owned
 from tests.support.rig import DAY, put
 
 __all__ = ["owned"]
 
 
 def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:
-    owned.both(*names(200))
+    owned.write_live(*file_keys(200))
     for n in range(3):
         put(owned.root, f"data/up/{n}x_0.dat")
         assert owned.check().found == {}
@@ -22,8 +22,8 @@ def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:
 
 
 def test_thanos_8182_an_upload_slower_than_everything_still_comes_back_with_its_commit(owned: Owned) -> None:
-    owned.both(*names(400))
-    owned.old("data/up/slow_0.dat")
+    owned.write_live(*file_keys(400))
+    owned.write_old("data/up/slow_0.dat")
     owned.check()
     owned.later(DAY + 60)
     owned.check()

@@ -1,4 +1,4 @@
-"""Findings over the runs of a check: what proves them, what confirms them, and what calls them gone."""
+"""A finding is confirmed or resolved only by whole runs."""
 
 import pytest
 
@@ -37,19 +37,19 @@ def checked(store: CheckStore, name: str, *found: Discrepancy, whole: bool = Tru
     return run
 
 
-def told(store: CheckStore) -> dict[str, Finding]:
+def findings_by_key(store: CheckStore) -> dict[str, Finding]:
     return {f.key: f for f in store.findings("shop")}
 
 
-def test_an_orphan_is_confirmed_by_two_whole_runs_a_day_apart(store: CheckStore, rig: Rig) -> None:
+def test_an_orphan_needs_two_whole_runs_a_day_apart(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A)
-    first = told(store)["data/a"]
+    first = findings_by_key(store)["data/a"]
     rig.later(DAY // 2)
     checked(store, "2", A)
-    soon = told(store)["data/a"]
+    soon = findings_by_key(store)["data/a"]
     rig.later(DAY // 2 + 60)
     checked(store, "3", A, B)
-    late = told(store)
+    late = findings_by_key(store)
 
     assert (first.confirmed_at, soon.confirmed_at) == (None, None)
     assert late["data/a"].confirmed_at is not None
@@ -58,13 +58,13 @@ def test_an_orphan_is_confirmed_by_two_whole_runs_a_day_apart(store: CheckStore,
     assert [f.key for f in store.findings("shop", confirmed=True)] == ["data/a"]
 
 
-def test_a_run_that_is_not_whole_confirms_nothing_and_calls_nothing_gone(store: CheckStore, rig: Rig) -> None:
+def test_a_partial_run_neither_confirms_nor_resolves(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A, whole=False)
     rig.later(DAY + 60)
     checked(store, "2", A)
     rig.later(DAY + 60)
     checked(store, "3", whole=False)
-    still = told(store)["data/a"]
+    still = findings_by_key(store)["data/a"]
     run = store.last_ended("shop")
 
     assert (still.state, still.confirmed_at) == (FindingState.OPEN, None)
@@ -72,13 +72,13 @@ def test_a_run_that_is_not_whole_confirms_nothing_and_calls_nothing_gone(store: 
     assert (run.state, run.missing_inputs) == ("PARTIAL", ("the live side was not read to its end",))
 
 
-def test_what_a_whole_run_does_not_see_is_gone_and_begins_anew_when_it_is_back(store: CheckStore, rig: Rig) -> None:
+def test_a_resolved_finding_that_returns_is_unconfirmed(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A)
     rig.later(DAY + 60)
     checked(store, "2")
-    gone = told(store)
+    gone = findings_by_key(store)
     checked(store, "3", A)
-    back = told(store)["data/a"]
+    back = findings_by_key(store)["data/a"]
 
     assert gone == {}
     assert back.confirmed_at is None
@@ -86,7 +86,7 @@ def test_what_a_whole_run_does_not_see_is_gone_and_begins_anew_when_it_is_back(s
     assert back.first_seen >= DAY * 1000
 
 
-def test_lost_ones_are_confirmed_by_a_second_look_in_a_whole_run_alone(store: CheckStore, rig: Rig) -> None:
+def test_a_lost_file_needs_a_second_pass_in_a_whole_run(store: CheckStore, rig: Rig) -> None:
     for name, whole in (("partial", False), ("whole", True)):
         run = store.begin("shop", name)
         store.store_findings(run, [LOST, A])
@@ -94,11 +94,11 @@ def test_lost_ones_are_confirmed_by_a_second_look_in_a_whole_run_alone(store: Ch
         assert store.confirm(run, ids) == 1
         assert store.confirm(run, ids) == 0
         store.conclude(run, seen(run) if whole else seen(run, errors=("a fault",)))
-        confirmed = {key for key, f in told(store).items() if f.confirmed_at is not None}
+        confirmed = {key for key, f in findings_by_key(store).items() if f.confirmed_at is not None}
         assert confirmed == ({"data/l"} if whole else set())
 
 
-def test_each_step_may_come_twice_or_late(store: CheckStore, rig: Rig) -> None:
+def test_repeated_and_late_steps_change_nothing(store: CheckStore, rig: Rig) -> None:
     run = store.begin("shop", "1")
     again = store.begin("shop", "1")
     store.store_findings(run, [A, A, LOST])
@@ -109,13 +109,13 @@ def test_each_step_may_come_twice_or_late(store: CheckStore, rig: Rig) -> None:
 
     assert run == again
     assert first == second
-    assert {key: f.size for key, f in told(store).items()} == {"data/a": 6, "data/l": None}
-    assert store.confirm(run, [f.id for f in told(store).values()]) == 0
+    assert {key: f.size for key, f in findings_by_key(store).items()} == {"data/a": 6, "data/l": None}
+    assert store.confirm(run, [f.id for f in findings_by_key(store).values()]) == 0
     with pytest.raises(BadInput, match="checks shop"):
         store.begin("other", "1")
 
 
-def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore, rig: Rig) -> None:
+def test_an_accepted_finding_is_quiet_until_it_is_resolved(store: CheckStore, rig: Rig) -> None:
     checked(store, "1", A)
     [finding] = store.findings("shop")
 
@@ -130,7 +130,7 @@ def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore,
     assert hidden == []
 
 
-def test_odd_keys_are_kept_and_pages_go_on(store: CheckStore, rig: Rig) -> None:
+def test_findings_with_odd_keys_are_paged_in_order(store: CheckStore, rig: Rig) -> None:
     keys = ["ü", "a+b", "n\nn", "x\x01", "nul\0", "\U0001f600", "'", "a" * 1_024]
     checked(store, "1", *(Discrepancy(type=FindingType.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
 

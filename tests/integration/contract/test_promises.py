@@ -1,4 +1,4 @@
-"""What an owner is promised inside its own transactions, on both databases: prepare, commit, mark, undrop."""
+"""The owner contract keeps its promises inside the owner's transactions: prepare, commit, mark and undrop."""
 
 import pytest
 from sqlalchemy import func, select, text
@@ -45,7 +45,7 @@ def visible(rig: Rig) -> list[str]:
         return list(c.execute(text("SELECT id FROM visible ORDER BY id")).scalars())
 
 
-def test_a_prepared_mark_names_its_files_and_ages_from_the_end_of_its_transaction(rig: Rig) -> None:
+def test_a_prepared_mark_ages_from_the_end_of_its_transaction(rig: Rig) -> None:
     with rig.db.read() as c:
         before = rig.db.now(c)
 
@@ -57,7 +57,7 @@ def test_a_prepared_mark_names_its_files_and_ages_from_the_end_of_its_transactio
     assert row.retention_starts_at == row.expires_at
 
 
-def test_a_commit_removes_its_marks_and_only_them(rig: Rig) -> None:
+def test_a_commit_removes_only_its_own_marks(rig: Rig) -> None:
     prepare(rig, "r1", "r2", "r3")
     rig.mark("dropped", NewMark(id="r1", vault="disk", keys=("x",)))
 
@@ -69,7 +69,7 @@ def test_a_commit_removes_its_marks_and_only_them(rig: Rig) -> None:
     assert rig.row("dropped", "r1").state == "MARKED"
 
 
-def test_a_commit_of_what_is_claimed_is_refused_and_takes_the_owners_rows_with_it(rig: Rig) -> None:
+def test_a_commit_of_a_claimed_mark_rolls_the_owner_back(rig: Rig) -> None:
     prepare(rig, "r1", "r2")
     taken = token(rig, "prepared")
     claim(rig, taken, "prepared", "r2")
@@ -82,7 +82,7 @@ def test_a_commit_of_what_is_claimed_is_refused_and_takes_the_owners_rows_with_i
     assert rig.row("prepared", "r2").state == "CLAIMED"
 
 
-def test_a_commit_of_what_is_gone_names_the_batch(rig: Rig) -> None:
+def test_a_commit_of_a_deleted_mark_names_the_batch(rig: Rig) -> None:
     prepare(rig, "r1")
     taken = token(rig, "prepared")
     claim(rig, taken, "prepared", "r1")
@@ -117,7 +117,7 @@ def test_a_commit_that_rolls_back_leaves_its_marks(rig: Rig) -> None:
     assert rig.row("prepared", "r1").state == "MARKED"
 
 
-def test_undrop_takes_back_all_or_nothing(rig: Rig) -> None:
+def test_undrop_restores_all_marks_or_none(rig: Rig) -> None:
     rig.mark("dropped", *(NewMark(id=f"t{n}", vault="disk", keys=("x",)) for n in range(3)))
 
     with pytest.raises(Refused, match="t9 is not marked"):
@@ -128,7 +128,7 @@ def test_undrop_takes_back_all_or_nothing(rig: Rig) -> None:
     assert [rig.row("dropped", f"t{n}") is None for n in range(3)] == [True, True, False]
 
 
-def test_undrop_of_what_is_claimed_or_gone_is_refused(rig: Rig) -> None:
+def test_undrop_of_a_claimed_or_deleted_mark_is_refused(rig: Rig) -> None:
     rig.mark("dropped", *(NewMark(id=i, vault="disk", keys=("x",)) for i in ("stays", "claimed", "gone")))
     taken = token(rig)
     claim(rig, taken, "dropped", "claimed", "gone")
@@ -141,7 +141,7 @@ def test_undrop_of_what_is_claimed_or_gone_is_refused(rig: Rig) -> None:
     assert rig.row("dropped", "claimed").state == "CLAIMED"
 
 
-def test_undrop_looks_up_and_down_the_tree(rig: Rig) -> None:
+def test_undrop_checks_ancestors_and_descendants(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
     rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
     rig.mark("tablet", NewMark(id="leaf", vault="disk", prefix="t/p/l/", parent=("part", "p")))
@@ -155,7 +155,7 @@ def test_undrop_looks_up_and_down_the_tree(rig: Rig) -> None:
     assert rig.count("mark") == 3
 
 
-def test_undrop_sees_a_descendant_that_is_gone(rig: Rig) -> None:
+def test_undrop_finds_a_deleted_descendant(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
     rig.mark("tablet", NewMark(id="leaf", vault="disk", keys=("t/l.dat",), parent=("dropped", "table")))
     taken = token(rig, "tablet")
@@ -175,7 +175,7 @@ def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:
         contract.undrop(c, "elsewhere", "dropped", ["r1"])
 
 
-def test_what_is_gone_is_never_marked_again(rig: Rig) -> None:
+def test_a_deleted_id_is_never_marked_again(rig: Rig) -> None:
     rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
     taken = token(rig)
     claim(rig, taken, "dropped", "t1")
@@ -202,8 +202,8 @@ def test_many_leaves_are_marked_by_one_statement(rig: Rig, leaves: int) -> None:
 
     t = rig.db.t.mark
     with rig.db.read() as c:
-        told = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
-    assert tuple(told) == (leaves, leaves * (leaves + 1) // 2)
+        totals = c.execute(select(func.count(), func.sum(t.c.bytes)).where(t.c.state == "MARKED")).one()
+    assert tuple(totals) == (leaves, leaves * (leaves + 1) // 2)
 
 
 def test_every_refusal_is_a_contract_error() -> None:

@@ -1,4 +1,4 @@
-"""The schema on both databases: what the code believes is what is there, made once, for one deployment."""
+"""The schema of the code equals the schema in the database, and is created once for one deployment."""
 
 import sqlite3
 import subprocess
@@ -131,14 +131,14 @@ def test_the_tables_of_the_code_are_those_of_the_database(db: Database) -> None:
             assert instants == {c["name"] for c in there if "TIMESTAMP" in str(c["type"])}, t.name
 
 
-def test_the_schema_holds_no_table_that_the_code_does_not_know(db: Database) -> None:
+def test_the_schema_has_no_table_unknown_to_the_code(db: Database) -> None:
     look = inspect(db.engine)
     there = {n for n in look.get_table_names(schema=db.t.mark.schema) if not n.startswith("sqlite_")}
 
     assert there == {t.name for t in db.t.all()} | {schema.VERSION_TABLE[db.dialect][0]}
 
 
-def test_what_must_be_there_may_not_be_null(db: Database) -> None:
+def test_required_columns_are_not_nullable(db: Database) -> None:
     there = columns(db)
 
     for name, nullable in NULLABLE.items():
@@ -209,7 +209,7 @@ def test_an_empty_database_is_refused_and_stays_empty(database_url: str) -> None
     database.close()
 
 
-def test_the_clock_moves_forward_and_never_back(db: Database) -> None:
+def test_the_clock_moves_only_forward(db: Database) -> None:
     with db.read() as c:
         before = db.now(c)
 
@@ -224,7 +224,7 @@ def test_the_clock_moves_forward_and_never_back(db: Database) -> None:
         c.execute(text(f"UPDATE {db.t.clock.fullname} SET offset_seconds = 119"))
 
 
-def test_no_clock_of_a_real_deployment_moves(db: Database) -> None:
+def test_the_clock_of_a_real_deployment_cannot_be_moved(db: Database) -> None:
     clock = db.t.clock.fullname
 
     for deployment in ("sexton-1", "prod", "TEST-x", "test", "demo_x", " test-x", "x\ntest-y"):
@@ -249,7 +249,7 @@ def test_a_demonstration_may_move_its_clock(database_url: str) -> None:
     database.close()
 
 
-def test_the_printed_sql_makes_the_schema_that_init_makes(
+def test_the_printed_sql_creates_the_schema_of_init(
     db: Database, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     printed = schema.sql(db.dialect)

@@ -1,5 +1,6 @@
-"""Leases on both databases: one holder at a time, every acquisition a new epoch, and the old one can write nothing."""
+"""A lease has one holder at a time and a new epoch per acquisition, and the holder of an old epoch writes nothing."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -15,8 +16,8 @@ from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage,
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import AGES, claim, token
-from tests.support.rig import Rig, keys
+from tests.support.claims import FAR_CUTOFF_MS, claim, token
+from tests.support.rig import Rig
 
 
 def acquire(rig: Rig, owner: str) -> Lease:
@@ -48,7 +49,7 @@ def test_the_same_owner_keeps_its_epoch_and_gains_time(rig: Rig) -> None:
     assert row(rig).expires_at - ends >= (TTL_SECONDS - 20) * 1000
 
 
-def test_a_held_lease_is_refused_to_others(rig: Rig) -> None:
+def test_an_active_lease_is_refused_to_others(rig: Rig) -> None:
     mine = acquire(rig, "a")
     before = row(rig)
     rig.later(TTL_SECONDS - 20)
@@ -60,7 +61,7 @@ def test_a_held_lease_is_refused_to_others(rig: Rig) -> None:
     rig.leases.renew(mine)
 
 
-def test_an_expired_lease_goes_to_whoever_comes_with_a_new_epoch(rig: Rig) -> None:
+def test_an_expired_lease_is_acquired_with_a_new_epoch(rig: Rig) -> None:
     old = acquire(rig, "a")
     rig.later(TTL_SECONDS)
 
@@ -71,7 +72,7 @@ def test_an_expired_lease_goes_to_whoever_comes_with_a_new_epoch(rig: Rig) -> No
         rig.leases.renew(old)
 
 
-def test_an_expired_lease_is_not_renewed_but_acquired_anew_even_by_its_owner(rig: Rig) -> None:
+def test_an_expired_lease_is_not_renewed(rig: Rig) -> None:
     old = acquire(rig, "a")
     rig.leases.renew(old)
     rig.later(TTL_SECONDS)
@@ -95,7 +96,7 @@ def test_freeing_a_lost_lease_leaves_the_new_holder_alone(rig: Rig) -> None:
     rig.leases.renew(new)
 
 
-def test_leases_of_other_jobs_and_instances_are_apart(rig: Rig) -> None:
+def test_leases_of_jobs_and_instances_are_independent(rig: Rig) -> None:
     rig.instance("bank")
 
     epochs = [
@@ -108,7 +109,7 @@ def test_leases_of_other_jobs_and_instances_are_apart(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
+def test_one_of_many_concurrent_acquisitions_wins(rig: Rig, expired: bool) -> None:
     if expired:
         acquire(rig, "old")
         rig.later(TTL_SECONDS)
@@ -129,12 +130,12 @@ def test_of_many_who_come_at_once_one_wins(rig: Rig, expired: bool) -> None:
 
 def new(rig: Rig) -> DueMark:
     """The mark ``new`` as a round would see it."""
-    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", AGES, Cursor(), 10) if m.id == "new"]
+    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", FAR_CUTOFF_MS, Cursor(), 10) if m.id == "new"]
     return mark
 
 
 WRITES: dict[str, Callable[[Rig, WriteToken], object]] = {
-    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], AGES)),
+    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], FAR_CUTOFF_MS)),
     "store": lambda rig, h: rig.stores.files.store(h, [File("dropped", "new", "disk", "data/x", 1)]),
     "record": lambda rig, h: rig.stores.outcomes.record(
         h, FilePage("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=KeyOutcome.DELETED, bytes=1)]
@@ -157,11 +158,11 @@ def holder(rig: Rig) -> WriteToken:
             "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :id, 'disk', "
             + (":keys)" if rig.db.dialect == "sqlite" else "CAST(:keys AS jsonb))"),
             id=name,
-            keys=keys(f"data/{name}.dat"),
+            keys=json.dumps([f"data/{name}.dat"]),
         )
     made = token(rig, run="first")
     claim(rig, made, "dropped", "old")
-    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], AGES))
+    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], FAR_CUTOFF_MS))
     return made
 
 
@@ -198,7 +199,7 @@ def test_r30_an_older_attempt_writes_nothing(rig: Rig, holder: WriteToken) -> No
         token(rig, run="first", attempt=1)
 
 
-def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig, holder: WriteToken) -> None:
+def test_r30_only_the_last_opener_of_an_attempt_writes(rig: Rig, holder: WriteToken) -> None:
     """A run that was reset in Temporal starts its attempts at 1 again."""
     again = token(rig, run="first", attempt=1)
     assert (again.batch, again.lease, again.attempt) == (holder.batch, holder.lease, holder.attempt)
@@ -207,7 +208,7 @@ def test_r30_of_two_with_the_same_attempt_only_the_last_to_open_writes(rig: Rig,
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: WriteToken, write: str) -> None:
+def test_the_holder_of_the_lease_can_write_everything(rig: Rig, holder: WriteToken, write: str) -> None:
     before = world(rig)
 
     WRITES[write](rig, holder)
@@ -215,7 +216,7 @@ def test_the_holder_itself_can_write_all_of_it(rig: Rig, holder: WriteToken, wri
     assert world(rig) != before
 
 
-def test_an_expired_lease_claims_nothing_even_when_nobody_took_it(rig: Rig, holder: WriteToken) -> None:
+def test_an_expired_lease_claims_nothing(rig: Rig, holder: WriteToken) -> None:
     rig.later(TTL_SECONDS)
     before = world(rig)
 
@@ -231,3 +232,17 @@ def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:
     rig.leases.free(holder.lease)
 
     assert_nothing_is_written(rig, holder)
+
+
+DAY = 86_400
+
+
+def test_a_lease_from_the_future_blocks_no_instance_or_slot(rig: Rig) -> None:
+    leases = LeaseStore(rig.db, at_once=1)
+    rig.instance("a")
+    leases.acquire("shop", "recycle", "killed")
+    rig.set_year_ahead("lease", "expires_at")
+
+    assert leases.acquire("a", "recycle", "next").epoch == 1
+    leases.free(leases.acquire("a", "recycle", "next"))
+    assert leases.acquire("shop", "recycle", "next").epoch == 2

@@ -1,4 +1,4 @@
-"""The statement that stores heartbeats, against the rule that it applies: ``reports.merge``."""
+"""The SQL statement that stores heartbeats agrees with the rule ``reports.merge``."""
 
 from collections.abc import Iterator
 from pathlib import Path

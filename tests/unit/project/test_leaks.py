@@ -27,7 +27,7 @@ def test_nothing_is_kept_in_a_run_that_is_not_searched(tmp_path: Path, monkeypat
     monkeypatch.delenv(leaks.VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
 
-    leaks.made("secret")
-    leaks.said("api", b"text")
+    leaks.record_secret("secret")
+    leaks.record_output("api", b"text")
 
     assert list(tmp_path.iterdir()) == []

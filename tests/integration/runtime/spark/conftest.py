@@ -1,4 +1,4 @@
-"""Spark for the tests of this folder, and a way to compare with it."""
+"""Spark sessions, and rigs that check and delete on Spark."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Deleting on Spark does what deleting in one process does, and goes on where it was cut off."""
+"""A round on Spark deletes exactly what a round in one process deletes."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.support.rig import RETENTION, Rig, listing, put
 
 
 @pytest.mark.timeout(300)
-def test_a_round_on_spark_deletes_what_is_due_and_nothing_else(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
+def test_a_round_on_spark_deletes_exactly_the_due_objects(rig: Rig, deleting: Deleting, tmp_path: Path) -> None:
     rig.instance()
     root, other = rig.local(tmp_path / "disk"), rig.local(tmp_path / "other", "other")
     due = [f"data/t{n % 7}/r{n}_0.dat" for n in range(60)]

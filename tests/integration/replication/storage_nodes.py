@@ -1,4 +1,4 @@
-"""Storage nodes on real directories beside a world, whose workers ask the stores without an API in between."""
+"""Storage nodes on real directories, whose workers call the stores directly, without the API."""
 
 import json
 from collections.abc import Sequence
@@ -11,37 +11,37 @@ from sexton.replication.agent.port import GrantedCutPage
 from sexton.replication.agent.sweeping import BackendSweeper
 from sexton.replication.binlog.model import CutDone
 from sexton.replication.replicas.model import ReplicaReport, TabletReport
-from tests.integration.replication.world import SHOP, World
+from tests.integration.replication.binlog_instance import SHOP, BinlogInstance
 
 
-class Direct:
-    """What a backend is granted, straight from the stores."""
+class DirectCuts:
+    """A backend's granted cuts, directly from the stores."""
 
-    def __init__(self, world: World, backend: str) -> None:
-        self._world, self._backend = world, backend
+    def __init__(self, binlogs: BinlogInstance, backend: str) -> None:
+        self._binlogs, self._backend = binlogs, backend
 
     def page(self, after: str) -> GrantedCutPage:
-        """Pull."""
-        page = self._world.b.sender.page(SHOP, self._backend, after, 500, queue=True)
+        """Pull a page of granted cuts and return it."""
+        page = self._binlogs.service.sender.page(SHOP, self._backend, after, 500, queue=True)
         return GrantedCutPage([GrantedCut(uid=c.uid, tablet=c.tablet, version=c.version) for c in page.cuts], page.next)
 
     def acknowledge(self, done: Sequence[Removed]) -> None:
-        """Say what is gone."""
-        told = [CutDone(uid=r.uid, version=r.version, outcome=r.outcome.value, detail=r.detail) for r in done]
-        self._world.b.sender.acknowledge(SHOP, self._backend, told)
+        """Acknowledge removed versions."""
+        outcomes = [CutDone(uid=r.uid, version=r.version, outcome=r.outcome.value, detail=r.detail) for r in done]
+        self._binlogs.service.sender.acknowledge(SHOP, self._backend, outcomes)
 
 
-class Disk:
+class StorageNode:
     """A storage node: a directory and its meta store, written as the node writes them."""
 
-    def __init__(self, world: World, backend: str, root: Path) -> None:
-        self.world, self.backend, self.directory, self._reports = world, backend, root / backend, 0
+    def __init__(self, binlogs: BinlogInstance, backend: str, root: Path) -> None:
+        self.binlogs, self.backend, self.directory, self._reports = binlogs, backend, root / backend, 0
         self.directory.mkdir(parents=True)
         self.meta = SqliteMeta.create(self.directory, backend)
         self.last: dict[str, int] = {}
 
-    def hold(self, *tablets: str) -> None:
-        """Hold copies of tablets."""
+    def register_tablets(self, *tablets: str) -> None:
+        """Register a copy of each tablet."""
         registered = {}
         for tablet in tablets:
             uid = f"{tablet}.{self.backend}"
@@ -61,15 +61,17 @@ class Disk:
         self.last[tablet] = max(self.last[tablet], version)
 
     def report(self) -> None:
-        """Say that all is there."""
+        """Report that every copy has all versions that were written."""
         self._reports += 1
-        its = tuple(TabletReport(uid=f"{t}.{self.backend}", version=v) for t, v in self.last.items())
-        self.world.b.reports.accept(SHOP, self.backend, ReplicaReport(boot=1, sequence=self._reports, tablets=its))
+        tablets = tuple(TabletReport(uid=f"{t}.{self.backend}", version=v) for t, v in self.last.items())
+        self.binlogs.service.reports.accept(
+            SHOP, self.backend, ReplicaReport(boot=1, sequence=self._reports, tablets=tablets)
+        )
 
     def sweeper(self) -> BackendSweeper:
-        """Return who lets go here."""
-        return BackendSweeper(SqliteMeta(self.directory, self.backend), Direct(self.world, self.backend), SHOP)
+        """Return a worker beside this node."""
+        return BackendSweeper(SqliteMeta(self.directory, self.backend), DirectCuts(self.binlogs, self.backend), SHOP)
 
-    def left(self, tablet: str) -> list[str]:
-        """Return the files of a tablet's binlogs."""
+    def binlog_files(self, tablet: str) -> list[str]:
+        """Return the names of a tablet's binlog files, sorted."""
         return sorted(p.name for p in (self.directory / tablet / layout.FOLDER).iterdir())

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-Asked = list[tuple[str, str]]
+FlushedRegions = list[tuple[str, str]]
 
 
 @contextmanager
-def node(flush: Callable[[Asked], int]) -> Iterator[str]:
+def flushing_node(flush: Callable[[FlushedRegions], int]) -> Iterator[str]:
     """Serve on loopback and yield the URL; ``flush`` gets topics and regions, and returns the status of the answer."""
 
     class Handler(BaseHTTPRequestHandler):

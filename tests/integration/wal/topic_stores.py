@@ -18,19 +18,21 @@ from sexton.wal.sql.heartbeats import HeartbeatStore
 from sexton.wal.sql.maps import MapStore
 from sexton.wal.sql.replays import ReplayStore
 from sexton.wal.sql.store import WalStore
-from tests.integration.wal.logs import Place
+from tests.integration.wal.logs import LogPlace
 
 DAY = 86_400
-TERMS = WalSettings(idle_grace_seconds=DAY, map_stale_seconds=2 * DAY, pin_ttl_seconds=300, pin_max_seconds=1_000)
+WAL_SETTINGS = WalSettings(
+    idle_grace_seconds=DAY, map_stale_seconds=2 * DAY, pin_ttl_seconds=300, pin_max_seconds=1_000
+)
 
 
-class Field:
-    """One deployment's topics."""
+class TopicStores:
+    """The topics of one deployment, and a log."""
 
-    def __init__(self, db: Database, place: Place) -> None:
+    def __init__(self, db: Database, place: LogPlace) -> None:
         self.db, self.place = db, place
-        self.store, self.floors, self.maps = WalStore(db), FloorStore(db, TERMS), MapStore(db)
-        self.heartbeats, self.replays = HeartbeatStore(db), ReplayStore(db, TERMS)
+        self.store, self.floors, self.maps = WalStore(db), FloorStore(db, WAL_SETTINGS), MapStore(db)
+        self.heartbeats, self.replays = HeartbeatStore(db), ReplayStore(db, WAL_SETTINGS)
         self.purger = Purger(place.log, self.floors)
         self._generation = 0
 

@@ -1,4 +1,4 @@
-"""A versioned bucket as tests look at it: what is left in it, key by key."""
+"""A versioned bucket, and its remaining versions key by key."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,17 @@ from tests.support.places import Bucket
 
 
 def purging(place: Bucket) -> S3Vault:
+    """Return a vault that deletes all versions."""
     return S3Vault(place.vault().spec.model_copy(update={"versions": "purge"}), place.endpoint_url)
 
 
 def set_versioning(place: Bucket, status: str) -> None:
+    """Set a bucket's versioning to Enabled or Suspended."""
     place.client.put_bucket_versioning(Bucket=place.name, VersioningConfiguration={"Status": status})  # type: ignore[typeddict-item]
 
 
-def left(place: Bucket, prefix: str = "") -> dict[str, tuple[int, int]]:
-    """Return key → (versions, delete markers)."""
+def remaining_versions(place: Bucket, prefix: str = "") -> dict[str, tuple[int, int]]:
+    """Return key → (versions, delete markers) of what the bucket still holds."""
     reply = place.client.list_object_versions(Bucket=place.name, Prefix=prefix)
     keys = [*(v["Key"] for v in reply.get("Versions", ())), *(m["Key"] for m in reply.get("DeleteMarkers", ()))]
     count = {
@@ -30,5 +32,6 @@ def left(place: Bucket, prefix: str = "") -> dict[str, tuple[int, int]]:
     return count
 
 
-def told(results: Sequence[KeyResult]) -> list[tuple[KeyOutcome, int | None]]:
+def outcomes(results: Sequence[KeyResult]) -> list[tuple[KeyOutcome, int | None]]:
+    """Return the outcome and the bytes of each key."""
     return [(result.outcome, result.bytes) for result in results]
