@@ -115,3 +115,18 @@ def test_r42_a_claim_whose_reply_was_lost_is_adopted_and_finished(clean_url: str
 
     assert listing(root) == {}
     assert (report.due, report.removed, report.deleted) == (0, 1, 1)
+
+
+def test_a_dead_round_and_its_plan_are_closed_by_the_next_one(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    put(rig.local(tmp_path / "v"), "a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.later(10_801)
+    with installed(CrashAt("claim.committed")), pytest.raises(Crash):
+        rig.round(run="terminated", plan=rig.plan().id)
+    rig.later(61)
+
+    rig.round()
+
+    assert rig.count("round", state="RUNNING") == 0
+    assert rig.count("plan", state="APPLYING") == 0

@@ -152,3 +152,57 @@ def test_r41_a_quarantined_half_deleted_mark_cannot_be_undropped(faulty: Faulty)
     tries = len(faulty.deletes())
     faulty.rig.round()
     assert len(faulty.deletes()) == tries
+
+
+def test_a_mark_set_aside_for_failed_deletes_is_tried_again_a_day_later(faulty: Faulty) -> None:
+    faulty.put("a.dat")
+    faulty.rig.mark("dropped", NewMark(id="m", vault="cold", keys=("a.dat",)))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_keys({"a.dat": "AccessDenied"}, times=8)
+    for _ in range(9):
+        faulty.rig.round()
+    assert set(faulty.listing()) == {"a.dat"}
+    faulty.rig.later(86_401)
+
+    report = faulty.rig.round()
+
+    assert (report.removed, faulty.listing()) == (1, {})
+
+
+def test_where_the_marker_cannot_be_written_the_round_deletes_nothing(faulty: Faulty) -> None:
+    faulty.put("a.dat")
+    faulty.rig.mark("dropped", NewMark(id="a", vault="cold", keys=("a.dat",)))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_next("PutObject", 403, "AccessDenied")
+
+    refused = faulty.rig.round()
+
+    assert (kept_texts(refused), refused.vaults) == ({"vault cold: DENIED": 1}, {"cold": "DENIED"})
+    assert faulty.deletes() == []
+    assert faulty.rig.round().removed == 1
+    assert faulty.listing() == {}
+
+
+def test_a_busy_store_takes_the_marker_a_moment_later(faulty: Faulty) -> None:
+    faulty.put("a.dat")
+    faulty.rig.mark("dropped", NewMark(id="a", vault="cold", keys=("a.dat",)))
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_next("PutObject", 503, "SlowDown", times=6)
+
+    report = faulty.rig.round()
+
+    assert (report.removed, report.faults) == (1, 0)
+
+
+def test_a_busy_store_is_listed_again(faulty: Faulty) -> None:
+    faulty.put(*(f"d/{mark}/{n}.dat" for mark in range(5) for n in range(3)))
+    marks = (NewMark(id=f"m{n}", vault="cold", prefix=f"d/{n}/") for n in range(5))
+    faulty.rig.mark("dropped", *marks)
+    faulty.rig.later(10_801)
+    faulty.proxy.fail_next("ListObjectsV2", 503, "SlowDown", times=24)
+
+    report = faulty.rig.round()
+
+    assert faulty.proxy.faults_left("ListObjectsV2") == 0
+    assert (report.deleted, kept_texts(report), report.faults) == (15, {}, 0)
+    assert faulty.listing() == {}

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,68 @@ def test_of_a_database_and_its_clone_one_at_most_goes_on(tmp_path: Path) -> None
 
     assert kept_texts(rig.round()) == {"vault disk: BEHIND": 1}
     assert kept_texts(clone.round()) == {}
+
+
+def test_a_disk_unmounted_between_proof_and_delete_loses_no_record(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    root = rig.local(tmp_path / "v")
+    put(root, "d/a.dat")
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("d/a.dat",)))
+    rig.later(10_801)
+    get = rig.vaults.get
+
+    def unmount_after(instance: str, name: str):  # type: ignore[no-untyped-def]
+        vault = get(instance, name)
+        if threading.current_thread().name.startswith("delete"):
+            root.rename(tmp_path / "elsewhere")
+            (tmp_path / "v" / "d").mkdir(parents=True)
+        return vault
+
+    rig.vaults.get = unmount_after  # type: ignore[method-assign]
+    report = rig.round()
+
+    assert (report.absent, report.removed, report.waiting) == (0, 0, 1)
+    assert listing(tmp_path / "elsewhere") == {"d/a.dat": 10}
+
+
+def test_a_vault_added_while_a_round_resolves_sets_nothing_aside(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
+    rig.later(10_801)
+    quarantine = rig.stores.quarantine.quarantine
+
+    def added_meanwhile(token, problems) -> None:  # type: ignore[no-untyped-def]
+        if problems:
+            rig.local(tmp_path / "v")
+        quarantine(token, problems)
+
+    rig.stores.quarantine.quarantine = added_meanwhile  # type: ignore[method-assign]
+    rig.round()
+
+    assert rig.row("dropped", "m").quarantined_reason is None
+
+
+def test_a_copy_of_the_database_never_catches_up_by_counting_rounds(tmp_path: Path) -> None:
+    rig, restored, root = backed_up_before_an_undrop(tmp_path)
+    for _ in range(3):
+        rig.round()
+
+    held = [kept_texts(restored.round()) for _ in range(6)]
+
+    assert held == [{"vault disk: BEHIND": 1}] * 6
+    assert listing(root) == {"a.dat": 10}
+    assert kept_texts(rig.round()) == {}
+
+
+def test_a_clone_is_found_out_in_each_of_its_rounds(tmp_path: Path) -> None:
+    rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
+    root = rig.local(tmp_path / "v")
+    rig.round()
+    clone = rig.copy(tmp_path / "clone.db")
+    rig.round()
+    put(root, "a.dat")
+    clone.mark("dropped", NewMark(id="a", vault="disk", keys=("a.dat",)))
+    clone.later(10_801)
+
+    assert [kept_texts(clone.round()) for _ in range(4)] == [{"vault disk: BEHIND": 1}] * 4
+    assert listing(root) == {"a.dat": 10}

@@ -1,8 +1,11 @@
 """A rig with a real Temporal server and a worker in this process, wired by the composition root."""
 
 import asyncio
+import threading
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,9 @@ from temporalio.client import Client, WorkflowHandle
 import worker
 from config.settings import Settings
 from sexton.contract import NewMark
+from sexton.kernel.crash_points import installed
 from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
+from sexton.recycle.pipeline import ranges
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
 from workflows import ids
@@ -107,3 +112,24 @@ async def served(rig: Rig, settings: Settings, temporal_server: DevServer) -> As
     rig.policy = settings.policy()  # a plan made by another one would be refused
     async with await worker.build(client, settings, rig.db):
         yield Served(rig, client)
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges of 100 marks, claimed 100 at a time."""
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(ranges, name, 100)
+
+
+@contextmanager
+def slow(point: str, seconds: float) -> Iterator[threading.Event]:
+    """Make each visit of a point take a while; the event says that the first one has begun."""
+    begun = threading.Event()
+
+    def visit(name: str) -> None:
+        if name == point:
+            begun.set()
+            time.sleep(seconds)
+
+    with installed(visit):
+        yield begun

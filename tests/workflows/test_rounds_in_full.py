@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.testing import WorkflowEnvironment
@@ -13,6 +14,7 @@ from config.settings import Settings
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.recycle.pipeline import ranges
+from sexton.recycle.pipeline.sql.batches import BatchStore
 from tests.servers import temporal
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, listing
@@ -152,3 +154,26 @@ def test_ids_begin_with_the_deployment() -> None:
 
     assert [n.partition("/")[0] for n in names] == ["d-1"] * 3
     assert len(set(names)) == 3
+
+
+async def test_a_retried_activity_before_a_new_run_costs_a_lease_and_not_the_round(
+    short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
+        monkeypatch.setattr(ranges, name, 20)
+    rig = short_histories.rig.instance(shop)
+    root = rig.local(tmp_path / "v", instance=shop)
+    fill(rig, root, shop, 400)
+    take_late, once = BatchStore.take_late, iter([True])
+
+    def away(self: BatchStore, *given: Any) -> Any:
+        if next(once, False):
+            raise RuntimeError("the database was away for a moment")
+        return take_late(self, *given)
+
+    monkeypatch.setattr(BatchStore, "take_late", away)
+    handle = await short_histories.start(shop)
+    report = await handle.result()
+
+    assert (report.state, report.removed, report.error) == ("SUCCEEDED", 400, "")
+    assert listing(root) == {}

@@ -2,9 +2,7 @@
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,30 +12,8 @@ from temporalio.exceptions import CancelledError
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ControlKind
-from sexton.recycle.pipeline import ranges
 from tests.support.rig import listing
-from tests.workflows.conftest import Served, fill
-
-
-@pytest.fixture
-def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranges of 100 marks, claimed 100 at a time."""
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 100)
-
-
-@contextmanager
-def slow(point: str, seconds: float) -> Iterator[threading.Event]:
-    """Make each visit of a point take a while; the event says that the first one has begun."""
-    begun = threading.Event()
-
-    def visit(name: str) -> None:
-        if name == point:
-            begun.set()
-            time.sleep(seconds)
-
-    with installed(visit):
-        yield begun
+from tests.workflows.conftest import Served, fill, slow
 
 
 def failing(broken: threading.Event) -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""Signals and restarts at bad moments, as a saboteur found them: each once ended a round wrongly."""
+"""A round obeys signals that arrive within a page, while it waits for its lease and while it backs off."""
 
 import asyncio
 import time
@@ -10,15 +10,9 @@ from temporalio.client import WorkflowFailureError
 
 from sexton.kernel.errors import BadInput
 from sexton.marks.sql.leases import LeaseStore
-from sexton.recycle.pipeline import ranges
-from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from tests.support.rig import listing
-from tests.workflows.conftest import Served, fill
-from tests.workflows.test_rounds_in_full import short_histories
-from tests.workflows.test_signals import slow, small_ranges
-
-__all__ = ["short_histories", "small_ranges"]  # fixtures
+from tests.workflows.conftest import Served, fill, slow
 
 
 async def test_a_pause_that_is_taken_back_within_a_page_only_costs_a_lease(
@@ -65,29 +59,6 @@ async def test_a_signal_while_an_attempt_for_the_lease_is_refused_is_heeded(
     assert report.state == ("SUCCEEDED" if signal == "pause" else "CANCELLED")
     assert len(listing(root)) == (0 if signal == "pause" else 10)
     assert served.rig.count("round", state="RUNNING") == 0
-
-
-async def test_a_retried_activity_before_a_new_run_costs_a_lease_and_not_the_round(
-    short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 20)
-    rig = short_histories.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 400)
-    take_late, once = BatchStore.take_late, iter([True])
-
-    def away(self: BatchStore, *given: Any) -> Any:
-        if next(once, False):
-            raise RuntimeError("the database was away for a moment")
-        return take_late(self, *given)
-
-    monkeypatch.setattr(BatchStore, "take_late", away)
-    handle = await short_histories.start(shop)
-    report = await handle.result()
-
-    assert (report.state, report.removed, report.error) == ("SUCCEEDED", 400, "")
-    assert listing(root) == {}
 
 
 async def test_a_round_set_to_observe_while_it_was_paused_is_no_success(
