@@ -8,7 +8,7 @@ from activities.refusals import refusals
 from sexton.kernel.errors import BadInput, GuardBusy
 
 
-def test_a_drivers_error_goes_on_without_its_statement_and_parameters() -> None:
+def test_driver_error_travels_without_statement_and_parameters() -> None:
     engine = create_engine("sqlite://")
 
     with pytest.raises(ApplicationError) as told, refusals(), engine.connect() as c:

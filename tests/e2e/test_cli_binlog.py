@@ -70,7 +70,7 @@ def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database
     ]
 
 
-def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, world: World) -> None:
+def test_approve_shows_the_cut_and_asks(offline: Run, shop: Database, world: World) -> None:
     waits(world)
     status, held = offline("status"), json.loads(offline("blockers", "--json").stdout)
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
@@ -89,7 +89,7 @@ def test_an_approval_shows_what_goes_and_asks(offline: Run, shop: Database, worl
     assert (again.returncode, "no cut of sales waits for approval" in again.stderr) == (1, True)
 
 
-def test_a_drop_shows_what_goes_and_a_mistyped_name_is_refused(offline: Run, shop: Database, world: World) -> None:
+def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: Database, world: World) -> None:
     world.place("t1", "b1", "b2")
     typo = offline("binlog", "drop", "sails", "--yes")
     asked = offline("binlog", "drop", DB)
@@ -110,7 +110,7 @@ def test_a_drop_shows_what_goes_and_a_mistyped_name_is_refused(offline: Run, sho
     assert "DROPPED since" in explained.stdout
 
 
-def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: Database, world: World) -> None:
+def test_consumers_are_listed_as_blockers_and_removed(offline: Run, shop: Database, world: World) -> None:
     world.look()
     held = json.loads(offline("blockers", SHOP, "--json").stdout)
     listed = offline("binlog", "consumers")
@@ -130,7 +130,7 @@ def test_consumers_are_listed_named_as_holders_and_removed(offline: Run, shop: D
     assert (gone.returncode, "no consumer lisbon of sales is registered" in gone.stderr) == (1, True)
 
 
-def test_a_clock_that_was_refused_is_named_everywhere(offline: Run, world: World) -> None:
+def test_refused_clock_is_reported_everywhere(offline: Run, world: World) -> None:
     world.look()
     world.later(2 * DAY)
     before = offline("binlog", "explain", DB)
@@ -171,7 +171,7 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> 
     assert (gone.returncode, "has no follower fe-1" in gone.stderr) == (1, True)
 
 
-def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world: World, worker: None) -> None:
+def test_gc_reports_deleted_records_and_blocking_consumers(online: Run, world: World, worker: None) -> None:
     looked = online("binlog", "gc")
     again = json.loads(online("binlog", "gc", "--json").stdout)
     idle = [online("binlog", word) for word in ("progress", "cancel", "retry")]
@@ -186,9 +186,7 @@ def test_a_look_by_hand_says_what_went_and_who_holds_the_rest(online: Run, world
     assert (refused.returncode, "nothing was cut: shop only observes" in refused.stdout) == (1, True)
 
 
-def test_a_running_look_is_told_what_it_shall_do(
-    online: Run, world: World, environment: dict[str, str], worker: None
-) -> None:
+def test_running_gc_is_paused_and_resumed(online: Run, world: World, environment: dict[str, str], worker: None) -> None:
     deployment = environment["SEXTON_DEPLOYMENT"]
 
     async def started(**how: str) -> GcReport | None:
@@ -227,14 +225,16 @@ def test_a_running_look_is_told_what_it_shall_do(
         (["gc"], "cannot reach Temporal", 1),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(offline: Run, world: World, words: list[str], said: str, code: int) -> None:
+def test_wrong_input_is_reported_in_one_line(
+    offline: Run, world: World, words: list[str], said: str, code: int
+) -> None:
     done = offline("binlog", *words)
 
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_where_nobody_keeps_a_binlog_nothing_is_said_of_them(offline: Run, shop: Database) -> None:
+def test_status_is_silent_about_binlogs_if_there_are_none(offline: Run, shop: Database) -> None:
     doctor = {f["about"] for f in json.loads(offline("doctor", "--json").stdout)}
 
     assert not doctor & {"binlogs", "replicas"}

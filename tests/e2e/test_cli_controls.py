@@ -29,7 +29,7 @@ def test_a_stop_halts_the_instance_and_a_start_ends_it(offline: Run, shop: Datab
     assert ControlStore(shop).admit("shop") == frozenset()
 
 
-def test_a_start_names_what_still_keeps_the_instance(offline: Run, shop: Database) -> None:
+def test_start_names_the_controls_that_still_halt_the_instance(offline: Run, shop: Database) -> None:
     ControlStore(shop).put(ControlKind.STOP, ALL, "drill")
 
     started = offline("start", "shop")
@@ -45,7 +45,7 @@ def test_a_start_names_what_still_keeps_the_instance(offline: Run, shop: Databas
     assert ControlStore(shop).all() == ()
 
 
-def test_lists_show_what_is_in_the_database_and_in_the_settings(offline: Run, shop: Database) -> None:
+def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Database) -> None:
     window = "mon-fri 22:00-06:00 Europe/Berlin"
     added = [
         offline("lists", "add", "windows", window),
@@ -102,7 +102,7 @@ def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, sho
         (("lists", "remove", "windows", "daily 01:00-02:00"), 1, "there is no window"),
     ],
 )
-def test_a_wrong_word_is_refused_and_changes_nothing(
+def test_wrong_argument_is_refused_and_changes_nothing(
     offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline(*words)

@@ -28,7 +28,7 @@ def test_a_cap_is_put_shown_and_cleared(offline: Run, shop: Database) -> None:
     assert PaceStore(shop).caps() == []
 
 
-def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Database) -> None:
+def test_pace_shows_the_refusals_of_each_place(offline: Run, shop: Database) -> None:
     row = shop.t.vault
     with shop.read() as c:
         root = c.execute(row.select()).one().location
@@ -60,7 +60,7 @@ def test_places_are_shown_with_what_their_store_refused(offline: Run, shop: Data
         (("--clear",), 64, "name a vault"),
     ],
 )
-def test_a_wrong_word_is_refused_and_caps_nothing(
+def test_wrong_argument_is_refused_and_caps_nothing(
     offline: Run, shop: Database, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline("pace", *words)
@@ -69,5 +69,5 @@ def test_a_wrong_word_is_refused_and_caps_nothing(
     assert PaceStore(shop).caps() == []
 
 
-def test_nothing_deleted_yet_says_so(offline: Run, shop: Database) -> None:
+def test_pace_reports_that_nothing_was_deleted_yet(offline: Run, shop: Database) -> None:
     assert "nothing was deleted yet" in offline("pace").stdout

@@ -26,7 +26,7 @@ def world(shop: Database) -> World:
     return world
 
 
-def test_unwell_copies_are_listed_and_explained(offline: Run, world: World) -> None:
+def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: World) -> None:
     listed, every = offline("replica", "list"), json.loads(offline("replica", "list", "--all", "--json").stdout)
     explained = offline("replica", "explain", "t1")
     told = json.loads(offline("replica", "explain", "t1", "--json").stdout)
@@ -41,7 +41,7 @@ def test_unwell_copies_are_listed_and_explained(offline: Run, world: World) -> N
     assert (told["need"], told["decides"], [c["need"] for c in told["copies"]]) == (0, "b3", [6, 3, 0])
 
 
-def test_a_copy_that_counts_no_more_lets_others_go(offline: Run, shop: Database, world: World) -> None:
+def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Database, world: World) -> None:
     given_up = offline("replica", "full-copy", "t1", "b3", "--reason", "its disk is gone")
     explained, listed = offline("replica", "explain", "t1"), offline("replica", "list")
     granted = world.cuts("b1")
@@ -58,7 +58,7 @@ def test_a_copy_that_counts_no_more_lets_others_go(offline: Run, shop: Database,
     assert [(k["held_by"], k["what"]) for k in held if k["held_by"] == "replicas"] == [("replicas", "cuts of 1 tablet")]
 
 
-def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(offline: Run, world: World) -> None:
+def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: World) -> None:
     for n in range(2, 30):
         world.place(f"t{n}", "b1", "b3", part=f"p{n}")
     versions = {f"p{n}": 5 for n in range(2, 30)}
@@ -81,7 +81,7 @@ def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(offl
     assert "versions are retained for 29 replicas on b3: 1 bad, 28 without a fresh report" in explained.stdout
 
 
-def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run, world: World) -> None:
+def test_backends_are_listed_and_decommissioned(offline: Run, world: World) -> None:
     world.place("t9", "b3", part="p9")
     listed = json.loads(offline("replica", "backends", "--json").stdout)
     shown = offline("replica", "backends")
@@ -105,7 +105,7 @@ def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run
     assert (unknown.returncode, "there is no backend b3" in unknown.stderr) == (1, True)
 
 
-def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies(offline: Run, world: World) -> None:
+def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: World) -> None:
     first = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
     world.later(1_000)
     world.well("t1", "b1", 5)
@@ -138,7 +138,9 @@ def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies
         (["decommission", "b9", "--yes"], "there is no backend b9", 1),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(offline: Run, world: World, words: list[str], said: str, code: int) -> None:
+def test_wrong_input_is_reported_in_one_line(
+    offline: Run, world: World, words: list[str], said: str, code: int
+) -> None:
     done = offline("replica", *words)
 
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr

@@ -61,7 +61,7 @@ def told(online: Run, *words: str) -> None:
         assert time.monotonic() < until, signalled.stderr
 
 
-def test_a_round_pauses_resumes_and_shows_it_on_the_terminal(
+def test_terminal_shows_a_paused_and_resumed_round(
     online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     online("enable", "shop")
@@ -84,7 +84,7 @@ def test_a_round_pauses_resumes_and_shows_it_on_the_terminal(
     assert [(r["id"], r["state"], r["report"]["deleted"]) for r in listed] == [(1, "SUCCEEDED", 1)]
 
 
-def test_a_cancelled_round_says_so_and_deletes_nothing(
+def test_cancelled_round_reports_it_and_deletes_nothing(
     online: Run, shop: Database, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     online("enable", "shop")
@@ -98,7 +98,7 @@ def test_a_cancelled_round_says_so_and_deletes_nothing(
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
 
 
-def test_ctrl_c_ends_the_waiting_and_not_the_round(online: Run, shop: Database, environment: dict[str, str]) -> None:
+def test_ctrl_c_ends_the_command_and_not_the_round(online: Run, shop: Database, environment: dict[str, str]) -> None:
     online("enable", "shop")
     round_ = Terminal(environment, "round", "run", "shop")
     told(online, "pause", "shop")
@@ -112,9 +112,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_round(online: Run, shop: Database, 
     assert still.returncode == 0
 
 
-def test_a_round_that_a_stop_keeps_from_beginning_says_why(
-    online: Run, shop: Database, worker: None, tmp_path: Path
-) -> None:
+def test_round_of_a_stopped_instance_names_the_stop(online: Run, shop: Database, worker: None, tmp_path: Path) -> None:
     online("enable", "shop")
     plan = json.loads(online("plan", "--json").stdout)["id"]
     online("stop", "shop", "--reason", "drill")
@@ -127,7 +125,7 @@ def test_a_round_that_a_stop_keeps_from_beginning_says_why(
     assert listing(tmp_path / "v") == {"data/a.dat": 10}
 
 
-def test_the_schedule_is_made_once_paused_and_resumed(online: Run, shop: Database) -> None:
+def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database) -> None:
     none = online("schedules", "list", "--json")
     too_early = online("schedules", "pause", "--reason", "x")
     made = [online("schedules", "apply").stdout, online("schedules", "apply").stdout]
@@ -164,7 +162,7 @@ def test_the_schedule_is_made_once_paused_and_resumed(online: Run, shop: Databas
         (("schedules", "pause"), 64, "--reason"),
     ],
 )
-def test_a_wrong_word_is_refused_in_a_sentence(
+def test_wrong_argument_is_refused_in_a_sentence(
     offline: Run, shop: Database, temporal_server: DevServer, words: tuple[str, ...], code: int, says: str
 ) -> None:
     refused = offline(*words, SEXTON_TEMPORAL__ADDRESS=temporal_server.address)

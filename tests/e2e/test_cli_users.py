@@ -24,7 +24,7 @@ TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sy
 ADD = ("user", "add", "ada", "--scope", "operate")
 
 
-def test_a_user_is_added_listed_and_removed_and_it_is_written_down(offline: Run, shop: Database) -> None:
+def test_call_log_has_users_added_and_removed(offline: Run, shop: Database) -> None:
     added = offline(*ADD, "--password-stdin", typed=f"{PASSWORD}\n")
     again = offline(*ADD, "--password-stdin", typed=f"{ANOTHER}\n")
     token, text = Logins(shop).login("ada", PASSWORD, "here")
@@ -49,7 +49,7 @@ def test_a_user_is_added_listed_and_removed_and_it_is_written_down(offline: Run,
     assert PASSWORD not in "".join(p.stdout + p.stderr for p in (added, again, shown, removed))
 
 
-def test_another_password_ends_the_old_one_and_its_tokens(offline: Run, shop: Database) -> None:
+def test_new_password_revokes_the_old_one_and_its_tokens(offline: Run, shop: Database) -> None:
     offline(*ADD, "--password-stdin", typed=f"{PASSWORD}\n")
     _, text = Logins(shop).login("ada", PASSWORD, "here")
     changed = offline("user", "password", "ada", "--password-stdin", typed=ANOTHER)
@@ -64,7 +64,7 @@ def test_another_password_ends_the_old_one_and_its_tokens(offline: Run, shop: Da
 
 
 @pytest.mark.parametrize("typed", ["", "\n", "elevenchars\n", "Administrator\n"])
-def test_a_password_that_will_not_do_makes_no_user(offline: Run, shop: Database, typed: str) -> None:
+def test_unsuitable_password_creates_no_user(offline: Run, shop: Database, typed: str) -> None:
     refused = offline("user", "add", "administrator", "--scope", "admin", "--password-stdin", typed=typed)
 
     assert refused.returncode == 1
@@ -72,13 +72,13 @@ def test_a_password_that_will_not_do_makes_no_user(offline: Run, shop: Database,
     assert json.loads(offline("user", "list", "--json").stdout) == []
 
 
-def test_there_is_no_password_where_nobody_types_one(offline: Run, shop: Database) -> None:
+def test_password_needs_a_terminal_or_stdin(offline: Run, shop: Database) -> None:
     refused = offline(*ADD)
 
     assert (refused.returncode, "--password-stdin" in refused.stderr) == (64, True)
 
 
-def test_a_name_or_scope_that_is_none_is_refused(offline: Run, shop: Database) -> None:
+def test_malformed_name_or_scope_is_refused(offline: Run, shop: Database) -> None:
     name = offline("user", "add", "Ada", "--scope", "read", "--password-stdin", typed=PASSWORD)
     scope = offline("user", "add", "ada", "--scope", "root", "--password-stdin", typed=PASSWORD)
 
@@ -87,7 +87,9 @@ def test_a_name_or_scope_that_is_none_is_refused(offline: Run, shop: Database) -
 
 
 @pytest.mark.parametrize(("second", "code"), [(PASSWORD, 0), (ANOTHER, 130)])
-def test_a_terminal_asks_twice_and_shows_nothing(tmp_path: Path, shop: Database, second: str, code: int) -> None:
+def test_terminal_asks_for_a_password_twice_and_hides_it(
+    tmp_path: Path, shop: Database, second: str, code: int
+) -> None:
     command = [sys.executable, "-c", TERMINAL, sys.executable, "-m", "sexton", *ADD]
     given, pipe = os.environ | settings(tmp_path, "127.0.0.1:1"), subprocess.PIPE
     # The space behind a prompt comes when the terminal listens: what is typed before it is thrown away.

@@ -30,7 +30,7 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
     rig.db.close()
 
 
-def test_what_has_expired_goes_from_every_backend_and_nothing_else(stores: Stores) -> None:
+def test_only_expired_versions_are_deleted_on_all_backends(stores: Stores) -> None:
     stores.begin("orders", "users")
     stores.upsert("orders", times=3)
     stores.upsert("orders", "users")
@@ -46,7 +46,7 @@ def test_what_has_expired_goes_from_every_backend_and_nothing_else(stores: Store
     assert stores.equal()
 
 
-def test_a_copy_that_lags_keeps_what_it_lacks_on_all_others_and_is_repaired_from_there(stores: Stores) -> None:
+def test_lagging_replica_is_repaired_from_the_others(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=3)
     stores.upsert("orders", times=2, but=["b3"])
@@ -63,7 +63,7 @@ def test_a_copy_that_lags_keeps_what_it_lacks_on_all_others_and_is_repaired_from
     assert stores.equal()
 
 
-def test_a_lost_version_is_kept_elsewhere_at_once_and_marked_when_it_stays_lost(stores: Stores) -> None:
+def test_lost_version_is_retained_on_the_other_backends(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=5)
     stores.backends["b2"].lose(uid(T, "b2"), 3)
@@ -81,7 +81,7 @@ def test_a_lost_version_is_kept_elsewhere_at_once_and_marked_when_it_stays_lost(
     assert (stores.equal(), stores.exact(), stores.same(T), stores.versions(T, "b1")) == (True, True, True, [])
 
 
-def test_a_backend_that_is_away_stops_its_own_tablets_and_catches_up(stores: Stores) -> None:
+def test_absent_backend_blocks_only_its_tablets(stores: Stores) -> None:
     stores.begin("orders")
     stores.leader.create_table("alone", backends=["b1", "b2"])
     stores.report()
@@ -98,7 +98,7 @@ def test_a_backend_that_is_away_stops_its_own_tablets_and_catches_up(stores: Sto
     assert stores.exact()
 
 
-def test_a_report_of_a_start_before_is_ignored(stores: Stores) -> None:
+def test_report_of_an_earlier_start_is_ignored(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=3)
     old = stores.backends["b3"]
@@ -114,7 +114,7 @@ def test_a_report_of_a_start_before_is_ignored(stores: Stores) -> None:
     assert (anew_needs, stores.world.replica(T, "b3").needs) == (2, 2)
 
 
-def test_what_only_a_full_copy_repairs_is_not_waited_for_and_counts_again_afterwards(stores: Stores) -> None:
+def test_replica_counts_again_after_its_full_copy(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=2)
     stores.upsert("orders", times=2, but=["b3"])
@@ -133,7 +133,7 @@ def test_what_only_a_full_copy_repairs_is_not_waited_for_and_counts_again_afterw
     assert [stores.world.replica(t, "b3").full_copy for t in (T, "orders.1")] == ["", "its disk was replaced"]
 
 
-def test_b20_a_dropped_table_goes_everywhere_and_its_copies_after_its_binlogs(stores: Stores) -> None:
+def test_b20_dropped_table_is_deleted_on_every_backend(stores: Stores) -> None:
     stores.begin("orders", "users")
     stores.upsert("orders", "users", times=3)
     stores.report()
@@ -153,9 +153,7 @@ def test_b20_a_dropped_table_goes_everywhere_and_its_copies_after_its_binlogs(st
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("point", sorted(OF_BACKEND))
-def test_b11_a_backend_that_crashes_in_the_middle_of_a_sweep_finishes_the_next_time(
-    stores: Stores, point: str, times: int
-) -> None:
+def test_b11_crashed_backend_finishes_its_next_sweep(stores: Stores, point: str, times: int) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=6)
     stores.expire()
@@ -179,7 +177,7 @@ def test_b11_a_backend_that_crashes_in_the_middle_of_a_sweep_finishes_the_next_t
     assert stores.equal()
 
 
-def test_a_leader_that_crashed_says_again_what_it_may_not_have_said(stores: Stores) -> None:
+def test_crashed_leader_sends_its_last_record_again(stores: Stores) -> None:
     stores.begin("orders", "users")
     stores.upsert("orders", "users", times=3)
     stores.leader.drop_table("users")
@@ -199,7 +197,7 @@ def test_a_leader_that_crashed_says_again_what_it_may_not_have_said(stores: Stor
     assert stores.equal()
 
 
-def test_a_follower_that_comes_late_has_what_its_leader_has(stores: Stores) -> None:
+def test_late_follower_catches_up_with_its_leader(stores: Stores) -> None:
     stores.begin("orders")
     stores.upsert("orders", times=3)
     stores.backends["b2"].lose(uid(T, "b2"), 2)
@@ -217,7 +215,7 @@ def test_a_follower_that_comes_late_has_what_its_leader_has(stores: Stores) -> N
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in range(2, 30))])
-def test_whatever_happens_no_copy_loses_what_it_lacks_and_nothing_below_a_cut_stays(stores: Stores, seed: int) -> None:
+def test_random_crashes_lose_no_version_and_leave_none(stores: Stores, seed: int) -> None:
     chance, crashes = random.Random(seed), 0
     stores.begin("orders", "users")
     for step in range(STEPS):

@@ -35,7 +35,7 @@ def field(tmp_path: Path) -> Iterator[Field]:
             yield its
 
 
-def test_a_topic_shrinks_by_what_every_region_has_flushed(field: Field) -> None:
+def test_topic_shrinks_by_entries_that_all_regions_flushed(field: Field) -> None:
     field.append("r1", 20)
     field.purge()  # r2 is idle
     last = field.append("r2", 20)
@@ -50,7 +50,7 @@ def test_a_topic_shrinks_by_what_every_region_has_flushed(field: Field) -> None:
     assert field.whole("r1", "r2")
 
 
-def test_a_crash_and_a_replay_give_back_every_acknowledged_row(field: Field) -> None:
+def test_replay_after_a_crash_restores_every_acknowledged_row(field: Field) -> None:
     for _ in range(3):
         field.append("r1", 5)
         field.append("r2", 7)
@@ -66,7 +66,7 @@ def test_a_crash_and_a_replay_give_back_every_acknowledged_row(field: Field) -> 
     assert len(field.node.rows("r1")) == 18
 
 
-def test_w25_an_append_under_way_is_not_below_the_idle_mark_though_memory_is_empty(field: Field) -> None:
+def test_w25_append_under_way_is_above_the_idle_mark(field: Field) -> None:
     field.append("r2")
     field.node.flush("r2")
     before = field.purge()
@@ -84,7 +84,7 @@ def test_w25_an_append_under_way_is_not_below_the_idle_mark_though_memory_is_emp
     assert field.whole("r1", "r2")
 
 
-def test_w25_an_append_while_the_node_reports_is_not_below_the_idle_mark(field: Field) -> None:
+def test_w25_append_during_a_report_is_above_the_idle_mark(field: Field) -> None:
     field.append("r2")
     field.node.flush("r2")
     before = field.purge()
@@ -95,7 +95,7 @@ def test_w25_an_append_while_the_node_reports_is_not_below_the_idle_mark(field: 
     assert field.whole("r1")
 
 
-def test_w26_a_region_is_mapped_before_its_first_append_and_holds_it_through_a_crash(field: Field) -> None:
+def test_w26_region_is_mapped_before_its_first_append(field: Field) -> None:
     field.append("r1", 5)
     field.node.flush("r1")
     field.purge()
@@ -110,7 +110,7 @@ def test_w26_a_region_is_mapped_before_its_first_append_and_holds_it_through_a_c
     assert field.whole("r1", "r2", "r3")
 
 
-def test_w26_a_region_whose_map_is_refused_takes_no_row(field: Field) -> None:
+def test_w26_region_with_a_refused_map_accepts_no_row(field: Field) -> None:
     maps = Maps(field.client, field.log, field.directory / "other.json")  # a node's token is none of an owner
     node = Node("n1", field.client, field.log, maps, field.directory)
 
@@ -122,7 +122,7 @@ def test_w26_a_region_whose_map_is_refused_takes_no_row(field: Field) -> None:
     assert field.there() == []
 
 
-def test_w28_a_region_that_moved_holds_the_old_topic_until_it_has_flushed(field: Field) -> None:
+def test_w28_moved_region_blocks_its_old_topic_until_flushed(field: Field) -> None:
     field.append("r1", 5)
     field.append("r2", 5)
     field.node.flush("r2")
@@ -140,7 +140,7 @@ def test_w28_a_region_that_moved_holds_the_old_topic_until_it_has_flushed(field:
     assert field.maps.of("r1") == {B: "here"}
 
 
-def test_a_region_is_asked_over_http_to_flush_and_does(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_region_flushes_on_an_http_request(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flushing, "POLL_SECONDS", 0.02)
     http = HttpFlushClient()
     with serving(field.node):
@@ -154,7 +154,7 @@ def test_a_region_is_asked_over_http_to_flush_and_does(field: Field, monkeypatch
     assert field.whole("r1")
 
 
-def test_a_dropped_region_holds_nothing_and_is_not_opened(field: Field) -> None:
+def test_dropped_region_blocks_nothing_and_is_not_opened(field: Field) -> None:
     field.append("r1", 5)
     field.append("r2", 5)
     field.node.flush("r2")
@@ -170,7 +170,7 @@ def test_a_dropped_region_holds_nothing_and_is_not_opened(field: Field) -> None:
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["in one topic", "older than a move"])
-def test_a_manifest_from_a_backup_replays_what_it_lacks_or_is_refused(field: Field, moved: bool) -> None:
+def test_restored_manifest_replays_missing_rows_or_is_refused(field: Field, moved: bool) -> None:
     field.append("r1", 3)
     field.node.flush("r1")
     manifest = field.directory / "r1" / MANIFEST
@@ -197,7 +197,7 @@ def test_a_manifest_from_a_backup_replays_what_it_lacks_or_is_refused(field: Fie
         field.node.open("r1", 3)
 
 
-def test_a_manifest_that_lacks_what_sexton_has_let_go_is_refused(field: Field) -> None:
+def test_restored_manifest_of_a_moved_region_is_refused(field: Field) -> None:
     manifest = field.directory / "r1" / MANIFEST
     backup = manifest.read_text()
     field.append("r1", 3)
@@ -212,7 +212,7 @@ def test_a_manifest_that_lacks_what_sexton_has_let_go_is_refused(field: Field) -
         field.node.open("r1", 2)
 
 
-def test_entries_of_a_region_nobody_here_knows_are_passed_over(field: Field) -> None:
+def test_entries_of_an_unknown_region_are_skipped(field: Field) -> None:
     field.log.append(A, [entry("elsewhere", "a row")])
     field.append("r1", 2)
     field.reopen("r1", "r2")

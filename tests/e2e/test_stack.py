@@ -68,14 +68,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     stack.stop()
 
 
-def test_a_second_stack_over_the_same_home_is_refused_with_the_running_pid(running: Stack) -> None:
+def test_second_stack_over_one_home_is_refused_with_the_pid(running: Stack) -> None:
     with pytest.raises(EmbeddedError, match=rf"already runs over .*pid {os.getpid()}\)"):
         _start(running.home)
 
     running.check()
 
 
-def test_two_workers_run_beside_each_other(running: Stack) -> None:
+def test_two_workers_run_side_by_side(running: Stack) -> None:
     running.start_worker()
 
     running.start_worker("worker-2")
@@ -84,7 +84,7 @@ def test_two_workers_run_beside_each_other(running: Stack) -> None:
     assert running.children["worker"].pid != running.children["worker-2"].pid
 
 
-def test_a_dead_worker_is_started_again_and_said_so(running: Stack) -> None:
+def test_dead_worker_is_restarted_and_reported(running: Stack) -> None:
     said: list[str] = []
     watch = StackSupervisor(running, said.append, first_wait_seconds=0.1)
     running.start_worker()
@@ -101,7 +101,7 @@ def test_a_dead_worker_is_started_again_and_said_so(running: Stack) -> None:
     assert said[1].startswith("worker started again")
 
 
-def test_a_worker_that_dies_again_and_again_ends_it_with_the_reason(tmp_path: Path) -> None:
+def test_stack_stops_when_its_worker_keeps_dying(tmp_path: Path) -> None:
     said: list[str] = []
     stack = Stack(tmp_path)
     doomed = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit('no luck')"]
@@ -170,7 +170,7 @@ def test_a_restart_keeps_objects_addresses_and_identity(tmp_path: Path) -> None:
         second.stop()
 
 
-def test_a_part_that_dies_ends_up_with_its_name_exit_code_and_last_lines(tmp_path: Path) -> None:
+def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None:
     up = _up(tmp_path)
     os.kill(_pid(tmp_path, "s3"), signal.SIGKILL)
 
@@ -214,7 +214,7 @@ def test_sigterm_stops_every_part(tmp_path: Path) -> None:
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-def test_a_killed_up_leaves_nothing_that_hinders_the_next(tmp_path: Path) -> None:
+def test_stack_starts_again_after_a_killed_one(tmp_path: Path) -> None:
     up = _up(tmp_path)
     old = _pid(tmp_path, "s3")
     up.kill()
@@ -236,7 +236,7 @@ def _gone(pid: int) -> bool:
         return True
 
 
-def test_a_pid_file_never_stops_a_process_that_is_not_ours(tmp_path: Path) -> None:
+def test_pid_file_never_stops_a_foreign_process(tmp_path: Path) -> None:
     stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
     record = {"pid": stranger.pid, "started": "1", "command": ["sleep", "60"]}
     (tmp_path / "run").mkdir()

@@ -24,7 +24,7 @@ def _left(node: Node) -> int:
 
 
 @pytest.mark.parametrize("seed", [*range(1, 7), *(pytest.param(n, marks=pytest.mark.soak) for n in range(7, 60))])
-def test_b11_who_sweeps_is_killed_at_random_and_the_next_one_finishes(tmp_path: Path, seed: int) -> None:
+def test_b11_next_sweeper_finishes_after_a_random_kill(tmp_path: Path, seed: int) -> None:
     node, chance, lives = Node(tmp_path / "node"), random.Random(seed), 0
     killed = 0
     for uid in UIDS:

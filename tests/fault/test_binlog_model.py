@@ -33,18 +33,16 @@ def lived(url: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_after_any_history_nothing_is_lost_and_nothing_left(tmp_path: Path, seed: int) -> None:
+def test_history_loses_nothing_and_leaves_nothing(tmp_path: Path, seed: int) -> None:
     lived(f"sqlite:///{tmp_path / 'sexton.db'}", seed)
 
 
 @pytest.mark.parametrize("seed", range(100, 103))
-def test_after_any_history_nothing_is_lost_and_nothing_left_on_postgresql(
-    postgres: postgres_server.Cluster, seed: int
-) -> None:
+def test_history_on_postgresql_loses_nothing_and_leaves_nothing(postgres: postgres_server.Cluster, seed: int) -> None:
     lived(postgres.create_database(), seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1_000, 1_300))
-def test_after_many_histories(tmp_path: Path, seed: int) -> None:
+def test_many_histories_lose_nothing_and_leave_nothing(tmp_path: Path, seed: int) -> None:
     lived(f"sqlite:///{tmp_path / 'sexton.db'}", seed)

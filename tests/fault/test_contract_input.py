@@ -22,7 +22,7 @@ def pg(postgres: Cluster) -> Rig:
     return Rig(postgres.create_database()).instance()
 
 
-def test_an_expiry_finer_than_a_millisecond_does_not_keep_a_range_for_ever(pg: Rig, tmp_path: Path) -> None:
+def test_expiry_finer_than_a_millisecond_does_not_block_a_range(pg: Rig, tmp_path: Path) -> None:
     root = pg.local(tmp_path / "v")
     pg.sql("SELECT {}prepare('shop', 't', ARRAY['m'], 'disk', ARRAY['p/'], interval '60.0005 seconds')")
     pg.later(400_000)
@@ -34,14 +34,14 @@ def test_an_expiry_finer_than_a_millisecond_does_not_keep_a_range_for_ever(pg: R
 
 
 @pytest.mark.parametrize("value", ["1.5", "'abc'", "x'00'", "9223372036854775807", "-1"])
-def test_no_odd_size_gets_in(rig: Rig, value: str) -> None:
+def test_impossible_size_is_refused(rig: Rig, value: str) -> None:
     names = "(instance, kind, id, vault, keys, bytes)"
 
     with pytest.raises(IntegrityError, match="bytes_are_0_to_1_pib"):
         rig.sql(f"INSERT INTO {{}}mark {names} VALUES ('shop', 'dropped', 'm', 'disk', '[\"a\"]', {value})")
 
 
-def test_no_id_that_is_bytes_gets_in(rig: Rig) -> None:
+def test_id_of_bytes_is_refused(rig: Rig) -> None:
     names = "(instance, kind, id, vault, keys)"
 
     with pytest.raises(IntegrityError, match="names_are_text"):
@@ -49,7 +49,7 @@ def test_no_id_that_is_bytes_gets_in(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("call", ["undrop('shop', 'dropped', ARRAY['m', NULL])", "commit('shop', NULL)"])
-def test_ids_that_are_null_are_refused(pg: Rig, call: str) -> None:
+def test_null_id_is_refused(pg: Rig, call: str) -> None:
     pg.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
 
     with pytest.raises(DBAPIError, match="SX006"):

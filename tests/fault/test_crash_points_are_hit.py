@@ -25,7 +25,7 @@ AT_WORK: dict[str, Any] = {
 
 @pytest.mark.parametrize("then", ["retried", "adopted"])
 @pytest.mark.parametrize("point", sorted(OF_ROUNDS))
-def test_a_crash_at_each_named_point_comes_and_is_survived(point: str, then: str) -> None:
+def test_history_reaches_and_survives_each_crash_point(point: str, then: str) -> None:
     dies = () if point in AT_WORK else ((point, 1),)
     at_work = AT_WORK.get(point, op.Later(1))
     if point == "owner.fenced":
@@ -36,7 +36,7 @@ def test_a_crash_at_each_named_point_comes_and_is_survived(point: str, then: str
     assert world.deaths == {point: 1}
 
 
-def test_the_code_reaches_exactly_the_points_that_are_listed() -> None:
+def test_code_names_exactly_the_listed_crash_points() -> None:
     found = set()
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -48,6 +48,6 @@ def test_the_code_reaches_exactly_the_points_that_are_listed() -> None:
     assert found == NAMES
 
 
-def test_points_of_the_owner_are_points() -> None:
+def test_owner_crash_points_are_listed() -> None:
     assert set(OF_OWNER) == AT_WORK.keys()
     assert set(OF_OWNER) <= NAMES

@@ -15,7 +15,7 @@ from tests.support.kept import kept_texts
 from tests.support.rig import Rig
 
 
-def test_a_late_file_that_failed_once_is_asked_about_again(faulty: Faulty) -> None:
+def test_live_view_is_read_again_for_a_late_file_that_failed(faulty: Faulty) -> None:
     rig = faulty.rig
     with rig.db.write() as c:
         c.execute(text("CREATE TABLE sexton_live (kind text, id text, vault text, key text)"))
@@ -38,7 +38,7 @@ def test_a_late_file_that_failed_once_is_asked_about_again(faulty: Faulty) -> No
     assert (report.deleted, kept_texts(report)) == (0, {"live": 1})
 
 
-def test_a_view_that_cannot_be_counted_is_no_view_without_prefixes(tmp_path: Path) -> None:
+def test_unreadable_live_view_raises_instead_of_a_count(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     owner = SqlOwner(rig.db)
     assert owner.live_objects("shop") is None

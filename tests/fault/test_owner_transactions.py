@@ -23,7 +23,7 @@ def pg(postgres: Cluster) -> Rig:
     return Rig(postgres.create_database()).instance()
 
 
-def test_undrop_remembers_a_gone_child_as_long_as_its_parent_is_marked(rig: Rig, tmp_path: Path) -> None:
+def test_undrop_of_a_parent_with_a_deleted_child_is_refused(rig: Rig, tmp_path: Path) -> None:
     put(rig.local(tmp_path / "v"), "t/c.dat")
     rig.mark("own", NewMark(id="table", vault="disk", keys=("t/other.dat",)))
     rig.mark("dropped", NewMark(id="child", vault="disk", keys=("t/c.dat",), parent=("own", "table")))
@@ -36,7 +36,7 @@ def test_undrop_remembers_a_gone_child_as_long_as_its_parent_is_marked(rig: Rig,
         contract.undrop(c, "shop", "own", ["table"])
 
 
-def test_a_gone_id_marked_anew_from_an_old_snapshot_stops_nobody(pg: Rig, tmp_path: Path) -> None:
+def test_deleted_id_marked_from_an_old_snapshot_blocks_nothing(pg: Rig, tmp_path: Path) -> None:
     root = pg.local(tmp_path / "v")
     put(root, "a.dat")
     put(root, "b.dat")
@@ -63,7 +63,7 @@ def test_a_gone_id_marked_anew_from_an_old_snapshot_stops_nobody(pg: Rig, tmp_pa
     assert listing(root) == {}
 
 
-def test_an_open_undrop_keeps_its_own_instance_waiting_and_no_round_hanging(pg: Rig, tmp_path: Path) -> None:
+def test_open_undrop_blocks_claims_and_the_round_still_ends(pg: Rig, tmp_path: Path) -> None:
     root = pg.local(tmp_path / "v")
     put(root, "a.dat")
     for name in ("m", "other"):

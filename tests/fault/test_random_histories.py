@@ -18,7 +18,7 @@ ALL = settings(
 
 
 @pytest.mark.timeout(600)
-def test_no_history_loses_what_is_needed_or_leaves_garbage() -> None:
+def test_history_loses_no_needed_file_and_leaves_no_garbage() -> None:
     reached: Counter[str] = Counter()
 
     @settings(ALL, max_examples=25, derandomize=True)
@@ -35,7 +35,7 @@ def test_no_history_loses_what_is_needed_or_leaves_garbage() -> None:
 @pytest.mark.timeout(3600)
 @settings(ALL, max_examples=5_000, print_blob=True)
 @given(histories())
-def test_no_history_of_thousands_loses_what_is_needed_or_leaves_garbage(history: History) -> None:
+def test_thousands_of_histories_lose_nothing_and_leave_nothing(history: History) -> None:
     world = play(history)
 
     event(f"deaths: {min(3, sum(world.deaths.values()))}")

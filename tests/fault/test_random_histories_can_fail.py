@@ -110,7 +110,7 @@ GUILTY: dict[Patch, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("sabotage", GUILTY, ids=lambda s: s.__name__)
-def test_a_missing_safety_piece_is_found_out(sabotage: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_history_detects_a_missing_safety_piece(sabotage: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(GUILTY[sabotage])
     innocent = play(history)
     sabotage(monkeypatch)
@@ -121,7 +121,7 @@ def test_a_missing_safety_piece_is_found_out(sabotage: Patch, monkeypatch: pytes
     assert innocent.witness.gone
 
 
-def test_chance_alone_finds_that_nothing_is_retained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_histories_detect_a_missing_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     no_retention(monkeypatch)
 
     @settings(

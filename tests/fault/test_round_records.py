@@ -10,7 +10,7 @@ from sexton.recycle.rounds.sql.reports import Reports
 from tests.support.rig import Rig, put
 
 
-def test_a_round_that_only_observes_leaves_its_plan_to_be_applied(tmp_path: Path) -> None:
+def test_plan_of_an_observing_round_can_be_applied(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance(enable=False)
     put(rig.local(tmp_path / "v"), "a.dat")
     rig.mark("dropped", NewMark(id="m", vault="disk", keys=("a.dat",)))
@@ -21,7 +21,7 @@ def test_a_round_that_only_observes_leaves_its_plan_to_be_applied(tmp_path: Path
     assert rig.round(plan=observed.plan).deleted == 1
 
 
-def test_a_round_that_waits_for_its_lease_waits_since_its_first_try(tmp_path: Path) -> None:
+def test_round_waits_for_its_lease_since_its_first_attempt(tmp_path: Path) -> None:
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}").instance()
     rig.rounds.open("shop", "first", None, rig.policy)
     for _ in range(2):

@@ -81,7 +81,7 @@ def gc(served: Served, settings: Settings, tmp_path: Path) -> Gc:
     return Gc(served, settings, tmp_path)
 
 
-async def test_what_has_expired_goes_from_every_backend(gc: Gc) -> None:
+async def test_expired_versions_are_deleted_on_every_backend(gc: Gc) -> None:
     async with gc.worker("b1"), gc.worker("b2"):
         gc.commit(1, 2, 3)
         report = await (await gc.start()).result()
@@ -92,9 +92,7 @@ async def test_what_has_expired_goes_from_every_backend(gc: Gc) -> None:
     assert [gc.world.replica("t1", b).acked for b in ("b1", "b2")] == [3, 3]
 
 
-async def test_a_backend_that_is_away_keeps_nobody_waiting_and_is_caught_up_when_it_is_back(
-    gc: Gc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unreachable_backend_delays_none_and_catches_up(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
     gc.disks["b2"].deleter().sweep(lambda: None)  # it is known, and then it dies
     async with gc.worker("b1"):
@@ -108,7 +106,7 @@ async def test_a_backend_that_is_away_keeps_nobody_waiting_and_is_caught_up_when
         assert gc.disks["b2"].left("t1") == []
 
 
-async def test_a_paused_look_sends_nothing_until_it_is_resumed_and_one_can_be_cancelled(gc: Gc) -> None:
+async def test_binlog_run_can_be_paused_resumed_and_cancelled(gc: Gc) -> None:
     gc.commit(1)
     handle = await gc.start("pause")
     found = await gc.until(handle, "PAUSED")
@@ -123,7 +121,7 @@ async def test_a_paused_look_sends_nothing_until_it_is_resumed_and_one_can_be_ca
     assert (await handle.result()).cancelled
 
 
-async def test_a_stop_is_an_answer_and_no_failure(gc: Gc) -> None:
+async def test_stopped_instance_is_a_result_and_no_failure(gc: Gc) -> None:
     gc.commit(1)
     gc.world.controls.put(ControlKind.STOP, ALL, "night")
 
@@ -133,7 +131,7 @@ async def test_a_stop_is_an_answer_and_no_failure(gc: Gc) -> None:
     assert gc.world.seqs() == [1]
 
 
-async def test_what_passes_is_tried_again_at_once_when_retry_is_said(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retry_signal_repeats_a_temporary_failure_at_once(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
     gc.commit(1)
     whole, broken = Cutter.cut, [True]
 
@@ -154,7 +152,7 @@ async def test_what_passes_is_tried_again_at_once_when_retry_is_said(gc: Gc, mon
     assert report.cut.cut == 1
 
 
-async def test_a_tick_starts_what_is_due_and_once(gc: Gc) -> None:
+async def test_tick_starts_a_due_binlog_run_once(gc: Gc) -> None:
     gc.commit(1)
 
     async def tick() -> None:

@@ -119,7 +119,7 @@ def cut_in(field: Field) -> int:
 
 
 @pytest.mark.timeout(300)
-async def test_a_round_over_ten_thousand_tablets(
+async def test_binlog_run_covers_ten_thousand_tablets(
     served: Served, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))

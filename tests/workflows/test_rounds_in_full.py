@@ -45,7 +45,7 @@ def settings(rig: Rig) -> Settings:
     return Settings(deployment=DEPLOYMENT, database_url=rig.url, kinds=OWN_KINDS)  # type: ignore[arg-type]
 
 
-async def test_a_kind_goes_after_what_must_precede_it(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_kind_is_claimed_after_its_predecessor(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 1_500)
@@ -60,7 +60,7 @@ async def test_a_kind_goes_after_what_must_precede_it(served: Served, shop: str,
     assert listing(root) == {}
 
 
-async def test_a_kind_whose_predecessor_failed_waits_and_says_so(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_kind_waits_for_its_failed_predecessor(served: Served, shop: str, tmp_path: Path) -> None:
     rig = served.rig.instance(shop)
     root = rig.local(tmp_path / "v", instance=shop)
     fill(rig, root, shop, 10)
@@ -94,7 +94,7 @@ async def short_histories(rig: Rig) -> AsyncIterator[Served]:
     await environment.shutdown()
 
 
-async def test_a_long_round_goes_on_in_a_new_run_under_the_same_lease(
+async def test_long_round_continues_as_a_new_run_under_one_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
@@ -131,7 +131,7 @@ class TestOneSlot:
         usual = Settings(deployment=DEPLOYMENT, database_url=rig.url)
         return usual.model_copy(update={"recycle": usual.recycle.model_copy(update={"recycle_concurrency": 1})})
 
-    async def test_only_so_many_rounds_work_at_once(self, served: Served, shop: str, tmp_path: Path) -> None:
+    async def test_concurrent_rounds_are_limited(self, served: Served, shop: str, tmp_path: Path) -> None:
         rig = served.rig
         shops = [f"{shop}-{n}" for n in range(3)]
         roots = [rig.instance(s).local(tmp_path / s, instance=s) for s in shops]
@@ -156,7 +156,7 @@ def test_ids_begin_with_the_deployment() -> None:
     assert len(set(names)) == 3
 
 
-async def test_a_retried_activity_before_a_new_run_costs_a_lease_and_not_the_round(
+async def test_activity_retried_before_a_new_run_costs_only_a_lease(
     short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):

@@ -15,7 +15,7 @@ from tests.support.rig import listing
 from tests.workflows.conftest import Served, fill, slow
 
 
-async def test_a_pause_that_is_taken_back_within_a_page_only_costs_a_lease(
+async def test_pause_and_resume_within_a_page_costs_only_a_lease(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -34,7 +34,7 @@ async def test_a_pause_that_is_taken_back_within_a_page_only_costs_a_lease(
 
 
 @pytest.mark.parametrize("signal", ["pause", "cancel"])
-async def test_a_signal_while_an_attempt_for_the_lease_is_refused_is_heeded(
+async def test_signal_during_a_refused_lease_attempt_is_obeyed(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -61,7 +61,7 @@ async def test_a_signal_while_an_attempt_for_the_lease_is_refused_is_heeded(
     assert served.rig.count("round", state="RUNNING") == 0
 
 
-async def test_a_round_set_to_observe_while_it_was_paused_is_no_success(
+async def test_round_set_to_observe_while_paused_fails(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
     rig = served.rig.instance(shop)
@@ -85,7 +85,7 @@ async def test_a_round_set_to_observe_while_it_was_paused_is_no_success(
     assert rig.count("counter", instance=shop, name="removed", value=report.removed) == 1
 
 
-async def test_a_round_paused_while_it_backs_off_says_that_it_is_paused(
+async def test_round_paused_during_a_backoff_reports_the_pause(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)

@@ -44,7 +44,7 @@ async def test_a_cancel_signal_ends_the_round_with_a_report(
     assert listing(root) == {}
 
 
-async def test_a_paused_round_holds_no_lease_and_deletes_nothing_until_it_is_resumed(
+async def test_paused_round_has_no_lease_and_deletes_nothing(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -91,7 +91,7 @@ async def test_a_paused_round_can_be_cancelled(served: Served, shop: str, tmp_pa
     assert served.rig.count("round", state="RUNNING") == 0
 
 
-async def test_retry_breaks_a_backoff_in_which_no_lease_is_held(served: Served, shop: str, tmp_path: Path) -> None:
+async def test_retry_ends_a_backoff_that_has_no_lease(served: Served, shop: str, tmp_path: Path) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 10)
     broken = threading.Event()
@@ -113,7 +113,7 @@ async def test_retry_breaks_a_backoff_in_which_no_lease_is_held(served: Served, 
     assert not [e for e in history.events if e.HasField("timer_fired_event_attributes")]
 
 
-async def test_a_kind_that_goes_on_failing_fails_the_round_and_its_next_try_is_soon(
+async def test_persistently_failing_kind_fails_the_round(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -157,9 +157,7 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
     assert len(listing(root)) == 10
 
 
-async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applied_again(
-    served: Served, shop: str, tmp_path: Path
-) -> None:
+async def test_plan_stopped_before_its_lease_can_be_applied_again(served: Served, shop: str, tmp_path: Path) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 10)
     plan = served.rig.plan(shop).id
@@ -181,7 +179,7 @@ async def test_a_plan_whose_round_is_stopped_before_it_has_a_lease_can_be_applie
     assert listing(root) == {}
 
 
-async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
+async def test_stop_ends_the_round_and_start_allows_the_next_one(
     served: Served, shop: str, tmp_path: Path, small_ranges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sexton.recycle.pipeline.active_lease.PROOF_SECONDS", 0.2)
@@ -206,7 +204,7 @@ async def test_a_stop_ends_the_round_and_start_lets_the_next_one_go_on(
     assert listing(root) == {}
 
 
-async def test_progress_tells_each_kind(served: Served, shop: str, tmp_path: Path, small_ranges: None) -> None:
+async def test_progress_reports_each_kind(served: Served, shop: str, tmp_path: Path, small_ranges: None) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
     fill(served.rig, root, shop, 500)
 

@@ -65,7 +65,7 @@ async def until_at_rest(client: Client, deployment: str) -> None:
     raise AssertionError("the schedule did not come to rest")
 
 
-async def test_a_tick_starts_as_many_as_there_are_slots_and_each_in_its_turn(
+async def test_tick_starts_rounds_in_order_up_to_the_free_slots(
     served: Served, deployment: str, tmp_path: Path
 ) -> None:
     rig = served.rig
@@ -82,9 +82,7 @@ async def test_a_tick_starts_as_many_as_there_are_slots_and_each_in_its_turn(
     assert [listing(tmp_path / name) for name in "abc"] == [{}, {}, {}]
 
 
-async def test_what_is_halted_gets_no_round_and_one_that_runs_is_not_started_twice(
-    served: Served, deployment: str, tmp_path: Path
-) -> None:
+async def test_tick_starts_no_halted_or_running_instance(served: Served, deployment: str, tmp_path: Path) -> None:
     rig = served.rig
     for name in ("a", "b", "c"):
         fill(rig, rig.instance(name).local(tmp_path / name, instance=name), name, 2)
@@ -123,9 +121,7 @@ async def test_paused_rounds_take_no_slots(served: Served, deployment: str, tmp_
     assert started == ("c", "d")
 
 
-async def test_applying_the_schedule_again_changes_nothing_and_keeps_an_operators_pause(
-    served: Served, settings: Settings, deployment: str
-) -> None:
+async def test_applying_the_schedule_again_keeps_a_pause(served: Served, settings: Settings, deployment: str) -> None:
     client = served.client
 
     told = [await schedules.apply(client, settings) for _ in "12"]
@@ -142,7 +138,7 @@ async def test_applying_the_schedule_again_changes_nothing_and_keeps_an_operator
     await schedules.handle(client, deployment).delete()
 
 
-async def test_the_schedule_recycles_every_instance_and_a_paused_one_starts_nothing(
+async def test_schedule_starts_every_instance_unless_paused(
     served: Served, settings: Settings, deployment: str, tmp_path: Path
 ) -> None:
     rig = served.rig
@@ -190,7 +186,7 @@ class TestOneSlotAndRareTicks:
         assert [r.instance for r in reversed(rig.rounds.reports.rounds())] == ["a", "b", "c"]
 
 
-async def test_without_a_schedule_there_is_nothing_to_describe_pause_or_nudge(served: Served, deployment: str) -> None:
+async def test_missing_schedule_cannot_be_paused_or_described(served: Served, deployment: str) -> None:
     assert await schedules.describe(served.client, deployment) == []
     with pytest.raises(schedules.NoSchedule, match="sexton schedules apply"):
         await schedules.pause(served.client, deployment, "")
@@ -206,5 +202,5 @@ async def test_search_attributes_are_registered_once(served: Served) -> None:
     assert await search_attributes.register(served.client) == []
 
 
-def test_ticks_are_a_quarter_of_the_interval_and_a_minute_at_most() -> None:
+def test_tick_is_a_quarter_of_the_interval_up_to_a_minute() -> None:
     assert [schedules.tick_seconds(s) for s in (10, 20, 3_600, 86_400)] == [2, 5, 60, 60]

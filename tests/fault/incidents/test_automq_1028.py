@@ -24,7 +24,7 @@ def garbage(cold: Faulty, count: int, keys: int = 3) -> dict[str, list[str]]:
     return named
 
 
-def test_automq_1028_a_200_with_errors_leaks_nothing_and_the_next_round_finishes(cold: Faulty) -> None:
+def test_automq_1028_next_round_deletes_keys_with_errors_in_200(cold: Faulty) -> None:
     named = garbage(cold, 60)
     before = cold.listing()
     failing = {named[f"m{n:03}"][n % 3]: code for n, code in zip((0, 7, 32, 33, 34, 59), CODES * 2, strict=False)}
@@ -46,7 +46,7 @@ def test_automq_1028_a_200_with_errors_leaks_nothing_and_the_next_round_finishes
     check_sums(cold.rig, [broken, healed], before, cold.listing())
 
 
-def test_automq_1028_a_200_that_refuses_every_key_removes_no_record(cold: Faulty) -> None:
+def test_automq_1028_200_with_only_errors_removes_no_record(cold: Faulty) -> None:
     named = garbage(cold, 20)
     before = cold.listing()
     cold.proxy.fail_keys({key: "AccessDenied" for its in named.values() for key in its}, times=1)
@@ -63,7 +63,7 @@ def test_automq_1028_a_200_that_refuses_every_key_removes_no_record(cold: Faulty
 
 
 @pytest.mark.parametrize("look", ["the first", "the last"])
-def test_automq_1028_errors_at_either_look_at_a_prefix_leak_nothing(cold: Faulty, look: str) -> None:
+def test_automq_1028_errors_in_either_pass_leak_nothing(cold: Faulty, look: str) -> None:
     garbage(cold, 0)
     early, late = ["data/p/a.dat", "data/p/b.dat"], "data/p/late.dat"
     cold.put(*early, size=7)
@@ -88,7 +88,7 @@ def test_automq_1028_errors_at_either_look_at_a_prefix_leak_nothing(cold: Faulty
     check_sums(cold.rig, reports, written, cold.listing())
 
 
-def test_doris_47475_a_key_the_store_refuses_round_after_round_goes_when_it_stops(cold: Faulty) -> None:
+def test_doris_47475_refused_key_is_deleted_when_refusals_end(cold: Faulty) -> None:
     named = garbage(cold, 5)
     before = cold.listing()
     stubborn = named["m002"][1]

@@ -35,7 +35,7 @@ def left_behind(rig: Rig, **more: object) -> None:
     rig.registrar.register_at_once(wanted, items, HOUR)
 
 
-def test_cockroachdb_103831_what_a_dead_job_protects_is_seen_and_goes_when_its_time_is_over(
+def test_cockroachdb_103831_protection_of_a_dead_job_expires(
     rig: Rig, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     left_behind(rig)
@@ -60,7 +60,7 @@ def test_cockroachdb_103831_what_a_dead_job_protects_is_seen_and_goes_when_its_t
 
 
 @pytest.mark.parametrize(("watermark", "why"), [(None, ProtectionEnd.NO_WATERMARK), (5, ProtectionEnd.TOO_LONG)])
-def test_cockroachdb_103831_a_finished_one_waits_for_no_watermark_for_ever(
+def test_cockroachdb_103831_finished_protection_always_ends(
     rig: Rig, root: Path, watermark: int | None, why: ProtectionEnd
 ) -> None:
     left_behind(rig, valid_ts=5)
@@ -79,7 +79,7 @@ def test_cockroachdb_103831_a_finished_one_waits_for_no_watermark_for_ever(
     assert scrape(rig)("sexton_protections_ended_total", instance_id="shop", why=str(why)) == 1
 
 
-def test_cockroachdb_103831_somebody_is_told(rig: Rig) -> None:
+def test_cockroachdb_103831_an_alert_reports_it(rig: Rig) -> None:
     rules = RULES.read_text()
 
     for alert, metric in (

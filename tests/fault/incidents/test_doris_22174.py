@@ -29,7 +29,7 @@ def db(clean_url: str) -> Iterator[Database]:
     database.close()
 
 
-def test_doris_22174_the_largest_number_is_refused_and_what_to_write_instead_is_said(db: Database) -> None:
+def test_doris_22174_largest_ttl_is_refused_naming_forever(db: Database) -> None:
     for given in LARGEST:
         with pytest.raises(BadInput, match="'forever'"):
             ttl(given)
@@ -38,7 +38,7 @@ def test_doris_22174_the_largest_number_is_refused_and_what_to_write_instead_is_
     assert ttl(LONGEST_TTL) == LONGEST_TTL
 
 
-def test_doris_22174_nothing_of_a_log_that_is_kept_for_ever_or_for_long_expires(db: Database) -> None:
+def test_doris_22174_log_with_long_or_no_ttl_does_not_expire(db: Database) -> None:
     world = World(db)
     for name, its in (("ever", None), ("long", LONGEST_TTL)):
         world.b.configs.put(SHOP, name, "", Config(ttl_seconds=its))
@@ -52,7 +52,7 @@ def test_doris_22174_nothing_of_a_log_that_is_kept_for_ever_or_for_long_expires(
     assert report.records == 1
 
 
-def test_doris_22174_a_log_that_would_lose_everything_at_once_waits_for_a_person(db: Database) -> None:
+def test_doris_22174_cut_of_a_whole_log_waits_for_approval(db: Database) -> None:
     world = World(db, BinlogSettings(free_records=10))
     world.keep(LONGEST_TTL)
     records = [Record(commit_seq=n, timestamp=world.now - 86_400_000, type="ALTER") for n in range(1, 21)]

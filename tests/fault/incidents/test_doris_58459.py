@@ -82,9 +82,7 @@ def commit(rig: Rig, *ids: str) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_doris_58459_a_commit_at_any_point_of_a_claim_keeps_its_data_or_is_refused(
-    rig: Rig, disk: Path, point: str
-) -> None:
+def test_doris_58459_commit_during_a_claim_is_whole_or_refused(rig: Rig, disk: Path, point: str) -> None:
     loaded(rig, disk, *LATE, *OTHERS)
     before = listing(disk)
     owner = Meanwhile(rig, lambda: commit(rig, *LATE))
@@ -107,9 +105,7 @@ def test_doris_58459_a_commit_at_any_point_of_a_claim_keeps_its_data_or_is_refus
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_doris_58459_an_undrop_at_any_point_of_a_claim_brings_all_back_or_is_refused(
-    rig: Rig, disk: Path, point: str
-) -> None:
+def test_doris_58459_undrop_during_a_claim_is_whole_or_refused(rig: Rig, disk: Path, point: str) -> None:
     for i in (*LATE, *OTHERS):
         put(disk, f"data/{i}/0.dat", 11)
     rig.mark("dropped", *(NewMark(id=i, vault="disk", prefix=f"data/{i}/") for i in (*LATE, *OTHERS)))
@@ -138,9 +134,7 @@ def test_doris_58459_an_undrop_at_any_point_of_a_claim_brings_all_back_or_is_ref
     ("scope", "point"),
     [*(("mark", p) for p in POINTS), *((s, p) for s in ("instance", "prefix") for p in POINTS[0:3:2])],
 )
-def test_tiflow_1048_a_hold_at_any_point_of_a_claim_keeps_what_it_says_it_keeps(
-    rig: Rig, disk: Path, scope: str, point: str
-) -> None:
+def test_tiflow_1048_hold_during_a_claim_blocks_or_is_refused(rig: Rig, disk: Path, scope: str, point: str) -> None:
     put(disk, "data/held/0.dat", 11)
     rig.mark("dropped", NewMark(id="held", vault="disk", keys=("data/held/0.dat",), bytes=11))
     rig.later(10_801)
@@ -167,7 +161,7 @@ def test_tiflow_1048_a_hold_at_any_point_of_a_claim_keeps_what_it_says_it_keeps(
     check_sums(rig, reports, before, listing(disk))
 
 
-def test_tiflow_1048_a_hold_between_two_looks_at_a_prefix_keeps_what_came_later(rig: Rig, disk: Path) -> None:
+def test_tiflow_1048_hold_before_the_second_pass_blocks_it(rig: Rig, disk: Path) -> None:
     put(disk, "data/held/0.dat", 11)
     rig.mark("dropped", NewMark(id="held", vault="disk", prefix="data/held/"))
     rig.later(10_801)

@@ -92,7 +92,7 @@ def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tupl
     return committer, txn, output.rowset
 
 
-def test_doris_58459_a_load_that_commits_during_the_barrier_is_kept_whole_or_refused_and_aborted(shop: Shop) -> None:
+def test_doris_58459_load_during_the_barrier_is_whole_or_refused(shop: Shop) -> None:
     [tablet] = shop.table()
     outcomes = set()
     kept: set[str] = set()
@@ -117,7 +117,7 @@ def test_doris_58459_a_load_that_commits_during_the_barrier_is_kept_whole_or_ref
     assert gone(shop).isdisjoint(marks(shop))
 
 
-def test_doris_58459_a_load_between_its_phases_is_kept_and_can_be_committed_after_a_refusal(shop: Shop) -> None:
+def test_doris_58459_precommitted_load_can_still_be_committed(shop: Shop) -> None:
     [tablet] = shop.table()
     kept: set[str] = set()
     for n in turns(shop):

@@ -54,9 +54,7 @@ def oldest_due(cold: Faulty, kind: str = "dropped") -> float | None:
     return scrape(cold.rig)("sexton_oldest_due_age_seconds", instance_id="shop", kind=kind)
 
 
-def test_doris_65612_what_is_stuck_keeps_nothing_else_and_is_shown_after_eight_failures(
-    cold: Faulty, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     stuck(cold)
     reports, went = [], set()
     for turn in range(MAX_FAILURES + 1):
@@ -105,7 +103,7 @@ def test_doris_65612_each_stuck_entry_has_a_way_out(cold: Faulty, capsys: pytest
     assert sum(r.deleted for r in reports) == len(before) + 1  # of the other vault's key the store says so as well
 
 
-def test_doris_65612_an_entry_nobody_looks_at_is_tried_again_by_itself_once_a_day(cold: Faulty) -> None:
+def test_doris_65612_stuck_mark_is_retried_once_a_day(cold: Faulty) -> None:
     stuck(cold)
     before = cold.listing()
     reports = [cold.rig.round()]
@@ -122,7 +120,7 @@ def test_doris_65612_an_entry_nobody_looks_at_is_tried_again_by_itself_once_a_da
     check_sums(cold.rig, reports, before, cold.listing())
 
 
-def test_doris_65612_a_prefix_that_may_not_be_listed_keeps_nothing_else(cold: Faulty) -> None:
+def test_doris_65612_unlisted_prefix_blocks_no_other_mark(cold: Faulty) -> None:
     cold.put("stuck/p/a.dat", size=7)
     cold.rig.mark("dropped", NewMark(id="unlisted", vault="cold", prefix="stuck/p/"))
     cold.rig.later(60)

@@ -26,7 +26,7 @@ def bucketed(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owne
     made.db.close()
 
 
-def test_k13_iceberg_4194_one_object_has_one_identity_whatever_its_name_looks_like(
+def test_k13_iceberg_4194_spellings_of_a_name_are_one_object(
     bucketed: Owned, s3_server: RunningS3, bucket: str
 ) -> None:
     client = s3_server.client()
@@ -44,9 +44,7 @@ def test_k13_iceberg_4194_one_object_has_one_identity_whatever_its_name_looks_li
     assert (report.run.lacks, report.found) == ((), {})
 
 
-def test_iceberg_4194_when_everything_is_an_orphan_nothing_is_marked(
-    bucketed: Owned, s3_server: RunningS3, bucket: str
-) -> None:
+def test_iceberg_4194_repair_of_all_objects_is_refused(bucketed: Owned, s3_server: RunningS3, bucket: str) -> None:
     client = s3_server.client()
     for key in names(20):
         client.put_object(Bucket=bucket, Key=f"warehouse/{key}", Body=b"x" * 10)

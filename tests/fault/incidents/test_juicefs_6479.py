@@ -14,7 +14,7 @@ __all__ = ["owned"]
 BROKEN = {"sqlite": "json('{')", "postgresql": "(1 / (length(id) - length(id)))::text"}
 
 
-def test_juicefs_6479_an_error_in_the_middle_of_the_references_is_no_end_of_them(owned: Owned) -> None:
+def test_juicefs_6479_unread_references_confirm_no_orphan(owned: Owned) -> None:
     owned.both(*names(400))
     owned.old("data/t9/gone_0.dat")
     owned.check()

@@ -91,9 +91,7 @@ def contents(rig: Rig) -> dict[str, Sequence[object]]:
 
 
 @pytest.mark.parametrize("clean_url", ["sqlite"], indirect=True)  # words, not SQL, decide
-def test_kyoto_2021_no_command_takes_an_empty_word_for_everything(
-    cold: Faulty, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kyoto_2021_every_command_refuses_an_empty_argument(cold: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     cold.put(*STAGES)
     cold.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/d.dat",)))
     cold.rig.later(10_801)
@@ -118,7 +116,7 @@ def test_kyoto_2021_no_command_takes_an_empty_word_for_everything(
     assert cold.listing() == before
 
 
-def test_kyoto_2021_a_mark_of_nothing_or_half_a_name_is_refused_in_the_owners_transaction(rig: Rig, disk: Path) -> None:
+def test_kyoto_2021_mark_of_an_unsafe_prefix_is_refused(rig: Rig, disk: Path) -> None:
     for name in STAGES:
         put(disk, name)
     table = "sexton.mark" if rig.db.dialect == "postgresql" else "sexton_mark"
@@ -135,7 +133,7 @@ def test_kyoto_2021_a_mark_of_nothing_or_half_a_name_is_refused_in_the_owners_tr
     assert set(listing(disk)) == set(STAGES)
 
 
-def test_kyoto_2021_the_stage_of_u1_goes_and_that_of_u10_stays(rig: Rig, disk: Path) -> None:
+def test_kyoto_2021_prefix_u1_does_not_delete_u10(rig: Rig, disk: Path) -> None:
     for name in STAGES:
         put(disk, name)
     rig.mark("dropped", NewMark(id="u1", vault="disk", prefix="stage/u1/"))
@@ -148,7 +146,7 @@ def test_kyoto_2021_the_stage_of_u1_goes_and_that_of_u10_stays(rig: Rig, disk: P
     assert gone(rig) == {"u1"}
 
 
-def test_kyoto_2021_keys_are_objects_never_what_lies_below_them(cold: Faulty) -> None:
+def test_kyoto_2021_key_never_deletes_objects_below_it(cold: Faulty) -> None:
     cold.put(*STAGES)
     raw = "INSERT INTO {}mark (instance, kind, id, vault, keys) VALUES ('shop', 'dropped', :i, 'cold', :names)"
     if cold.rig.db.dialect == "postgresql":
@@ -168,7 +166,7 @@ def test_kyoto_2021_keys_are_objects_never_what_lies_below_them(cold: Faulty) ->
     assert cold.vault.read_marker().vault_uuid == marker.vault_uuid  # type: ignore[union-attr]
 
 
-def test_kyoto_2021_a_star_is_a_character_and_no_pattern(cold: Faulty) -> None:
+def test_kyoto_2021_star_in_a_key_is_no_pattern(cold: Faulty) -> None:
     cold.put(*STAGES)
     stars = ("*", "stage/*", "stage/u?/", "*/")
     cold.rig.mark("dropped", *(NewMark(id=f"t{n}", vault="cold", prefix=star) for n, star in enumerate(stars)))
@@ -181,9 +179,7 @@ def test_kyoto_2021_a_star_is_a_character_and_no_pattern(cold: Faulty) -> None:
     assert gone(cold.rig) == {"t0", "t1", "t2", "t3"}
 
 
-def test_kyoto_2021_what_lies_above_something_live_is_kept_where_the_owner_shows_what_is_live(
-    rig: Rig, disk: Path
-) -> None:
+def test_kyoto_2021_prefix_above_a_live_entry_is_kept(rig: Rig, disk: Path) -> None:
     for name in STAGES:
         put(disk, name)
     rig.sql(
@@ -199,7 +195,7 @@ def test_kyoto_2021_what_lies_above_something_live_is_kept_where_the_owner_shows
     assert (set(listing(disk)), marks(rig)) == (set(STAGES), {"u": "MARKED"})
 
 
-def test_kyoto_2021_a_drop_of_everything_waits_for_a_person_who_can_still_take_it_back(
+def test_kyoto_2021_drop_of_everything_waits_for_approval(
     clean_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shop = Limited(clean_url).instance()

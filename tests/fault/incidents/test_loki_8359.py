@@ -61,7 +61,7 @@ def files(*groups: set[str]) -> set[str]:
     return {"live/a.dat", *(f"data/{i}.dat" for ids in groups for i in ids)}
 
 
-def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_a_person_agrees(
+def test_loki_8359_shortened_retention_waits_for_approval(
     shop: Limited, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = listing(root)
@@ -86,9 +86,7 @@ def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_
 
 
 @pytest.mark.parametrize("point", ["round.opened", "claim.committed", "files.deleted", "round.closed"])
-def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing_of_that(
-    shop: Limited, root: Path, point: str
-) -> None:
+def test_loki_8359_approval_survives_a_killed_worker(shop: Limited, root: Path, point: str) -> None:
     shop.policy = settings(SHORT)
 
     def dies(name: str) -> None:
@@ -107,7 +105,7 @@ def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing
     assert [r.state for r in rounds] == ["SUCCEEDED"] * 2
 
 
-def test_loki_8359_what_was_changed_back_in_time_has_cost_nothing(shop: Limited, root: Path) -> None:
+def test_loki_8359_retention_changed_back_deletes_nothing(shop: Limited, root: Path) -> None:
     shop.policy = settings(SHORT)
     shop.round()
     [number] = waiting(shop)
@@ -121,7 +119,7 @@ def test_loki_8359_what_was_changed_back_in_time_has_cost_nothing(shop: Limited,
     assert waiting(shop) == []
 
 
-def test_loki_8359_a_plan_of_other_settings_is_refused_at_the_command_line_and_nothing_goes(
+def test_loki_8359_cli_refuses_a_plan_of_other_settings(
     shop: Limited, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (*NAMES, "retention_seconds"):
@@ -137,7 +135,7 @@ def test_loki_8359_a_plan_of_other_settings_is_refused_at_the_command_line_and_n
     assert listing(root) == before
 
 
-def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop: Limited, root: Path) -> None:
+def test_loki_8359_kind_without_retention_is_kept(shop: Limited, root: Path) -> None:
     rest = {kind: s for kind, s in shop.policy.retention_seconds.items() if kind != "dropped"}
     shop.policy = shop.policy.model_copy(update={"retention_seconds": rest, "version": "without"})
     shop.later(100 * LONG)
@@ -150,9 +148,7 @@ def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop
     assert kept_texts(report) == {"kind dropped has no retention": 8}
 
 
-def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_a_person_agrees(
-    clean_url: str, tmp_path: Path
-) -> None:
+def test_loki_8359_dropped_partition_waits_for_approval(clean_url: str, tmp_path: Path) -> None:
     shop = Shop(clean_url).opened()
     shop.local(tmp_path / "disk")
     shop.policy = settings(LONG)

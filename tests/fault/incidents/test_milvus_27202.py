@@ -13,7 +13,7 @@ from tests.support.rig import DAY
 __all__ = ["owned"]
 
 
-def test_milvus_27202_a_listing_slower_than_the_grace_judges_nothing_written_meanwhile(owned: Owned) -> None:
+def test_milvus_27202_slow_listing_judges_no_newer_object(owned: Owned) -> None:
     owned.both(*keys(200))
     listing, during = owned.direct._list, []
 

@@ -120,7 +120,7 @@ def working(workers: list[Rig], store: FaultProxy) -> Iterator[Sequence[Future[N
 @pytest.mark.parametrize(
     "clean_url", ["postgresql"], indirect=True
 )  # SQLite has one writer, so workers take turns anyway
-def test_mimir_2560_nine_tenants_have_their_turns_beside_one_whose_store_is_slow(
+def test_mimir_2560_slow_tenant_delays_no_other_tenant(
     clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
     workers = [worker(clean_url, store.url) for _ in range(SLOTS)]
@@ -158,7 +158,7 @@ def test_mimir_2560_nine_tenants_have_their_turns_beside_one_whose_store_is_slow
         each.db.close()
 
 
-def test_mimir_2560_rounds_of_one_process_share_its_threads_with_one_whose_store_is_slow(
+def test_mimir_2560_slow_round_shares_the_threads_of_its_process(
     clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
     rig = worker(clean_url, store.url)

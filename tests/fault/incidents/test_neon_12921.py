@@ -14,7 +14,7 @@ __all__ = ["owned"]
 
 
 @pytest.mark.parametrize("left", [0, 1, 40])
-def test_neon_12921_a_live_side_that_came_out_short_condemns_nothing(owned: Owned, left: int) -> None:
+def test_neon_12921_incomplete_live_view_confirms_no_orphan(owned: Owned, left: int) -> None:
     keys = names(100)
     owned.both(*keys)
     owned.check()

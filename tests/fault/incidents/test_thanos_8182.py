@@ -21,7 +21,7 @@ def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:
     assert owned.check().found == {}
 
 
-def test_thanos_8182_an_upload_slower_than_everything_still_comes_back_with_its_commit(owned: Owned) -> None:
+def test_thanos_8182_late_commit_brings_back_its_upload(owned: Owned) -> None:
     owned.both(*names(400))
     owned.old("data/up/slow_0.dat")
     owned.check()

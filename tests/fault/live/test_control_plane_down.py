@@ -32,7 +32,7 @@ async def _own_server(home: Path) -> AsyncIterator[TemporalServer]:
 
 
 @at_once(40)
-async def test_r33_a_stop_ends_deletion_within_seconds_while_temporal_is_down(stage: Stage) -> None:
+async def test_r33_stop_ends_deletion_while_temporal_is_down(stage: Stage) -> None:
     async with _own_server(stage.home) as server, stage.scene(temporal=(server.address, NAMESPACE)) as scene:
         proxy, cold, rig = scene.proxy, scene.cold, scene.rig
         await cold.fill(rig, PAGES)

@@ -16,7 +16,7 @@ TAKE_OVER_SECONDS = 65
 
 
 @at_once(25)
-async def test_r31_another_worker_finishes_the_round_of_one_that_was_killed(stage: Stage) -> None:
+async def test_r31_another_worker_finishes_the_round_of_a_killed_one(stage: Stage) -> None:
     async with stage.scene() as scene:
         proxy, cold, rig = scene.proxy, scene.cold, scene.rig
         await cold.fill(rig, PAGES)
@@ -43,7 +43,7 @@ async def test_r31_another_worker_finishes_the_round_of_one_that_was_killed(stag
 
 
 @at_once(25)
-async def test_r31_a_new_round_takes_over_where_run_and_worker_are_gone(stage: Stage) -> None:
+async def test_r31_new_round_takes_over_from_a_dead_run_and_worker(stage: Stage) -> None:
     async with stage.scene() as scene:
         proxy, cold, rig = scene.proxy, scene.cold, scene.rig
         await cold.fill(rig, PAGES)

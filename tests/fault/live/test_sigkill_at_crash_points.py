@@ -34,7 +34,7 @@ def _fill(rig: Rig, root: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("point", [pytest.param(p, marks=() if p in TELLING else pytest.mark.soak) for p in POINTS])
 @at_once(15)
-async def test_every_crash_point_under_a_real_sigkill(stage: Stage, point: str) -> None:
+async def test_round_survives_a_sigkill_at_every_crash_point(stage: Stage, point: str) -> None:
     async with stage.scene(cold=False) as scene:
         rig = scene.rig
         root = rig.local(stage.home / "v")

@@ -25,7 +25,7 @@ ASKED_AGAIN = ("slow down", "reset", "reply lost")
 
 @pytest.mark.parametrize("fault", FAULTS)
 @at_once(25)
-async def test_rounds_end_and_clean_up_whatever_the_store_does(stage: Stage, fault: str) -> None:
+async def test_rounds_end_and_clean_up_under_every_store_fault(stage: Stage, fault: str) -> None:
     async with stage.scene() as scene:
         proxy, cold, rig, fail = scene.proxy, scene.cold, scene.rig, FAULTS[fault]
         cold.put("dir/a.dat", "dir/b.dat")

@@ -13,7 +13,7 @@ LAST_DELETE_SECONDS = 10
 
 
 @at_once(75)
-async def test_a_worker_frozen_for_longer_than_its_lease_repeats_pages_under_way_at_most(stage: Stage) -> None:
+async def test_frozen_worker_repeats_only_pages_under_way(stage: Stage) -> None:
     async with stage.scene() as scene:
         with stage.proxy() as others:
             proxy, cold, rig = scene.proxy, scene.cold, scene.rig
@@ -53,7 +53,7 @@ async def test_a_worker_frozen_for_longer_than_its_lease_repeats_pages_under_way
 
 
 @at_once(27)
-async def test_r50_the_last_delete_of_a_terminated_run_comes_soon_and_the_next_round_finishes(stage: Stage) -> None:
+async def test_r50_terminated_run_soon_stops_deleting(stage: Stage) -> None:
     async with stage.scene() as scene:
         proxy, cold, rig = scene.proxy, scene.cold, scene.rig
         await cold.fill(rig, PAGES)

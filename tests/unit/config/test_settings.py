@@ -19,7 +19,7 @@ def _source(key: str) -> str:
     return next(row.source for row in explain() if row.key == key)
 
 
-def test_defaults_are_the_seeds_where_they_must_be() -> None:
+def test_default_retentions_are_those_of_the_seed_article() -> None:
     assert load().retentions() == {"prepared": 259200, "compacted": 1800, "dropped": 10800, "orphan": 259200}
 
 
@@ -42,7 +42,7 @@ def test_environment_wins_over_home_over_file(monkeypatch: pytest.MonkeyPatch, t
     assert _source("s3.endpoint_url") == "default"
 
 
-def test_without_any_file_the_packaged_one_speaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_packaged_file_is_read_if_there_is_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert _source("recycle.retention_seconds") == "packaged sexton.toml"
@@ -77,7 +77,7 @@ def test_without_any_file_the_packaged_one_speaks(monkeypatch: pytest.MonkeyPatc
         ("SEXTON_KINDS__9__RETENTION_SECONDS", "700", r"'9' is not a valid kind name"),
     ],
 )
-def test_what_is_unsafe_or_unknown_stops_the_process_by_name(
+def test_unsafe_or_unknown_setting_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -86,7 +86,7 @@ def test_what_is_unsafe_or_unknown_stops_the_process_by_name(
         load()
 
 
-def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_problem_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "1")
     monkeypatch.setenv("SEXTON_RECYCLE__UPLOAD_GRACE_SECONDS", "2")
 
@@ -94,7 +94,7 @@ def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         load()
 
 
-def test_an_unknown_name_is_told_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_name_is_reported_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_S3__SECRET", "hunter2")
 
     with pytest.raises(SettingsError, match="SEXTON_S3__SECRET") as refusal:
@@ -135,7 +135,7 @@ def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, url: str) ->
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
-def test_every_spelling_of_postgresql_is_one(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+def test_every_spelling_of_postgresql_means_psycopg(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
     monkeypatch.setenv("SEXTON_DATABASE_URL", f"{scheme}://u@h/d")
 
     assert load().database_url == "postgresql+psycopg://u@h/d"
@@ -148,7 +148,7 @@ def test_an_owners_kind_has_its_own_retention(monkeypatch: pytest.MonkeyPatch) -
     assert _source("kinds.snapshot.retention_seconds") == "environment SEXTON_KINDS__SNAPSHOT__RETENTION_SECONDS"
 
 
-def test_a_deployment_id_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_deployment_id_names_sexton_init(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingsError, match="sexton init"):
         Settings().require_deployment()
     monkeypatch.setenv("SEXTON_DEPLOYMENT", "prod-1")
@@ -156,7 +156,7 @@ def test_a_deployment_id_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -
     assert load().require_deployment() == "prod-1"
 
 
-def test_the_embedded_stores_keys_replace_others_but_not_beside_another_endpoint(
+def test_embedded_keys_are_used_only_with_the_embedded_endpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _write_home("# by sexton up\nAWS_ACCESS_KEY_ID=embedded\n")
@@ -170,14 +170,14 @@ def test_the_embedded_stores_keys_replace_others_but_not_beside_another_endpoint
     assert (kept, os.environ["AWS_ACCESS_KEY_ID"]) == ("developer", "embedded")
 
 
-def test_a_line_in_home_that_is_no_setting_is_refused() -> None:
+def test_malformed_line_in_home_is_refused() -> None:
     _write_home("PATH=/bin\n")
 
     with pytest.raises(SettingsError, match="line 1"):
         load()
 
 
-def test_values_given_win_over_every_source_and_are_named_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_values_win_over_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "3001")
 
     given = load(**{"recycle.retention_seconds": "4001"})
@@ -204,13 +204,11 @@ def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
 
 
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/audit/of/ours", "file:///var/audit", "/var/audit", ""])
-def test_an_audit_may_be_elsewhere(url: str) -> None:
+def test_valid_audit_url_is_accepted(url: str) -> None:
     assert load(**{"audit.audit_url": url}).audit.audit_url == url
 
 
-def test_settings_of_kafka_come_from_the_file_and_secrets_from_variables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kafka_secrets_come_from_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sexton.toml"
     file.write_text('[wal.kafka]\n"bootstrap.servers" = "k:9092"\n"socket.timeout.ms" = 500\n"sasl.password" = "old"\n')
     monkeypatch.setenv("SEXTON_CONFIG", str(file))
@@ -226,9 +224,7 @@ def test_settings_of_kafka_come_from_the_file_and_secrets_from_variables(
     assert "hush-hush" not in str(told)
 
 
-def test_a_setting_of_kafka_that_is_no_text_is_refused_and_no_secret_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kafka_setting_that_is_not_text_is_refused_unshown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sexton.toml"
     file.write_text('[wal.kafka]\n"sasl.password" = ["hush-hush"]\n')
     monkeypatch.setenv("SEXTON_CONFIG", str(file))
@@ -240,7 +236,7 @@ def test_a_setting_of_kafka_that_is_no_text_is_refused_and_no_secret_shown(
     assert "hush-hush" not in str(refused.value)
 
 
-def test_a_misspelt_secret_of_kafka_is_not_shown_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misspelt_kafka_secret_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_WAL__KAFKA__SASL_PASWORD", "hush-hush")
     monkeypatch.setenv("SEXTON_WAL__KAFKA__SOCKET_TIMEOUT_MS", "500")
 
@@ -249,7 +245,7 @@ def test_a_misspelt_secret_of_kafka_is_not_shown_either(tmp_path: Path, monkeypa
     assert (told["wal.kafka.sasl.pasword"], told["wal.kafka.socket.timeout.ms"]) == ("***", "500")
 
 
-def test_what_the_client_reads_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_client_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_API_URL", "http://127.0.0.1:8470")
     monkeypatch.setenv("SEXTON_TOKEN", "sxt_x")
 

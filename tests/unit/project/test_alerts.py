@@ -115,7 +115,7 @@ def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("alert", rules())
-def test_an_alert_says_how_bad_it_is_what_happened_and_what_to_do(alert: str) -> None:
+def test_alert_has_a_severity_a_summary_and_an_action(alert: str) -> None:
     rule = rules()[alert]
 
     assert re.search(r"^ +severity: (page|ticket)$", rule, re.MULTILINE)
@@ -124,7 +124,7 @@ def test_an_alert_says_how_bad_it_is_what_happened_and_what_to_do(alert: str) ->
 
 
 @pytest.mark.parametrize("alert", rules())
-def test_an_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(alert: str) -> None:
+def test_alert_has_a_firing_and_a_silent_case(alert: str) -> None:
     cases = CASES.read_text()
 
     assert re.search(rf"alertname: {alert}\n +exp_alerts:\n +- exp_labels", cases)
@@ -160,14 +160,14 @@ def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
     assert code == 0, said
 
 
-def test_the_documentation_names_every_metric_and_every_alert_and_no_other(exported: str) -> None:
+def test_documentation_names_exactly_the_metrics_and_alerts(exported: str) -> None:
     text = DOCUMENT.read_text()
     rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
 
     assert rows == {n for n in names(exported) if n.startswith(("sexton_", "recycler_"))} | set(rules())
 
 
-def test_the_dashboard_can_be_imported_and_asks_for_data_source_and_instance() -> None:
+def test_dashboard_asks_for_data_source_and_instance() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     variables = {v["name"]: v for v in dashboard["templating"]["list"]}
     ids = [p["id"] for p in panels()]
@@ -179,7 +179,7 @@ def test_the_dashboard_can_be_imported_and_asks_for_data_source_and_instance() -
     assert "id" not in dashboard
 
 
-def test_ours_keep_to_the_conventions_of_prometheus(exported: str) -> None:
+def test_our_metrics_follow_the_prometheus_conventions(exported: str) -> None:
     ours = "".join(f"{line}\n" for line in exported.splitlines() if re.match(r"(# (HELP|TYPE) )?sexton_", line))
 
     code, said = promtool("check", "metrics", stdin=ours)
@@ -195,5 +195,5 @@ def test_ours_keep_to_the_conventions_of_prometheus(exported: str) -> None:
         ("a - on (kind) group_left () max by (kind) (b) + 24 * 3600", {"a", "b"}),
     ],
 )
-def test_the_names_of_an_expression_are_found(expr: str, found: set[str]) -> None:
+def test_metric_names_of_an_expression_are_extracted(expr: str, found: set[str]) -> None:
     assert metrics(expr) == found

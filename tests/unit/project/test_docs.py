@@ -22,7 +22,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_link_leads_somewhere(page: Path) -> None:
+def test_linked_file_and_heading_exist(page: Path) -> None:
     here = page.parent if page.suffix == ".md" else ROOT
     text = page.read_text()
     links = (

@@ -50,7 +50,7 @@ def test_a_run_is_late_after_three_intervals(looked_at: int | None, is_stopped: 
     assert list(log_problems(late, INTERVAL_MS)) == problems
 
 
-def test_no_run_is_expected_where_no_log_is_kept() -> None:
+def test_no_run_is_expected_without_an_enabled_log() -> None:
     assert list(log_problems(facts(counts=LogCounts(databases=1), last_run=LastLook()), INTERVAL_MS)) == []
 
 

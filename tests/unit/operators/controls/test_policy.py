@@ -18,7 +18,7 @@ def at(text: str, zone: str = "UTC") -> int:
     return int(dt.datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
 
 
-def test_nothing_said_halts_nothing() -> None:
+def test_no_control_halts_nothing() -> None:
     assert halt([], "shop", 0) is None
 
 
@@ -34,13 +34,13 @@ def test_nothing_said_halts_nothing() -> None:
         ([control(ControlKind.VAULT_WHITELIST, "cold")], None),
     ],
 )
-def test_the_strongest_word_wins(controls: list[Control], by: ControlKind | None) -> None:
+def test_strongest_control_wins(controls: list[Control], by: ControlKind | None) -> None:
     found = halt(controls, "shop", 0)
 
     assert (found and found.by) == by
 
 
-def test_a_halt_says_who_why_since_when_and_what_to_do() -> None:
+def test_halt_names_actor_reason_time_and_way_out() -> None:
     found = halt([control(ControlKind.STOP, "shop", since=7)], "shop", 0)
 
     assert found is not None
@@ -73,14 +73,14 @@ def test_a_window_is_open_from_its_start_to_before_its_end(window: str, now: str
     assert is_open([parse_window(window)], at(now)) is inside
 
 
-def test_without_windows_it_is_always_open_and_one_of_several_is_enough() -> None:
+def test_one_open_window_of_several_is_enough() -> None:
     both = [parse_window("mon 01:00-02:00"), parse_window("wed 01:00-02:00")]
 
     assert is_open([], 0)
     assert is_open(both, at("2026-11-18T01:30"))
 
 
-def test_a_closed_window_says_when_it_opens() -> None:
+def test_closed_window_returns_its_opening_time() -> None:
     windows = [parse_window("mon 01:00-02:00"), parse_window("fri 22:00-23:00 Europe/Berlin")]
     found = halt([control(ControlKind.WINDOW, "mon 01:00-02:00")], "shop", at("2026-11-18T12:00"))
 
@@ -97,12 +97,12 @@ NO_WINDOWS = (
 
 
 @pytest.mark.parametrize("text", NO_WINDOWS)
-def test_what_is_no_window_is_refused_by_its_text(text: str) -> None:
+def test_malformed_window_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="window"):
         parse_window(text)
 
 
-def test_a_vault_whitelist_names_vaults_of_any_or_of_one_instance() -> None:
+def test_vault_whitelist_covers_any_or_one_instance() -> None:
     listed = vault_whitelist(
         [control(ControlKind.VAULT_WHITELIST, "cold"), control(ControlKind.VAULT_WHITELIST, "shop/hot")]
     )

@@ -21,7 +21,7 @@ def facts(*due: KindPlan, terms: InstancePolicy = TERMS, used: int = 0) -> PlanF
     return PlanFacts(terms, 9, kinds, kept={QUARANTINED: 1}, claimed=4, used=used, stopped=frozenset(), rejected={})
 
 
-def test_a_round_applies_what_fits_into_the_limit() -> None:
+def test_round_applies_the_kinds_within_the_limit() -> None:
     plan, awaiting = build_for_round(facts(kind("dropped", 100), kind("compacted", 10**6)), LIMIT)
 
     assert ({k.kind for k in plan.kinds}, awaiting.kinds) == ({"dropped", "compacted"}, ())
@@ -29,7 +29,7 @@ def test_a_round_applies_what_fits_into_the_limit() -> None:
     assert (plan.kept, plan.whole) == ({QUARANTINED: 1}, False)
 
 
-def test_what_exceeds_the_limit_awaits_approval() -> None:
+def test_kind_over_the_limit_awaits_approval() -> None:
     plan, awaiting = build_for_round(facts(kind("dropped", 101), kind("compacted", 5)), LIMIT)
 
     assert [k.kind for k in plan.kinds] == ["compacted"]

@@ -47,7 +47,7 @@ def by_boto3(body: bytes) -> dict[str, Any]:
     [(), (entry("a"),), (entry("a"), entry("b", 0)), (entry("a", etag=None), entry("b")), (entry("a", etag=None),)],
     ids=["nothing", "one", "two", "one without an ETag", "none with an ETag"],
 )
-def test_a_page_says_what_boto3_reads_in_it(entries: tuple[str, ...], space: str) -> None:
+def test_page_is_read_as_boto3_reads_it(entries: tuple[str, ...], space: str) -> None:
     more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t0</NextContinuationToken>"
     body = page(*entries, told=more, space=space)
 
@@ -79,7 +79,7 @@ def test_no_namespace_hides_anything(of: str, to: str, space: str, every: bool) 
     assert read(plain)["CommonPrefixes"] == [{"Prefix": "f/"}]
 
 
-def test_keys_are_decoded_where_the_store_says_that_it_encoded_them() -> None:
+def test_keys_are_decoded_only_if_the_store_encoded_them() -> None:
     encoded = page(*(entry(quote_plus(key)) for key in ODD), told="<EncodingType>url</EncodingType>")
     plain = page(entry("a+b"), entry("a%20b"))
 
@@ -123,17 +123,17 @@ def test_keys_are_decoded_where_the_store_says_that_it_encoded_them() -> None:
         *("a key in two pieces and one in none", "a key with an entity", "a folder without a name", "no folder"),
     ],
 )
-def test_what_is_no_page_is_refused_whole(body: bytes) -> None:
+def test_malformed_page_is_refused_as_a_whole(body: bytes) -> None:
     with pytest.raises((UnreadableReply, ValueError)):
         read(body)
 
 
-def test_whether_there_is_more_is_said_or_not() -> None:
+def test_unknown_truncation_is_left_out() -> None:
     assert "IsTruncated" not in read(page(entry("a"), told=""))
     assert "IsTruncated" not in read(page(entry("a"), told="<IsTruncated>maybe</IsTruncated>"))
 
 
-def test_folders_are_told_beside_objects_and_decoded() -> None:
+def test_folders_are_returned_beside_objects_and_decoded() -> None:
     told = "<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
     folders = (
         "<CommonPrefixes><Prefix>a%2Bb/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes>"
