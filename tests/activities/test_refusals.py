@@ -1,4 +1,4 @@
-"""What an activity's error carries into histories and reports."""
+"""An activity's error carries its type and message, and no SQL parameters."""
 
 import pytest
 from sqlalchemy import create_engine, text

@@ -1,4 +1,4 @@
-"""Rounds over a local vault, on both databases: what goes, what stays, and what the report says."""
+"""Rounds over a local vault delete what is due and report it, on both databases."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The `sexton` command as an operator types it: its words, its refusals, its exit codes."""
+"""The `sexton` command works from init to a deleted mark, and refuses wrong input with exit codes."""
 
 import json
 from pathlib import Path

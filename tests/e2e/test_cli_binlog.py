@@ -1,4 +1,4 @@
-"""`sexton binlog` as an operator types it; what needs Temporal has a real one, and a worker."""
+"""The command `sexton binlog` configures, explains and runs binlog GC."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`sexton stop`, `start` and `lists` as an operator types them, where no Temporal answers."""
+"""The commands `sexton stop`, `start` and `lists` work without Temporal."""
 
 import json
 

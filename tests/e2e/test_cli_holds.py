@@ -1,4 +1,4 @@
-"""`sexton hold`, `sexton blockers` and what `status` and `why` tell of them, where no Temporal answers."""
+"""The commands `sexton hold` and `blockers` work without Temporal, and `status` and `why` show holds."""
 
 import json
 

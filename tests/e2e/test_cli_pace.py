@@ -1,4 +1,4 @@
-"""`sexton pace` as an operator types it, where no Temporal answers."""
+"""The command `sexton pace` works without Temporal."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Plans, approvals and previews as an operator types them; SQL alone but where a plan is applied."""
+"""Plans, approvals and previews need Temporal only to apply a plan."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`sexton protection selftest` and `sexton log` as an operator types them, with a worker and Temporal."""
+"""The command `sexton protection selftest` works, and `sexton log` has every call."""
 
 import json
 from pathlib import Path

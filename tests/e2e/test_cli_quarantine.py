@@ -1,4 +1,4 @@
-"""`sexton quarantine` as an operator types it, where no Temporal answers."""
+"""The command `sexton quarantine` works without Temporal."""
 
 import json
 from pathlib import Path

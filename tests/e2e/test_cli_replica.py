@@ -1,4 +1,4 @@
-"""`sexton replica` as an operator types it, and what others tell of copies that keep something."""
+"""The command `sexton replica` lists, explains and decommissions replicas."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`sexton round` and `sexton schedules` as an operator types them, on a real Temporal server."""
+"""The commands `sexton round` and `sexton schedules` work on a real Temporal server."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`sexton trial advance`: time passes in a trial deployment, forwards only."""
+"""The command `sexton trial advance` moves the clock of a trial deployment forwards."""
 
 from sexton.database.engine import Database
 from tests.e2e.conftest import Run

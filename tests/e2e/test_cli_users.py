@@ -1,4 +1,4 @@
-"""`sexton user`: who may ask for tokens with a password, where no Temporal answers."""
+"""The command `sexton user` manages users and passwords without Temporal."""
 
 import json
 import os

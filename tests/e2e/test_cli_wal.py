@@ -1,4 +1,4 @@
-"""`sexton wal` as an operator types it; what needs Temporal has a real one, and a worker."""
+"""The command `sexton wal` configures, explains and purges topics."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`sexton why` and `sexton deletions` as an operator types them, where no Temporal answers."""
+"""The commands `sexton why` and `sexton deletions` work without Temporal."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command line as a whole: every command is documented, exit codes mean one thing each, no width cuts anything."""
+"""Every command is documented, each exit code has one meaning, and no table loses text at any width."""
 
 import re
 from collections import Counter

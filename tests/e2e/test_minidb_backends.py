@@ -1,4 +1,4 @@
-"""Backends of minidb over the real API: whatever is cut, no copy loses what it lacks; followers know what is gone."""
+"""Backends of minidb lose no version that a replica lacks, and followers catch up, over the real API."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Regions of minidb on a log, over the real API: whatever Sexton purges, no row that was acknowledged is lost."""
+"""Purges of minidb's log lose no acknowledged row, over the real API."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The embedded stack: restartable, alone in its home, on loopback only, and honest about a part that died."""
+"""The embedded stack restarts over its home, listens on loopback only, and reports a dead part."""
 
 import json
 import os

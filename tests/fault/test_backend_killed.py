@@ -1,4 +1,4 @@
-"""Who sweeps is killed at random, while the node writes and a second one sweeps: nothing is lost or left."""
+"""A sweep that is killed at random while the node writes is finished by the next one."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Histories at random, with crashes: no reader lacks a record, no copy a version, no follower an entry."""
+"""In random histories with crashes no reader lacks a record, no replica a version, no follower an entry."""
 
 from pathlib import Path
 

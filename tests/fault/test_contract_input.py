@@ -1,4 +1,4 @@
-"""Odd values from owners are refused by the database, or do no harm."""
+"""Impossible values from an owner are refused or do no harm."""
 
 from pathlib import Path
 

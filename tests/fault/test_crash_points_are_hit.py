@@ -1,4 +1,4 @@
-"""Every named crash point is reached, a crash there is survived, and the code names no point that is not listed."""
+"""Random histories reach and survive every crash point that the code names."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A crash at any named point of a round: the next round finishes, nothing needed is lost, no garbage is left."""
+"""After a crash at any point of a round the next round finishes, loses nothing and leaves no garbage."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What an owner's view of live objects proves, after a crash and a failed delete, and while it cannot be read."""
+"""Sexton reads the owner's live view again after a crash, and reports a view that it cannot read."""
 
 from pathlib import Path
 

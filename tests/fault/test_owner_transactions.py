@@ -1,4 +1,4 @@
-"""An owner's undrops, marks of deleted ids and open transactions neither bring back deleted files nor block a round."""
+"""Undrops and marks in old or open transactions bring back no deleted file and block no round."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A store that asks for patience: nothing fails, nobody hurries, and whoever says stop is heard meanwhile."""
+"""A round survives a store that throttles everything, and a stop ends it meanwhile."""
 
 import threading
 import time

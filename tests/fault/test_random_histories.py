@@ -1,7 +1,7 @@
-"""Random histories of marks, commits, undrops, holds, stops, rounds and crashes: nothing needed is lost, nothing held
-is deleted, no garbage is left after clean rounds, the counts add up. Told by a reader that knows nothing of Sexton.
+"""Random histories lose nothing that is needed, delete nothing that is held, and leave no garbage after clean rounds.
 
-That it can fail is tested in ``test_random_histories_can_fail``.
+A history has marks, commits, undrops, holds, stops, rounds and crashes; an independent reader judges it, and the
+counts must add up. ``test_random_histories_can_fail`` proves that the histories can fail.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The histories are no use unless they can fail: with one safety piece taken out, a known history is found guilty."""
+"""The random histories detect a missing safety piece."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The rows of a round and its plan, of an observing instance and while the round waits for its lease."""
+"""A plan of an observing round stays applicable, and a waiting round records since when it waits."""
 
 from pathlib import Path
 

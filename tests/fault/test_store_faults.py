@@ -1,4 +1,4 @@
-"""What the store does wrong keeps exactly the records it concerns."""
+"""A fault of the store keeps exactly the records that it concerns."""
 
 import pytest
 

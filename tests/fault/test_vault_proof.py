@@ -1,4 +1,4 @@
-"""Vaults are who they say: a copy, an empty place or an overlap deletes nothing."""
+"""A copied, empty, foreign or overlapping vault deletes nothing."""
 
 import json
 import shutil

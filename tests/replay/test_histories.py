@@ -1,4 +1,4 @@
-"""Histories of released versions replay on today's workflows: a deployed round survives an upgrade."""
+"""Workflow histories of released versions replay with today's code."""
 
 from pathlib import Path
 

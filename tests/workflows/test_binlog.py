@@ -1,4 +1,4 @@
-"""Looks at binlogs in a real Temporal server, with workers beside storage nodes on real directories."""
+"""Binlog runs on a real Temporal server delete expired versions on real directories of storage nodes."""
 
 import asyncio
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Checks in a real Temporal server: each instance once, cancelled and continued, and never two at a time."""
+"""On a real Temporal server each instance has one check at a time, which can be cancelled and continued."""
 
 import asyncio
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Kinds of many objects: where no Spark worker takes them, a control worker does, and the report says so."""
+"""A control worker deletes kinds of many objects if no Spark worker does, and reports it."""
 
 import asyncio
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Purges of topics in a real Temporal server, on the embedded log, with a node that answers over HTTP."""
+"""Purges of topics run on a real Temporal server, with the embedded log and a node that answers over HTTP."""
 
 import asyncio
 import threading

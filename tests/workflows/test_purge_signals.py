@@ -1,4 +1,4 @@
-"""Purges that are signalled at an inconvenient moment, and reports of topics with very many regions."""
+"""A purge obeys signals that arrive at an inconvenient moment."""
 
 import asyncio
 import threading

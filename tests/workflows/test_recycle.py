@@ -1,4 +1,4 @@
-"""Rounds in a real Temporal server."""
+"""Rounds run on a real Temporal server."""
 
 import asyncio
 import threading

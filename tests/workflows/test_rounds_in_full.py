@@ -1,4 +1,4 @@
-"""Waves of kinds, long histories, slots."""
+"""Rounds keep the order of kinds, long histories continue as a new run, and concurrent rounds are limited."""
 
 import asyncio
 import threading

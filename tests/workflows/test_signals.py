@@ -1,4 +1,4 @@
-"""What an operator can do to a running round: cancel, pause, resume, retry, stop; and what the round shows."""
+"""An operator can cancel, pause, resume, retry and stop a round, and see its progress."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What the buttons of the Temporal UI do to a round: terminate, reset, pause of an activity. Nothing is lost by any."""
+"""Terminate, reset and pause in the Temporal UI lose nothing."""
 
 import asyncio
 import threading

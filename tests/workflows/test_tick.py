@@ -1,4 +1,4 @@
-"""The schedule: applied twice it is one, an operator's pause stays; ticks start what is due, a round's end the next."""
+"""Ticks start due rounds, the schedule is applied once, and an operator's pause stays."""
 
 import asyncio
 import uuid

@@ -1,7 +1,7 @@
-"""Atlassian 2022: a script was given ids of sites where ids of an app were meant, in a mode that deletes for good.
+"""Atlassian 2022: a script was given ids of sites instead of ids of an app, and deleted the sites permanently.
 
-Here an id says of what kind it is; a plan is applied as it was seen or not at all; much at once waits for a person; and
-until it is claimed, what was marked by mistake is taken back whole.
+Sexton: an id has a kind, a plan is applied only as it was approved, many deletions need an approval, and an owner can
+undrop a mistaken mark until it is claimed.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,7 @@
-"""AutoMQ #1028, Doris #47475: a delete answered 200 with errors inside, nobody read them, and objects leaked.
+"""AutoMQ #1028, Doris #47475: a delete was answered with 200 and errors inside; the errors were ignored and objects
+leaked.
 
-Here a record goes only when each of its keys was confirmed, so whatever the store refuses is tried again.
+Sexton removes a record only when the store confirmed each of its keys, so that refused keys are deleted later.
 """
 
 import pytest

@@ -1,7 +1,6 @@
-"""CockroachDB #103831: a protection that a dead job left behind kept garbage for months, and nobody saw it.
+"""CockroachDB #103831: the protection of a dead job retained garbage for months, unnoticed.
 
-Here a protection ends with its time, whoever died; its age is a metric with an alert, and the round that ends it says
-whose it was.
+A protection in Sexton expires, its age is a metric with an alert, and the round that ends it logs its owner.
 """
 
 import logging

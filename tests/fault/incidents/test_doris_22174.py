@@ -1,7 +1,7 @@
-"""Doris #22174: "for ever" was the largest number there is; multiplied by 1,000 it overflowed, and everything expired.
+"""Doris #22174: "forever" was the largest number; multiplied by 1,000 it overflowed, and everything expired.
 
-Here "for ever" is a value of its own, a TTL has a ceiling above which it is a typing error, and a log that would lose
-very much at once waits for a person.
+In Sexton "forever" is a value of its own, a TTL above a maximum is refused, and a cut of a whole log needs an
+approval.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Doris #58459, tiflow #1048: a collector raced a commit; a hold was tested for, then set.
+"""Doris #58459, tiflow #1048: a collector raced a commit; a hold was tested before it was set.
 
-Here commits, undrops and holds come at each point of a claim. Each is either refused or in time: what was committed or
-held is never claimed after it, and what was claimed is never committed.
+Here commits, undrops and holds happen at each point of a claim. Each is either refused or in time: data that was
+committed or held before the claim is not claimed, and claimed data is never committed.
 """
 
 import threading

@@ -1,6 +1,7 @@
-"""Doris #58459 with the reference catalog: a load commits while the barrier aborts it, at each statement of the owner.
+"""Doris #58459 with the reference catalog: a load commits during the barrier, at each statement of the owner.
 
-Either the commit is in time and all its data stays, or it is refused with SX001, the load is aborted and its data goes.
+Either the commit is in time and all its data stays, or it is refused with SX001, the load is aborted and its data is
+deleted.
 """
 
 import threading

@@ -1,7 +1,7 @@
-"""Doris #65612: one entry that could not be recycled pinned the queue for ever, and its age the watermark.
+"""Doris #65612: one entry that could not be recycled blocked the queue permanently, and its age the watermark.
 
-Here what cannot be done is left behind in the same round, set aside after eight failures and shown; the age of the
-oldest due mark leaves it out, and there is a way out of each.
+Sexton skips a failing mark in the same round, quarantines it after eight failures and shows it. The age of the oldest
+due mark leaves it out, and each reason has a way out.
 """
 
 import json

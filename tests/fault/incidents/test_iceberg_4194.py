@@ -1,6 +1,6 @@
-"""Iceberg #4194: metadata said s3://, the listing said s3a://, so every file was an orphan, and all were deleted.
+"""Iceberg #4194: metadata named s3://, the listing s3a://, so every file was an orphan, and all were deleted.
 
-Here a name is resolved to vault and key in one place; and a run in which much is unknown is not acted on.
+Sexton resolves a name to vault and key in one place, and does not act on a check that finds too many orphans.
 """
 
 from collections.abc import Iterator

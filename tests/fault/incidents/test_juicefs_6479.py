@@ -1,6 +1,7 @@
-"""JuiceFS #6479: the listing of referenced slices swallowed an error, and what it had not read was deleted as unused.
+"""JuiceFS #6479: the listing of referenced slices ignored an error, and slices that it had not read were deleted as
+unused.
 
-Here a live side that is not read to its end proves nothing: no orphan is confirmed, nothing is marked.
+A live view that Sexton could not read to its end confirms no orphan, so that nothing is marked.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""Kyoto University 2021: a variable in a cleanup script was empty, and what it led to was deleted: 77 TB.
+"""Kyoto University 2021: a variable in a cleanup script was empty, and 77 TB were deleted.
 
-Here a word that is empty, a root or half a name is refused wherever one is given; nothing is listed and nothing goes.
+Sexton refuses an empty argument, a root and half a name everywhere; it lists and deletes nothing then.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """lakeFS #4658: the collector did not know relative paths, nor some kinds of files, and took them for garbage.
 
-Here what nobody names is a candidate only if its key has the form of the owner's own files; all else is shown, no more.
+In Sexton an unreferenced object is a candidate only if its key has the form of the owner's files; others are only
+shown.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """Loki #8359: a change of the configuration reclassified everything, and the next run deleted it.
 
-Here what is due only because a retention was shortened waits in a plan of its own until a person applies it, and a plan
-is never applied under settings other than those it was made with.
+In Sexton marks that are due only because a retention was shortened wait in a plan of their own for an approval, and a
+plan is never applied under other settings than those it was made with.
 """
 
 import json

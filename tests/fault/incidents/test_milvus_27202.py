@@ -1,7 +1,8 @@
-"""Milvus #27202: a listing took longer than the tolerance for young files: those written meanwhile looked old enough.
+"""Milvus #27202: a listing took longer than the tolerance for young files, and files written meanwhile seemed old
+enough.
 
-Here the cutoff is fixed before the listing begins, references are read after it has ended, and what is marked is looked
-at again before it goes.
+Sexton fixes the cutoff before the listing begins, reads references after it ended, and checks a mark again before
+deletion.
 """
 
 from typing import Any

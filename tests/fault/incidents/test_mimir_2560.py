@@ -1,6 +1,7 @@
-"""Mimir #2560: one tenant with much to do, or with a slow store, blocked all others.
+"""Mimir #2560: one tenant with much garbage, or with a slow store, blocked all others.
 
-Here whoever waited longest comes first and no tenant has more than one slot, so nine have their turns beside a tenth.
+In Sexton the tenant that waited longest is served first and no tenant has more than one slot, so that one delays no
+other.
 """
 
 import threading

@@ -1,6 +1,7 @@
-"""Neon #12921: a scan of references saw only a part of the timelines, and the layers of the others were garbage to it.
+"""Neon #12921: a scan of references covered only a part of the timelines, and the layers of the others seemed to be
+garbage.
 
-Here a live side that is empty, or far smaller than the last whole one, is not believed.
+Sexton rejects a live view that is empty, or far smaller than the last complete one.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""Thanos #8182: a block that was still being uploaded looked incomplete, hence garbage, and was deleted.
+"""Thanos #8182: a block that was still being uploaded seemed incomplete, hence garbage, and was deleted.
 
-Here nothing younger than the grace is judged, an orphan takes two checks a day apart and a person's repair, and until
-the claim a commit takes it back.
+Sexton judges no object younger than the grace, an orphan needs two checks a day apart and an operator's repair, and a
+commit before the claim takes it back.
 """
 
 from tests.integration.check.conftest import Owned, names, owned

@@ -1,4 +1,4 @@
-"""Temporal is killed in the middle of a round, and comes back over the same file and port."""
+"""A stop and a round survive a Temporal server that is killed and started again."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""PostgreSQL ends our connections, or itself, in the middle of a round: the round goes on where it was."""
+"""A round continues after PostgreSQL ends its connections or restarts."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Many instances, several workers, one schedule: everybody has a turn in every interval, and nobody waits for long."""
+"""Every one of many instances has a round in every interval."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""A worker is killed; another one goes on, with the round or without it."""
+"""Another worker continues the work of a killed one, with its round or without."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""A worker process is gone at every point of a purge of a topic; a healthy one finishes, and loses no entry."""
+"""A purge whose worker dies at any crash point is finished and deletes no needed entry."""
 
 import asyncio
 

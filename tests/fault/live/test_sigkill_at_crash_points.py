@@ -1,4 +1,4 @@
-"""A worker process is gone at every point of a round; a healthy one finishes, and nothing needed is lost."""
+"""A round whose worker dies at any crash point is finished and deletes nothing needed."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The store fails under a real worker: the round ends all the same, and the next clean one leaves no garbage."""
+"""A round ends under every fault of the store, and the next clean rounds leave no garbage."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A worker goes on without the right to: its run was terminated, or it was frozen for longer than its lease."""
+"""A worker that lost its lease or its run soon stops deleting."""
 
 import asyncio
 import time

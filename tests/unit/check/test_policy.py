@@ -1,4 +1,4 @@
-"""When a check may be believed."""
+"""Only a complete check confirms findings, and only confirmed findings may be repaired."""
 
 from typing import Any
 

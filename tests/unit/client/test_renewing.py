@@ -1,4 +1,4 @@
-"""When a protection is renewed, and when its client gives it up. Seconds."""
+"""A client renews its protection in time, and gives it up before it expires."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Settings are strict, say where they come from, and never show a password."""
+"""Settings are strict, name their source, and never show a password."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`config/sexton.toml` is the reference of every knob: it must say what the model says."""
+"""The file `config/sexton.toml` documents every setting with its default."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Why a mark is kept: a reason that programs use, texts and ways out that people read."""
+"""The reason why a mark is kept has a text, a metric label and a way out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Alerts and dashboard: promtool accepts them, each alert fires and keeps still when it should, every metric exists."""
+"""Alerts and dashboard are valid, each alert fires only when it should, and every metric exists."""
 
 import json
 import re

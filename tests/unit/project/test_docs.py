@@ -1,4 +1,4 @@
-"""What the documentation points at exists."""
+"""Links, headings and commands that the documentation names exist."""
 
 import re
 from pathlib import Path

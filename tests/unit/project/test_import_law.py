@@ -1,4 +1,4 @@
-"""The import law of docs/architecture.md can fail: planted imports break the contracts of pyproject.toml."""
+"""The import contracts of pyproject.toml can fail, and files, folders and classes are named by the rules."""
 
 import ast
 import os

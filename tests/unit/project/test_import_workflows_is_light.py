@@ -1,4 +1,4 @@
-"""Workflow code is replayed in a sandbox and imported by every client: it must not drag the adapters in."""
+"""Importing workflows, the node agent or the client loads no adapter."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The search for secrets finds what is there, wherever it lies in a file."""
+"""The search for secrets finds a secret anywhere in a file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Filters: never a false negative, the bytes of the format, and everything else refused (P05)."""
+"""A filter has no false negative, follows its byte format, and refuses malformed input (P05)."""
 
 import base64
 import hashlib

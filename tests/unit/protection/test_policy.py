@@ -1,4 +1,4 @@
-"""How long a protection keeps, what it covers, what names mean: P07-P11 and P21 as values."""
+"""A protection covers the right objects until the right time: P07 to P11 and P21 as values."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Keys, prefixes and overlaps: what is doubtful is refused."""
+"""Doubtful keys, prefixes and overlapping vaults are refused."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which purges the log has completed, and how many entries each of them freed."""
+"""The log's start decides which purges are complete and how many entries each freed."""
 
 from hypothesis import given
 from hypothesis import strategies as st

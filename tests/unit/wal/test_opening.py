@@ -1,4 +1,4 @@
-"""Where a region that is opened begins to read, or why it must not open."""
+"""A region that is opened begins at the right entry, or is refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the doctor calls wrong with binlogs and replicas, given the figures of one instance."""
+"""The doctor reports problems of binlogs and replicas from the figures of one instance."""
 
 from typing import Any
 

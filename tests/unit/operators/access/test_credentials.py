@@ -1,4 +1,4 @@
-"""Users, passwords and waiting, decided without a database."""
+"""Names, passwords, scopes and waiting times after failed logins are decided without a database."""
 
 import sys
 

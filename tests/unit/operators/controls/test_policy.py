@@ -1,4 +1,4 @@
-"""Who may be worked on now: stop before blacklist before whitelist before windows; and when a window is open."""
+"""Stops, lists and windows halt an instance in a fixed order of precedence."""
 
 import datetime as dt
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""Keys of the catalog's files: each means one thing, and a rowset's names are exactly its own."""
+"""Each key of the catalog's files has one meaning, and a rowset's prefix covers exactly its own files."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Decisions of the catalog: covered versions, what a fence answers, and what its kinds are called in the settings."""
+"""The catalog decides which versions are covered, which loads are fenced, and how long each kind is retained."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Where the audit is, what its files are called, and that a file gives back what was put into it."""
+"""Audit files have reproducible names at the configured place and return their rows unchanged."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a refusal, a success and time do to a rate, and what a row says after two workers spoke."""
+"""Successes, refusals and time change the rate, and shared rows merge the reports of several workers."""
 
 import pytest
 

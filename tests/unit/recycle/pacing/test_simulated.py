@@ -1,4 +1,4 @@
-"""The pacer against a store that enforces a limit, on a virtual clock: minutes pass in a blink."""
+"""The pacer finds the limit of a simulated store, on a virtual clock."""
 
 import pytest
 

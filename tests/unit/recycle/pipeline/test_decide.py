@@ -1,4 +1,4 @@
-"""What a claim decides: each rule alone, then all together against a plain restatement of them."""
+"""A claim follows each of its rules, and all rules together."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What is kept spreads to parents: a parent is deleted only with all of its children."""
+"""A parent is kept with every child that is kept."""
 
 from sexton.marks.keepers import IN_USE, LIVE, by_hold
 from sexton.marks.model import DueMark, Expansion, Reason, Ref

@@ -1,4 +1,4 @@
-"""Plans are built from what is due: a round gets what needs no approval, an operator sees everything."""
+"""A round's plan has the kinds that need no approval, an operator's plan has everything."""
 
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.recycle.model import KindPlan, Policy

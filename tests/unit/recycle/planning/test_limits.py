@@ -1,4 +1,4 @@
-"""Limits, what waits and why, and estimates: arithmetic, checked by hand."""
+"""Limits, approvals and estimates are computed correctly."""
 
 import pytest
 

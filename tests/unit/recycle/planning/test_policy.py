@@ -1,4 +1,4 @@
-"""Waves of kinds, turns of instances, and when a round is tried again."""
+"""Kinds are deleted in waves, instances have schedule slots, and failed rounds are retried later."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A round's books: sums over ranges, what is held counted once, and a long round's next run goes on with them."""
+"""A round's ledger sums its ranges, counts kept marks once, and continues in the next run."""
 
 from sexton.marks.keepers import LIVE, KeepReason, Kept, by_hold
 from sexton.marks.lease import Lease

@@ -1,4 +1,4 @@
-"""Keys and values of a node's meta store: each means one thing, and nothing in them leads out of the data directory."""
+"""Each key of a node's meta store has one meaning, and no value names a path outside of the data directory."""
 
 import json
 from pathlib import PurePosixPath

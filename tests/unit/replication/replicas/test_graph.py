@@ -1,4 +1,4 @@
-"""Which versions a replica's ranges lead to, what they miss and who crosses whom: C01 to C03, and brute force."""
+"""The ranges of a replica determine its path, gaps and crossings: C01 to C03, and brute force."""
 
 from collections.abc import Collection, Iterator
 from itertools import pairwise

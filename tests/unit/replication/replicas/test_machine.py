@@ -1,4 +1,4 @@
-"""What an update makes of a replica's versions (V, LFV, LSV): C06, C08 to C10, and what holds after any of them."""
+"""Updates move a replica's versions (V, LFV, LSV) as the seed article describes: C06 and C08 to C10."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The state of a replica after a report, and the versions that a tablet's replicas still need."""
+"""A report determines the state of a replica, and the replicas of a tablet the versions it still needs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One page of a listing as our own reader takes it: as boto3 would, or not at all."""
+"""The listing reader returns a page as boto3 would, or refuses it."""
 
 from typing import Any
 from urllib.parse import quote_plus

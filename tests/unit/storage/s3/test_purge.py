@@ -1,4 +1,4 @@
-"""The result of a key whose versions are purged."""
+"""A purged key counts as deleted only when a full listing shows no version."""
 
 import datetime as dt
 
