@@ -11,7 +11,7 @@ from sexton.contract import NewMark
 from sexton.kernel.errors import BadInput
 from sexton.storage.model import MARKER_KEY, VaultSpec
 from sexton.storage.port import VaultFault
-from tests.fault.conftest import Faulty, backed_up_before_an_undrop
+from tests.fault.conftest import Faulty, rig_and_backup_before_an_undrop
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
@@ -161,7 +161,7 @@ def test_a_vault_needs_an_existing_bucket(faulty: Faulty) -> None:
 
 
 def test_r44_a_database_restored_from_a_backup_deletes_nothing(tmp_path: Path) -> None:
-    rig, restored, root = backed_up_before_an_undrop(tmp_path)
+    rig, restored, root = rig_and_backup_before_an_undrop(tmp_path)
     rig.round()
 
     report = restored.round()
@@ -226,7 +226,7 @@ def test_vault_added_during_a_round_quarantines_no_mark(tmp_path: Path) -> None:
 
 
 def test_restored_database_never_catches_up_by_counting_rounds(tmp_path: Path) -> None:
-    rig, restored, root = backed_up_before_an_undrop(tmp_path)
+    rig, restored, root = rig_and_backup_before_an_undrop(tmp_path)
     for _ in range(3):
         rig.round()
 

@@ -16,7 +16,7 @@ from sexton.kernel.errors import SextonError
 from sexton.operators.controls.port import NotEnabled
 from sexton.owners.catalog.errors import RecordNotFound
 from sexton.recycle.errors import PlanRefused
-from tests.fault.incidents.books import check_sums, gone, marks
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.integration.owners.catalog.shop import Shop
 from tests.support.command import run
 from tests.support.planned import Limited, limited, waiting
@@ -96,7 +96,7 @@ def test_atlassian_2022_undrop_during_apply_keeps_the_files(shop: Limited, root:
 
     assert (applied.claimed, applied.deleted) == (1, 1)
     assert set(listing(root)) == {f"{i}/a.dat" for i in SITES[:59]}
-    assert gone(shop) == {SITES[59]}
+    assert deleted_ids(shop) == {SITES[59]}
     check_sums(shop, [applied], before, listing(root))
 
 

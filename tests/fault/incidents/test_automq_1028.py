@@ -8,7 +8,7 @@ import pytest
 
 from sexton.contract import NewMark
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.books import check_sums, clean, gone, marks
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks, run_clean_rounds
 
 NEEDED = [f"data/{n}/live.dat" for n in range(3)]
 CODES = ("AccessDenied", "MethodNotAllowed", "NobodyHeardOfThis")
@@ -43,7 +43,7 @@ def test_automq_1028_next_round_deletes_keys_with_errors_in_200(cold: Faulty) ->
     assert (broken.claimed, broken.removed, broken.waiting) == (60, 54, 6)
     assert broken.deleted == 3 * 54  # the others of a mark are told with it
     assert set(cold.listing()) == set(NEEDED)
-    assert (healed.removed, gone(cold.rig)) == (6, set(named))
+    assert (healed.removed, deleted_ids(cold.rig)) == (6, set(named))
     check_sums(cold.rig, [broken, healed], before, cold.listing())
 
 
@@ -80,7 +80,7 @@ def test_automq_1028_errors_in_either_pass_leak_nothing(cold: Faulty, look: str)
 
     broken = cold.rig.round()
     left = set(cold.listing())
-    reports += [broken, *clean(cold.rig)]
+    reports += [broken, *run_clean_rounds(cold.rig)]
 
     assert broken.failed == 1
     assert left == {*NEEDED, failing}

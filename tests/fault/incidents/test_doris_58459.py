@@ -17,7 +17,7 @@ from sexton import contract
 from sexton.contract import Collected, NewMark, Refused
 from sexton.kernel import crash_points
 from sexton.operators.holds.store import Hold, TooLate
-from tests.fault.incidents.books import check_sums, clean, gone, marks, rows
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks, rows, run_clean_rounds
 from tests.support.rig import Rig, listing, put
 
 POINTS = ("resolve.stored", "claim.guarded", "claim.checked", "claim.written", "claim.committed")
@@ -89,13 +89,13 @@ def test_doris_58459_commit_during_a_claim_is_whole_or_refused(rig: Rig, disk: P
 
     with owner.at(point):
         reports = [rig.round()]
-    reports += clean(rig)
+    reports += run_clean_rounds(rig)
     after = listing(disk)
 
     visible = {str(r[0]) for r in rows(rig, "SELECT id FROM rowset")}
     assert visible == (set(LATE) if owner.refused is None else set())
     assert set(after) == {f"data/{i}/0.dat" for i in visible}
-    assert gone(rig) == {*LATE, *OTHERS} - visible
+    assert deleted_ids(rig) == {*LATE, *OTHERS} - visible
     assert marks(rig) == {}
     if owner.refused is not None:
         assert "SX001" in str(owner.refused)
@@ -119,12 +119,12 @@ def test_doris_58459_undrop_during_a_claim_is_whole_or_refused(rig: Rig, disk: P
     owner = Meanwhile(rig, undrop)
     with owner.at(point):
         reports = [rig.round()]
-    reports += clean(rig)
+    reports += run_clean_rounds(rig)
     after = listing(disk)
 
     back = set(LATE) if owner.refused is None else set()
     assert set(after) == {f"data/{i}/0.dat" for i in back}
-    assert gone(rig) == {*LATE, *OTHERS} - back
+    assert deleted_ids(rig) == {*LATE, *OTHERS} - back
     assert marks(rig) == {}
     check_sums(rig, reports, before, after)
     assert (owner.refused is None) is (point == "resolve.stored")
@@ -149,7 +149,7 @@ def test_tiflow_1048_hold_during_a_claim_blocks_or_is_refused(rig: Rig, disk: Pa
 
     in_time = point == "resolve.stored"
     assert listing(disk) == (before if in_time else {})
-    assert (gone(rig), marks(rig)) == ((set(), {"held": "MARKED"}) if in_time else ({"held"}, {}))
+    assert (deleted_ids(rig), marks(rig)) == ((set(), {"held": "MARKED"}) if in_time else ({"held"}, {}))
     placed = rows(rig, "SELECT id FROM {}hold")
     assert bool(placed) is (operator.refused is None)
     after_it = "SELECT count(*) FROM {}mark_history m, {}hold h WHERE m.claimed_at > h.placed_at"

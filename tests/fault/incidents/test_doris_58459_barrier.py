@@ -15,7 +15,7 @@ from sqlalchemy import event
 
 from sexton.contract import Collected
 from sexton.owners.catalog.errors import CatalogError
-from tests.fault.incidents.books import gone, marks
+from tests.fault.incidents.tables import deleted_ids, marks
 from tests.integration.owners.catalog.shop import EVER, HOUR, PREPARED, Shop
 from tests.support.rig import GRACE, listing
 
@@ -115,7 +115,7 @@ def test_doris_58459_load_during_the_barrier_is_whole_or_refused(shop: Shop) -> 
     assert not committer.came, "a round has more statements than this test goes through"
     assert outcomes == {True, False}
     assert set(listing(shop.roots["disk"])) == kept
-    assert gone(shop).isdisjoint(marks(shop))
+    assert deleted_ids(shop).isdisjoint(marks(shop))
 
 
 def test_doris_58459_precommitted_load_can_still_be_committed(shop: Shop) -> None:
@@ -135,4 +135,4 @@ def test_doris_58459_precommitted_load_can_still_be_committed(shop: Shop) -> Non
 
     assert not committer.came
     assert set(listing(shop.roots["disk"])) == kept
-    assert gone(shop).isdisjoint(marks(shop))
+    assert deleted_ids(shop).isdisjoint(marks(shop))

@@ -12,7 +12,7 @@ from sexton.contract import NewMark
 from sexton.marks.model import MAX_FAILURES, Ref
 from sexton.recycle.pipeline.sql.quarantine import QuarantineStore
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.books import check_sums, gone, marks
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.support.command import run
 from tests.support.rig import GRACE
 from tests.support.scrape import scrape
@@ -62,7 +62,7 @@ def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytes
         reports.append(cold.rig.round())
         went |= mine
 
-        assert gone(cold.rig) == went  # all of this round's, whatever is stuck before them
+        assert deleted_ids(cold.rig) == went  # all of this round's, whatever is stuck before them
         assert set(cold.listing()) == {DENIED}
         assert (oldest_due(cold), oldest_due(cold, "compacted")) == (0, 0)
 
@@ -115,7 +115,7 @@ def test_doris_65612_stuck_mark_is_retried_once_a_day(cold: Faulty) -> None:
     reports += [early, cold.rig.round()]
 
     assert early.removed == 0
-    assert "denied" in gone(cold.rig)
+    assert "denied" in deleted_ids(cold.rig)
     assert cold.listing() == {}
     check_sums(cold.rig, reports, before, cold.listing())
 
@@ -130,11 +130,11 @@ def test_doris_65612_unlisted_prefix_blocks_no_other_mark(cold: Faulty) -> None:
         went |= others(cold, turn)
         cold.rig.round()
 
-        assert gone(cold.rig) == went
+        assert deleted_ids(cold.rig) == went
     cold.rig.round()
     cold.rig.later(GRACE + 1)
     cold.rig.round()
 
-    assert gone(cold.rig) == {*went, "unlisted"}
+    assert deleted_ids(cold.rig) == {*went, "unlisted"}
     assert (marks(cold.rig), cold.listing()) == ({}, {})
     assert not QuarantineStore(cold.rig.db).list(ref=Ref("dropped", "unlisted"))

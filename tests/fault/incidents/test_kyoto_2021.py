@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sexton.contract import NewMark, mark
 from sexton.kernel.errors import BadInput
 from tests.fault.conftest import Faulty
-from tests.fault.incidents.books import gone, marks
+from tests.fault.incidents.tables import deleted_ids, marks
 from tests.support.command import run
 from tests.support.kept import kept_texts
 from tests.support.planned import Limited, limited, waiting
@@ -143,7 +143,7 @@ def test_kyoto_2021_prefix_u1_does_not_delete_u10(rig: Rig, disk: Path) -> None:
     rig.round()
 
     assert set(listing(disk)) == set(STAGES) - {"stage/u1/a.dat"}
-    assert gone(rig) == {"u1"}
+    assert deleted_ids(rig) == {"u1"}
 
 
 def test_kyoto_2021_key_never_deletes_objects_below_it(cold: Faulty) -> None:
@@ -176,7 +176,7 @@ def test_kyoto_2021_star_in_a_key_is_no_pattern(cold: Faulty) -> None:
         cold.rig.later(GRACE + 1)
 
     assert set(cold.listing()) == set(STAGES)
-    assert gone(cold.rig) == {"t0", "t1", "t2", "t3"}
+    assert deleted_ids(cold.rig) == {"t0", "t1", "t2", "t3"}
 
 
 def test_kyoto_2021_prefix_above_a_live_entry_is_kept(rig: Rig, disk: Path) -> None:

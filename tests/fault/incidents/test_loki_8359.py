@@ -15,7 +15,7 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.model import Policy
-from tests.fault.incidents.books import check_sums, gone, marks
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.integration.owners.catalog.shop import HOUR, Shop
 from tests.support.command import run
 from tests.support.kept import kept_texts
@@ -101,7 +101,7 @@ def test_loki_8359_approval_survives_a_killed_worker(shop: Limited, root: Path, 
     [number] = waiting(shop)
     assert set(listing(root)) == files(YOUNG)
     assert kinds(shop.rounds.find_plan(number)) == {"compacted": 2, "dropped": 6}
-    assert gone(shop) == OLD
+    assert deleted_ids(shop) == OLD
     assert [r.state for r in rounds] == ["SUCCEEDED"] * 2
 
 
