@@ -42,8 +42,8 @@ def test_only_expired_versions_are_deleted_on_all_backends(stores: Stores) -> No
     assert {b: stores.versions(T, b) for b in BACKENDS} == {b: [5, 6] for b in BACKENDS}
     assert stores.versions("users.1", "b3") == []
     assert stores.leader.logs() == {"": [young - 1, young], "orders": [young - 1, young]}
-    assert stores.exact()
-    assert stores.equal()
+    assert stores.have_exact_binlogs()
+    assert stores.follower_is_equal()
 
 
 def test_lagging_replica_is_repaired_from_the_others(stores: Stores) -> None:
@@ -58,9 +58,9 @@ def test_lagging_replica_is_repaired_from_the_others(stores: Stores) -> None:
 
     assert held == ([4, 5], [])
     assert (repaired, stores.versions(T, "b1"), stores.versions("orders.1", "b1")) == ([4, 5], [], [4, 5])
-    assert stores.same(T)
-    assert stores.exact()
-    assert stores.equal()
+    assert stores.replicas_are_equal(T)
+    assert stores.have_exact_binlogs()
+    assert stores.follower_is_equal()
 
 
 def test_lost_version_is_retained_on_the_other_backends(stores: Stores) -> None:
@@ -71,14 +71,19 @@ def test_lost_version_is_retained_on_the_other_backends(stores: Stores) -> None:
     stores.expire()
     stores.round()
     marked = stores.leader.unwell()
-    equal = stores.equal()
+    equal = stores.follower_is_equal()
     left = stores.versions(T, "b1")
     stores.repair(T, "b2", "b3")
     stores.round()
 
     assert (marked, equal, left) == ({(T, "b2"): (False, 3)}, True, [3, 4, 5])
     assert stores.leader.unwell() == {}
-    assert (stores.equal(), stores.exact(), stores.same(T), stores.versions(T, "b1")) == (True, True, True, [])
+    assert (
+        stores.follower_is_equal(),
+        stores.have_exact_binlogs(),
+        stores.replicas_are_equal(T),
+        stores.versions(T, "b1"),
+    ) == (True, True, True, [])
 
 
 def test_absent_backend_blocks_only_its_tablets(stores: Stores) -> None:
@@ -88,14 +93,14 @@ def test_absent_backend_blocks_only_its_tablets(stores: Stores) -> None:
     stores.upsert("orders", "alone", times=3)
     stores.expire()
     stores.round("b3")
-    away = stores.versions(T, "b1"), stores.versions("alone.0", "b1"), stores.exact("b3")
+    away = stores.versions(T, "b1"), stores.versions("alone.0", "b1"), stores.have_exact_binlogs("b3")
     stores.backends["b3"].restart()
     stores.report()
     stores.sweep()
 
     assert away == ([1, 2, 3], [], True)
     assert [stores.versions(T, b) for b in BACKENDS] == [[], [], []]
-    assert stores.exact()
+    assert stores.have_exact_binlogs()
 
 
 def test_report_of_an_earlier_start_is_ignored(stores: Stores) -> None:
@@ -103,7 +108,7 @@ def test_report_of_an_earlier_start_is_ignored(stores: Stores) -> None:
     stores.upsert("orders", times=3)
     old = stores.backends["b3"]
     old.report()
-    stores.leader = stores.led()
+    stores.leader = stores.start_leader()
     anew = type(old)("b3", stores.owner, stores.directory / "b3")  # somebody starts it while the old one still runs
     anew.lose(uid(T, "b3"), 2)
     anew.report()
@@ -129,7 +134,7 @@ def test_replica_counts_again_after_its_full_copy(stores: Stores) -> None:
     stores.backends["b3"].copy(uid(T, "b3"), stores.backends["b1"], uid(T, "b1"))
     stores.report()
 
-    assert (left, stores.same(T)) == ([], True)
+    assert (left, stores.replicas_are_equal(T)) == ([], True)
     assert [stores.world.replica(t, "b3").full_copy for t in (T, "orders.1")] == ["", "its disk was replaced"]
 
 
@@ -140,7 +145,7 @@ def test_b20_dropped_table_is_deleted_on_every_backend(stores: Stores) -> None:
     stores.leader.drop_table("users")
     before = stores.leader.forget()
     stores.sweep("b1", "b2")  # b3 is away
-    equal = stores.equal()
+    equal = stores.follower_is_equal()
     some = stores.leader.forget()
     stores.sweep("b3")
 
@@ -148,7 +153,7 @@ def test_b20_dropped_table_is_deleted_on_every_backend(stores: Stores) -> None:
     assert [list((stores.directory / b / "data").glob("users*")) for b in BACKENDS] == [[], [], []]
     assert "users" not in stores.leader.logs()
     assert stores.versions(T, "b1") == [1, 2, 3]
-    assert stores.equal()
+    assert stores.follower_is_equal()
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -171,10 +176,10 @@ def test_b11_crashed_backend_finishes_its_next_sweep(stores: Stores, point: str,
     stores.upsert("orders")
     stores.round()
 
-    assert stores.exact()
+    assert stores.have_exact_binlogs()
     assert {b: stores.versions(T, b) for b in BACKENDS} == {b: [7, 8, 9] for b in BACKENDS}
-    assert stores.same(T)
-    assert stores.equal()
+    assert stores.replicas_are_equal(T)
+    assert stores.follower_is_equal()
 
 
 def test_crashed_leader_sends_its_last_record_again(stores: Stores) -> None:
@@ -186,15 +191,15 @@ def test_crashed_leader_sends_its_last_record_again(stores: Stores) -> None:
     before = stores.leader.logs()[""]
     file = stores.directory / "leader" / "edits.jsonl"
     file.write_text(file.read_text() + '{"commit_seq": 99, "ta')  # and while it writes
-    stores.leader = stores.led()
+    stores.leader = stores.start_leader()
     stores.leader.lead(stores.follower)
     stores.leader.recover()
 
     assert (max(before), max(stores.leader.logs()[""])) == (lost - 1, lost)
     assert stores.leader.logs()["orders"][-1] == lost
-    assert stores.same(T)
+    assert stores.replicas_are_equal(T)
     assert stores.upsert("orders") == lost + 1
-    assert stores.equal()
+    assert stores.follower_is_equal()
 
 
 def test_late_follower_catches_up_with_its_leader(stores: Stores) -> None:
@@ -209,7 +214,7 @@ def test_late_follower_catches_up_with_its_leader(stores: Stores) -> None:
     stores.leader.lead(late)
     late.catch_up()
 
-    assert stores.equal()
+    assert stores.follower_is_equal()
     assert late.logs() == stores.follower.logs() == {"": [5, 6], "orders": [5, 6]}
     assert late.unwell() == stores.follower.unwell() == {(T, "b2"): (False, 2)}
 
@@ -251,10 +256,10 @@ def test_random_crashes_lose_no_version_and_leave_none(stores: Stores, seed: int
                 stores.expire()
             case "drop" if step > STEPS * 3 // 4 and tablet.startswith("users"):
                 stores.leader.drop_table("users") if not dropped else stores.leader.forget()
-        assert stores.repairable()
-        assert stores.equal()
+        assert stores.are_repairable()
+        assert stores.follower_is_equal()
     stores.round()
-    assert stores.exact()
+    assert stores.have_exact_binlogs()
     assert crashes or seed > 1  # not every one has an end to crash in
 
 

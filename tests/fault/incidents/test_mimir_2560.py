@@ -121,7 +121,7 @@ def working(workers: list[Rig], store: FaultProxy) -> Iterator[Sequence[Future[N
 @pytest.mark.parametrize(
     "clean_url", ["postgresql"], indirect=True
 )  # SQLite has one writer, so workers take turns anyway
-def test_mimir_2560_slow_tenant_delays_no_other_tenant(
+def test_mimir_2560_tenants_have_turns_beside_a_slow_one(
     clean_url: str, tmp_path: Path, store: FaultProxy, bucket: str
 ) -> None:
     workers = [worker(clean_url, store.url) for _ in range(SLOTS)]
