@@ -48,7 +48,7 @@ async def test_signal_during_a_refused_lease_attempt_is_obeyed(
 
     monkeypatch.setattr(LeaseStore, "acquire", slowly)
     handle = await served.start(shop)
-    await served.waits(shop)
+    await served.waiting_reason(shop)
     await handle.signal(signal)
     if signal == "pause":
         await served.until(handle, lambda p: p.doing == "PAUSED")
@@ -97,9 +97,9 @@ async def test_round_paused_during_a_backoff_reports_the_pause(
     monkeypatch.setattr(ClaimStore, "claim", broken)
     handle = await served.start(shop)
     await served.until(handle, lambda p: p.doing == "BACKING_OFF")
-    before = await served.waits(shop)
+    before = await served.waiting_reason(shop)
     await handle.signal("pause")
-    while (paused := await served.waits(shop)) == before:
+    while (paused := await served.waiting_reason(shop)) == before:
         await asyncio.sleep(0.05)
     await handle.signal("cancel")
     report = await handle.result()

@@ -56,7 +56,7 @@ async def test_paused_round_has_no_lease_and_deletes_nothing(
         await handle.signal("pause")
         await handle.signal("pause")
         paused = await served.until(handle, lambda p: p.doing == "PAUSED")
-        await served.gives_back(shop)
+        await served.lease_freed(shop)
         left = listing(root)
         await asyncio.sleep(1)
         still = listing(root)
@@ -100,7 +100,7 @@ async def test_retry_ends_a_backoff_that_has_no_lease(served: Served, shop: str,
     with installed(failing(broken)):
         handle = await served.start(shop)
         waiting = await served.until(handle, lambda p: p.doing == "BACKING_OFF")
-        await served.gives_back(shop)
+        await served.lease_freed(shop)
         busy = served.rig.count("lease", instance=shop, state="BUSY")
         broken.clear()
         await handle.signal("retry")
@@ -145,7 +145,7 @@ async def test_a_round_that_waits_for_a_slot_can_be_cancelled(served: Served, sh
 
     handle = await served.start(shop)
     await served.until(handle, lambda p: p.doing == "WAITING")
-    await served.waits(shop)
+    await served.waiting_reason(shop)
     await handle.cancel()
     with pytest.raises(WorkflowFailureError) as ended:
         await handle.result()
@@ -164,7 +164,7 @@ async def test_plan_stopped_before_its_lease_can_be_applied_again(served: Served
     somebody = served.rig.leases.acquire(shop, "recycle", "somebody")
 
     handle = await served.start(shop, plan)
-    await served.waits(shop)
+    await served.waiting_reason(shop)
     served.rig.controls.put(ControlKind.STOP, shop, "a test", "the tester")
     with pytest.raises(WorkflowFailureError) as refused:
         await handle.result()
