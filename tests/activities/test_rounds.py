@@ -77,8 +77,8 @@ def test_r18_unknown_vault_blocks_only_its_mark(rig: Rig, tmp_path: Path) -> Non
 
     assert listing(root) == {}
     assert report.quarantined == 1
-    kept = rig.row("dropped", "lost")
-    assert (kept.state, kept.quarantined_reason) == ("MARKED", "UNKNOWN_VAULT")
+    row = rig.row("dropped", "lost")
+    assert (row.state, row.quarantined_reason) == ("MARKED", "UNKNOWN_VAULT")
 
 
 def test_r18_mark_is_deleted_once_its_vault_is_added(rig: Rig, tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_r35_a_mark_is_due_at_exactly_its_time(rig: Rig, tmp_path: Path, seconds
 
     due_at = marked_at + 10_800_000
     plan_cutoff = due_at - seconds_before - 10_800_000
-    found = rig.stores.batches.select_due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
+    due = rig.stores.batches.select_due("shop", "dropped", plan_cutoff, after=Cursor(), limit=10)
 
-    assert [m.id for m in found] == (["t"] if goes else [])
+    assert [m.id for m in due] == (["t"] if goes else [])
 
 
 def test_r37_undrop_is_refused_after_the_claim(rig: Rig, tmp_path: Path) -> None:

@@ -143,13 +143,13 @@ def test_vault_ahead_of_its_database_is_trusted_on_command(offline: Run, shop: D
     unanswered = offline("vault", "trust", "shop", "disk")
     still = offline("vault", "list", "shop", "--json")
     trusted = offline("vault", "trust", "shop", "disk", "--yes")
-    ours = offline("vault", "list", "shop", "--json")
+    after = offline("vault", "list", "shop", "--json")
 
     assert (behind.returncode, json.loads(behind.stdout)[0]["proof"][:6]) == (1, "BEHIND")
     assert unanswered.returncode == 1
     assert json.loads(still.stdout)[0]["proof"].startswith("BEHIND")
     assert trusted.returncode == 0
-    assert (ours.returncode, json.loads(ours.stdout)[0]["proof"]) == (0, "ours")
+    assert (after.returncode, json.loads(after.stdout)[0]["proof"]) == (0, "ours")
 
 
 def test_contract_test_races_and_leaves_nothing_behind(offline: Run, shop: Database) -> None:

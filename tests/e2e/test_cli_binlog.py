@@ -40,20 +40,22 @@ def waits(world: World) -> None:
 
 
 def test_a_log_is_set_listed_explained_and_disabled(offline: Run, shop: Database, world: World) -> None:
-    made = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
-    explained, told = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
+    created = offline("binlog", "set", "stock", "--ttl", "12h", "--max-records", "100", "--from-seq", "40")
+    explained, as_json = offline("binlog", "explain", DB), json.loads(offline("binlog", "explain", DB, "--json").stdout)
     world.look()
     people, listed = offline("binlog", "list"), json.loads(offline("binlog", "list", "--json").stdout)
     table = offline("binlog", "explain", DB, "orders")
     off = offline("binlog", "disable", "stock")
     rest = offline("binlog", "list", "--after", "sales/orders", "--json")
 
-    assert (made.returncode, "records are kept for 12h, no more than 100 of them" in made.stdout) == (0, True), made
-    assert "first available record is 41" in made.stdout
+    assert (created.returncode, "records are kept for 12h, no more than 100 of them" in created.stdout) == (0, True), (
+        created
+    )
+    assert "first available record is 41" in created.stdout
     assert "expired: 3 records; a cut deletes 2 of them, all up to 2" in explained.stdout
     assert "blocked by consumer lisbon, which has acknowledged all up to 2" in explained.stdout
     assert "blocks a cut; LOST if silent for 1d" in explained.stdout
-    assert (told["lines"][0]["goes"], told["lines"][0]["cut"]["held"]) == (2, {"lisbon": 2})
+    assert (as_json["lines"][0]["goes"], as_json["lines"][0]["cut"]["held"]) == (2, {"lisbon": 2})
     assert "lisbon at 2 since" in people.stdout
     assert "in its database's" in people.stdout
     assert [(i["db"], i["tbl"], i["kept"], i["first"], i["in_database_log"]) for i in listed] == [
@@ -74,7 +76,7 @@ def test_approve_shows_the_cut_and_asks(offline: Run, shop: Database, world: Wor
     waits(world)
     status, held = offline("status"), json.loads(offline("blockers", "--json").stdout)
     doctor = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
-    asked = offline("binlog", "approve", DB)
+    unconfirmed = offline("binlog", "approve", DB)
     approved = offline("binlog", "approve", DB, "--yes")
     again = offline("binlog", "approve", DB, "--yes")
 
@@ -84,7 +86,10 @@ def test_approve_shows_the_cut_and_asks(offline: Run, shop: Database, world: Wor
         ("approval", "sexton binlog approve sales --instance shop")
     ]
     assert (doctor["binlogs"]["state"], "waiting for approval" in doctor["binlogs"]["detail"]) == ("WARN", True)
-    assert (asked.returncode, "15 records of 15 would be deleted, all up to 15" in asked.stdout) == (1, True)
+    assert (unconfirmed.returncode, "15 records of 15 would be deleted, all up to 15" in unconfirmed.stdout) == (
+        1,
+        True,
+    )
     assert (approved.returncode, world.log().wants, world.log().approved) == (0, None, 15)
     assert (again.returncode, "no cut of sales waits for approval" in again.stderr) == (1, True)
 
@@ -92,13 +97,13 @@ def test_approve_shows_the_cut_and_asks(offline: Run, shop: Database, world: Wor
 def test_drop_shows_its_effect_and_refuses_an_unknown_name(offline: Run, shop: Database, world: World) -> None:
     world.place("t1", "b1", "b2")
     typo = offline("binlog", "drop", "sails", "--yes")
-    asked = offline("binlog", "drop", DB)
+    unconfirmed = offline("binlog", "drop", DB)
     still = world.log().dropped_at
     dropped = offline("binlog", "drop", DB, "--yes")
     listed, explained = offline("binlog", "list"), offline("binlog", "explain", DB)
 
     assert (typo.returncode, "there is no binlog of sails" in typo.stderr) == (1, True)
-    assert (asked.returncode, "Aborted" in asked.stderr, still) == (1, True, None)
+    assert (unconfirmed.returncode, "Aborted" in unconfirmed.stderr, still) == (1, True, None)
     for said in (
         "4 records will be deleted",
         "consumer lisbon of sales no longer blocks deletions",
@@ -150,7 +155,7 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> 
     world.look()
     world.b.configs.drop(SHOP, "other")
     world.b.journal.read(SHOP, 1, "fe-1")
-    people, told = (
+    people, as_json = (
         offline("binlog", "journal"),
         json.loads(offline("binlog", "journal", "--after", "1", "--json").stdout),
     )
@@ -162,7 +167,7 @@ def test_the_journal_and_its_followers_are_shown(offline: Run, world: World) -> 
     gone = offline("binlog", "remove-follower", "fe-1")
 
     assert "sales deleted up to 2" in people.stdout
-    assert [(e["seq"], e["op"]) for e in told["entries"]] == [(2, 435)]
+    assert [(e["seq"], e["op"]) for e in as_json["entries"]] == [(2, 435)]
     assert "has no entry after 2" in end.stdout
     assert (ahead.returncode, "ends with entry 2" in ahead.stderr) == (1, True)
     assert [(f["name"], f["applied"], f["behind"]) for f in followers] == [("fe-1", 1, 1)]
@@ -200,12 +205,12 @@ def test_running_gc_is_paused_and_resumed(online: Run, world: World, environment
 
     asyncio.run(started(start_signal="pause"))
     paused = [online("binlog", "progress"), online("binlog", "gc")]
-    told = [online("binlog", word) for word in ("pause", "resume")]
+    signalled = [online("binlog", word) for word in ("pause", "resume")]
     report = asyncio.run(started())
 
     assert (paused[0].returncode, "it is paused; to go on: sexton binlog resume" in paused[0].stdout) == (0, True)
     assert (paused[1].returncode, "is already running" in paused[1].stderr) == (1, True)
-    assert [(t.returncode, "to the binlog GC of shop" in t.stdout, t.stderr) for t in told] == [(0, True, "")] * 2
+    assert [(t.returncode, "to the binlog GC of shop" in t.stdout, t.stderr) for t in signalled] == [(0, True, "")] * 2
     assert report is not None
     assert report.cut.records == 2
 

@@ -59,8 +59,8 @@ def test_lists_show_entries_of_database_and_settings(offline: Run, shop: Databas
     removed = offline("lists", "remove", "windows", window)
 
     assert [a.returncode for a in added] == [0, 0]
-    found = [(c["list"], c["name"], c["reason"], c["removable"]) for c in shown]
-    assert found == [
+    entries = [(c["list"], c["name"], c["reason"], c["removable"]) for c in shown]
+    assert entries == [
         ("vaults", "shop/disk", "only these", True),
         ("windows", window, "", True),
         ("blacklist", "other", "", False),
@@ -76,12 +76,16 @@ def test_the_doctor_warns_of_a_halt_and_fails_without_temporal(offline: Run, sho
 
     examined = offline("doctor", "--json")
 
-    found = {f["about"]: f for f in json.loads(examined.stdout)}
+    findings = {f["about"]: f for f in json.loads(examined.stdout)}
     assert examined.returncode == 1
-    assert (found["temporal"]["state"], found["halted"]["state"], found["vaults"]["state"]) == ("FAIL", "WARN", "OK")
-    assert "drill" in found["halted"]["detail"]
-    assert found["metrics"]["detail"].startswith("off")
-    assert "worker" not in found
+    assert (findings["temporal"]["state"], findings["halted"]["state"], findings["vaults"]["state"]) == (
+        "FAIL",
+        "WARN",
+        "OK",
+    )
+    assert "drill" in findings["halted"]["detail"]
+    assert findings["metrics"]["detail"].startswith("off")
+    assert "worker" not in findings
 
 
 @pytest.mark.parametrize(
@@ -116,11 +120,11 @@ def test_wrong_argument_is_refused_and_changes_nothing(
 def test_an_instance_can_go_back_to_observing(offline: Run, shop: Database) -> None:
     offline("enable", "shop")
 
-    said = offline("instance", "observe", "shop")
+    observed = offline("instance", "observe", "shop")
     holds = offline("blockers", "shop", "--json")
 
-    assert said.returncode == 0
-    assert "only observes" in said.stdout
+    assert observed.returncode == 0
+    assert "only observes" in observed.stdout
     assert json.loads(offline("instance", "list", "--json").stdout)[0]["mode"] == "observe"
     assert "sexton enable shop" in holds.stdout
     assert offline("instance", "observe", "nobody").returncode == 1

@@ -74,8 +74,8 @@ def test_blockers_lists_everything_that_blocks(offline: Run, shop: Database) -> 
     of_two = offline("blockers", "two")
     status = offline("status")
 
-    found = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)]
-    assert found == [
+    blockers = [(k["instance"], k["held_by"]) for k in json.loads(everything.stdout)]
+    assert blockers == [
         ("(all)", "stop"),
         ("shop", "backing off"),
         ("two", "observe"),
@@ -100,10 +100,10 @@ def test_why_shows_the_controls_and_the_next_round(offline: Run, shop: Database)
     free = offline("why", "t1", "--json")
     ControlStore(shop).put(ControlKind.STOP, "shop", "drill")
     away = {"SEXTON_RECYCLE__RECYCLER_STORAGE_VAULT_WHITE_LIST": "elsewhere"}
-    kept = offline("why", "data/a.dat", "--json", **away)
+    blocked = offline("why", "data/a.dat", "--json", **away)
 
     assert [e["event"] for e in json.loads(free.stdout)[0]["events"]] == ["marked", "due", "observe", "next_round"]
-    events = {e["event"]: e["text"] for e in json.loads(kept.stdout)[0]["events"]}
+    events = {e["event"]: e["text"] for e in json.loads(blocked.stdout)[0]["events"]}
     assert events.keys() == {"marked", "due", "observe", "halted_stop", "vault_whitelist"}
     assert "drill" in events["halted_stop"]
 
@@ -150,11 +150,11 @@ def test_plan_names_active_holds_and_stops(offline: Run, shop: Database) -> None
     offline("hold", "mark", "dropped/t1", "--for", "1d", "--reason", "why not")
     offline("stop", "shop", "--reason", "a drill")
 
-    said = offline("plan", "shop")
+    planned = offline("plan", "shop")
 
-    assert said.returncode == 2
-    assert "hold 1 blocks dropped t1 and all below it" in said.stdout
-    assert "nothing can be deleted now: shop is stopped by" in said.stdout
+    assert planned.returncode == 2
+    assert "hold 1 blocks dropped t1 and all below it" in planned.stdout
+    assert "nothing can be deleted now: shop is stopped by" in planned.stdout
 
 
 def test_why_and_status_show_the_excluded_vault(offline: Run, shop: Database) -> None:

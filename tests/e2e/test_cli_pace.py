@@ -36,15 +36,15 @@ def test_pace_shows_the_refusals_of_each_place(offline: Run, shop: Database) -> 
     PaceStore(shop).exchange("a", [PaceReport(place, None, Rate(3_150, 3_500), True, True, 200, 3, 90_000)])
 
     people = offline("pace")
-    [found] = json.loads(offline("pace", "--json").stdout)["places"]
+    [figures] = json.loads(offline("pace", "--json").stdout)["places"]
 
-    assert (found["vault"], found["place"], found["keys_per_second"], found["ceiling"]) == (
+    assert (figures["vault"], figures["place"], figures["keys_per_second"], figures["ceiling"]) == (
         "shop/disk",
         place,
         3150,
         3500,
     )
-    assert (found["requests"], found["throttled"], found["workers"], found["cap"]) == (200, 3, 1, None)
+    assert (figures["requests"], figures["throttled"], figures["workers"], figures["cap"]) == (200, 3, 1, None)
     assert all(word in people.stdout for word in ("shop/disk", "3,150", "3,500", "1.5 %"))
 
 

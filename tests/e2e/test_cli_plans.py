@@ -33,7 +33,7 @@ def waits(shop: Database) -> int:
 
 def test_plan_shows_its_cost_and_what_needs_approval(offline: Run, waits: int) -> None:
     shown = offline("plan", "shop", **FEW)
-    told = json.loads(offline("plan", "shop", "--json", **FEW).stdout)
+    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)
 
     assert shown.returncode == 2
     assert (
@@ -42,18 +42,18 @@ def test_plan_shows_its_cost_and_what_needs_approval(offline: Run, waits: int) -
     )
     assert "not deleted without approval: dropped: 3 marks with 3 objects are due" in shown.stdout
     assert "max_delete_objects is 2" in shown.stdout
-    assert (told["estimate"]["objects"], told["estimate"]["delete_requests"]) == (3, 1)
-    assert "max_delete_objects" in told["kinds"][0]["awaits"]
+    assert (plan["estimate"]["objects"], plan["estimate"]["delete_requests"]) == (3, 1)
+    assert "max_delete_objects" in plan["kinds"][0]["awaits"]
 
 
 def test_plan_uses_the_prices_of_the_settings(offline: Run, waits: int) -> None:
-    told = json.loads(
+    plan = json.loads(
         offline(
             "plan", "shop", "--json", SEXTON_PRICES__DELETE_PER_1000_REQUESTS="5000", SEXTON_PRICES__CURRENCY="EUR"
         ).stdout
     )
 
-    assert (told["estimate"]["money"], told["estimate"]["currency"]) == (5.0, "EUR")
+    assert (plan["estimate"]["money"], plan["estimate"]["currency"]) == (5.0, "EUR")
 
 
 def test_waiting_plan_is_listed_with_the_command_to_apply_it(offline: Run, waits: int) -> None:
@@ -80,11 +80,11 @@ def test_listing_plans_creates_none(offline: Run, shop: Database) -> None:
 
 
 def test_outdated_plan_is_refused_before_the_confirmation(offline: Run, shop: Database, waits: int) -> None:
-    made = json.loads(offline("plan", "shop", "--json").stdout)["id"]
+    plan = json.loads(offline("plan", "shop", "--json").stdout)["id"]
     with shop.write() as c:
         contract.undrop(c, "shop", "dropped", ["m1"])
 
-    refused = offline("apply", str(made), "--yes")
+    refused = offline("apply", str(plan), "--yes")
 
     assert refused.returncode == 1
     assert "dropped: 3 → 2 marks (1 undropped, deleted, claimed or quarantined)" in refused.stderr
@@ -99,21 +99,21 @@ def test_a_plan_of_other_settings_is_refused(offline: Run, waits: int) -> None:
 
 
 def test_apply_shows_the_cost_and_asks(offline: Run, waits: int) -> None:
-    made = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["id"]
+    plan = json.loads(offline("plan", "shop", "--json", **FEW).stdout)["id"]
 
-    asked = offline("apply", str(made), **FEW)
+    unconfirmed = offline("apply", str(plan), **FEW)
 
-    assert asked.returncode == 1
-    assert "about 3 objects" in asked.stdout
-    assert "max_delete_objects is 2" in asked.stdout
-    assert "--yes" in asked.stderr
+    assert unconfirmed.returncode == 1
+    assert "about 3 objects" in unconfirmed.stdout
+    assert "max_delete_objects is 2" in unconfirmed.stdout
+    assert "--yes" in unconfirmed.stderr
 
 
 def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, worker: None, waits: int) -> None:
-    made = json.loads(online("plan", "shop", "--json", **FEW).stdout)["id"]
+    plan = json.loads(online("plan", "shop", "--json", **FEW).stdout)["id"]
 
-    report = json.loads(online("apply", str(made), "--yes", "--json").stdout)
-    [row] = [p for p in json.loads(online("plan", "--list", "--json").stdout) if p["id"] == made]
+    report = json.loads(online("apply", str(plan), "--yes", "--json").stdout)
+    [row] = [p for p in json.loads(online("plan", "--list", "--json").stdout) if p["id"] == plan]
 
     assert (report["state"], report["claimed"]) == ("SUCCEEDED", 3)
     assert (row["state"], bool(row["approved_by"])) == ("APPLIED", True)
@@ -122,9 +122,9 @@ def test_waiting_plan_is_applied_by_an_operator(online: Run, shop: Database, wor
 def test_preview_shows_the_effect_of_another_retention(offline: Run, waits: int) -> None:
     with_policy = offline("plan", "shop")  # nobody has agreed by looking
     shorter = offline("settings", "preview", "recycle.retention_seconds=600")
-    told = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=86400", "--json")
+    as_json = offline("settings", "preview", "recycle.dropped_partition_retention_seconds=86400", "--json")
 
-    [less] = json.loads(told.stdout)
+    [less] = json.loads(as_json.stdout)
     assert with_policy.returncode == 2
     assert "no waiting mark becomes due, or is no longer due" in shorter.stdout
     assert (less["kind"], less["more"], less["marks"], less["objects"]) == ("dropped", False, 3, 3)
@@ -186,12 +186,12 @@ def test_waiting_plan_is_listed_after_any_number_of_newer_ones(offline: Run, sho
 def test_empty_plan_is_refused(offline: Run, shop: Database) -> None:
     Registry(shop).add_instance("empty")
     Registry(shop).enable("empty")
-    made = json.loads(offline("plan", "empty", "--json").stdout)
+    plan = json.loads(offline("plan", "empty", "--json").stdout)
 
-    refused = offline("apply", str(made["id"]), "--yes")
+    refused = offline("apply", str(plan["id"]), "--yes")
 
     assert refused.returncode == 1
-    assert f"plan {made['id']} has nothing to delete" in refused.stderr
+    assert f"plan {plan['id']} has nothing to delete" in refused.stderr
 
 
 def test_enable_agrees_to_the_present_retentions(offline: Run, shop: Database) -> None:
@@ -202,10 +202,10 @@ def test_enable_agrees_to_the_present_retentions(offline: Run, shop: Database) -
     schema.move_clock(shop, 5_000)
 
     shorter = limited(objects=1_000).model_copy(update={"retention_seconds": {"dropped": 3_600}, "version": "shorter"})
-    made = PlanStore(shop).plan_for_round("new", shorter, "scheduled")
+    plan = PlanStore(shop).plan_for_round("new", shorter, "scheduled")
 
-    assert made.marks == 0
-    assert [k for k in kept_texts(made) if k.startswith("approval of plan")]
+    assert plan.marks == 0
+    assert [k for k in kept_texts(plan) if k.startswith("approval of plan")]
 
 
 def test_vault_of_an_empty_variable_is_refused(offline: Run, shop: Database) -> None:

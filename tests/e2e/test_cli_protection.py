@@ -20,11 +20,16 @@ def test_selftest_deletes_an_object_only_after_its_release(
     calls = json.loads(online("log", "--json").stdout)
 
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
-    assert (told["passed"], told["objects"], told["lost"], told["stayed"]) == (True, ["disk/data/a.dat"], [], [])
+    result = json.loads(ran.stdout)
+    assert (result["passed"], result["objects"], result["lost"], result["stayed"]) == (
+        True,
+        ["disk/data/a.dat"],
+        [],
+        [],
+    )
     assert "data/a.dat" not in listing(tmp_path / "v")
-    first, second = (_report(shop, number) for number in told["rounds"])
-    assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {told['job']}": 1}, 0, 1)
+    first, second = (_report(shop, number) for number in result["rounds"])
+    assert (kept_texts(first), first.deleted, second.deleted) == ({f"protection {result['job']}": 1}, 0, 1)
     assert online("protection", "list", "--json").stdout.strip() == "[]"
     assert calls == []  # it deletes nothing that was not due, and protects only for its own sake
 
@@ -32,11 +37,11 @@ def test_selftest_deletes_an_object_only_after_its_release(
 def test_selftest_reports_missing_requirements(offline: Run, shop: Database) -> None:
     observing = offline("protection", "selftest", "shop", "--yes")
     Registry(shop).enable("shop")
-    asked = offline("protection", "selftest", "shop")
+    unconfirmed = offline("protection", "selftest", "shop")
     silent = offline("protection", "selftest", "shop", "--json")
 
     assert (observing.returncode, "sexton enable shop" in observing.stderr) == (1, True)
-    assert (asked.returncode, "1 object of it" in asked.stderr) == (1, True)
+    assert (unconfirmed.returncode, "1 object of it" in unconfirmed.stderr) == (1, True)
     assert (silent.returncode, "add --yes" in silent.stderr) == (64, True)
 
 
@@ -90,11 +95,11 @@ def test_command_succeeds_without_logging_its_outcome(offline: Run, shop: Databa
     with shop.write() as c:
         c.exec_driver_sql("CREATE TRIGGER full BEFORE UPDATE ON sexton_call BEGIN SELECT RAISE(ABORT, 'full'); END")
 
-    made = offline("token", "create", "--scope", "read")
+    created = offline("token", "create", "--scope", "read")
     refused = offline("hold", "release", "77")
     calls = json.loads(offline("log", "--json").stdout)
 
-    assert (made.returncode, made.stdout[:4]) == (0, "sxt_")
+    assert (created.returncode, created.stdout[:4]) == (0, "sxt_")
     assert (refused.returncode, "77" in refused.stderr) == (1, True)
     assert [c["outcome"] for c in calls] == ["asked", "asked"]
 

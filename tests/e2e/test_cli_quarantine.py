@@ -32,8 +32,8 @@ def test_quarantined_mark_is_listed_and_retried(offline: Run, aside: Database) -
     retried = offline("quarantine", "retry", "shop", "dropped/t1")
     nothing = offline("quarantine", "retry", "shop", "--all")
 
-    [found] = json.loads(listed.stdout)
-    assert (found["id"], found["failures"], found["last_error"]) == ("t1", 8, "AccessDenied: no")
+    [mark] = json.loads(listed.stdout)
+    assert (mark["id"], mark["failures"], mark["last_error"]) == ("t1", 8, "AccessDenied: no")
     assert "dropped/t1" in people.stdout
     assert "AccessDenied: no" in people.stdout
     assert json.loads(other.stdout) == []

@@ -29,7 +29,7 @@ def world(shop: Database) -> World:
 def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: World) -> None:
     listed, every = offline("replica", "list"), json.loads(offline("replica", "list", "--all", "--json").stdout)
     explained = offline("replica", "explain", "t1")
-    told = json.loads(offline("replica", "explain", "t1", "--json").stdout)
+    as_json = json.loads(offline("replica", "explain", "t1", "--json").stdout)
 
     assert "version 3 is missing" in listed.stdout
     assert "bad" in listed.stdout
@@ -38,7 +38,7 @@ def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: World)
     assert "the replica on b3 decides: bad; nothing may be deleted" in explained.stdout
     assert "cuts have reached version 5; 3 replicas wait until it has reported that it is healthy" in explained.stdout
     assert "sexton replica full-copy t1 b3 --reason" in explained.stdout
-    assert (told["need"], told["decides"], [c["need"] for c in told["copies"]]) == (0, "b3", [6, 3, 0])
+    assert (as_json["need"], as_json["decides"], [c["need"] for c in as_json["copies"]]) == (0, "b3", [6, 3, 0])
 
 
 def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Database, world: World) -> None:
@@ -89,7 +89,7 @@ def test_backends_are_listed_and_decommissioned(offline: Run, world: World) -> N
     world.place("t9", "b1", part="p9")
     world.well("t9", "b1", 0)
     world.well("t1", "b1", 9)
-    asked = offline("replica", "decommission", "b3")
+    unconfirmed = offline("replica", "decommission", "b3")
     done = offline("replica", "decommission", "b3", "--yes")
     unknown = offline("replica", "decommission", "b3", "--yes")
 
@@ -100,7 +100,7 @@ def test_backends_are_listed_and_decommissioned(offline: Run, world: World) -> N
     ]
     assert "1 missing versions" in shown.stdout
     assert (only.returncode, "no replica of tablet t9 on another backend" in only.stderr) == (1, True)
-    assert (asked.returncode, "1 replica, 1 of them with something to delete" in asked.stdout) == (1, True)
+    assert (unconfirmed.returncode, "1 replica, 1 of them with something to delete" in unconfirmed.stdout) == (1, True)
     assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)
     assert (unknown.returncode, "there is no backend b3" in unknown.stderr) == (1, True)
 
@@ -112,8 +112,8 @@ def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: Wo
     world.b.replicas.full_copy(SHOP, "t1", "b3", "hold limit")
     world.b.replicas.full_copy(SHOP, "t1", "b2", "its disk is gone")
     granted = world.cuts("b1")
-    told = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
-    world.b.sender.acknowledge(SHOP, "b1", told)
+    done = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
+    world.b.sender.acknowledge(SHOP, "b1", done)
     then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
 
     assert granted == {"t1.b1": 5}

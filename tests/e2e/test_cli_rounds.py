@@ -69,13 +69,13 @@ def test_terminal_shows_a_paused_and_resumed_round(
     told(online, "pause", "shop")  # no worker is there: it pauses before it begins
     request.getfixturevalue("worker")
     round_.wait_for("PAUSED")
-    kept = listing(tmp_path / "v")
+    remaining = listing(tmp_path / "v")
     resumed = online("round", "resume", "shop")
     code, report = round_.end()
     shown = online("round", "show", "1")
     listed = json.loads(online("round", "list", "shop", "--last", "5", "--json").stdout)
 
-    assert kept == {"data/a.dat": 10}
+    assert remaining == {"data/a.dat": 10}
     assert resumed.returncode == 0
     assert (code, "round 1 of shop: SUCCEEDED" in report) == (0, True)
     assert listing(tmp_path / "v") == {}
@@ -128,20 +128,20 @@ def test_round_of_a_stopped_instance_names_the_stop(online: Run, shop: Database,
 def test_schedule_is_created_once_paused_and_resumed(online: Run, shop: Database) -> None:
     none = online("schedules", "list", "--json")
     too_early = online("schedules", "pause", "--reason", "x")
-    made = [online("schedules", "apply").stdout, online("schedules", "apply").stdout]
+    applied = [online("schedules", "apply").stdout, online("schedules", "apply").stdout]
     updated = online("schedules", "apply", SEXTON_RECYCLE__RECYCLE_INTERVAL_SECONDS="100")
     paused = online("schedules", "pause", "--reason", "migrating")
-    [found] = json.loads(online("schedules", "list", "--json").stdout)
+    [schedule] = json.loads(online("schedules", "list", "--json").stdout)
     doctor = {f["about"]: f for f in json.loads(online("doctor", "--json").stdout)}
     resumed = online("schedules", "resume")
     [after] = json.loads(online("schedules", "list", "--json").stdout)
 
     assert json.loads(none.stdout) == []
     assert (too_early.returncode, "sexton schedules apply" in too_early.stderr) == (1, True)
-    assert ["created" in made[0], "unchanged" in made[1], "updated" in updated.stdout] == [True, True, True]
+    assert ["created" in applied[0], "unchanged" in applied[1], "updated" in updated.stdout] == [True, True, True]
     assert "every 25 s the schedule checks" in updated.stdout
     assert paused.returncode == 0
-    assert (found["paused"], found["note"].split(" ")[0], found["every_seconds"]) == (True, "migrating", 25)
+    assert (schedule["paused"], schedule["note"].split(" ")[0], schedule["every_seconds"]) == (True, "migrating", 25)
     assert (doctor["schedule"]["state"], "migrating" in doctor["schedule"]["detail"]) == ("WARN", True)
     assert resumed.returncode == 0
     assert after["paused"] is False

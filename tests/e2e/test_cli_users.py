@@ -29,17 +29,17 @@ def test_call_log_has_users_added_and_removed(offline: Run, shop: Database) -> N
     again = offline(*ADD, "--password-stdin", typed=f"{ANOTHER}\n")
     token, text = Logins(shop).login("ada", PASSWORD, "here")
     shown, listed = offline("user", "list", "--json"), offline("token", "list")
-    removed, gone = offline("user", "remove", "ada"), offline("user", "remove", "ada")
+    removed, removed_again = offline("user", "remove", "ada"), offline("user", "remove", "ada")
 
-    assert [p.returncode for p in (added, again, removed, gone)] == [0, 1, 0, 1]
+    assert [p.returncode for p in (added, again, removed, removed_again)] == [0, 1, 0, 1]
     assert "sexton user password ada" in again.stderr
     assert [(u["name"], u["scope"]) for u in json.loads(shown.stdout)] == [("ada", "operate")]
     assert (token.id in listed.stdout, "hash" in shown.stdout) == (True, False)
     with pytest.raises(Unauthenticated, match="revoked"):
         TokenStore(shop).authenticate(f"Bearer {text}")
     assert "removed by" in offline("user", "list").stdout
-    told = [(c.action, c.subject, c.outcome, c.reason) for c in reversed(CallStore(shop).last(9))]
-    assert told == [
+    calls = [(c.action, c.subject, c.outcome, c.reason) for c in reversed(CallStore(shop).last(9))]
+    assert calls == [
         ("user add", "ada", "ok", "scope operate"),
         ("user add", "ada", "USER_EXISTS", "scope operate"),
         ("token", "operate", "ok", ""),
@@ -99,8 +99,8 @@ def test_terminal_asks_for_a_password_twice_and_hides_it(
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            for asked, answer in answers:
-                while asked not in seen.rpartition(b"\n")[2]:
+            for prompt, answer in answers:
+                while prompt not in seen.rpartition(b"\n")[2]:
                     piece = os.read(process.stdout.fileno(), 4_096)
                     assert piece, seen
                     seen += piece

@@ -52,7 +52,7 @@ def test_topic_blocked_at_its_first_entry_frees_nothing(offline: Run, shop: Data
 def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: EmbeddedLog) -> None:
     off = offline("wal", "explain", TOPIC)
     enabled = offline("wal", "enable", TOPIC)
-    people, told = offline("wal", "explain", TOPIC), json.loads(offline("wal", "explain", TOPIC, "--json").stdout)
+    people, as_json = offline("wal", "explain", TOPIC), json.loads(offline("wal", "explain", TOPIC, "--json").stdout)
     dry = offline("wal", "purge", TOPIC, "--dry-run")
     listed = json.loads(offline("wal", "list", "--json").stdout)
     status = offline("status")
@@ -64,7 +64,7 @@ def test_topic_commands_need_no_temporal(offline: Run, shop: Database, topic: Em
     assert "a purge frees 99 entries, all before 99; blocked by region r1" in people.stdout
     assert dry.stdout == people.stdout
     assert "topics: 1 purged, 300 entries kept" in status.stdout
-    assert [(line["region"]["region"], line["entries"]) for line in told["lines"]] == [("r1", 200), ("r2", 50)]
+    assert [(line["region"]["region"], line["entries"]) for line in as_json["lines"]] == [("r1", 200), ("r2", 50)]
     assert [(t["name"], t["enabled"], t["floor"], t["lost_regions"]) for t in listed] == [(TOPIC, True, None, 0)]
     assert (disabled.returncode, WalStore(shop).topic(TOPIC).enabled, start(topic)) == (0, False, 0)
     assert [c.action for c in CallStore(shop).last(2)] == ["wal disable", "wal enable"]
@@ -101,7 +101,7 @@ def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Database,
     offline("wal", "explain", TOPIC)
     topic.delete_before({TOPIC: 150})
     lost = offline("wal", "explain", TOPIC)
-    asked = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test")
+    unconfirmed = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test")
     region = offline("wal", "reset", TOPIC, "--region", "r1", "--reason", "a test", "--yes")
     after = offline("wal", "explain", TOPIC)
     topic.create(TOPIC)
@@ -111,7 +111,7 @@ def test_lost_region_and_recreated_topic_are_reset(offline: Run, shop: Database,
     waits = offline("wal", "explain", TOPIC)
 
     assert "LOSS: region r1 needs entries 100..149" in lost.stdout
-    assert (asked.returncode, "Aborted" in asked.stderr) == (1, True)
+    assert (unconfirmed.returncode, "Aborted" in unconfirmed.stderr) == (1, True)
     assert (region.returncode, "needs topic orders-wal from entry 150 on" in region.stdout) == (0, True)
     assert "LOSS" not in after.stdout
     assert "QUARANTINED" in strange.stdout
@@ -159,11 +159,11 @@ def test_doctor_names_unhealthy_topics(offline: Run, shop: Database, topic: Embe
         c.execute(shop.t.wal_log.update().values(compacted=True))
     schema.move_clock(shop, 2 * 86_400)
     offline("wal", "explain", TOPIC)
-    found = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
+    findings = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}
 
     assert "topics" not in {f["about"] for f in json.loads(none.stdout)}
-    assert "compacted" in found["topics"]["detail"]
-    assert (found["purges"]["state"], "map stale" in found["purges"]["detail"]) == ("WARN", True)
+    assert "compacted" in findings["topics"]["detail"]
+    assert (findings["purges"]["state"], "map stale" in findings["purges"]["detail"]) == ("WARN", True)
 
 
 def test_unknown_topic_is_refused_and_a_stop_is_shown(offline: Run, shop: Database, topic: EmbeddedLog) -> None:

@@ -38,12 +38,12 @@ def told(shop: Database, tmp_path: Path) -> int:
 
 
 def test_why_fails_for_an_unknown_object(offline: Run, shop: Database) -> None:
-    said = offline("why", "no/such/key")
+    as_text = offline("why", "no/such/key")
     as_json = offline("why", "no/such/key", "--json")
 
-    assert (said.returncode, said.stdout) == (1, "")
-    assert "nothing is known of no/such/key" in said.stderr
-    assert "--deep" not in said.stderr
+    assert (as_text.returncode, as_text.stdout) == (1, "")
+    assert "nothing is known of no/such/key" in as_text.stderr
+    assert "--deep" not in as_text.stderr
     assert (as_json.returncode, as_json.stdout) == (1, "")
 
 
@@ -102,10 +102,10 @@ def test_deletions_reads_the_audit_at_its_configured_place(
 def test_unreadable_audit_is_an_error(offline: Run, shop: Database, told: int, tmp_path: Path) -> None:
     (tmp_path / "v").rename(tmp_path / "unmounted")
 
-    said = offline("deletions", str(told))
+    printed = offline("deletions", str(told))
 
-    assert (said.returncode, said.stdout) == (1, "")
-    assert "vault disk: NO_" in said.stderr
+    assert (printed.returncode, printed.stdout) == (1, "")
+    assert "vault disk: NO_" in printed.stderr
 
 
 @pytest.mark.parametrize(

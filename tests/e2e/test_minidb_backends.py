@@ -225,14 +225,14 @@ def test_random_crashes_lose_no_version_and_leave_none(stores: Stores, seed: int
     stores.begin("orders", "users")
     for step in range(STEPS):
         b, tablet = chance.choice(BACKENDS), f"{chance.choice(('orders', 'users'))}.{chance.randint(0, 1)}"
-        its, other = stores.backends[b], chance.choice([x for x in BACKENDS if x != b])
+        backend, other = stores.backends[b], chance.choice([x for x in BACKENDS if x != b])
         dropped = stores.leader.tables[tablet.partition(".")[0]].dropped
         match chance.choice(["upsert", "upsert", "lag", "lose", "repair", "round", "round", "crash", "time", "drop"]):
             case "upsert" | "lag" as how if not dropped:
                 stores.upsert(tablet.partition(".")[0], but=[b] if how == "lag" else ())
             case "lose" if not dropped and (above := _spare(stores, tablet, b)):
-                its.lose(uid(tablet, b), chance.choice(above))
-                its.report()
+                backend.lose(uid(tablet, b), chance.choice(above))
+                backend.report()
             case "repair" if not dropped:
                 try:
                     stores.repair(tablet, b, other)
@@ -251,7 +251,7 @@ def test_random_crashes_lose_no_version_and_leave_none(stores: Stores, seed: int
                         stores.sweep(b)
                 except Crash:
                     crashes += 1
-                its.restart()
+                backend.restart()
             case "time":
                 stores.expire()
             case "drop" if step > STEPS * 3 // 4 and tablet.startswith("users"):

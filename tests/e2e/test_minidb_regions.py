@@ -146,10 +146,10 @@ def test_region_flushes_on_an_http_request(regions: Regions, monkeypatch: pytest
     with serving(regions.node):
         last = regions.append("r1", 30)
         regions.purge()
-        told = Flusher(regions.wal.floors, http, 20, regions.wal.purger.look).flush([A], lambda: None)
+        flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.look).flush([A], lambda: None)
     http.close()
 
-    assert told == Flushed(asked=1, flushed=1)
+    assert flushed == Flushed(asked=1, flushed=1)
     assert regions.purge() == last + 1
     assert regions.are_complete("r1")
 

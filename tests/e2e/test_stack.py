@@ -85,8 +85,8 @@ def test_two_workers_run_side_by_side(running: Stack) -> None:
 
 
 def test_dead_worker_is_restarted_and_reported(running: Stack) -> None:
-    said: list[str] = []
-    watch = StackSupervisor(running, said.append, first_wait_seconds=0.1)
+    messages: list[str] = []
+    watch = StackSupervisor(running, messages.append, first_wait_seconds=0.1)
     running.start_worker()
     killed = running.children["worker"].pid
     running.children["worker"].kill()
@@ -97,22 +97,22 @@ def test_dead_worker_is_restarted_and_reported(running: Stack) -> None:
 
     running.await_worker()
     assert running.children["worker"].pid != killed
-    assert said[0] == "worker ended with exit code -9; it starts again in 0.1 s"
-    assert said[1].startswith("worker started again")
+    assert messages[0] == "worker ended with exit code -9; it starts again in 0.1 s"
+    assert messages[1].startswith("worker started again")
 
 
 def test_stack_stops_when_its_worker_keeps_dying(tmp_path: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     stack = Stack(tmp_path)
     doomed = [sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit('no luck')"]
     stack.children["worker"] = Child("worker", doomed, tmp_path, {})
     stack.children["worker"].start(lambda: True, 10)
 
     with pytest.raises(EmbeddedError, match=r"worker ended with exit code 1(.|\n)*no luck"):
-        StackSupervisor(stack, said.append, first_wait_seconds=0.01).supervise(interval_seconds=0.01)
+        StackSupervisor(stack, messages.append, first_wait_seconds=0.01).supervise(interval_seconds=0.01)
 
-    assert len([line for line in said if "started again" in line]) == QUICK_DEATHS
-    assert said[-2:] == [
+    assert len([line for line in messages if "started again" in line]) == QUICK_DEATHS
+    assert messages[-2:] == [
         "worker died 5 times within 30 s of its start: giving up",
         "worker ended with exit code 1; stopping the rest …",
     ]
@@ -174,10 +174,10 @@ def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None
     up = _up(tmp_path)
     os.kill(_pid(tmp_path, "s3"), signal.SIGKILL)
 
-    said, _ = up.communicate(timeout=30)
+    output, _ = up.communicate(timeout=30)
 
     assert up.returncode == 1
-    at_once, _, at_the_end = said.partition("error: s3 ended with exit code -9")
+    at_once, _, at_the_end = output.partition("error: s3 ended with exit code -9")
     assert "s3 ended with exit code -9; stopping the rest" in at_once
     last = (tmp_path / "logs" / "s3.log").read_text().splitlines()[-1]
     assert last.strip() in at_the_end
@@ -185,16 +185,16 @@ def test_dead_part_ends_the_stack_with_its_last_log_line(tmp_path: Path) -> None
 
 
 def test_rounds_are_scheduled_once_over_restarts(tmp_path: Path) -> None:
-    said = []
+    outputs = []
     for _ in range(2):
         up = _up(tmp_path, "--worker")
         schedules = _sexton(tmp_path, "schedules", "list", "--json")
         applied = _sexton(tmp_path, "schedules", "apply")
         up.terminate()
         up.communicate(timeout=60)
-        said.append((len(json.loads(schedules)), applied.splitlines()[0].split(": ")[1].split(";")[0]))
+        outputs.append((len(json.loads(schedules)), applied.splitlines()[0].split(": ")[1].split(";")[0]))
 
-    assert said == [(1, "unchanged"), (1, "unchanged")]
+    assert outputs == [(1, "unchanged"), (1, "unchanged")]
 
 
 def _sexton(home: Path, *words: str) -> str:
@@ -208,9 +208,9 @@ def test_sigterm_stops_every_part(tmp_path: Path) -> None:
     up = _up(tmp_path)
     pids = [_pid(tmp_path, name) for name in ("s3", "temporal")]
     up.terminate()
-    said, _ = up.communicate(timeout=30)
+    output, _ = up.communicate(timeout=30)
 
-    assert up.returncode == 0, said
+    assert up.returncode == 0, output
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 

@@ -72,13 +72,13 @@ def _prove(w: World) -> None:
     discarded = [m for m in tables.history().values() if m.state == "DISCARDED"]
     # A discarded mark that names nothing leaves the files that its owner forgot to name.
     forgotten = {(i.thing.vault, key) for m in discarded for i in w.items if i.id == m.id for key, _ in i.files}
-    kept = {p for p in witness.written.keys() - witness.gone.keys() if any(m.names(*p) for m in discarded)}
-    kept |= forgotten - witness.gone.keys()
+    remaining = {p for p in witness.written.keys() - witness.gone.keys() if any(m.names(*p) for m in discarded)}
+    remaining |= forgotten - witness.gone.keys()
     present = {(vault, key) for vault, root in witness.roots.items() for key in objects(root)}
     for vault, key in present:
         if (witness.roots[vault] / key).read_bytes() != key.encode():
             raise Violation(f"{vault}/{key} has other bytes than were written")
-    _same("existing objects", present, tables.live() | kept)
+    _same("existing objects", present, tables.live() | remaining)
     _same("marks", set(tables.marks()), set())
     for table in ("sexton_mark_file", "sexton_lease WHERE state = 'BUSY'", "sexton_batch WHERE state = 'OPEN'"):
         _same(table, tables.number(f"SELECT count(*) FROM {table}"), 0)

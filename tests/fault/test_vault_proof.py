@@ -49,15 +49,15 @@ def test_r43_marker_of_another_deployment_is_refused(tmp_path: Path) -> None:
     root = ours.local(tmp_path / "v")
     marker = json.loads((root / MARKER_KEY).read_text())
     (root / MARKER_KEY).write_text(json.dumps(marker | {"deployment": "production"}))
-    theirs = Rig(f"sqlite:///{tmp_path / 'b.db'}").instance()
+    other_rig = Rig(f"sqlite:///{tmp_path / 'b.db'}").instance()
 
     with pytest.raises(BadInput, match="deployment production"):
-        theirs.local(root)
+        other_rig.local(root)
     (root / "inner").mkdir()
     with pytest.raises(BadInput, match="lies inside vault disk"):
-        theirs.local(root / "inner")
+        other_rig.local(root / "inner")
     with pytest.raises(BadInput, match=r"inside .* lies another vault"):
-        theirs.local(tmp_path)
+        other_rig.local(tmp_path)
 
 
 def test_repeated_vault_add_finishes_an_interrupted_one(rig: Rig, tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ class Witness:
         for place in self.written.keys() - self.gone.keys() if holds else ():
             if any(m.names(*place) for m in too_late):
                 continue
-            named = [m for m in (*marks.values(), *history.values()) if m.names(*place)]
-            if holds_of_it := [h for h in holds if _covers(h, named, [place], marks, history)]:
+            naming_marks = [m for m in (*marks.values(), *history.values()) if m.names(*place)]
+            if holds_of_it := [h for h in holds if _covers(h, naming_marks, [place], marks, history)]:
                 self._shield[place] = holds_of_it
 
     def halted(self) -> bool:
@@ -108,11 +108,11 @@ class Witness:
             return set()
         active, live = self.active(), self.tables.live()
         for place in vanished:
-            named = [m for m in (*marks.values(), *history.values()) if m.names(*place)]
+            naming_marks = [m for m in (*marks.values(), *history.values()) if m.names(*place)]
             if place in live:
                 raise Violation(f"{place} is lost: the owner references it")
-            if not any(m.state in ("CLAIMED", "GONE") for m in named):
-                raise Violation(f"{place} is lost without a claim, {named}")
+            if not any(m.state in ("CLAIMED", "GONE") for m in naming_marks):
+                raise Violation(f"{place} is lost without a claim, {naming_marks}")
             if any(h in active for h in self._shield.get(place, ())):
                 raise Violation(f"{place} was deleted while it was held")
             if self._halted:

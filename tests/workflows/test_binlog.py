@@ -25,7 +25,7 @@ from workflows import ids, options
 
 
 class Gc:
-    """Binlogs of one rig: a tablet on backends b1 and b2, and upserts that have expired."""
+    """Binlogs of one rig: a tablet on the backends b1 and b2, and expired upserts."""
 
     def __init__(self, served: Served, settings: Settings, root: Path) -> None:
         self.served, self.settings = served, settings
@@ -37,7 +37,7 @@ class Gc:
             disk.hold("t1")
 
     def commit(self, *versions: int) -> None:
-        """Commit upserts that have expired, and let backends write and report them."""
+        """Commit expired upserts, and let the backends write and report them."""
         for version in versions:
             self.world.commit(version, self.world.now - 60_000, orders={"p1": version})
             for disk in self.disks.values():
@@ -46,13 +46,13 @@ class Gc:
             disk.report()
 
     def worker(self, backend: str) -> Any:
-        """Return the worker beside a backend, to be run."""
-        sweeper = self.disks[backend].deleter()
+        """Return the worker of a backend, which does not run yet."""
+        sweeper = self.disks[backend].sweeper()
         sweeper.sweep(lambda: None)  # as at its start
         return worker.build_backend(self.served.client, self.settings, backend, sweeper)
 
     async def start(self, signal: str | None = None) -> WorkflowHandle[Any, GcReport]:
-        """Start a look; ``signal``: what it hears before anything else."""
+        """Start a binlog run; ``signal`` is delivered before its first step."""
         return await self.served.client.start_workflow(
             ids.GC_BINLOG,
             GcRequest(deployment=DEPLOYMENT, instance=SHOP, requested_by="test"),
@@ -64,11 +64,11 @@ class Gc:
 
     async def until(self, handle: WorkflowHandle[Any, GcReport], doing: str) -> GcProgress:
         for _ in range(int(PATIENCE_SECONDS / 0.05)):
-            found = await handle.query("progress", result_type=GcProgress)
-            if found.doing == doing:
-                return found
+            progress = await handle.query("progress", result_type=GcProgress)
+            if progress.doing == doing:
+                return progress
             await asyncio.sleep(0.05)
-        raise AssertionError(f"never {doing}; the last was {found}")
+        raise AssertionError(f"never {doing}; the last was {progress}")
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ async def test_expired_versions_are_deleted_on_every_backend(gc: Gc) -> None:
 
 async def test_unreachable_backend_delays_none_and_catches_up(gc: Gc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
-    gc.disks["b2"].deleter().sweep(lambda: None)  # it is known, and then it dies
+    gc.disks["b2"].sweeper().sweep(lambda: None)  # Sexton knows the backend before it dies
     async with gc.worker("b1"):
         gc.commit(1, 2)
         report = await (await gc.start()).result()
@@ -109,12 +109,12 @@ async def test_unreachable_backend_delays_none_and_catches_up(gc: Gc, monkeypatc
 async def test_binlog_run_can_be_paused_resumed_and_cancelled(gc: Gc) -> None:
     gc.commit(1)
     handle = await gc.start("pause")
-    found = await gc.until(handle, "PAUSED")
+    progress = await gc.until(handle, "PAUSED")
     with pytest.raises(WorkflowAlreadyStartedError):
         await gc.start()
     await handle.signal("resume")
     report = await handle.result()
-    assert (found.instance, report.cancelled) == (SHOP, False)
+    assert (progress.instance, report.cancelled) == (SHOP, False)
 
     handle = await gc.start("pause")
     await handle.signal("cancel")

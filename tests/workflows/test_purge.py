@@ -105,13 +105,13 @@ async def test_retry_repeats_a_purge_after_a_transient_fault(topics: Topics, mon
     topics.wal.purger.look([name])
     handle = await topics.start(name)
     waiting = await topics.until(handle, "BACKING OFF")
-    known = topics.topic(name)
+    failed_topic = topics.topic(name)
     broken.clear()
     await handle.signal("retry")
     report = await asyncio.wait_for(handle.result(), 8)
 
     assert ("REQUEST_TIMED_OUT" in waiting.error, waiting.tries) == (True, 1)
-    assert ("REQUEST_TIMED_OUT" in known.fault, known.floor, known.log_start) == (True, 10, 0)
+    assert ("REQUEST_TIMED_OUT" in failed_topic.fault, failed_topic.floor, failed_topic.log_start) == (True, 10, 0)
     assert (report.outcome, report.error) == (PurgeOutcome.PURGED, "")
     assert (topics.topic(name).fault, topics.topic(name).log_start) == ("", 9)
 

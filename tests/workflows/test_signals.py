@@ -210,12 +210,17 @@ async def test_progress_reports_each_kind(served: Served, shop: str, tmp_path: P
 
     with slow("claim.committed", 0.2):
         handle = await served.start(shop)
-        found = await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
+        progress = await served.until(handle, lambda p: bool(p.kinds) and p.kinds[0].objects >= 200)
         report = await handle.result()
     ended = await served.until(handle, lambda p: p.doing == "ENDED")
 
-    (kind,) = found.kinds
-    assert (found.doing, found.instance, found.round, found.plan) == ("RECYCLING", shop, report.round, report.plan)
+    (kind,) = progress.kinds
+    assert (progress.doing, progress.instance, progress.round, progress.plan) == (
+        "RECYCLING",
+        shop,
+        report.round,
+        report.plan,
+    )
     assert (kind.kind, kind.due, kind.finished) == ("dropped", 500, False)
     assert kind.scanned == kind.claimed == kind.removed == kind.objects == kind.ranges * 100
     assert kind.objects_per_second

@@ -37,13 +37,13 @@ def settings(rig: Rig, deployment: str) -> Settings:
 
 
 async def tick(client: Client, deployment: str) -> tuple[str, ...]:
-    found: DueInstances = await client.execute_workflow(
+    due: DueInstances = await client.execute_workflow(
         RecycleTick.run,
         TickRequest(deployment=deployment),
         id=f"{ids.tick(deployment)}/by-hand",
         task_queue=ids.control_queue(deployment),
     )
-    return found.instances
+    return due.instances
 
 
 async def until_ended(rig: Rig, rounds: int) -> None:
@@ -57,9 +57,9 @@ async def until_ended(rig: Rig, rounds: int) -> None:
 async def until_at_rest(client: Client, deployment: str) -> None:
     """Wait until the paused schedule starts nothing any more: what was asked of it before the pause has ended too."""
     for _ in range(int(PATIENCE_SECONDS / 0.1)):
-        found = await schedules.handle(client, deployment).describe()
-        under_way = found.info.running_actions or found.raw_description.info.buffer_size
-        if found.schedule.state.paused and not under_way:
+        description = await schedules.handle(client, deployment).describe()
+        under_way = description.info.running_actions or description.raw_description.info.buffer_size
+        if description.schedule.state.paused and not under_way:
             return
         await asyncio.sleep(0.1)
     raise AssertionError("the schedule did not come to rest")
@@ -124,15 +124,20 @@ async def test_paused_rounds_take_no_slots(served: Served, deployment: str, tmp_
 async def test_applying_the_schedule_again_keeps_a_pause(served: Served, settings: Settings, deployment: str) -> None:
     client = served.client
 
-    told = [await schedules.apply(client, settings) for _ in "12"]
+    outcomes = [await schedules.apply(client, settings) for _ in "12"]
     await schedules.pause(client, deployment, "hands off")
-    told.append(await schedules.apply(client, settings))
+    outcomes.append(await schedules.apply(client, settings))
     slower = settings.recycle.model_copy(update={"recycle_interval_seconds": 7_200})
-    told.append(await schedules.apply(client, settings.model_copy(update={"recycle": slower})))
-    (found,) = await schedules.describe(client, deployment)
+    outcomes.append(await schedules.apply(client, settings.model_copy(update={"recycle": slower})))
+    (schedule,) = await schedules.describe(client, deployment)
 
-    assert told == ["created", "unchanged", "unchanged", "updated"]
-    assert (found.id, found.paused, found.note, found.every_seconds) == (f"{deployment}/tick", True, "hands off", 60.0)
+    assert outcomes == ["created", "unchanged", "unchanged", "updated"]
+    assert (schedule.id, schedule.paused, schedule.note, schedule.every_seconds) == (
+        f"{deployment}/tick",
+        True,
+        "hands off",
+        60.0,
+    )
     await schedules.resume(client, deployment, "go on")
     assert not (await schedules.describe(client, deployment))[0].paused
     await schedules.handle(client, deployment).delete()

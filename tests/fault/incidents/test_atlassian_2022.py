@@ -28,10 +28,10 @@ SITES = [f"site{n}" for n in range(60)]
 @pytest.fixture
 def shop(clean_url: str) -> Iterator[Limited]:
     """An instance of which 50 objects may go in a day unasked."""
-    made = Limited(clean_url).instance()
-    made.policy = limited(objects=50)
-    yield made
-    made.db.close()
+    rig = Limited(clean_url).instance()
+    rig.policy = limited(objects=50)
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture

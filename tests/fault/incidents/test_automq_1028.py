@@ -16,41 +16,46 @@ CODES = ("AccessDenied", "MethodNotAllowed", "NobodyHeardOfThis")
 
 def garbage(cold: Faulty, count: int, keys: int = 3) -> dict[str, list[str]]:
     """Write objects of some bytes, mark them dropped by key, a few to a mark, and let them fall due."""
-    named = {f"m{n:03}": [f"data/{n % 3}/{n:03}-{k}.dat" for k in range(keys)] for n in range(count)}
-    cold.put(*NEEDED, *(key for its in named.values() for key in its), size=7)
+    keys_by_mark = {f"m{n:03}": [f"data/{n % 3}/{n:03}-{k}.dat" for k in range(keys)] for n in range(count)}
+    cold.put(*NEEDED, *(key for mark_keys in keys_by_mark.values() for key in mark_keys), size=7)
     cold.rig.mark(
-        "dropped", *(NewMark(id=i, vault="cold", keys=tuple(its), bytes=7 * keys) for i, its in named.items())
+        "dropped",
+        *(NewMark(id=i, vault="cold", keys=tuple(mark_keys), bytes=7 * keys) for i, mark_keys in keys_by_mark.items()),
     )
     cold.rig.later(10_801)
-    return named
+    return keys_by_mark
 
 
 def test_automq_1028_next_round_deletes_keys_with_errors_in_200(cold: Faulty) -> None:
-    named = garbage(cold, 60)
+    keys_by_mark = garbage(cold, 60)
     before = cold.listing()
-    failing = {named[f"m{n:03}"][n % 3]: code for n, code in zip((0, 7, 32, 33, 34, 59), CODES * 2, strict=False)}
+    failing = {
+        keys_by_mark[f"m{n:03}"][n % 3]: code for n, code in zip((0, 7, 32, 33, 34, 59), CODES * 2, strict=False)
+    }
     cold.proxy.fail_keys(failing)
-    cold.proxy.fail_keys({named["m040"][0]: "InternalError"}, times=1)  # what only asks for patience is no failure
+    cold.proxy.fail_keys(
+        {keys_by_mark["m040"][0]: "InternalError"}, times=1
+    )  # what only asks for patience is no failure
 
     broken = cold.rig.round()
-    left, kept = set(cold.listing()), marks(cold.rig)
+    left, states = set(cold.listing()), marks(cold.rig)
     cold.proxy.fail_keys(failing, times=0)
     healed = cold.rig.round()
 
     assert (broken.faults, left) == (0, {*NEEDED, *failing}), broken
-    assert set(kept) == {i for i, its in named.items() if not failing.keys().isdisjoint(its)}
-    assert set(kept.values()) == {"CLAIMED"}
+    assert set(states) == {i for i, mark_keys in keys_by_mark.items() if not failing.keys().isdisjoint(mark_keys)}
+    assert set(states.values()) == {"CLAIMED"}
     assert (broken.claimed, broken.removed, broken.waiting) == (60, 54, 6)
     assert broken.deleted == 3 * 54  # the others of a mark are told with it
     assert set(cold.listing()) == set(NEEDED)
-    assert (healed.removed, deleted_ids(cold.rig)) == (6, set(named))
+    assert (healed.removed, deleted_ids(cold.rig)) == (6, set(keys_by_mark))
     check_sums(cold.rig, [broken, healed], before, cold.listing())
 
 
 def test_automq_1028_200_with_only_errors_removes_no_record(cold: Faulty) -> None:
-    named = garbage(cold, 20)
+    keys_by_mark = garbage(cold, 20)
     before = cold.listing()
-    cold.proxy.fail_keys({key: "AccessDenied" for its in named.values() for key in its}, times=1)
+    cold.proxy.fail_keys({key: "AccessDenied" for mark_keys in keys_by_mark.values() for key in mark_keys}, times=1)
 
     broken = cold.rig.round()
     left = cold.listing()
@@ -90,9 +95,9 @@ def test_automq_1028_errors_in_either_pass_leak_nothing(cold: Faulty, look: str)
 
 
 def test_doris_47475_refused_key_is_deleted_when_refusals_end(cold: Faulty) -> None:
-    named = garbage(cold, 5)
+    keys_by_mark = garbage(cold, 5)
     before = cold.listing()
-    stubborn = named["m002"][1]
+    stubborn = keys_by_mark["m002"][1]
     reports = []
     for _ in range(3):
         cold.proxy.fail_keys({stubborn: "AccessDenied"})

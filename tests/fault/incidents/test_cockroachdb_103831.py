@@ -30,8 +30,8 @@ def root(rig: Rig, tmp_path: Path) -> Path:
 
 def left_behind(rig: Rig, **more: object) -> None:
     items = [Item("disk", "data/a.dat")]
-    wanted = Protection(instance="shop", job="copy:7", owner="ada", digest=digest(items), **more)
-    rig.registrar.register_at_once(wanted, items, HOUR)
+    protection = Protection(instance="shop", job="copy:7", owner="ada", digest=digest(items), **more)
+    rig.registrar.register_at_once(protection, items, HOUR)
 
 
 def test_cockroachdb_103831_protection_of_a_dead_job_expires(
@@ -41,14 +41,14 @@ def test_cockroachdb_103831_protection_of_a_dead_job_expires(
     during = rig.round()
     rig.later(HOUR - 60)
     young = scrape(rig)
-    kept = listing(root)
+    protected = listing(root)
     rig.later(61)
     with caplog.at_level(logging.WARNING):
         after = rig.round()
     old = scrape(rig)
 
     assert (kept_texts(during), during.protected_bytes) == ({"protection copy:7": 1}, 700)
-    assert kept == {"data/a.dat": 700}
+    assert protected == {"data/a.dat": 700}
     assert young("sexton_protections", instance_id="shop") == 1
     assert young("sexton_last_round_protected_bytes", instance_id="shop") == 700
     assert (young("sexton_oldest_protection_age_seconds", instance_id="shop") or 0) >= HOUR - 60

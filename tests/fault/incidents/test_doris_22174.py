@@ -30,9 +30,9 @@ def db(clean_url: str) -> Iterator[Database]:
 
 
 def test_doris_22174_largest_ttl_is_refused_naming_forever(db: Database) -> None:
-    for given in LARGEST:
+    for value in LARGEST:
         with pytest.raises(BadInput, match="'forever'"):
-            ttl(given)
+            ttl(value)
 
     assert ttl(FOREVER) is None
     assert ttl(LONGEST_TTL) == LONGEST_TTL
@@ -40,8 +40,8 @@ def test_doris_22174_largest_ttl_is_refused_naming_forever(db: Database) -> None
 
 def test_doris_22174_log_with_long_or_no_ttl_does_not_expire(db: Database) -> None:
     world = World(db)
-    for name, its in (("ever", None), ("long", LONGEST_TTL)):
-        world.b.configs.put(SHOP, name, "", Config(ttl_seconds=its))
+    for name, ttl_seconds in (("ever", None), ("long", LONGEST_TTL)):
+        world.b.configs.put(SHOP, name, "", Config(ttl_seconds=ttl_seconds))
         for seq, at in enumerate((1, world.now - 86_400_000, world.now, world.now + 1, 2**53), 1):
             world.b.records.add(SHOP, name, [Record(commit_seq=seq, timestamp=at, type="ALTER")])
 

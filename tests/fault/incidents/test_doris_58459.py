@@ -173,12 +173,12 @@ def test_tiflow_1048_hold_before_the_second_pass_blocks_it(rig: Rig, disk: Path)
 
     with operator.at("resolve.stored"):
         second = rig.round()
-    kept = late.exists()
+    late_exists = late.exists()
     assert isinstance(operator.got, tuple)
     rig.holds.release(operator.got[0].id)
     last = rig.round()
 
-    assert kept
+    assert late_exists
     assert second.deleted == 0
     assert listing(disk) == {}
     written = {"data/held/0.dat": 11, "data/held/late.dat": 11}

@@ -30,10 +30,10 @@ def turns(shop: Shop) -> range:
 
 @pytest.fixture
 def shop(clean_url: str, tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(clean_url).opened()
-    made.local(tmp_path / "disk")
-    yield made
-    made.away()
+    shop_ = Shop(clean_url).opened()
+    shop_.local(tmp_path / "disk")
+    yield shop_
+    shop_.away()
 
 
 class Committer:
@@ -96,13 +96,13 @@ def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tupl
 def test_doris_58459_load_during_the_barrier_is_whole_or_refused(shop: Shop) -> None:
     [tablet] = shop.table()
     outcomes = set()
-    kept: set[str] = set()
+    visible_files: set[str] = set()
     for n in turns(shop):
         committer, txn, rowset = race(shop, tablet, n)
         if not committer.came:
             break
         if committer.refused is None:
-            kept |= set(shop.keys(rowset))
+            visible_files |= set(shop.keys(rowset))
             assert (status(shop, txn), shop.states([rowset])) == ("VISIBLE", {"visible"}), n
         else:
             assert status(shop, txn) == "ABORTED", n
@@ -114,16 +114,16 @@ def test_doris_58459_load_during_the_barrier_is_whole_or_refused(shop: Shop) -> 
 
     assert not committer.came, "a round has more statements than this test goes through"
     assert outcomes == {True, False}
-    assert set(listing(shop.roots["disk"])) == kept
+    assert set(listing(shop.roots["disk"])) == visible_files
     assert deleted_ids(shop).isdisjoint(marks(shop))
 
 
 def test_doris_58459_precommitted_load_can_still_be_committed(shop: Shop) -> None:
     [tablet] = shop.table()
-    kept: set[str] = set()
+    visible_files: set[str] = set()
     for n in turns(shop):
         committer, txn, rowset = race(shop, tablet, n, precommitted=True)
-        kept |= set(shop.keys(rowset))
+        visible_files |= set(shop.keys(rowset))
         if committer.refused is not None or not committer.came:
             assert status(shop, txn) == "PRECOMMITTED", n
             shop.catalog.commit(txn)
@@ -134,5 +134,5 @@ def test_doris_58459_precommitted_load_can_still_be_committed(shop: Shop) -> Non
     shop.round()
 
     assert not committer.came
-    assert set(listing(shop.roots["disk"])) == kept
+    assert set(listing(shop.roots["disk"])) == visible_files
     assert deleted_ids(shop).isdisjoint(marks(shop))

@@ -58,9 +58,9 @@ def test_doris_65612_stuck_mark_is_quarantined_alone(cold: Faulty, capsys: pytes
     stuck(cold)
     reports, went = [], set()
     for turn in range(MAX_FAILURES + 1):
-        mine = others(cold, turn)
+        other_ids = others(cold, turn)
         reports.append(cold.rig.round())
-        went |= mine
+        went |= other_ids
 
         assert deleted_ids(cold.rig) == went  # all of this round's, whatever is stuck before them
         assert set(cold.listing()) == {DENIED}

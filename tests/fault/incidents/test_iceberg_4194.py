@@ -17,13 +17,13 @@ NAMED = ["s3://{b}/{k}", "s3a://{b}/{k}", "s3n://{b}/{k}", "{k}", "/{k}"]
 
 @pytest.fixture
 def bucketed(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Owned]:
-    made = Owned(clean_url, endpoint_url=s3_server.endpoint_url, look_seconds=0.01).instance()
-    assert isinstance(made, Owned)
-    with table(made):
-        made.s3(bucket, prefix="warehouse/")
-        made.registry.set_key_pattern("shop", r"data/.*\.dat")
-        yield made
-    made.db.close()
+    owned = Owned(clean_url, endpoint_url=s3_server.endpoint_url, look_seconds=0.01).instance()
+    assert isinstance(owned, Owned)
+    with table(owned):
+        owned.s3(bucket, prefix="warehouse/")
+        owned.registry.set_key_pattern("shop", r"data/.*\.dat")
+        yield owned
+    owned.db.close()
 
 
 def test_k13_iceberg_4194_spellings_of_a_name_are_one_object(

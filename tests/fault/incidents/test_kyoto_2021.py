@@ -95,22 +95,22 @@ def test_kyoto_2021_every_command_refuses_an_empty_argument(cold: Faulty, capsys
     cold.put(*STAGES)
     cold.rig.mark("dropped", NewMark(id="t1", vault="cold", keys=("data/1/d.dat",)))
     cold.rig.later(10_801)
-    before, known, asked = cold.listing(), contents(cold.rig), len(cold.proxy.log)
+    before, tables_before, requests = cold.listing(), contents(cold.rig), len(cold.proxy.log)
 
     wrong = {}
     for line in WORDS:
         printed = run(cold.rig, capsys, *words(line))
-        said = printed.err.strip().splitlines()
-        if printed.code not in (1, 64) or not said or "Traceback" in printed.err:
+        error_lines = printed.err.strip().splitlines()
+        if printed.code not in (1, 64) or not error_lines or "Traceback" in printed.err:
             wrong[line] = printed
-    touched = [e for e in cold.proxy.log[asked:] if e.operation.startswith(("List", "Delete", "Put"))]
+    touched = [e for e in cold.proxy.log[requests:] if e.operation.startswith(("List", "Delete", "Put"))]
 
     assert wrong == {}
     assert touched == []
-    found = contents(cold.rig)
-    calls = found.pop(cold.rig.db.t.call.name)
-    known.pop(cold.rig.db.t.call.name)
-    assert found == known
+    tables_after = contents(cold.rig)
+    calls = tables_after.pop(cold.rig.db.t.call.name)
+    tables_before.pop(cold.rig.db.t.call.name)
+    assert tables_after == tables_before
     assert calls
     assert not any("'ok'" in c for c in calls)  # each was written down, and how it was refused
     assert cold.listing() == before
@@ -154,14 +154,14 @@ def test_kyoto_2021_key_never_deletes_objects_below_it(cold: Faulty) -> None:
     for n, key in enumerate((UNSET, "/", ".", "stage", "stage/", "data/1/", "*", "stage/*", "_sexton/vault.json")):
         cold.rig.sql(raw, i=f"t{n}", names=f'["{key}"]')
     cold.rig.later(10_801)
-    marker, asked = cold.vault.read_marker(), len(cold.proxy.log)
+    marker, requests = cold.vault.read_marker(), len(cold.proxy.log)
 
     for _ in range(2):
         cold.rig.round()
         cold.rig.later(GRACE + 1)
 
     assert set(cold.listing()) == set(STAGES)
-    assert [e for e in cold.proxy.log[asked:] if e.operation.startswith("List")] == []
+    assert [e for e in cold.proxy.log[requests:] if e.operation.startswith("List")] == []
     assert marker is not None
     assert cold.vault.read_marker().vault_uuid == marker.vault_uuid  # type: ignore[union-attr]
 

@@ -36,10 +36,10 @@ def settings(retention: int) -> Policy:
 
 @pytest.fixture
 def shop(clean_url: str) -> Iterator[Limited]:
-    made = Limited(clean_url).instance()
-    made.policy = settings(LONG)
-    yield made
-    made.db.close()
+    rig = Limited(clean_url).instance()
+    rig.policy = settings(LONG)
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture

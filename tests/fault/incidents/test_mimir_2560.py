@@ -60,9 +60,9 @@ def worker(url: str, endpoint: str) -> Rig:
 
 def in_process(rig: Rig, threads: int) -> None:
     """Give a rig one pool for all its rounds, and proofs by the real clock, which rounds side by side may share."""
-    found = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
-    rig.deleter = ThreadDeleter(rig.stores, found, threads, Small())
-    rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, found, rig.owner, rig.told), rig.deleter)
+    vaults = ProvenVaults(rig.registry.vault, DEPLOYMENT, rig.endpoint_url, knows_round=rig.registry.knows_round)
+    rig.deleter = ThreadDeleter(rig.stores, vaults, threads, Small())
+    rig.recycler = Recycler(Parts(rig.stores, rig.leases, rig.controls, vaults, rig.owner, rig.told), rig.deleter)
 
 
 def backlog(rig: Rig, bucket: str, pages: int) -> None:

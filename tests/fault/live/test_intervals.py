@@ -35,11 +35,11 @@ def _garbage(rig: Rig, root: Path, instance: str, marks: int) -> None:
 
 def _starts(rig: Rig) -> dict[str, list[int]]:
     """Return when each instance's rounds began, in ms."""
-    round_, found = rig.db.t.round, defaultdict(list)
+    round_, starts = rig.db.t.round, defaultdict(list)
     with rig.db.read() as c:
         for row in c.execute(select(round_.c.instance, round_.c.started_at).order_by(round_.c.id)):
-            found[row.instance].append(row.started_at)
-    return found
+            starts[row.instance].append(row.started_at)
+    return starts
 
 
 async def _schedule(deployment: Deployment) -> None:

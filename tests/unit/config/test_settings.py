@@ -163,11 +163,11 @@ def test_embedded_keys_are_used_only_with_the_embedded_endpoint(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "developer")
     monkeypatch.setenv("SEXTON_S3__ENDPOINT_URL", "http://elsewhere:1")
     load_home_env()
-    kept = os.environ["AWS_ACCESS_KEY_ID"]
+    with_endpoint = os.environ["AWS_ACCESS_KEY_ID"]
     monkeypatch.delenv("SEXTON_S3__ENDPOINT_URL")
     load_home_env()
 
-    assert (kept, os.environ["AWS_ACCESS_KEY_ID"]) == ("developer", "embedded")
+    assert (with_endpoint, os.environ["AWS_ACCESS_KEY_ID"]) == ("developer", "embedded")
 
 
 def test_malformed_line_in_home_is_refused() -> None:
@@ -180,27 +180,27 @@ def test_malformed_line_in_home_is_refused() -> None:
 def test_command_values_win_over_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEXTON_RECYCLE__RETENTION_SECONDS", "3001")
 
-    given = load(**{"recycle.retention_seconds": "4001"})
+    settings = load(**{"recycle.retention_seconds": "4001"})
 
-    assert given.recycle.retention_seconds == 4001
+    assert settings.recycle.retention_seconds == 4001
     assert load().recycle.retention_seconds == 3001
     with pytest.raises(SettingsError, match=r"retention_seconds = 5 \(as given\)"):
         load(**{"recycle.retention_seconds": "5"})
 
 
 def test_the_policy_has_the_catalogs_kinds_and_the_limits() -> None:
-    found = load(**{"recycle.max_delete_objects": "7", "recycle.dropped_index_retention_seconds": "4000"}).policy()
+    policy = load(**{"recycle.max_delete_objects": "7", "recycle.dropped_index_retention_seconds": "4000"}).policy()
 
-    assert found.owners["catalog"] == {
+    assert policy.owners["catalog"] == {
         "table": 4000,
         "index": 4000,
         "partition": 10800,
         "tablet": 0,
         "txn_label": 259200,
     }
-    assert found.retention_seconds == load().retentions()
-    assert (found.max_delete_objects, found.max_delete_fraction) == (7, 0.1)
-    assert found.unlimited == ("compacted", "prepared", "txn_label")
+    assert policy.retention_seconds == load().retentions()
+    assert (policy.max_delete_objects, policy.max_delete_fraction) == (7, 0.1)
+    assert policy.unlimited == ("compacted", "prepared", "txn_label")
 
 
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/audit/of/ours", "file:///var/audit", "/var/audit", ""])
@@ -215,13 +215,13 @@ def test_kafka_secrets_come_from_environment_variables(tmp_path: Path, monkeypat
     monkeypatch.setenv("SEXTON_WAL__KAFKA__SASL_PASSWORD", "hush-hush")
 
     kafka = load().wal.kafka
-    told = {row.key: row for row in explain()}
+    rows = {row.key: row for row in explain()}
 
     assert kafka == {"bootstrap.servers": "k:9092", "socket.timeout.ms": "500", "sasl.password": "hush-hush"}
-    assert told["wal.kafka.bootstrap.servers"].value == "k:9092"
-    assert told["wal.kafka.sasl.password"].value == "***"
-    assert "SASL_PASSWORD" in told["wal.kafka.sasl.password"].source
-    assert "hush-hush" not in str(told)
+    assert rows["wal.kafka.bootstrap.servers"].value == "k:9092"
+    assert rows["wal.kafka.sasl.password"].value == "***"
+    assert "SASL_PASSWORD" in rows["wal.kafka.sasl.password"].source
+    assert "hush-hush" not in str(rows)
 
 
 def test_kafka_setting_that_is_not_text_is_refused_unshown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,9 +240,9 @@ def test_misspelt_kafka_secret_is_not_shown(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("SEXTON_WAL__KAFKA__SASL_PASWORD", "hush-hush")
     monkeypatch.setenv("SEXTON_WAL__KAFKA__SOCKET_TIMEOUT_MS", "500")
 
-    told = {row.key: row.value for row in explain()}
+    values = {row.key: row.value for row in explain()}
 
-    assert (told["wal.kafka.sasl.pasword"], told["wal.kafka.socket.timeout.ms"]) == ("***", "500")
+    assert (values["wal.kafka.sasl.pasword"], values["wal.kafka.socket.timeout.ms"]) == ("***", "500")
 
 
 def test_variables_of_the_client_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:

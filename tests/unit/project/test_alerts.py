@@ -77,8 +77,8 @@ def exported(tmp_path: Path) -> str:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     rig = Rig(f"sqlite:///{tmp_path / 'sexton.db'}")
-    ours: FigureCollector = collector(rig)
-    registry.register(ours)
+    collector_: FigureCollector = collector(rig)
+    registry.register(collector_)
     text = generate_latest(registry).decode()
     rig.db.close()
     return text
@@ -89,16 +89,16 @@ def names(exported: str) -> set[str]:
 
 
 def test_promtool_accepts_the_rules() -> None:
-    code, said = promtool("check", "rules", str(RULES))
+    code, output = promtool("check", "rules", str(RULES))
 
-    assert code == 0, said
-    assert f"SUCCESS: {len(rules())} rules found" in said
+    assert code == 0, output
+    assert f"SUCCESS: {len(rules())} rules found" in output
 
 
 def test_every_alert_fires_when_it_should_and_not_before() -> None:
-    code, said = promtool("test", "rules", str(CASES))
+    code, output = promtool("test", "rules", str(CASES))
 
-    assert code == 0, said
+    assert code == 0, output
 
 
 def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_promtool_would_notice_an_alert_that_never_fires(tmp_path: Path) -> None
     first, second, *_ = re.split(r"(?m)^(?=  - name: )", CASES.read_text())  # what is before the first case, and that
     (tmp_path / CASES.name).write_text(first + second)
 
-    code, said = promtool("test", "rules", str(tmp_path / CASES.name))
+    code, output = promtool("test", "rules", str(tmp_path / CASES.name))
 
     assert code != 0
-    assert "SextonNotSeen" in said
+    assert "SextonNotSeen" in output
 
 
 @pytest.mark.parametrize("alert", rules())
@@ -146,18 +146,18 @@ def test_every_metric_of_the_dashboard_is_exported(exported: str) -> None:
 
 
 def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
-    known = {"$__rate_interval": "5m", "$instance": ".*"}
-    found = []
+    values = {"$__rate_interval": "5m", "$instance": ".*"}
+    rule_lines = []
     for number, query in enumerate(queries()):
-        for variable, value in known.items():
+        for variable, value in values.items():
             query = query.replace(variable, value)
-        found.append(f"      - {{record: 'q:{number}', expr: {json.dumps(query)}}}\n")
-    (tmp_path / "q.yml").write_text("groups:\n  - name: q\n    rules:\n" + "".join(found))
+        rule_lines.append(f"      - {{record: 'q:{number}', expr: {json.dumps(query)}}}\n")
+    (tmp_path / "q.yml").write_text("groups:\n  - name: q\n    rules:\n" + "".join(rule_lines))
 
-    code, said = promtool("check", "rules", str(tmp_path / "q.yml"))
+    code, output = promtool("check", "rules", str(tmp_path / "q.yml"))
 
-    assert len(found) > 20
-    assert code == 0, said
+    assert len(rule_lines) > 20
+    assert code == 0, output
 
 
 def test_documentation_names_exactly_the_metrics_and_alerts(exported: str) -> None:
@@ -180,11 +180,11 @@ def test_dashboard_asks_for_data_source_and_instance() -> None:
 
 
 def test_our_metrics_follow_the_prometheus_conventions(exported: str) -> None:
-    ours = "".join(f"{line}\n" for line in exported.splitlines() if re.match(r"(# (HELP|TYPE) )?sexton_", line))
+    our_lines = "".join(f"{line}\n" for line in exported.splitlines() if re.match(r"(# (HELP|TYPE) )?sexton_", line))
 
-    code, said = promtool("check", "metrics", stdin=ours)
+    code, output = promtool("check", "metrics", stdin=our_lines)
 
-    assert code == 0, said
+    assert code == 0, output
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ def test_secret_is_found_anywhere_in_a_file(tmp_path: Path, before: int, secret:
     (tmp_path / "dir").mkdir()
     (tmp_path / "dir" / "some.db").write_bytes(b"." * before + secret.encode() + b"." * 100)
 
-    secrets, size, found = leaks.search(tmp_path)
+    secrets, size, places = leaks.search(tmp_path)
 
-    assert (secrets, [f.partition(":")[0] for f in found]) == (1, ["dir/some.db"])
+    assert (secrets, [f.partition(":")[0] for f in places]) == (1, ["dir/some.db"])
     assert size > before
 
 

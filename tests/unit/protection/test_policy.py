@@ -54,20 +54,20 @@ def test_protection_lasts_as_requested_up_to_the_maximum() -> None:
 
 
 def test_p09_protection_ends_a_millisecond_after_its_expiry() -> None:
-    its = protection()
+    active = protection()
 
-    assert ended(its, its.expires_at, None, TERMS) is None
-    assert ended(its, its.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
-    assert ended(protection(ProtectionState.OPEN), its.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
+    assert ended(active, active.expires_at, None, TERMS) is None
+    assert ended(active, active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
+    assert ended(protection(ProtectionState.OPEN), active.expires_at + 1, None, TERMS) is ProtectionEnd.OVERDUE
 
 
 def test_p07_finished_protection_ends_past_the_watermark() -> None:
-    its = protection(ProtectionState.SOFT, valid_ts=1_000, finished_at=NOW)
+    finished = protection(ProtectionState.SOFT, valid_ts=1_000, finished_at=NOW)
 
-    assert ended(its, NOW + 1, 1_000, TERMS) is None
-    assert ended(its, NOW + 1, 1_001, TERMS) is ProtectionEnd.PASSED
-    assert ended(its, NOW + 86_400_000, 1_000, TERMS) is None
-    assert ended(its, NOW + 86_400_001, 1_000, TERMS) is ProtectionEnd.TOO_LONG
+    assert ended(finished, NOW + 1, 1_000, TERMS) is None
+    assert ended(finished, NOW + 1, 1_001, TERMS) is ProtectionEnd.PASSED
+    assert ended(finished, NOW + 86_400_000, 1_000, TERMS) is None
+    assert ended(finished, NOW + 86_400_001, 1_000, TERMS) is ProtectionEnd.TOO_LONG
 
 
 def test_finished_protection_without_watermark_ends_next_round() -> None:
@@ -83,11 +83,11 @@ def test_p08_no_watermark_ends_an_active_protection() -> None:
 
 
 def test_p11_renewal_never_shortens_a_protection() -> None:
-    its = protection()
+    active = protection()
 
-    assert renewed(its, NOW + 60_000, 1_200, TERMS) == NOW + 1_260_000
+    assert renewed(active, NOW + 60_000, 1_200, TERMS) == NOW + 1_260_000
     with pytest.raises(Invalid, match="1140 s earlier"):
-        renewed(its, NOW, 60, TERMS)
+        renewed(active, NOW, 60, TERMS)
     with pytest.raises(SoftDeleted):
         renewed(protection(ProtectionState.SOFT), NOW, 1_200, TERMS)
 

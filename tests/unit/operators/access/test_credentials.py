@@ -23,9 +23,9 @@ ALLOWED = {
 @pytest.mark.parametrize("own", ALLOWED)
 def test_token_scope_never_exceeds_the_scope_of_its_user(own: str) -> None:
     may = set()
-    for asked in ("read", "operate", "admin", "sync:a", "sync:b", "node:a"):
+    for requested in ("read", "operate", "admin", "sync:a", "sync:b", "node:a"):
         try:
-            may.add(str(credentials.granted(policy.scope(own), policy.scope(asked))))
+            may.add(str(credentials.granted(policy.scope(own), policy.scope(requested))))
         except Forbidden:
             continue
 
@@ -53,10 +53,10 @@ def test_unicode_forms_of_a_password_are_equal() -> None:
 
 
 def test_an_unknown_user_takes_as_long_as_a_known_one() -> None:
-    made = argon2.extract_parameters(passwords.hash_password("correct horse battery"))
+    parameters = argon2.extract_parameters(passwords.hash_password("correct horse battery"))
 
-    assert argon2.extract_parameters(passwords.UNKNOWN_USER_HASH) == made
-    assert made.type is argon2.Type.ID
+    assert argon2.extract_parameters(passwords.UNKNOWN_USER_HASH) == parameters
+    assert parameters.type is argon2.Type.ID
 
 
 def test_missing_argon2_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

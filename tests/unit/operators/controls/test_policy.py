@@ -35,17 +35,17 @@ def test_no_control_halts_nothing() -> None:
     ],
 )
 def test_strongest_control_wins(controls: list[Control], by: ControlKind | None) -> None:
-    found = halt(controls, "shop", 0)
+    halted = halt(controls, "shop", 0)
 
-    assert (found and found.by) == by
+    assert (halted and halted.by) == by
 
 
 def test_halt_names_actor_reason_time_and_way_out() -> None:
-    found = halt([control(ControlKind.STOP, "shop", since=7)], "shop", 0)
+    halted = halt([control(ControlKind.STOP, "shop", since=7)], "shop", 0)
 
-    assert found is not None
-    assert str(found) == "shop is stopped by ada: why; to resume: sexton start shop"
-    assert found.since == 7
+    assert halted is not None
+    assert str(halted) == "shop is stopped by ada: why; to resume: sexton start shop"
+    assert halted.since == 7
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_one_open_window_of_several_is_enough() -> None:
 
 def test_closed_window_returns_its_opening_time() -> None:
     windows = [parse_window("mon 01:00-02:00"), parse_window("fri 22:00-23:00 Europe/Berlin")]
-    found = halt([control(ControlKind.WINDOW, "mon 01:00-02:00")], "shop", at("2026-11-18T12:00"))
+    halted = halt([control(ControlKind.WINDOW, "mon 01:00-02:00")], "shop", at("2026-11-18T12:00"))
 
     assert opens_at(windows, at("2026-11-18T12:00")) == at("2026-11-20T21:00")
-    assert found is not None
-    assert found.until == at("2026-11-23T01:00")
+    assert halted is not None
+    assert halted.until == at("2026-11-23T01:00")
 
 
 NO_WINDOWS = (

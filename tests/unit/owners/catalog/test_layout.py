@@ -33,9 +33,9 @@ def test_key_parses_to_its_file(file: RowsetFile) -> None:
 
 @given(st.text(alphabet="data/_.-0123x", max_size=40).map(lambda t: f"data/{t}"))
 def test_parsed_key_has_only_one_spelling(name: str) -> None:
-    found = parse(name)
+    file = parse(name)
 
-    assert found is None or key(found) == name
+    assert file is None or key(file) == name
 
 
 @given(files, ids, ids)

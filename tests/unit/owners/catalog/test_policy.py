@@ -25,9 +25,9 @@ def test_covered_means_every_version_is_in_some_range(first: int, more: int, giv
 
 
 def test_only_an_aborted_or_forgotten_load_is_fenced() -> None:
-    known = [(), *((s,) for s in TxnStatus), *product(TxnStatus, repeat=2)]
+    combinations = [(), *((s,) for s in TxnStatus), *product(TxnStatus, repeat=2)]
 
-    let_go = [statuses for statuses in known if verdict(statuses)[0] is Fenced.FENCED]
+    let_go = [statuses for statuses in combinations if verdict(statuses)[0] is Fenced.FENCED]
 
     assert let_go == [(), (TxnStatus.ABORTED,), (TxnStatus.ABORTED, TxnStatus.ABORTED)]
 

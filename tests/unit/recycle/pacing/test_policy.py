@@ -174,11 +174,11 @@ def test_vault_without_success_or_answer_is_given_up() -> None:
 
     waits = [throttled.refused(at) for at in (0.0, 100.0, 119.0)]
     throttled.taken()
-    told = [throttled.refused(at) for at in (200.0, 319.0, 320.0)]
+    verdicts = [throttled.refused(at) for at in (200.0, 319.0, 320.0)]
     tries = [lost.lost(sent, sent + 10) for sent in (1.0, 2.0, 3.0, 20.0, 40.0)]
 
     assert waits == [None] * 3
-    assert told == [None, None, "THROTTLED"]
+    assert verdicts == [None, None, "THROTTLED"]
     assert tries == [None, None, None, None, "UNREACHABLE"]
 
 

@@ -14,9 +14,9 @@ CHILDREN = {PARENT.ref: [CHILD]}
 
 
 def test_kept_child_blocks_its_parent_with_its_reason() -> None:
-    kept = spread_to_parents([PARENT, OTHER], CHILDREN, {CHILD.ref: by_hold(1)}, set())
+    reasons = spread_to_parents([PARENT, OTHER], CHILDREN, {CHILD.ref: by_hold(1)}, set())
 
-    assert kept == {CHILD.ref: by_hold(1), PARENT.ref: by_hold(1)}
+    assert reasons == {CHILD.ref: by_hold(1), PARENT.ref: by_hold(1)}
 
 
 def test_quarantined_child_blocks_its_parent() -> None:
@@ -24,9 +24,9 @@ def test_quarantined_child_blocks_its_parent() -> None:
 
 
 def test_kept_parent_has_its_own_reason() -> None:
-    kept = spread_to_parents([PARENT], CHILDREN, {PARENT.ref: LIVE, CHILD.ref: by_hold(1)}, set())
+    reasons = spread_to_parents([PARENT], CHILDREN, {PARENT.ref: LIVE, CHILD.ref: by_hold(1)}, set())
 
-    assert kept[PARENT.ref] == LIVE
+    assert reasons[PARENT.ref] == LIVE
 
 
 def test_nothing_spreads_if_nothing_is_kept() -> None:

@@ -38,10 +38,10 @@ def kind(name: str, objects: int, *, limited: bool = True, **more: object) -> Ki
     [(None, 5_000), (100_000, 5_000), (49_999, 4_999), (50_000, 5_000), (9_999, 1_000), (0, 1_000)],
 )
 def test_stricter_limit_applies_and_fraction_allows_1000(live: int | None, objects: int) -> None:
-    found = allowance(POLICY, live)
+    limit = allowance(POLICY, live)
 
-    assert found is not None
-    assert found.objects == objects
+    assert limit is not None
+    assert limit.objects == objects
 
 
 def test_max_delete_objects_may_be_fewer_than_1000() -> None:
@@ -168,10 +168,10 @@ def test_seconds_are_shown_in_the_largest_whole_unit(seconds: int, said: str) ->
 
 def test_difference_is_explained_kind_by_kind() -> None:
     planned = [kind("a", 1_200), kind("b", 5), kind("c", 5), kind("d", 5), kind("e", 5, ages=11)]
-    found = [kind("a", 1_100), kind("b", 5), kind("c", 6), kind("d", 5, keys=7), kind("e", 5, ages=12)]
+    present = [kind("a", 1_100), kind("b", 5), kind("c", 6), kind("d", 5, keys=7), kind("e", 5, ages=12)]
 
     assert explain_difference(planned, planned) == ""
-    assert explain_difference(planned, found) == (
+    assert explain_difference(planned, present) == (
         "a: 1,200 → 1,100 marks (100 undropped, deleted, claimed or quarantined); c: 5 → 6 marks (1 added); "
         "d: 5 marks, but different ones; e: 5 marks, but different ones"
     )
@@ -194,17 +194,17 @@ def test_an_estimate_counts_requests_money_and_minutes() -> None:
     prices = PricesSection(list_per_1000_requests=5, delete_per_1000_requests=2, currency="EUR")
     keys, prefixes = kind("k", 1_500), kind("p", 4_000, keys=0, prefixes=10, estimated=True)
 
-    found = estimate(plan(keys, prefixes), prices, 100)
+    cost = estimate(plan(keys, prefixes), prices, 100)
 
-    assert (found.objects, found.delete_requests, found.list_requests) == (5_500, 6, 24)
-    assert (found.money, found.currency) == (0.132, "EUR")
-    assert found.minutes == pytest.approx(55 / 60)
+    assert (cost.objects, cost.delete_requests, cost.list_requests) == (5_500, 6, 24)
+    assert (cost.money, cost.currency) == (0.132, "EUR")
+    assert cost.minutes == pytest.approx(55 / 60)
 
 
 def test_nothing_costs_nothing() -> None:
-    found = estimate(plan(), PricesSection(), 100)
+    cost = estimate(plan(), PricesSection(), 100)
 
-    assert (found.objects, found.delete_requests, found.list_requests, found.money, found.minutes) == (0, 0, 0, 0, 0)
+    assert (cost.objects, cost.delete_requests, cost.list_requests, cost.money, cost.minutes) == (0, 0, 0, 0, 0)
 
 
 def test_rate_comes_from_the_last_rounds_or_is_assumed() -> None:

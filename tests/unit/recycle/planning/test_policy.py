@@ -54,9 +54,9 @@ def test_order_and_owners_of_one_text_are_different_policies() -> None:
 
 
 def test_owners_kinds_replace_those_of_the_settings() -> None:
-    given = policy({"table": 60_000, "snapshot": 600}, 600, {"table": ["snapshot"]}, owners=OWNERS)
+    settings_policy = policy({"table": 60_000, "snapshot": 600}, 600, {"table": ["snapshot"]}, owners=OWNERS)
 
-    catalog, sql = for_owner(given, "catalog"), for_owner(given, "sql")
+    catalog, sql = for_owner(settings_policy, "catalog"), for_owner(settings_policy, "sql")
 
     assert catalog.retention_seconds == {
         "table": 3_600,
@@ -66,17 +66,17 @@ def test_owners_kinds_replace_those_of_the_settings() -> None:
         "snapshot": 600,
     }
     assert catalog.after["table"] == ("index", "partition", "tablet")
-    assert (sql.retention_seconds, sql.after) == (given.retention_seconds, given.after)
-    assert catalog.version == sql.version == given.version
+    assert (sql.retention_seconds, sql.after) == (settings_policy.retention_seconds, settings_policy.after)
+    assert catalog.version == sql.version == settings_policy.version
     assert for_owner(catalog, "catalog") == catalog
 
 
 def test_tablets_precede_their_rowsets_and_parents() -> None:
     kinds = {"compacted", "dropped", "prepared", "table", "index", "partition", "tablet", "txn_label"}
 
-    found = waves(kinds, for_owner(policy({}, 600), "catalog").after)
+    order = waves(kinds, for_owner(policy({}, 600), "catalog").after)
 
-    assert found == [["tablet", "txn_label"], ["compacted", "index", "partition", "prepared"], ["dropped", "table"]]
+    assert order == [["tablet", "txn_label"], ["compacted", "index", "partition", "prepared"], ["dropped", "table"]]
 
 
 def test_slots_stay_an_interval_apart_despite_late_ticks() -> None:

@@ -45,10 +45,10 @@ def test_key_is_in_the_range_of_its_tablet_and_version_only(
 @example("binlog_meta_a_0000000000000000000\u0661_r".encode())
 def test_parsed_key_has_only_one_spelling(key: bytes) -> None:
     try:
-        found = layout.parse_key(key)
+        parts = layout.parse_key(key)
     except Malformed:
         return
-    assert layout.meta_key(*found) == key
+    assert layout.meta_key(*parts) == key
 
 
 @given(
@@ -66,11 +66,11 @@ def test_parsed_key_has_only_one_spelling(key: bytes) -> None:
 def test_any_value_is_an_entry_or_malformed(value: bytes) -> None:
     key = layout.meta_key("a", 1, "r")
     try:
-        found = layout.parse_entry(key, value, "a", "1")
+        entry = layout.parse_entry(key, value, "a", "1")
     except Malformed as e:
-        found = layout.BinlogFiles(key, "r", (e.version or 0) - 1)
-    assert (found.key, found.rowset) == (key, "r")
-    assert 0 <= found.segments <= MAX_SEGMENTS
+        entry = layout.BinlogFiles(key, "r", (e.version or 0) - 1)
+    assert (entry.key, entry.rowset) == (key, "r")
+    assert 0 <= entry.segments <= MAX_SEGMENTS
 
 
 @given(st.text(max_size=50) | st.lists(st.sampled_from(["..", ".", "", "a", "b-1", "_x", "a b", "~"])).map("/".join))

@@ -80,10 +80,10 @@ def test_ranges_that_begin_above_zero_have_no_path() -> None:
 
 
 def test_first_gaps_are_named_and_all_are_counted() -> None:
-    found = judged([(n, n) for n in range(0, 2_000, 2)])
+    graph = judged([(n, n) for n in range(0, 2_000, 2)])
 
-    assert (len(found.gaps), found.gap_count) == (MAX_GAPS, 999)
-    assert (found.gaps[0], found.gaps[-1]) == ((1, 1), (31, 31))
+    assert (len(graph.gaps), graph.gap_count) == (MAX_GAPS, 999)
+    assert (graph.gaps[0], graph.gaps[-1]) == ((1, 1), (31, 31))
 
 
 def test_replica_with_too_many_ranges_is_refused() -> None:
@@ -113,9 +113,9 @@ def test_impossible_ranges_are_refused(impossible: Range, asked: object) -> None
 
 @pytest.mark.parametrize("spec", [-1, MAX_VERSION + 1])
 def test_impossible_versions_are_refused(spec: int) -> None:
-    for asked in (capture, missing):
+    for function in (capture, missing):
         with pytest.raises(BadInput, match=f"{spec} is not a version"):
-            asked([(0, 0)], spec)
+            function([(0, 0)], spec)
 
 
 RANGES = st.lists(
@@ -136,15 +136,15 @@ def paths(ranges: Collection[Range], at: int = 0) -> Iterator[list[Range]]:
 def test_search_agrees_with_brute_force(ranges: list[Range], spec: int) -> None:
     every = [p for p in paths(ranges) if p and p[-1][1] == spec]
 
-    found = capture(ranges, spec)
+    path = capture(ranges, spec)
 
-    if found is None:
+    if path is None:
         assert not every
     else:
-        assert found in every
-        assert len(found) == min(map(len, every))
-        best = [p for p in every if len(p) == len(found)]
-        assert found == min(best, key=lambda p: [start for start, _ in reversed(p)])
+        assert path in every
+        assert len(path) == min(map(len, every))
+        best = [p for p in every if len(p) == len(path)]
+        assert path == min(best, key=lambda p: [start for start, _ in reversed(p)])
 
 
 @given(RANGES)
@@ -157,35 +157,35 @@ def test_continuous_versions_agree_with_brute_force(ranges: list[Range]) -> None
 def test_gaps_are_the_versions_that_no_range_covers(ranges: list[Range], spec: int) -> None:
     covered = {v for start, end in ranges for v in range(start, end + 1)}
 
-    found = missing(ranges, spec)
+    gaps = missing(ranges, spec)
 
-    assert [v for start, end in found for v in range(start, end + 1)] == sorted(set(range(spec + 1)) - covered)
-    assert all(end + 1 < start for (_, end), (start, _) in pairwise(found))
+    assert [v for start, end in gaps for v in range(start, end + 1)] == sorted(set(range(spec + 1)) - covered)
+    assert all(end + 1 < start for (_, end), (start, _) in pairwise(gaps))
 
 
 @given(RANGES)
 def test_crossing_ranges_are_returned_in_pairs(ranges: list[Range]) -> None:
     crossing = {(a, b) for a in ranges for b in ranges if a[0] < b[0] <= a[1] < b[1]}
 
-    found = overlaps(ranges)
+    pairs = overlaps(ranges)
 
-    assert set(found) <= crossing
-    assert [b for _, b in found] == sorted({b for _, b in crossing}, key=lambda r: (r[0], -r[1]))
-    assert all(a[1] == min(c[1] for c, d in crossing if d == b) for a, b in found)
+    assert set(pairs) <= crossing
+    assert [b for _, b in pairs] == sorted({b for _, b in crossing}, key=lambda r: (r[0], -r[1]))
+    assert all(a[1] == min(c[1] for c, d in crossing if d == b) for a, b in pairs)
 
 
 @given(RANGES)
 def test_judgement_agrees_with_the_single_functions(ranges: list[Range]) -> None:
-    found = judged(ranges)
+    graph = judged(ranges)
 
-    assert found.continuous == continuous(ranges)
-    assert found.highest == max((end for _, end in ranges), default=-1)
-    assert found.crossing == bool(overlaps(ranges))
-    gaps = missing(ranges, found.highest) if ranges else []
-    assert (found.gaps, found.gap_count) == (tuple(gaps), len(gaps))
-    assert found.continuous <= found.highest
+    assert graph.continuous == continuous(ranges)
+    assert graph.highest == max((end for _, end in ranges), default=-1)
+    assert graph.crossing == bool(overlaps(ranges))
+    gaps = missing(ranges, graph.highest) if ranges else []
+    assert (graph.gaps, graph.gap_count) == (tuple(gaps), len(gaps))
+    assert graph.continuous <= graph.highest
     if ranges and not gaps:
-        assert found.aligned == (capture(ranges, found.highest) is not None)
+        assert graph.aligned == (capture(ranges, graph.highest) is not None)
 
 
 @given(RANGES)

@@ -97,14 +97,14 @@ def test_update_preserves_the_order_of_the_versions(before: VersionState, update
 
 @given(st.lists(UPDATES, max_size=12))
 def test_v_only_rises_to_reported_versions(updates: list[dict[str, int]]) -> None:
-    state, told = VersionState(0, NO_VERSION, 0), {0}
+    state, reported = VersionState(0, NO_VERSION, 0), {0}
     for update in updates:
-        before, told = state, told | {update.get("version", 0), update.get("succeeded", 0)}
+        before, reported = state, reported | {update.get("version", 0), update.get("succeeded", 0)}
 
         state = updated(state, **update)
 
         assert state.version >= before.version
-        assert {state.version, state.succeeded} <= told
+        assert {state.version, state.succeeded} <= reported
         assert state.failed in {NO_VERSION, before.failed, update.get("failed")}
 
 

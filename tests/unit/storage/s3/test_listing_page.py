@@ -14,9 +14,9 @@ ODD = ["a+b", "a b", "a%20b", "é", "e\u0301", "\U0001f600", "x\x01y", "n\nn", "
 
 
 def page(*entries: str, told: str = "<IsTruncated>false</IsTruncated>", space: str = SPACE) -> bytes:
-    named = f' xmlns="{space}"' if space else ""
+    namespace = f' xmlns="{space}"' if space else ""
     head = '<?xml version="1.0" encoding="UTF-8"?>'
-    return f"{head}<ListBucketResult{named}>{told}{''.join(entries)}</ListBucketResult>".encode()
+    return f"{head}<ListBucketResult{namespace}>{told}{''.join(entries)}</ListBucketResult>".encode()
 
 
 def entry(key: str, size: object = 7, etag: str | None = "&quot;e1&quot;") -> str:
@@ -34,11 +34,11 @@ def by_boto3(body: bytes) -> dict[str, Any]:
     """The same page as boto3 reads it, of what we take from it."""
     model = Session().get_service_model("s3").operation_model("ListObjectsV2")
     reply = create_parser("rest-xml").parse({"status_code": 200, "headers": {}, "body": body}, model.output_shape)
-    found = {name: reply[name] for name in ("IsTruncated", "NextContinuationToken") if name in reply}
+    fields = {name: reply[name] for name in ("IsTruncated", "NextContinuationToken") if name in reply}
     objects = [{k: e.get(k, "") for k in ("Key", "Size", "ETag", "LastModified")} for e in reply.get("Contents", ())]
     for each in objects:
         each["LastModified"] = each["LastModified"].strftime("%Y-%m-%dT%H:%M:%SZ")
-    return found | ({"Contents": objects} if objects else {})
+    return fields | ({"Contents": objects} if objects else {})
 
 
 @pytest.mark.parametrize("space", [SPACE, ""], ids=["with a namespace", "without"])
@@ -134,14 +134,14 @@ def test_unknown_truncation_is_left_out() -> None:
 
 
 def test_folders_are_returned_beside_objects_and_decoded() -> None:
-    told = "<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
+    elements = "<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>"
     folders = (
         "<CommonPrefixes><Prefix>a%2Bb/</Prefix></CommonPrefixes><CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes>"
     )
 
-    reply = read(page(entry("d"), folders, told=told))
+    reply = read(page(entry("d"), folders, told=elements))
 
     assert [f["Prefix"] for f in reply["CommonPrefixes"]] == ["a+b/", "c/"]
     assert reply["EncodedFolders"]
-    assert not read(page(folders.replace("a%2Bb", "ab"), told=told))["EncodedFolders"]
+    assert not read(page(folders.replace("a%2Bb", "ab"), told=elements))["EncodedFolders"]
     assert [e["Key"] for e in reply["Contents"]] == ["d"]
