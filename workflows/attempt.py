@@ -9,7 +9,7 @@ from sexton.recycle.model import FAILED, STOPPED, SUCCEEDED
 from workflows import ids
 from workflows.controls import Again
 from workflows.options import MAX_TRIES, backoff
-from workflows.words import words
+from workflows.words import error_message
 
 
 class Ending(Enum):
@@ -58,7 +58,7 @@ _ENDINGS = {ids.LEASE_LOST: Ending.LEASE_LOST, ids.HALTED: Ending.HALTED, ids.NO
 
 def failed_attempt(error: ActivityError) -> AttemptResult:
     """Return the result of an attempt that this error of an activity ended."""
-    return AttemptResult(_ENDINGS.get(error_type(error), Ending.FAILED), words(error))
+    return AttemptResult(_ENDINGS.get(error_type(error), Ending.FAILED), error_message(error))
 
 
 def error_type(error: ActivityError) -> str:

@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids
     from workflows.controls import Again, Controls, stop_if_cancelled
     from workflows.options import BACKEND_SWEEP, CATALOG_READ, CATALOG_WRITE, MAX_TRIES, backoff
-    from workflows.words import words
+    from workflows.words import error_message
 
 KEPT_FROM_RUNNING = (ids.HALTED, ids.NOT_ENABLED)
 
@@ -72,7 +72,7 @@ class GcBinlog(Controls):
         try:
             await self.run_until_signalled(self._work(request))
         except ActivityError as e:
-            self._error, cause = words(e), e.cause
+            self._error, cause = error_message(e), e.cause
             if isinstance(cause, ApplicationError) and cause.type in KEPT_FROM_RUNNING:
                 self._cut = CutReport(refused=self._error)
                 return self._end("ENDED")
@@ -125,7 +125,7 @@ class GcBinlog(Controls):
             if is_cancelled_exception(e):  # by a signal, also one that was taken back since
                 raise
             self._away += 1
-            self._messages = [*self._messages, f"backend {backend}: {words(e)}"][:MAX_MESSAGES]
+            self._messages = [*self._messages, f"backend {backend}: {error_message(e)}"][:MAX_MESSAGES]
         else:
             self._swept += swept
         self._remaining.remove(backend)

@@ -17,13 +17,13 @@ with workflow.unsafe.imports_passed_through():
         CheckRequest,
         ConcludeOrder,
         Evidence,
-        LookOrder,
         OpenedCheck,
+        SecondCheckOrder,
     )
     from workflows import ids
     from workflows.options import CATALOG_READ, CATALOG_WRITE, COMPARE, SPARK_WAIT
     from workflows.spark import on_spark, was_not_taken
-    from workflows.words import words
+    from workflows.words import error_message
 
 NO_SPARK = "no Spark worker polls: compared by a control worker, which takes longer"
 SPARK_BUSY = "no Spark worker took it within {seconds:.0f} s: compared by a control worker, which takes longer"
@@ -47,12 +47,12 @@ class CheckInstance:
             workflow.set_current_details(f"**CHECKING LOST OBJECTS AGAIN** check {opened.order.run.id}")
             evidence = await workflow.execute_activity_method(
                 CheckActivities.look_again,
-                LookOrder(order=opened.order, evidence=evidence),
+                SecondCheckOrder(order=opened.order, evidence=evidence),
                 **COMPARE,
                 summary="check lost objects again, uploads and records",
             )
         except (asyncio.CancelledError, FailureError) as e:
-            error = "cancelled" if is_cancelled_exception(e) else words(e)
+            error = "cancelled" if is_cancelled_exception(e) else error_message(e)
             incomplete = evidence.model_copy(update={"errors": (*evidence.errors, error)})
             await asyncio.shield(self._conclude(opened, incomplete))
             raise
@@ -90,5 +90,7 @@ class CheckInstance:
         report = await workflow.execute_activity_method(
             CheckActivities.conclude_check, order, **CATALOG_WRITE, summary="conclude the check"
         )
-        workflow.set_current_details("\n".join([f"**{report.run.state}** check {report.run.id}", *report.run.lacks]))
+        workflow.set_current_details(
+            "\n".join([f"**{report.run.state}** check {report.run.id}", *report.run.missing_inputs])
+        )
         return report

@@ -97,10 +97,10 @@ class Controls:
         try:
             await workflow.wait_condition(lambda: task.done() or self._cancel or self._pause)
         except asyncio.CancelledError:  # not finally: a workflow that leaves a worker's cache must do nothing more
-            await end(task)
+            await cancel_and_wait(task)
             raise
         interrupted = not task.done()  # kept: a pause may be taken back before the page has ended
-        await end(task)
+        await cancel_and_wait(task)
         try:
             return task.result()
         except (asyncio.CancelledError, ActivityError) as e:
@@ -126,7 +126,7 @@ class Controls:
         self._backoff_seconds = 0.0
 
 
-async def end(task: "asyncio.Task[Any]") -> None:
+async def cancel_and_wait(task: "asyncio.Task[Any]") -> None:
     """Cancel a task that still runs, and wait until it has ended."""
     if not task.done():
         task.cancel()

@@ -10,12 +10,12 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.wal import WalActivities
-    from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, outcome
+    from sexton.wal.messages import PurgeOutcome, PurgePreview, PurgeProgress, PurgeReport, PurgeRequest, purge_outcome
     from sexton.wal.model import Flushed, Purged
     from workflows import ids
-    from workflows.controls import Again, Controls, end, stop_if_cancelled
+    from workflows.controls import Again, Controls, cancel_and_wait, stop_if_cancelled
     from workflows.options import MAX_TRIES, WAL_FLUSH, WAL_PAGE, backoff
-    from workflows.words import words
+    from workflows.words import error_message
 
 
 @workflow.defn(name=ids.PURGE_WAL)
@@ -66,12 +66,12 @@ class PurgeWal(Controls):
         try:
             purged = await self.run_until_signalled(self._work())
         except ActivityError as e:
-            self._error = words(e)
+            self._error = error_message(e)
             if isinstance(e.cause, ApplicationError) and e.cause.non_retryable:
                 raise
         else:
             if not (purged.fault and purged.passes):
-                return PurgeReport(topic=self._topic, outcome=outcome(purged), purged=purged)
+                return PurgeReport(topic=self._topic, outcome=purge_outcome(purged), purged=purged)
             self._error = purged.fault
         self._tries += 1
         if self._tries >= MAX_TRIES:
@@ -102,14 +102,14 @@ class PurgeWal(Controls):
         try:
             await workflow.wait_condition(lambda: self._now or flushing.done())
         except asyncio.CancelledError:  # its own waiting is not the flush's
-            await end(flushing)
+            await cancel_and_wait(flushing)
             raise
         if not flushing.done():
             flushing.cancel()
         try:
             self._flushed = await flushing
         except ActivityError as e:
-            self._flushed = Flushed(silent={} if self._now else {"(flush)": words(e)})
+            self._flushed = Flushed(silent={} if self._now else {"(flush)": error_message(e)})
 
     def _end(self, report: PurgeReport) -> PurgeReport:
         report = report.model_copy(update={"flushed": self._flushed or Flushed(), "error": self._error})

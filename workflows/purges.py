@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import ids
     from workflows.controls import Controls, InterruptedBySignal
     from workflows.options import CATALOG_WRITE, WAL_FLUSH
-    from workflows.words import words
+    from workflows.words import error_message
 
 
 @workflow.defn(name=ids.PURGE_WAL_ROUND)
@@ -74,7 +74,7 @@ class PurgeWalRound(Controls):
             except ActivityError as e:
                 if is_cancelled_exception(e):  # by a signal, also one that was taken back since
                     raise
-                told = TopicPageReport(faults=1, said=(words(e),))
+                told = TopicPageReport(faults=1, said=(error_message(e),))
         self._left.remove(page)
         self._report += told
 

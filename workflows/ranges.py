@@ -6,13 +6,15 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
     from activities.spark import SparkActivities
-    from sexton.recycle.model import KindPlan, OpenedRound, RangeOrder, RangeReceipt
+    from sexton.recycle.pipeline.model import RangeOrder, RangeReceipt
+    from sexton.recycle.planning.model import KindPlan
     from sexton.recycle.rounds.ledger import Ledger
+    from sexton.recycle.rounds.model import OpenedRound
     from workflows import ids, options
     from workflows.attempt import error_type
     from workflows.options import BATCH_DELETE, CATALOG_READ, MOST_SPARK_ATTEMPTS
     from workflows.spark import on_spark, was_not_taken
-    from workflows.words import words
+    from workflows.words import error_message
 
 NO_SPARK = "no Spark worker polls: deleted by a control worker"
 SPARK_BROKEN = "{why}: a control worker deleted the rest"
@@ -54,5 +56,5 @@ def _spark_failure(error: ActivityError) -> str:
     if was_not_taken(error):
         return SPARK_BUSY.format(seconds=options.SPARK_WAIT.total_seconds())
     if error_type(error) == ids.SPARK_FAILED:
-        return SPARK_BROKEN.format(why=words(error))
+        return SPARK_BROKEN.format(why=error_message(error))
     return ""

@@ -10,27 +10,18 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 with workflow.unsafe.imports_passed_through():
     from activities.recycle import RecycleActivities
     from activities.tick import TickActivities
-    from sexton.recycle.model import (
-        CANCELLED,
-        FAILED,
-        AdoptOrder,
-        KindPlan,
-        OpenedRound,
-        OpenRoundOrder,
-        Plan,
-        RecycleRequest,
-        ReleaseOrder,
-        RoundProgress,
-        RoundReport,
-    )
+    from sexton.recycle.model import CANCELLED, FAILED, RoundReport
+    from sexton.recycle.pipeline.model import AdoptOrder
+    from sexton.recycle.planning.model import KindPlan, Plan
     from sexton.recycle.planning.policy import waves
     from sexton.recycle.rounds.ledger import Ledger
+    from sexton.recycle.rounds.model import OpenedRound, OpenRoundOrder, RecycleRequest, ReleaseOrder, RoundProgress
     from workflows import ids
     from workflows.attempt import AttemptResult, Conclusion, Ending, conclude, failed_attempt
     from workflows.controls import Again, Controls, stop_if_cancelled
     from workflows.options import BATCH_DELETE, CATALOG_READ, CATALOG_WRITE, LEASE, MAX_LEASES_LOST, RANGES_AT_ONCE
     from workflows.ranges import recycle_range
-    from workflows.words import words
+    from workflows.words import error_message
 
 
 @workflow.defn(name=ids.RECYCLE)
@@ -65,7 +56,9 @@ class RecycleInstance(Controls):
             report = await self._close(conclusion or Conclusion(CANCELLED, "cancelled"))
         except (asyncio.CancelledError, FailureError) as e:  # a bug fails the workflow task, which waits for a fix
             cancelled = is_cancelled_exception(e)
-            close = self._close(Conclusion(CANCELLED, "cancelled") if cancelled else Conclusion(FAILED, words(e)))
+            close = self._close(
+                Conclusion(CANCELLED, "cancelled") if cancelled else Conclusion(FAILED, error_message(e))
+            )
             await asyncio.shield(close)
             raise
         if request.requested_by == ids.SCHEDULED:
@@ -167,7 +160,7 @@ class RecycleInstance(Controls):
         except ActivityError as e:
             if is_cancelled_exception(e) or failed_attempt(e).stops_every_kind:
                 raise
-            return words(e)
+            return error_message(e)
         self._ledger.adopted(receipt)
         stop_if_cancelled()
         return ""
@@ -214,7 +207,7 @@ class RecycleInstance(Controls):
         failures: list[AttemptResult] = []
         for kind, error in zip(kinds, errors, strict=True):
             if isinstance(error, ActivityError) and not is_cancelled_exception(error):
-                self._ledger.error(kind.kind, words(error))
+                self._ledger.error(kind.kind, error_message(error))
                 failures.append(failed_attempt(error))
             elif error is not None:
                 raise error
@@ -268,7 +261,7 @@ class RecycleInstance(Controls):
         except ActivityError as e:
             if is_cancelled_exception(e):
                 raise
-            workflow.logger.info("the schedule could not be triggered, it ticks by itself: %s", words(e))
+            workflow.logger.info("the schedule could not be triggered, it ticks by itself: %s", error_message(e))
 
     def _order(self) -> OpenRoundOrder:
         request = self._request

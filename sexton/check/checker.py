@@ -7,17 +7,18 @@ from sexton.check.model import (
     CheckOrder,
     CheckReport,
     CheckRequest,
+    CheckSettings,
     ConcludeOrder,
     Discrepancy,
     Evidence,
     Finding,
+    FindingType,
     OpenedCheck,
     Run,
-    Type,
 )
 from sexton.check.object_lookup import existing
-from sexton.check.policy import judged_until, listed_objects, reports_loss_too_late, still_disagrees
-from sexton.check.port import CheckRuns, Compare, Heartbeat, Live, NoLiveSide
+from sexton.check.policy import latest_judged_write, listed_objects, reports_loss_too_late, still_disagrees
+from sexton.check.port import CheckRuns, Compare, Heartbeat, LiveSource, NoLiveSide
 from sexton.kernel.errors import BadInput
 from sexton.marks.live import LiveEntry
 from sexton.owners.port import OwnerSilent
@@ -36,17 +37,13 @@ class Checker:
     def __init__(
         self,
         runs: CheckRuns,
-        live: Live,
+        live: LiveSource,
         vaults: Vaults,
-        registered: Callable[[str], Sequence[VaultSpec]],
-        records: Callable[[str], Iterator[Discrepancy]],
-        take_back: Callable[[Run], int],
-        *,
-        grace_seconds: int,
-        inverted: bool = True,
-        expected: Callable[[str], int | None] = lambda _: None,
-        heavy_objects: int = 250_000,
-        interval_seconds: int = 43_200,
+        vaults_of: Callable[[str], Sequence[VaultSpec]],
+        contradictions: Callable[[str], Iterator[Discrepancy]],
+        remove_refuted_marks: Callable[[Run], int],
+        settings: CheckSettings,
+        live_objects: Callable[[str], int | None] = lambda _: None,
     ) -> None:
         """Store the collaborators and settings.
 
@@ -54,19 +51,19 @@ class Checker:
             runs: the store of runs and findings.
             live: the live side.
             vaults: the deployment's vaults.
-            registered: returns the vaults of an instance.
-            records: yields the records of an instance that contradict each other.
-            take_back: removes the marks of orphans that a whole run did not find again.
-            grace_seconds: younger objects are not judged (``check_grace_seconds``).
-            inverted: whether unknown objects are reported too (``enable_inverted_check``).
-            expected: returns how many live objects an instance has, None where that is not known quickly.
-            heavy_objects: from this many objects on, Spark compares (``spark_threshold_objects``).
-            interval_seconds: from one check to the next (``check_object_interval_seconds``).
+            vaults_of: returns the vaults of an instance.
+            contradictions: yields the records of an instance that contradict each other.
+            remove_refuted_marks: removes the marks of orphans that a whole run did not find again.
+            settings: of checks.
+            live_objects: returns how many live objects an instance has, None where that is not known quickly.
         """
         self._runs, self._live, self._vaults = runs, live, vaults
-        self._registered, self._records, self._take_back = registered, records, take_back
-        self._grace, self._inverted = grace_seconds, inverted
-        self._expected, self._heavy, self._interval = expected, heavy_objects, interval_seconds
+        self._vaults_of, self._contradictions, self._remove_refuted_marks = (
+            vaults_of,
+            contradictions,
+            remove_refuted_marks,
+        )
+        self._settings, self._live_objects = settings, live_objects
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
         """Begin a run; a repeated attempt continues the same one.
@@ -78,17 +75,17 @@ class Checker:
         Raises:
             BadInput: the instance has no vault.
         """
-        if not self._registered(request.instance):
+        if not self._vaults_of(request.instance):
             raise BadInput(f"instance {request.instance} has no vault to check; add one with: sexton vault add")
-        last_run = self._runs.last(request.instance)
+        last_run = self._runs.last_ended(request.instance)
         objects = max(self._expected_objects(request.instance), listed_objects(last_run))
         order = CheckOrder(
             instance=request.instance,
             run=self._runs.begin(request.instance, run, request.by),
-            grace_seconds=self._grace,
-            inverted=self._inverted,
+            grace_seconds=self._settings.grace_seconds,
+            inverted=self._settings.inverted,
         )
-        return OpenedCheck(order=order, heavy=objects >= self._heavy)
+        return OpenedCheck(order=order, heavy=objects >= self._settings.heavy_objects)
 
     def compare(self, how: Compare, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
         """Compare objects with records in the given way; return what was seen."""
@@ -96,9 +93,9 @@ class Checker:
             self._live.check(order.instance)
         except (NoLiveSide, OwnerSilent) as e:  # a listing would be useless
             return Evidence(cutoff=order.run.cutoff, listings=(), errors=(str(e),))
-        return how.compare(order, self._registered(order.instance), heartbeat)
+        return how.compare(order, self._vaults_of(order.instance), heartbeat)
 
-    def look_again(self, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat) -> Evidence:
+    def check_again(self, order: CheckOrder, evidence: Evidence, heartbeat: Heartbeat) -> Evidence:
         """Check LOST and SIZE_MISMATCH findings a second time; find unfinished uploads and contradicting records.
 
         Returns:
@@ -110,12 +107,12 @@ class Checker:
         except (VaultFault, UnknownVault, OwnerSilent, NoLiveSide) as e:
             notes.append(f"not all findings were checked a second time: {e}")
         counts = dict(evidence.found)
-        for discrepancies in (self._stale_uploads(order, notes, heartbeat), self._records(order.instance)):
+        for discrepancies in (self._stale_uploads(order, notes, heartbeat), self._contradictions(order.instance)):
             for page in _pages(discrepancies):
                 for discrepancy in page:
                     counts[discrepancy.type] = counts.get(discrepancy.type, 0) + 1
                 heartbeat()
-                self._runs.saw(order.run, page)
+                self._runs.store_findings(order.run, page)
         return evidence.model_copy(
             update={"found": counts, "notes": (*evidence.notes, *notes), "too_late": tuple(too_late)}
         )
@@ -123,19 +120,23 @@ class Checker:
     def conclude(self, order: ConcludeOrder) -> CheckReport:
         """End the run and return its report."""
         if self._runs.conclude(order.run, order.evidence).whole:
-            self._take_back(order.run)  # raises GuardBusy while the guard is taken: this step is then tried again
+            self._remove_refuted_marks(
+                order.run
+            )  # raises GuardBusy while the guard is taken: this step is then tried again
         return self._runs.report(order.run.id)
 
     def _expected_objects(self, instance: str) -> int:
         try:
-            return self._expected(instance) or 0
+            return self._live_objects(instance) or 0
         except OwnerSilent:
             return 0  # the run will report that itself
 
     def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
         """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it."""
         after = 0
-        while findings := self._runs.unresolved(run, (Type.LOST, Type.SIZE_MISMATCH), after, PAGE_FINDINGS):
+        while findings := self._runs.unresolved(
+            run, (FindingType.LOST, FindingType.SIZE_MISMATCH), after, PAGE_FINDINGS
+        ):
             after = findings[-1].id
             heartbeat()
             entries = self._entries_by_record(run.instance, findings)
@@ -154,16 +155,16 @@ class Checker:
         """Return the vaults in which a loss may be reported after its versions are deleted, and notes about it."""
         too_late: list[str] = []
         notes: list[str] = []
-        for spec in self._registered(order.instance):
+        for spec in self._vaults_of(order.instance):
             heartbeat()
             try:
                 days = self._vaults.get(order.instance, spec.name).versions_days()
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"it is unknown how long object versions are kept: {e}")
                 continue
-            if days is not None and reports_loss_too_late(self._interval, days):
+            if days is not None and reports_loss_too_late(self._settings.interval_seconds, days):
                 too_late.append(spec.name)
-                hours = self._interval / 3600
+                hours = self._settings.interval_seconds / 3600
                 notes.append(
                     f"vault {spec.name} keeps versions for {days} days: with a check every {hours:g} h a loss may be "
                     "reported too late to undo it; keep versions longer, or lower check_object_interval_seconds"
@@ -172,13 +173,13 @@ class Checker:
 
     def _stale_uploads(self, order: CheckOrder, notes: list[str], heartbeat: Heartbeat) -> Iterator[Discrepancy]:
         """Yield the uploads that were begun long ago and never finished; add a note for each vault at fault."""
-        begun_before = judged_until(order.run.cutoff, STALE_UPLOAD_SECONDS)
-        for spec in self._registered(order.instance):
+        begun_before = latest_judged_write(order.run.cutoff, STALE_UPLOAD_SECONDS)
+        for spec in self._vaults_of(order.instance):
             heartbeat()
             try:
                 for upload in self._vaults.get(order.instance, spec.name).uploads(begun_before):
                     detail = f"begun {upload.written}, upload {upload.etag}"
-                    yield Discrepancy(type=Type.UPLOAD, vault=spec.name, key=upload.key, detail=detail)
+                    yield Discrepancy(type=FindingType.UPLOAD, vault=spec.name, key=upload.key, detail=detail)
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"unfinished uploads were not listed: {e}")
 

@@ -5,7 +5,8 @@ The codes SX001 to SX006 are SQLSTATEs on PostgreSQL and the first word of the m
 
 import re
 import sqlite3
-from typing import Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError
 
@@ -55,19 +56,16 @@ _CODES: dict[str, type[ContractError]] = {
 }
 
 
-class typed:
+@contextmanager
+def translate_errors() -> Iterator[None]:
     """Translate a driver's error with one of our codes into its class; other errors pass unchanged."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> Literal[False]:
-        driver_error = error.orig if isinstance(error, DBAPIError) else error
-        if driver_error is not None:
-            typed_error = _translate(driver_error)
-            if typed_error is not None:
-                raise typed_error from error
-        return False
+    try:
+        yield
+    except Exception as error:
+        typed_error = _translate(error.orig or error) if isinstance(error, DBAPIError) else _translate(error)
+        if typed_error is None:
+            raise
+        raise typed_error from error
 
 
 def _translate(driver_error: BaseException) -> SextonError | None:

@@ -96,40 +96,28 @@ def by_owner_silence(error: object) -> Kept:
     return Kept(KeepReason.OWNER_SILENT, detail=str(error))
 
 
+_TEXTS = {
+    KeepReason.HOLD: "hold {subject}",
+    KeepReason.PROTECTION: "protection {subject}",
+    KeepReason.PROTECTION_UNREADABLE: "unreadable protection {subject}: {detail}",
+    KeepReason.LIVE: "live",
+    KeepReason.IN_USE: "in use by its owner",
+    KeepReason.VAULT: "vault {subject}: {detail}",
+    KeepReason.VAULT_WHITELIST: "vault {subject}: not on the vault whitelist",
+    KeepReason.OWNER_SILENT: "owner: {detail}",
+    KeepReason.OWNER_BUSY: "owner's transaction",
+    KeepReason.APPROVAL: "approval of plan {subject}",
+    KeepReason.LIMIT: "limit of 24 hours",
+    KeepReason.REPLICA: "replica on {subject}",
+    KeepReason.WAITS: "waits for {subject}",
+    KeepReason.QUARANTINED: "quarantined: {subject}",
+    KeepReason.UNKNOWN_KIND: "kind {subject} has no retention",
+}
+
+
 def describe(kept: Kept) -> str:
     """Return the answer as people read it, e.g. ``hold 17``."""
-    subject, detail = kept.subject, kept.detail
-    match kept.reason:
-        case KeepReason.HOLD:
-            return f"hold {subject}"
-        case KeepReason.PROTECTION:
-            return f"protection {subject}"
-        case KeepReason.PROTECTION_UNREADABLE:
-            return f"unreadable protection {subject}: {detail}"
-        case KeepReason.LIVE:
-            return "live"
-        case KeepReason.IN_USE:
-            return "in use by its owner"
-        case KeepReason.VAULT:
-            return f"vault {subject}: {detail}"
-        case KeepReason.VAULT_WHITELIST:
-            return f"vault {subject}: not on the vault whitelist"
-        case KeepReason.OWNER_SILENT:
-            return f"owner: {detail}"
-        case KeepReason.OWNER_BUSY:
-            return "owner's transaction"
-        case KeepReason.APPROVAL:
-            return f"approval of plan {subject}"
-        case KeepReason.LIMIT:
-            return "limit of 24 hours"
-        case KeepReason.REPLICA:
-            return f"replica on {subject}"
-        case KeepReason.WAITS:
-            return f"waits for {subject}"
-        case KeepReason.QUARANTINED:
-            return f"quarantined: {subject}"
-        case KeepReason.UNKNOWN_KIND:
-            return f"kind {subject} has no retention"
+    return _TEXTS[kept.reason].format(subject=kept.subject, detail=kept.detail)
 
 
 def way_out(kept: Kept, instance: str) -> str:

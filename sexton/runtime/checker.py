@@ -45,10 +45,7 @@ def checker(
         vaults,
         registry.vaults,
         record_problems,
-        Orphans(db).take_back,
-        grace_seconds=settings.grace_seconds,
-        inverted=settings.inverted,
-        expected=live_objects,
-        heavy_objects=settings.heavy_objects,
-        interval_seconds=settings.interval_seconds,
+        Orphans(db).remove_refuted_marks,
+        settings,
+        live_objects,
     )

@@ -42,7 +42,7 @@ REQUIRED_CONFIG = {
     "unclean.leader.election.enable": ("false", "a follower that lacks acknowledged entries could become leader"),
 }
 """Settings of a topic: the value that each must have, and why."""
-QUIET = {"log_level": "2"}
+LOG_SETTINGS = {"log_level": "2"}
 """librdkafka logs each failed connection to stderr, twenty times a second; a fault reports it once."""
 BROKER_HINT = "; do the brokers of [wal.kafka] answer?"
 HINTS = {
@@ -62,12 +62,12 @@ class KafkaLog:
     def __init__(self, settings: Mapping[str, str]) -> None:
         """``settings``: librdkafka's names, ``bootstrap.servers`` among them. The first request connects."""
         self._settings: dict[str, str | int | float | bool] = {
-            **QUIET,
+            **LOG_SETTINGS,
             **METADATA_SETTINGS,
             "client.id": "sexton",
             **settings,
         }
-        self._admin = made(AdminClient, self._settings)
+        self._admin = librdkafka_client(AdminClient, self._settings)
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
         identities = self._identities(topics)
@@ -99,9 +99,9 @@ class KafkaLog:
             answers[name] = result if isinstance(result, LogFault) else int(result.low_watermark)
         return answers
 
-    def weigh(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
+    def entry_sizes(self, topics: Mapping[str, Facts]) -> Mapping[str, float]:
         # This admin client cannot read sizes on disk. A consumer that joins no group commits nothing.
-        reader = made(Consumer, {**self._settings, "group.id": "sexton-weighs", **SAMPLE_READER_SETTINGS})
+        reader = librdkafka_client(Consumer, {**self._settings, "group.id": "sexton-weighs", **SAMPLE_READER_SETTINGS})
         sizes: dict[str, list[int]] = {}
         try:
             newest = [(name, max(facts.start, facts.end - SAMPLE_ENTRIES)) for name, facts in topics.items()]
@@ -169,7 +169,7 @@ class KafkaLog:
         return {key if isinstance(key, str) else key.topic: future for key, future in futures.items()}
 
 
-def made(kind: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> T:
+def librdkafka_client(kind: Callable[[dict[str, Any]], T], settings: Mapping[str, Any]) -> T:
     """Return a client of librdkafka; raises ``BadInput`` if it refuses a setting, without that setting's value."""
     try:
         return kind(dict(settings))

@@ -117,7 +117,7 @@ class PurgeRoundProgress(Message):
     report: TopicPageReport = TopicPageReport()
 
 
-def outcome(purged: Purged) -> PurgeOutcome:
+def purge_outcome(purged: Purged) -> PurgeOutcome:
     """Return how the purge of one topic ended."""
     if purged.fault:
         return PurgeOutcome.FAILED

@@ -29,7 +29,7 @@ class WalService:
         self._db, self._settings = db, settings
         self.store, self.maps, self.heartbeats = WalStore(db), MapStore(db), HeartbeatStore(db)
         self.replays = ReplayStore(db, settings)
-        self.floors, self.turns = FloorStore(db, settings), WalSchedule(db, settings)
+        self.floors, self.schedule = FloorStore(db, settings), WalSchedule(db, settings)
 
     @cached_property
     def log(self) -> TopicLog:
@@ -54,7 +54,7 @@ class WalService:
     @cached_property
     def rounds(self) -> PurgeRounds:
         """The steps that activities run."""
-        return PurgeRounds(self.turns, self.floors, self.purger, self._flusher(), self._settings.at_once)
+        return PurgeRounds(self.schedule, self.floors, self.purger, self._flusher(), self._settings.at_once)
 
     def _flusher(self) -> Flusher | None:
         if not self._settings.flushes:
@@ -64,4 +64,4 @@ class WalService:
             return None
         from sexton.wal.nodes import HttpFlushClient
 
-        return Flusher(self.floors, HttpFlushClient(), self._settings.flush_timeout_seconds, self.purger.look)
+        return Flusher(self.floors, HttpFlushClient(), self._settings.flush_timeout_seconds, self.purger.preview)

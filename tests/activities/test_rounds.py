@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import Gone, NewMark, Refused, undrop
-from sexton.recycle.model import Cursor
+from sexton.recycle.pipeline.model import Cursor
 from tests.support.rig import Rig, listing, put
 
 

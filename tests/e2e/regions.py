@@ -60,7 +60,7 @@ class Regions:
     def purge(self, topic: str = A) -> int:
         """Send the node's heartbeat and purge; return the floor."""
         self.node.heartbeat()
-        self.wal.purger.look([topic])  # Sexton did not know the end of the topic
+        self.wal.purger.preview([topic])  # Sexton did not know the end of the topic
         self.node.heartbeat()
         return self.wal.purger.purge([topic])[topic].floor or 0
 

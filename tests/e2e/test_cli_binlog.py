@@ -90,7 +90,7 @@ def test_approve_shows_the_cut_and_asks(offline: Run, shop: Database, world: Wor
         1,
         True,
     )
-    assert (approved.returncode, world.log().wants, world.log().approved) == (0, None, 15)
+    assert (approved.returncode, world.log().awaiting_seq, world.log().approved) == (0, None, 15)
     assert (again.returncode, "no cut of sales waits for approval" in again.stderr) == (1, True)
 
 

@@ -12,8 +12,8 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import HoldStore
 from sexton.operators.registry.store import Registry
-from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
 from tests.e2e.conftest import Run
 from tests.support.rig import GRACE, INTERVAL, RETENTION

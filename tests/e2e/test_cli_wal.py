@@ -37,7 +37,7 @@ def start(log: EmbeddedLog) -> int:
 
 def flushed(db: Database, region: str, last: int) -> None:
     report = LeaderReport(topic=TOPIC, region=region, epoch=0, streams=(Stream(flushed=last),))
-    HeartbeatStore(db).hear("n1", [report])
+    HeartbeatStore(db).record_reports("n1", [report])
 
 
 def test_topic_blocked_at_its_first_entry_frees_nothing(offline: Run, shop: Database) -> None:

@@ -9,11 +9,11 @@ from sexton.database.engine import Database
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.store import ControlStore
 from sexton.operators.registry.store import Registry
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.storage.vaults import ProvenVaults
 from tests.e2e.conftest import Run, settings
@@ -33,7 +33,7 @@ def told(shop: Database, tmp_path: Path) -> int:
     vaults = ProvenVaults(registry.vault, settings(tmp_path, "")["SEXTON_DEPLOYMENT"])
     other = row._replace(seq=2, key="data/öld")
     failed = row._replace(seq=3, id="t1", key="data/a.dat", outcome="failed", reason="AccessDenied", bytes=None)
-    ParquetAudit(Places(vaults, registry.vaults), 400).write([row, other, failed])
+    ParquetAudit(AuditLocations(vaults, registry.vaults), 400).write([row, other, failed])
     return opened.round
 
 
@@ -86,7 +86,7 @@ def test_deletions_reads_the_audit_at_its_configured_place(
     (tmp_path / "elsewhere").mkdir()
     registry, deployment, url = Registry(shop), settings(tmp_path, "")["SEXTON_DEPLOYMENT"], f"{tmp_path}/elsewhere"
     vaults = ProvenVaults(registry.vault, deployment)
-    places = Places(vaults, registry.vaults, audit_url=url, deployment=deployment)
+    places = AuditLocations(vaults, registry.vaults, audit_url=url, deployment=deployment)
     with shop.read() as c:
         row = AuditRow(shop.now(c), "shop", told, 2, 1, "dropped", "new", "disk", "data/new", 7, "deleted", "")
     ParquetAudit(places, 400).write([row])

@@ -21,9 +21,10 @@ from sexton.operators.controls.store import ControlStore
 from sexton.operators.holds.store import Hold, HoldStore
 from sexton.operators.registry.store import Registry
 from sexton.owners.sql.owner import SqlOwner
-from sexton.recycle.model import Cursor, Policy, RangeOrder
+from sexton.recycle.pipeline.model import Cursor, RangeOrder
 from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
+from sexton.recycle.planning.model import Policy
 from sexton.recycle.rounds.sql.store import RoundStore
 from sexton.runtime.engine import keepers
 from tests.servers.api import Api
@@ -53,7 +54,7 @@ def vault(s3_server: RunningS3, bucket: str) -> Vault:
 
 @pytest.fixture
 def minidb(sexton: Database, database_url: str, vault: Vault) -> Iterator[MiniDB]:
-    """minidb with one table ``t`` of 3 rowsets with 4 files each."""
+    """Minidb with one table ``t`` of 3 rowsets with 4 files each."""
     engine = open_engine(database_url)
     db = MiniDB(engine, INSTANCE, [vault])
     db.create_schema()

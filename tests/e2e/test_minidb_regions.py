@@ -146,7 +146,7 @@ def test_region_flushes_on_an_http_request(regions: Regions, monkeypatch: pytest
     with serving(regions.node):
         last = regions.append("r1", 30)
         regions.purge()
-        flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.look).flush([A], lambda: None)
+        flushed = Flusher(regions.wal.floors, http, 20, regions.wal.purger.preview).flush([A], lambda: None)
     http.close()
 
     assert flushed == Flushed(asked=1, flushed=1)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import select
 
-from sexton.replication.binlog.model import MOST, CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, CutDone
 from sexton.replication.journal.replaying import ReplicaHealth
 from sexton.replication.replicas.model import TabletReport
 from tests.fault.binlog_world import BACKENDS, TABLES, BinlogWorld, Reader
@@ -47,7 +47,7 @@ def check_followers(world: BinlogWorld) -> None:
                 follower.apply(entry)  # type: ignore[arg-type]
         database = follower.databases.get(DB)
         assert {table: database.log(table) if database else [] for table in logs} == logs
-        assert dict(follower.unwell()) == unwell
+        assert dict(follower.unhealthy()) == unwell
 
 
 def settle(world: BinlogWorld) -> None:
@@ -68,16 +68,17 @@ def settle(world: BinlogWorld) -> None:
             world.b.sender.acknowledge(SHOP, backend, [CutDone(uid=uid, version=version)])
     t = world.db.t
     with world.db.read() as c:
-        fold = {r.part: r.version for r in c.execute(select(t.binlog_fold))}
+        fold = {r.part: r.version for r in c.execute(select(t.binlog_partition_cut))}
         late = list(c.execute(select(t.replica.c.uid).where(t.replica.c.desired > t.replica.c.acked)).scalars())
         below = c.execute(
-            select(t.binlog_of.c.seq).join(
+            select(t.binlog_table_record.c.seq).join(
                 t.binlog_log,
-                (t.binlog_log.c.tbl == t.binlog_of.c.tbl) & (t.binlog_of.c.seq <= t.binlog_log.c.watermark),
+                (t.binlog_log.c.tbl == t.binlog_table_record.c.tbl)
+                & (t.binlog_table_record.c.seq <= t.binlog_log.c.watermark),
             )
         ).all()
     assert (late, below) == ([], [])
     for uid, versions in world.disks.items():
         table = uid.removeprefix("t-").partition(".")[0]
-        cut = MOST if table in world.dropped else fold.get(f"p-{table}", -1)
+        cut = MAX_COMMIT_SEQ if table in world.dropped else fold.get(f"p-{table}", -1)
         assert not {v for v in versions if v <= cut}, uid

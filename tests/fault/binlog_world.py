@@ -19,11 +19,11 @@ from sexton.replication.binlog.model import BinlogSettings, CutDone
 from sexton.replication.journal.errors import JournalTrimmed
 from sexton.replication.journal.replaying import FollowerState
 from sexton.replication.replicas.model import TabletReport
-from sexton.replication.replicas.policy import lowest
+from sexton.replication.replicas.policy import lowest_needed_version
 from tests.integration.replication.world import DB, SHOP, World
 
 TABLES, BACKENDS = ("orders", "users"), ("b1", "b2", "b3")
-POINTS = ("guarded", "written", "committed", "spread", "removed")
+POINTS = ("guarded", "written", "committed", "propagated", "removed")
 
 
 class Crash(Exception):
@@ -139,7 +139,7 @@ class BinlogWorld(World):
             uids = {r.tablet for r in c.execute(select(t.c.tablet))}
         for tablet in uids:
             replicas, now = self.b.replicas.tablet(SHOP, tablet)
-            least = lowest(replicas, now)
+            least = lowest_needed_version(replicas, now)
             states |= {r.uid: (None if least is None else least[0], r.granted) for r in replicas}
         return states
 
@@ -199,7 +199,7 @@ class BinlogWorld(World):
         try:
             return list(self.b.journal.read(SHOP, follower.applied).entries)
         except JournalTrimmed:
-            follower.begin(self.b.replicas.snapshot(SHOP))
+            follower.load_snapshot(self.b.replicas.snapshot(SHOP))
             return list(self.b.journal.read(SHOP, follower.applied).entries)
 
     def loses(self) -> None:

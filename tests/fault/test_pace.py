@@ -106,7 +106,9 @@ def test_r39_store_outage_fails_no_mark_and_slows_requests(
     if rates:
         assert min(rates) < policy.FIRST_RATE / 4
         [figures] = PaceStore(rig.db).figures()
-        rig.deleter.pacer.ask({figures.place: 1}, time.monotonic() + 3)  # what it learned is told with the next request
+        rig.deleter.pacer.reserve(
+            {figures.place: 1}, time.monotonic() + 3
+        )  # what it learned is told with the next request
         [figures] = PaceStore(rig.db).figures()
         assert figures.keys_per_second > 2 * min(rates)
         assert figures.throttled > 0

@@ -259,7 +259,7 @@ class World:
             self.receive(LeaderReport(topic=topic, region=region.name, epoch=region.epoch, streams=(stream,)))
 
     def receive(self, *reports: LeaderReport) -> None:
-        self.heartbeats.hear("n", reports)
+        self.heartbeats.record_reports("n", reports)
 
     def drop(self, region: Region) -> None:
         self.crash(region)

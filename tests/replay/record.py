@@ -19,7 +19,7 @@ from sexton.check.model import CheckRequest
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
-from sexton.recycle.model import TickRequest
+from sexton.recycle.rounds.model import TickRequest
 from sexton.runtime.temporal import search_attributes
 from tests.integration.wal.node import node
 from tests.servers.temporal import DevServer, start_local
@@ -110,7 +110,7 @@ async def record_purges(scratch: Path) -> dict[str, str]:
     async with await worker.build(client, settings, rig.db):
         with node(lambda _: 202) as url:
             topics.flushed(name, "r1", 9, url)
-            topics.wal.purger.look([name])
+            topics.wal.purger.preview([name])
             handle = await topics.start(name)
             await topics.until(handle, "FLUSHING")
             for signal, then in (("pause", "PAUSED"), ("resume", "FLUSHING")):

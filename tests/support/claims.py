@@ -1,7 +1,7 @@
 """A hand to claim with: lease, round and batch over a ``Rig``'s database, without a vault or a file."""
 
 from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, Ref, WriteToken
-from sexton.recycle.model import RangeOrder
+from sexton.recycle.pipeline.model import RangeOrder
 from tests.support.rig import Rig
 
 AGES = 10**13

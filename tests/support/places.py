@@ -9,7 +9,7 @@ from typing import Protocol
 from mypy_boto3_s3 import S3Client
 
 from sexton.storage.local.vault import LocalVault
-from sexton.storage.model import Listed, Marker, VaultSpec
+from sexton.storage.model import ListedObject, Marker, VaultSpec
 from sexton.storage.port import Vault
 from sexton.storage.s3.vault import S3Vault
 
@@ -67,7 +67,7 @@ def put_all(place: Place, paths: Sequence[str]) -> None:
         list(pool.map(place.put, paths))
 
 
-def listing(vault: Vault, prefix: str) -> list[Listed]:
+def listing(vault: Vault, prefix: str) -> list[ListedObject]:
     """Every object under a prefix, the pages put together."""
     return [listed for page in vault.list(prefix) for listed in page]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from sexton.contract import NewMark
-from sexton.recycle.model import KindPlan, Plan, Policy
+from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.planning.policy import policy
 from tests.support.rig import GRACE, RETENTION, Rig
 
@@ -64,7 +64,7 @@ class Limited(Rig):
         with self.db.write() as c:
             now = self.db.now(c)
             row = t.insert().values(**values, first="", last="", lease_epoch=1, attempt=1)
-            c.execute(row.values(limited=objects, claimed_at=now))
+            c.execute(row.values(limited_objects=objects, claimed_at=now))
         self.leases.free(opened.lease)
 
 

@@ -77,7 +77,7 @@ class Books:
     def marks(self) -> dict[tuple[str, str], Mark]:
         """Return every mark that waits, or is claimed."""
         rows = self._c.execute(
-            "SELECT kind, id, state, vault, prefix, keys, parent_kind, parent_id, swept_at IS NOT NULL, next_try_at, "
+            "SELECT kind, id, state, vault, prefix, keys, parent_kind, parent_id, first_pass_at IS NOT NULL, next_try_at, "
             "quarantined_reason, lease_epoch FROM sexton_mark"
         )
         return {(r[0], r[1]): _mark(r) for r in rows}

@@ -16,8 +16,9 @@ import worker
 from config.settings import Settings
 from sexton.contract import NewMark
 from sexton.kernel.crash_points import installed
-from sexton.recycle.model import RecycleRequest, RoundProgress, RoundReport
+from sexton.recycle.model import RoundReport
 from sexton.recycle.pipeline import ranges
+from sexton.recycle.rounds.model import RecycleRequest, RoundProgress
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put
 from workflows import ids

@@ -14,7 +14,7 @@ import worker
 from config.settings import Settings
 from sexton.kernel.errors import GuardBusy
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.recycle.model import TickRequest
+from sexton.recycle.rounds.model import TickRequest
 from sexton.replication.binlog.messages import GcProgress, GcReport, GcRequest
 from sexton.replication.binlog.sql.cutting import Cutter
 from tests.integration.replication.beside import Disk

@@ -74,7 +74,7 @@ class Field:
             for n in range(0, len(uids), 5_000):
                 reports = tuple(TabletReport(uid=uid, version=self._seq) for uid in uids[n : n + 5_000])
                 report = ReplicaReport(boot=1, sequence=self._seq * 100 + n, tablets=reports)
-                self.world.b.reports.hear(SHOP, backend, report)
+                self.world.b.reports.accept(SHOP, backend, report)
 
     def worker(self, backend: str, settings: Settings) -> Any:
         return worker.build_backend(self.served.client, settings, backend, self.pulls[backend])  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 import worker
 from config.settings import Settings
 from sexton.check.model import CheckReport, CheckRequest, RunState
-from sexton.recycle.model import DueInstances, TickRequest
+from sexton.recycle.rounds.model import DueInstances, TickRequest
 from tests.integration.check.conftest import Owned, names
 from tests.servers.temporal import DevServer
 from tests.support.rig import DEPLOYMENT, Rig, put

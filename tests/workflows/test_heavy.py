@@ -12,7 +12,8 @@ from temporalio.worker import Worker
 
 from config.settings import Settings
 from sexton.kernel.errors import SextonError
-from sexton.recycle.model import RangeOrder, RoundReport
+from sexton.recycle.model import RoundReport
+from sexton.recycle.pipeline.model import RangeOrder
 from sexton.recycle.rounds.recycler import Recycler
 from sexton.runtime.spark.session import SparkFailed
 from sexton.runtime.temporal.client import pollers, spark_queue

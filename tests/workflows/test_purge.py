@@ -26,7 +26,7 @@ async def test_lagging_regions_flush_before_the_purge(topics: Topics) -> None:
     with node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
         topics.flushed(name, "r2", 180, url)
-        topics.wal.purger.look([name])  # both reports are above the end known so far
+        topics.wal.purger.preview([name])  # both reports are above the end known so far
         handle = await topics.start(name)
         report = await handle.result()
 
@@ -40,7 +40,7 @@ async def test_w14_second_purge_of_a_topic_is_refused(topics: Topics) -> None:
     flush_node = Node(topics, [])
     with node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
-        topics.wal.purger.look([name])
+        topics.wal.purger.preview([name])
         first = await topics.start(name)
         await topics.until(first, "FLUSHING")
         with pytest.raises(WorkflowAlreadyStartedError):
@@ -56,7 +56,7 @@ async def test_purge_now_ends_the_wait_for_flushes(topics: Topics) -> None:
     flush_node = Node(topics, [])
     with node(flush_node) as url:
         topics.flushed(name, "r1", 9, url)
-        topics.wal.purger.look([name])
+        topics.wal.purger.preview([name])
         handle = await topics.start(name)
         await asyncio.to_thread(flush_node.requested_flush.wait, 20)
         await handle.signal("purge_now")
@@ -72,7 +72,7 @@ async def test_paused_purge_deletes_nothing_until_resumed(topics: Topics) -> Non
     with node(flush_node) as url:
         for topic_name in (name, other):
             topics.flushed(topic_name, "r1", 9, url)
-        topics.wal.purger.look([name, other])
+        topics.wal.purger.preview([name, other])
         handles = [await topics.start(topic_name) for topic_name in (name, other)]
         for handle in handles:
             await topics.until(handle, "FLUSHING")
@@ -102,7 +102,7 @@ async def test_retry_repeats_a_purge_after_a_transient_fault(topics: Topics, mon
         return delete_before(self, offsets)
 
     monkeypatch.setattr(EmbeddedLog, "delete_before", delete)
-    topics.wal.purger.look([name])
+    topics.wal.purger.preview([name])
     handle = await topics.start(name)
     waiting = await topics.until(handle, "BACKING OFF")
     failed_topic = topics.topic(name)
@@ -121,7 +121,7 @@ async def test_refusal_of_the_log_fails_the_purge(topics: Topics) -> None:
     with topics.rig.db.write() as c:
         c.execute(topics.rig.db.t.wal_log.update().values(compacted=True))
     topics.flushed(name, "r1", 9)
-    topics.wal.purger.look([name])
+    topics.wal.purger.preview([name])
     with pytest.raises(WorkflowFailureError) as failed:
         await (await topics.start(name)).result()
 

@@ -3,7 +3,7 @@
 import uuid
 
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.recycle.model import DueInstances, TickRequest
+from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.wal.messages import (
     TopicPageReport,
 )
@@ -41,7 +41,7 @@ async def test_topic_with_much_to_delete_is_due_early(topics: Topics) -> None:
     await topics.round()
     for topic_name in (name, small):
         topics.log.append(topic_name, [b"entry"] * 400)
-        topics.wal.purger.look([topic_name])
+        topics.wal.purger.preview([topic_name])
     topics.flushed(name, "r1", 350)
     topics.flushed(small, "r1", 200)
     due = topics.wal.turns.due()
@@ -57,8 +57,8 @@ async def test_round_flushes_regions_and_names_unreachable_nodes(topics: Topics)
     with node(flush_node) as url:
         topics.flushed(lagging, "r1", 9, url)
         last_report = LeaderReport(topic=stuck, region="r9", epoch=0, streams=(Stream(flushed=19),))
-        topics.wal.heartbeats.hear("n2", [last_report], "http://127.0.0.1:9")
-        topics.wal.purger.look([lagging, stuck])
+        topics.wal.heartbeats.record_reports("n2", [last_report], "http://127.0.0.1:9")
+        topics.wal.purger.preview([lagging, stuck])
         report, _ = await topics.round()
 
     assert flush_node.asked == [(lagging, "r1")]

@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from config.settings import Settings
 from sexton.operators.controls.model import ControlKind
-from sexton.recycle.model import DueInstances, TickRequest
+from sexton.recycle.rounds.model import DueInstances, TickRequest
 from sexton.runtime.temporal import schedules, search_attributes
 from tests.support.rig import Rig, listing
 from tests.workflows.conftest import PATIENCE_SECONDS, Served, fill

@@ -47,7 +47,7 @@ class Topics:
 
     def __init__(self, served: Served, settings: Settings) -> None:
         self.served, self.rig = served, served.rig
-        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_terms())
+        self.log, self.wal = EmbeddedLog(self.rig.db), WalService(self.rig.db, settings.wal_settings())
 
     def make(self, entries: int, *regions: str, name: str = "") -> str:
         """Create an enabled topic with regions that need all of its entries."""
@@ -61,7 +61,7 @@ class Topics:
 
     def flushed(self, topic: str, region: str, last: int, url: str = "") -> None:
         report = LeaderReport(topic=topic, region=region, epoch=0, streams=(Stream(flushed=last),))
-        self.wal.heartbeats.hear("n1", [report], url)
+        self.wal.heartbeats.record_reports("n1", [report], url)
 
     def topic(self, name: str) -> Topic:
         return self.wal.store.topic(name)

@@ -6,17 +6,9 @@ The tallies in the database say what really went; this says how far the round is
 from collections import Counter
 
 from sexton.marks.keepers import Kept, describe
-from sexton.recycle.model import (
-    Carried,
-    CloseOrder,
-    Cursor,
-    KindPlan,
-    KindProgress,
-    OpenedRound,
-    Plan,
-    RangeOrder,
-    RangeReceipt,
-)
+from sexton.recycle.pipeline.model import Cursor, RangeOrder, RangeReceipt
+from sexton.recycle.planning.model import KindPlan, Plan
+from sexton.recycle.rounds.model import Carried, CloseOrder, KindProgress, OpenedRound
 
 
 class Ledger:
@@ -34,7 +26,7 @@ class Ledger:
     def begin(self, plan: Plan) -> None:
         """Take in the kinds of a plan."""
         for k in plan.kinds:
-            since = Cursor(ages_from=k.since + 1) if k.since else Cursor()
+            since = Cursor(retention_starts_at=k.since + 1) if k.since else Cursor()
             self.kinds.setdefault(k.kind, KindProgress(kind=k.kind, due=k.marks, cursor=since))
 
     def adopted(self, receipt: RangeReceipt) -> None:

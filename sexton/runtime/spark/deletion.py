@@ -40,7 +40,7 @@ class Work(Message):
 class DeleteOrder(Message):
     """Delete files of a batch. Each task has a part: the files numbered after the first number, up to the second.
 
-    ``shut`` and ``faults``: vaults that the round, and the range so far, exclude, with the reason.
+    ``excluded_vaults`` and ``faults``: vaults that the round, and the range so far, exclude, with the reason.
     """
 
     work: Work

@@ -11,8 +11,8 @@ import pytest
 from sexton.database import schema
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
-from sexton.replication.binlog.model import BinlogSettings, Config, Record
-from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, ttl
+from sexton.replication.binlog.model import BinlogSettings, LogRetention, Record
+from sexton.replication.binlog.policy import FOREVER, LONGEST_TTL, parse_ttl
 from tests.integration.replication.world import DB, SHOP, World
 from tests.support.rig import DEPLOYMENT
 
@@ -32,16 +32,16 @@ def db(clean_url: str) -> Iterator[Database]:
 def test_doris_22174_largest_ttl_is_refused_naming_forever(db: Database) -> None:
     for value in LARGEST:
         with pytest.raises(BadInput, match="'forever'"):
-            ttl(value)
+            parse_ttl(value)
 
-    assert ttl(FOREVER) is None
-    assert ttl(LONGEST_TTL) == LONGEST_TTL
+    assert parse_ttl(FOREVER) is None
+    assert parse_ttl(LONGEST_TTL) == LONGEST_TTL
 
 
 def test_doris_22174_log_with_long_or_no_ttl_does_not_expire(db: Database) -> None:
     world = World(db)
     for name, ttl_seconds in (("ever", None), ("long", LONGEST_TTL)):
-        world.b.configs.put(SHOP, name, "", Config(ttl_seconds=ttl_seconds))
+        world.b.configs.put(SHOP, name, "", LogRetention(ttl_seconds=ttl_seconds))
         for seq, at in enumerate((1, world.now - 86_400_000, world.now, world.now + 1, 2**53), 1):
             world.b.records.add(SHOP, name, [Record(commit_seq=seq, timestamp=at, type="ALTER")])
 

@@ -14,7 +14,7 @@ from config.settings import RecycleSection, Settings
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.errors import PlanRefused
-from sexton.recycle.model import Policy
+from sexton.recycle.planning.model import Policy
 from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.integration.owners.catalog.shop import HOUR, Shop
 from tests.support.command import run

@@ -30,7 +30,7 @@ def _fill(deployment: Deployment) -> EmbeddedLog:
         log.append(name, [b"entry %d" % n for n in range(ENTRIES)])
         wal.store.enable(name, Mode.DELETE)
         report = LeaderReport(topic=name, region="r1", epoch=0, streams=(Stream(flushed=FLUSHED),))
-        wal.heartbeats.hear("n1", [report])
+        wal.heartbeats.record_reports("n1", [report])
     return log
 
 

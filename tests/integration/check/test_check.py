@@ -102,7 +102,7 @@ def test_k06_a_listing_that_fails_confirms_nothing_and_calls_nothing_lost(owned:
     report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert "NO_MARKER" in report.run.lacks[0]
+    assert "NO_MARKER" in report.run.missing_inputs[0]
     assert report.confirmed == {}
     assert "LOST" not in owned.found()
     with pytest.raises(RepairRefused, match="is not whole"):
@@ -117,7 +117,7 @@ def test_k07_an_empty_live_side_proves_nothing(owned: Owned) -> None:
     report = owned.check()
 
     assert report.run.state is RunState.PARTIAL
-    assert any("no live file was seen" in lack for lack in report.run.lacks)
+    assert any("no live file was seen" in lack for lack in report.run.missing_inputs)
     assert report.confirmed == {}
 
 
@@ -130,7 +130,7 @@ def test_a_view_that_cannot_be_read_proves_nothing(owned: Owned) -> None:
 
     assert report.run.state is RunState.PARTIAL
     assert report.found == {}
-    assert "cannot be read" in report.run.lacks[0]
+    assert "cannot be read" in report.run.missing_inputs[0]
 
 
 def test_k09_two_vaults_with_the_same_keys_are_kept_apart(owned: Owned) -> None:
@@ -153,17 +153,17 @@ def test_k10_killed_half_way_it_is_done_again_and_finds_the_same(owned: Owned) -
     owned.both(*names(50))
     owned.old("data/t9/r7_0.dat")
     (owned.root / names(50)[5]).unlink()
-    saw, told = owned.runs.saw, []
+    saw, told = owned.runs.store_findings, []
 
     def dies(*given: object) -> None:
         told.append(given)
         saw(*given)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    owned.runs.saw = dies  # type: ignore[method-assign]
+    owned.runs.store_findings = dies  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         owned.check(run="one")
-    owned.runs.saw = saw  # type: ignore[method-assign]
+    owned.runs.store_findings = saw  # type: ignore[method-assign]
     report = owned.check(run="one")
 
     assert told
@@ -217,7 +217,7 @@ def test_k14_a_database_behind_its_vault_checks_and_repairs_nothing(owned: Owned
     owned.round()
     report = copy.check()
 
-    assert "BEHIND" in report.run.lacks[0]
+    assert "BEHIND" in report.run.missing_inputs[0]
     with pytest.raises(RepairRefused, match="not whole"):
         copy.repairs.orphans("shop")
     assert copy.count("mark") == 0
@@ -256,7 +256,7 @@ def test_what_is_rightly_gone_is_said_once_and_the_next_check_is_whole_again(own
     owned.runs.rebase("shop")
     after = owned.check()
 
-    assert any("far below" in lack for lack in before.run.lacks)
+    assert any("far below" in lack for lack in before.run.missing_inputs)
     assert after.whole
 
 
@@ -294,5 +294,5 @@ def test_what_rounds_deleted_since_is_not_missed(owned: Owned) -> None:
     assert (before.run.state, after.run.state) == (RunState.WHOLE, RunState.WHOLE)
     assert vanished.run.state is RunState.PARTIAL
     assert "10 objects are far below the 40 of the last whole run; if correct: sexton check rebase" in str(
-        vanished.run.lacks
+        vanished.run.missing_inputs
     )

@@ -2,15 +2,15 @@
 
 import pytest
 
-from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, Listing, Run, Type
+from sexton.check.model import Discrepancy, Evidence, Finding, FindingState, FindingType, Listing, Run
 from sexton.check.sql.store import CheckStore
 from sexton.kernel.errors import BadInput
 from tests.support.rig import Rig
 
 DAY = 86_400
-A = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/a", size=7, etag="e", record="rowset/1")
-B = Discrepancy(type=Type.ORPHAN, vault="disk", key="data/b", size=8)
-LOST = Discrepancy(type=Type.LOST, vault="disk", key="data/l", expected=9, record="rowset/2")
+A = Discrepancy(type=FindingType.ORPHAN, vault="disk", key="data/a", size=7, etag="e", record="rowset/1")
+B = Discrepancy(type=FindingType.ORPHAN, vault="disk", key="data/b", size=8)
+LOST = Discrepancy(type=FindingType.LOST, vault="disk", key="data/l", expected=9, record="rowset/2")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def seen(run: Run, **changed: object) -> Evidence:
 def checked(store: CheckStore, name: str, *found: Discrepancy, whole: bool = True) -> Run:
     """One run that sees this."""
     run = store.begin("shop", name)
-    store.saw(run, found)
+    store.store_findings(run, found)
     store.conclude(run, seen(run) if whole else seen(run, live=None))
     return run
 
@@ -65,11 +65,11 @@ def test_a_run_that_is_not_whole_confirms_nothing_and_calls_nothing_gone(store: 
     rig.later(DAY + 60)
     checked(store, "3", whole=False)
     still = told(store)["data/a"]
-    run = store.last("shop")
+    run = store.last_ended("shop")
 
     assert (still.state, still.confirmed_at) == (FindingState.OPEN, None)
     assert run is not None
-    assert (run.state, run.lacks) == ("PARTIAL", ("the live side was not read to its end",))
+    assert (run.state, run.missing_inputs) == ("PARTIAL", ("the live side was not read to its end",))
 
 
 def test_what_a_whole_run_does_not_see_is_gone_and_begins_anew_when_it_is_back(store: CheckStore, rig: Rig) -> None:
@@ -89,7 +89,7 @@ def test_what_a_whole_run_does_not_see_is_gone_and_begins_anew_when_it_is_back(s
 def test_lost_ones_are_confirmed_by_a_second_look_in_a_whole_run_alone(store: CheckStore, rig: Rig) -> None:
     for name, whole in (("partial", False), ("whole", True)):
         run = store.begin("shop", name)
-        store.saw(run, [LOST, A])
+        store.store_findings(run, [LOST, A])
         ids = [f.id for f in store.findings("shop")]
         assert store.confirm(run, ids) == 1
         assert store.confirm(run, ids) == 0
@@ -101,11 +101,11 @@ def test_lost_ones_are_confirmed_by_a_second_look_in_a_whole_run_alone(store: Ch
 def test_each_step_may_come_twice_or_late(store: CheckStore, rig: Rig) -> None:
     run = store.begin("shop", "1")
     again = store.begin("shop", "1")
-    store.saw(run, [A, A, LOST])
-    store.saw(again, [A.model_copy(update={"size": 6})])
+    store.store_findings(run, [A, A, LOST])
+    store.store_findings(again, [A.model_copy(update={"size": 6})])
     first = store.conclude(run, seen(run))
     second = store.conclude(run, seen(run, live=0))
-    store.saw(run, [B])
+    store.store_findings(run, [B])
 
     assert run == again
     assert first == second
@@ -126,13 +126,13 @@ def test_what_somebody_accepts_is_no_trouble_until_it_is_gone(store: CheckStore,
     with pytest.raises(BadInput, match="no open finding"):
         store.accept(finding.id, "ada", "again")
 
-    assert (accepted.state, accepted.said_by) == (FindingState.ACCEPTED, "ada: put there by hand")
+    assert (accepted.state, accepted.accepted_by) == (FindingState.ACCEPTED, "ada: put there by hand")
     assert hidden == []
 
 
 def test_odd_keys_are_kept_and_pages_go_on(store: CheckStore, rig: Rig) -> None:
     keys = ["ü", "a+b", "n\nn", "x\x01", "nul\0", "\U0001f600", "'", "a" * 1_024]
-    checked(store, "1", *(Discrepancy(type=Type.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
+    checked(store, "1", *(Discrepancy(type=FindingType.UNKNOWN_KIND, vault="disk", key=key) for key in keys))
 
     first = store.findings("shop", limit=5)
     rest = store.findings("shop", after=first[-1].id)

@@ -54,7 +54,7 @@ def test_a_prepared_mark_names_its_files_and_ages_from_the_end_of_its_transactio
     row = rig.row("prepared", "r1")
     assert (row.state, row.vault, row.prefix, row.owner_txn) == ("MARKED", "disk", "data/r1/", "load-1")
     assert 60_000 <= row.expires_at - before < 70_000
-    assert row.ages_from == row.expires_at
+    assert row.retention_starts_at == row.expires_at
 
 
 def test_a_commit_removes_its_marks_and_only_them(rig: Rig) -> None:

@@ -101,7 +101,7 @@ DENIED = [
             "expires_at": "now()",
             "batch": "1",
             "claimed_at": "now()",
-            "swept_at": "now()",
+            "first_pass_at": "now()",
             "lease_epoch": "1",
             "next_try_at": "now()",
             "quarantined_reason": "'x'",

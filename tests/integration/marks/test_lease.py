@@ -13,7 +13,7 @@ from sexton.marks.lease import Lease
 from sexton.marks.lease_port import LeaseBusy, LeaseLost
 from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
-from sexton.recycle.model import Cursor, RangeReceipt
+from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import AGES, claim, token
 from tests.support.rig import Rig, keys

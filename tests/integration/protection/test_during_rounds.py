@@ -103,5 +103,5 @@ def test_p23_a_renewal_that_races_the_reaper_is_renewed_or_not_found(rig: Rig, t
                 side.result()
     store.end_due("shop")  # what was passed over because it was being renewed is looked at again
 
-    assert {p.job for p in store.all("shop")} == renewed
+    assert {p.job for p in store.list_protections("shop")} == renewed
     assert len(renewed) + len(gone) == 48

@@ -106,7 +106,7 @@ def test_p04_a_full_register_is_swept_before_it_refuses(rig: Rig, root: Path) ->
     protect(rig, "more", "data/c.dat")
 
     assert refused.value.code == 20645
-    assert [p.job for p in rig.protections.all("shop")] == ["live", "more"]
+    assert [p.job for p in rig.protections.list_protections("shop")] == ["live", "more"]
 
 
 @pytest.mark.parametrize("text", ["", "?", "AAAA", os.urandom(40).hex()])
@@ -167,7 +167,7 @@ def test_p10_an_overdue_one_keeps_as_long_as_no_round_has_reaped_it(rig: Rig, ro
     rig.later(30)
     rig.leases.renew(at_work.lease)
     rig.later(50)
-    before = [p.job for p in rig.protections.all("shop")]
+    before = [p.job for p in rig.protections.list_protections("shop")]
 
     claimed = claim(rig, at_work, "dropped", "late")
 
@@ -180,7 +180,7 @@ def test_p09_an_overdue_one_is_reaped_by_the_next_round_with_a_warning(
 ) -> None:
     protect(rig, "j", "data/a.dat", seconds=60)
     rig.later(120)
-    before = [p.job for p in rig.protections.all("shop")]
+    before = [p.job for p in rig.protections.list_protections("shop")]
 
     rig.round()
 

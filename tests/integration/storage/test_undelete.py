@@ -51,7 +51,7 @@ def test_all_markers_above_the_newest_version_go_and_it_is_visible(place: Bucket
 
     (page,) = vault.undelete("d/")
 
-    assert page == Undeleted(looked_at=1, shown=1, markers=3, bytes=6)
+    assert page == Undeleted(examined=1, shown=1, markers=3, bytes=6)
     assert place.client.get_object(Bucket=place.name, Key="wh/d/1")["Body"].read() == b"newest"
     assert markers(place) == []
     assert total(vault.undelete("d/")) == (0, 0, 0, 0)
@@ -93,7 +93,7 @@ def test_a_dry_run_counts_and_changes_nothing(place: Bucket, vault: S3Vault) -> 
 
     (page,) = vault.undelete("d/", dry_run=True)
 
-    assert page == Undeleted(looked_at=1, shown=1, markers=1, bytes=4)
+    assert page == Undeleted(examined=1, shown=1, markers=1, bytes=4)
     assert markers(place) == ["wh/d/1"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from sexton.contract import NewMark
 from sexton.operators.holds.store import Hold
 from sexton.operators.registry.undelete_check import UndeleteUnsafe, ensure_undelete_is_safe
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.storage.port import Vault
 from sexton.storage.vaults import ProvenVaults
@@ -30,7 +30,9 @@ def cold(clean_url: str, s3_server: RunningS3, bucket: str) -> Iterator[Rig]:
     endpoint = s3_server.endpoint_url
     seen = Rig(url, endpoint_url=endpoint)
     vaults = ProvenVaults(seen.registry.vault, DEPLOYMENT, endpoint)
-    rig = Rig(url, endpoint_url=endpoint, audit=ParquetAudit(Places(vaults, seen.registry.vaults), 400)).instance()
+    rig = Rig(
+        url, endpoint_url=endpoint, audit=ParquetAudit(AuditLocations(vaults, seen.registry.vaults), 400)
+    ).instance()
     rig.s3(bucket, prefix="wh/")
     yield rig
     rig.db.close()

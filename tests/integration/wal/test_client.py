@@ -60,7 +60,7 @@ class Served:
         regions = (MappedRegion(region="r1", first=0), MappedRegion(region="r2", first=0))
         self.owner.map_regions(name, RegionMap(generation=1, regions=regions))
         self.place.append(name, entries)
-        self.field.purger.look([name])
+        self.field.purger.preview([name])
         return name
 
     def flushed(self, topic: str, region: str, last: int, epoch: int = 0) -> int:

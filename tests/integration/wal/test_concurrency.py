@@ -51,7 +51,7 @@ def test_concurrent_heartbeats_maps_and_purges_all_end(field: Field) -> None:
             for t in TOPICS
             for r in order
         ]
-        field.heartbeats.hear("node", reports)
+        field.heartbeats.record_reports("node", reports)
 
     def remap(n: int) -> None:
         regions = tuple(RegionMapping(region=name) for name in names[::-1])

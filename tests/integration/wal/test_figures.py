@@ -35,7 +35,7 @@ def test_retained_freed_blocked_lost_and_replayed_are_counted(field: Field) -> N
     field.flushed(purged, "r1", 39)
     field.flushed(lost, "r1", 9)
     field.place.log.delete_before({lost: 50})
-    field.purger.weigh([purged])
+    field.purger.estimate_entry_sizes([purged])
     for topic in (purged, lost, silent):
         field.purge(topic)
     pin = field.open(purged, "r1", 39)

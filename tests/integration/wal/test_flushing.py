@@ -28,14 +28,14 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def report(field: Field, topic: str, region: str, last: int, *, node: str, url: str = "") -> None:
     streams = (Stream(flushed=last),)
-    field.heartbeats.hear(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
+    field.heartbeats.record_reports(node, [LeaderReport(topic=topic, region=region, epoch=0, streams=streams)], url)
 
 
 def flush(field: Field, *topics: str, seconds: float = 10.0) -> Flushed:
     floors = FloorStore(field.db, TERMS.model_copy(update={"flush_entries": LAG}))
     client = HttpFlushClient(1.0)
     try:
-        return Flusher(floors, client, seconds, field.purger.look).flush(topics, lambda: None)
+        return Flusher(floors, client, seconds, field.purger.preview).flush(topics, lambda: None)
     finally:
         client.close()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.wal.model import KeepFromSource, Why
+from sexton.wal.model import BlockReason, KeepFromSource
 from sexton.wal.orders import LeaderReport, RegionMapping, Stream
 from sexton.wal.purger import Purger
 from tests.integration.wal.fake_logs import InterruptedLog
@@ -41,7 +41,7 @@ def test_impossible_number_spoils_no_other_report(field: Field, number: int) -> 
         LeaderReport(topic=other, region="r2", epoch=0, streams=(Stream(flushed=49),)),
     ]
 
-    receipt = field.heartbeats.hear("n", reports)
+    receipt = field.heartbeats.record_reports("n", reports)
 
     assert (receipt.taken, receipt.ignored) == (1, 1)
     assert field.purger.purge([topic, other])[other].floor == 50
@@ -79,7 +79,7 @@ def test_unstorable_sum_spoils_no_other_report(field: Field) -> None:
     )
     storable = LeaderReport(topic=topic, region="r2", epoch=0, streams=(Stream(flushed=9),))
 
-    receipt = field.heartbeats.hear("n", [unstorable, storable])
+    receipt = field.heartbeats.record_reports("n", [unstorable, storable])
 
     assert (receipt.taken, receipt.ignored) == (1, 1)
 
@@ -106,7 +106,7 @@ def test_report_above_the_end_waits_for_the_end(field: Field) -> None:
     receipt = [field.flushed(topic, "r1", 120), field.flushed(topic, "r2", 2**57)]
 
     assert [(h.taken, h.waiting) for h in receipt] == [(0, 1), (0, 1)]
-    assert [b.why for b in field.purge(topic).verdict.blocked] == [Why.SILENT]
+    assert [b.why for b in field.purge(topic).verdict.blocked] == [BlockReason.SILENT]
     needs = {r.region: r.keep_from for r in field.store.regions(topic)}
     assert needs == {"r1": 121, "r2": None}
     field.flushed(topic, "r2", 30)

@@ -16,7 +16,7 @@ from sexton.database.engine import Database
 from sexton.kernel.crash_points import OF_WAL, installed
 from sexton.wal import kafka
 from sexton.wal.kafka import KafkaLog
-from sexton.wal.model import Facts, Purged, Why
+from sexton.wal.model import BlockReason, Facts, Purged
 from sexton.wal.policy import SLACK
 from sexton.wal.port import LogFault
 from sexton.wal.purger import Purger
@@ -106,7 +106,7 @@ def purged(field: Field, topic: str, first: Purged | None = None) -> Purged:
         if done.log_start == FLOOR - SLACK:
             return done
         # Otherwise a node did not answer, or the new leader does not know yet what the old one deleted.
-        assert {b.why for b in done.verdict.blocked} <= {Why.FAULT}, done
+        assert {b.why for b in done.verdict.blocked} <= {BlockReason.FAULT}, done
         assert not done.fault or done.passes, done
         assert time.monotonic() < deadline, done
         floor, done = now, field.purge(topic)

@@ -143,10 +143,10 @@ def test_entry_size_is_averaged_over_the_newest(place: Place) -> None:
     place.append(topic, 30)
     topics = {name: facts(place, name) for name in (topic, empty)}
 
-    sizes = place.log.weigh(topics)
+    sizes = place.log.entry_sizes(topics)
 
     assert sizes == {topic: pytest.approx(len("entry") if isinstance(place, Embedded) else len("keyentry"))}
-    assert place.log.weigh({}) == {}
+    assert place.log.entry_sizes({}) == {}
 
 
 def test_refused_setting_is_bad_input_without_its_value() -> None:

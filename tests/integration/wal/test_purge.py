@@ -7,20 +7,20 @@ import pytest
 from sexton.kernel.crash_points import OF_WAL, installed
 from sexton.operators.controls.model import ALL, ControlKind
 from sexton.operators.controls.store import ControlStore
-from sexton.wal.model import Mode, Why
+from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionDrop, RegionMapping
 from tests.integration.wal.field import DAY, Field
 from tests.integration.wal.logs import Gone
 
 
-def block_reasons(field: Field, topic: str) -> set[Why]:
+def block_reasons(field: Field, topic: str) -> set[BlockReason]:
     return {b.why for b in field.purge(topic).verdict.blocked}
 
 
 def test_w01_topic_without_a_map_is_not_purged(field: Field) -> None:
     topic = field.topic(10)
 
-    assert block_reasons(field, topic) == {Why.NO_REGIONS}
+    assert block_reasons(field, topic) == {BlockReason.NO_REGIONS}
 
     assert field.start(topic) == 0
 
@@ -31,10 +31,10 @@ def test_w01_empty_topic_is_purged_to_its_end_after_a_day(field: Field) -> None:
     field.map(topic, dropped=(RegionDrop(region="r1", undrop_seconds=60),))
     field.wait(61)
 
-    assert block_reasons(field, topic) == {Why.NO_REGIONS}
+    assert block_reasons(field, topic) == {BlockReason.NO_REGIONS}
     field.wait(DAY - 3_600)
     field.map(topic)
-    assert block_reasons(field, topic) == {Why.NO_REGIONS}
+    assert block_reasons(field, topic) == {BlockReason.NO_REGIONS}
     field.wait(3_700)
     done = field.purge(topic)
 
@@ -48,7 +48,7 @@ def test_w02_region_without_a_report_blocks_and_is_named(field: Field) -> None:
 
     done = field.purge(topic)
 
-    assert [b.why for b in done.verdict.blocked] == [Why.SILENT]
+    assert [b.why for b in done.verdict.blocked] == [BlockReason.SILENT]
     assert "r2" in done.verdict.blocked[0].said
     assert (done.floor, field.start(topic)) == (None, 0)
 
@@ -125,19 +125,19 @@ def test_w27_disabled_or_partitioned_topic_is_not_purged(field: Field) -> None:
     for topic in (two, off):
         field.map(topic, RegionMapping(region="r1", first=0))
 
-    assert block_reasons(field, two) == {Why.PARTITIONS}
-    assert block_reasons(field, off) == {Why.NOT_ENABLED}
+    assert block_reasons(field, two) == {BlockReason.PARTITIONS}
+    assert block_reasons(field, off) == {BlockReason.NOT_ENABLED}
 
 
 def test_block_is_stored_with_the_time_it_began(field: Field) -> None:
     topic = field.topic(10)
     field.purge(topic)
-    since = field.store.topic(topic).blocked[Why.NO_REGIONS]
+    since = field.store.topic(topic).blocked[BlockReason.NO_REGIONS]
     field.wait(100)
 
     field.purge(topic)
 
-    assert field.store.topic(topic).blocked == {Why.NO_REGIONS: since}
+    assert field.store.topic(topic).blocked == {BlockReason.NO_REGIONS: since}
     field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     assert field.store.topic(topic).blocked == {}
@@ -193,5 +193,5 @@ def test_stop_blocks_deletion_below_a_persisted_floor(field: Field) -> None:
     controls.remove(ControlKind.STOP, ALL)
     field.purge(topic)
 
-    assert [b.why for b in stopped.verdict.blocked] == [Why.STOPPED]
+    assert [b.why for b in stopped.verdict.blocked] == [BlockReason.STOPPED]
     assert (start_while_stopped, field.start(topic)) == (0, 49)

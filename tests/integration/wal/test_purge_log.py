@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sexton.wal.model import Mode, Why
+from sexton.wal.model import BlockReason, Mode
 from sexton.wal.orders import RegionMapping
 from sexton.wal.port import LogFault, ReplayRefused
 from sexton.wal.purger import Purger
@@ -59,7 +59,7 @@ def test_fault_does_not_restart_the_age_of_a_block(field: Field) -> None:
     topic = field.topic(100)
     field.map(topic, "r1")  # never reports: blocked
     field.purge(topic)
-    since = field.store.topic(topic).blocked[Why.SILENT]
+    since = field.store.topic(topic).blocked[BlockReason.SILENT]
     for _ in range(4):  # once in five hours Kafka does not answer
         field.wait(5 * 3_600)
         field.floors.raise_floors(
@@ -68,7 +68,7 @@ def test_fault_does_not_restart_the_age_of_a_block(field: Field) -> None:
         field.wait(1_800)
         field.purge(topic)
 
-    assert field.store.topic(topic).blocked[Why.SILENT] == since
+    assert field.store.topic(topic).blocked[BlockReason.SILENT] == since
 
 
 def test_topic_disabled_before_the_delete_is_not_purged(field: Field) -> None:

@@ -43,7 +43,7 @@ def test_quarantined_topic_counts_no_report_after_it_grew(field: Field) -> None:
 
     assert field.purge(topic).verdict.quarantine
 
-    assert [(r.keep_from, r.waits) for r in field.store.regions(topic)] == [(0, 260)]
+    assert [(r.keep_from, r.pending_keep_from) for r in field.store.regions(topic)] == [(0, 260)]
     assert field.store.topic(topic).log_end == 250
 
 
@@ -112,4 +112,4 @@ def test_w21_recreated_topic_counts_no_report(field: Field) -> None:
 
     assert "another one now" in field.purge(topic).verdict.quarantine
 
-    assert [(r.keep_from, r.waits) for r in field.store.regions(topic)] == [(None, 71)]
+    assert [(r.keep_from, r.pending_keep_from) for r in field.store.regions(topic)] == [(None, 71)]

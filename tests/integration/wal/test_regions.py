@@ -2,7 +2,7 @@
 
 import pytest
 
-from sexton.wal.model import RegionState, Why
+from sexton.wal.model import BlockReason, RegionState
 from sexton.wal.orders import RegionDrop, RegionMapping
 from sexton.wal.purger import Purger
 from tests.integration.wal.fake_logs import InterruptedLog
@@ -67,7 +67,7 @@ def test_w26_first_entry_above_the_known_end_does_not_count(field: Field) -> Non
     topic = field.topic(50)
     field.map(topic, RegionMapping(region="r1", first=2**62))
 
-    assert [b.why for b in field.purge(topic).verdict.blocked] == [Why.SILENT]
+    assert [b.why for b in field.purge(topic).verdict.blocked] == [BlockReason.SILENT]
     assert field.open(topic, "r1", None).start == 0
     assert field.purge(topic).verdict.keep_from == 0
 

@@ -148,10 +148,10 @@ def test_stream_restored_alone_is_read_again(field: Field) -> None:
     field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
     two = (Stream(flushed=100), Stream(flushed=50, idle=120))
-    field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
+    field.heartbeats.record_reports("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=two)])
     field.place.append(topic, 70)
     pending = (Stream(flushed=100, idle=195), Stream(flushed=190))  # above the known end: it waits
-    receipt = field.heartbeats.hear("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)])
+    receipt = field.heartbeats.record_reports("n", [LeaderReport(topic=topic, region="r1", epoch=0, streams=pending)])
 
     # the first stream's files were restored from a backup: it lacks 71..100
     pin = field.replays.open(OpenRegionOrder(topic=topic, region="r1", epoch=1, flushed=(70, 190)))

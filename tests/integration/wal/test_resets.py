@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from sexton.kernel.errors import BadInput
-from sexton.wal.model import Why
+from sexton.wal.model import BlockReason
 from sexton.wal.orders import RegionDrop, RegionMapping
 from sexton.wal.port import OldEpoch, ReplayRefused, UnknownRegion, UnknownTopic
 from sexton.wal.sql.resets import ResetStore
@@ -25,7 +25,7 @@ def test_reset_region_opens_at_its_entry_and_is_no_loss(field: Field, resets: Re
     with pytest.raises(ReplayRefused):
         field.open(topic, "r1", 9)
 
-    region = resets.region(topic, "r1")
+    region = resets.reset_region(topic, "r1")
 
     assert [str(m) for m in lost] == ["10..39"]
     assert (region.keep_from, field.store.lost([topic])) == (40, {})
@@ -42,12 +42,12 @@ def test_region_is_reset_only_to_an_existing_entry(field: Field, resets: ResetSt
 
     for entry in (39, 101):
         with pytest.raises(BadInput, match="it has 40 to 100"):
-            resets.region(topic, "r1", entry)
+            resets.reset_region(topic, "r1", entry)
     with pytest.raises(UnknownRegion):
-        resets.region(topic, "r9")
+        resets.reset_region(topic, "r9")
     with pytest.raises(UnknownTopic):
-        resets.region("wal-none", "r1")
-    assert resets.region(topic, "r1", 100).keep_from == 100
+        resets.reset_region("wal-none", "r1")
+    assert resets.reset_region(topic, "r1", 100).keep_from == 100
 
 
 def test_w21_reset_topic_is_purged_after_a_map_and_reports(field: Field, resets: ResetStore) -> None:
@@ -60,7 +60,7 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(field: Field, resets:
     field.place.append(topic, 60)
     quarantined = field.purge(topic).verdict.quarantine
 
-    resets.topic(topic)
+    resets.reset_topic(topic)
     forgotten = field.purge(topic)
     field.map(topic, RegionMapping(region="r1", epoch=3, first=0))
     late = field.flushed(topic, "r1", 49, epoch=3)  # sent before the reset: an entry of the old topic
@@ -68,13 +68,13 @@ def test_w21_reset_topic_is_purged_after_a_map_and_reports(field: Field, resets:
         field.open(topic, "r1", None, epoch=3)
     with pytest.raises(ReplayRefused, match="after a reset"):
         field.open(topic, "r1", None, epoch=4)
-    resets.region(topic, "r1")
+    resets.reset_region(topic, "r1")
     opened = field.open(topic, "r1", None, epoch=6)
     field.replays.release(opened.id)
     field.flushed(topic, "r1", 19, epoch=6)
 
     assert "another one" in quarantined
-    assert [b.why for b in forgotten.verdict.blocked] == [Why.MAP_STALE, Why.SILENT]
+    assert [b.why for b in forgotten.verdict.blocked] == [BlockReason.MAP_STALE, BlockReason.SILENT]
     assert (late.taken, late.ignored, opened.start) == (0, 1, 0)
     assert field.purge(topic).floor == 20
     assert field.start(topic) == 19
@@ -90,7 +90,7 @@ def test_region_that_left_blocks_after_a_topic_reset(field: Field, resets: Reset
     field.map(topic, RegionMapping(region="r2"), **departed)  # r1 has 0..99 in memory only
     with field.db.write() as c:  # its end moved back, and an operator resets it
         c.execute(update(field.db.t.wal_topic).values(quarantined="its end is 90"))
-    resets.topic(topic)
+    resets.reset_topic(topic)
     field.map(topic, RegionMapping(region="r2", epoch=5), **departed)
     field.purge(topic)
     field.flushed(topic, "r2", 99, epoch=5)
@@ -109,7 +109,7 @@ def test_map_from_before_a_reset_is_no_report(field: Field, resets: ResetStore) 
     field.place.recreate(topic)
     field.place.append(topic, 60)  # of r1, in memory only
     assert field.purge(topic).verdict.quarantine
-    resets.topic(topic)
+    resets.reset_topic(topic)
     field.purge(topic)  # the topic is due at once
 
     field.map(topic, region.model_copy(update={"epoch": 4}))
@@ -127,7 +127,7 @@ def test_report_from_before_a_region_reset_does_not_count(field: Field, resets: 
     field.purge(topic)  # floor 100: r2 holds
     with pytest.raises(ReplayRefused, match=r"20\.\.99"):  # r1 was restored from last night
         field.open(topic, "r1", 19, epoch=1)
-    region = resets.region(topic, "r1")  # the gap is accepted: it needs 100 and above
+    region = resets.reset_region(topic, "r1")  # the gap is accepted: it needs 100 and above
     field.flushed(topic, "r1", 139)  # sent before the reset
     field.flushed(topic, "r2", 149)
     done = field.purge(topic)
@@ -141,7 +141,7 @@ def test_reset_topic_without_regions_is_purged_to_its_end(field: Field, resets: 
     topic = field.topic(100)
     field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
-    resets.topic(topic)
+    resets.reset_topic(topic)
     for _ in range(5):
         field.map(topic, dropped=(RegionDrop(region="r1"),))
         field.purge(topic)
@@ -159,7 +159,7 @@ def test_manifest_of_a_recreated_topic_hides_no_entry(field: Field, resets: Rese
     field.place.recreate(topic)
     field.place.append(topic, 180)  # of r1, in memory only: 0..179 of the new topic
     assert field.purge(topic).verdict.quarantine
-    resets.topic(topic)
+    resets.reset_topic(topic)
     field.map(topic, RegionMapping(region="r1", epoch=4, first=0))
     field.purge(topic)
 
@@ -167,7 +167,7 @@ def test_manifest_of_a_recreated_topic_hides_no_entry(field: Field, resets: Rese
         ReplayRefused, match="after a reset"
     ):  # its node died; the manifest names entries of the old topic
         field.open(topic, "r1", 149, epoch=5)
-    resets.region(topic, "r1", 0)
+    resets.reset_region(topic, "r1", 0)
 
     assert field.open(topic, "r1", 149, epoch=5).start == 0
 
@@ -176,7 +176,7 @@ def test_region_reset_needs_a_map_since_the_topic_reset(field: Field, resets: Re
     topic = field.topic(100)
     field.map(topic, RegionMapping(region="r1", first=0))
     field.purge(topic)
-    resets.topic(topic)
+    resets.reset_topic(topic)
 
     with pytest.raises(BadInput, match="let its owner send its map"):
-        resets.region(topic, "r1", 0)
+        resets.reset_region(topic, "r1", 0)

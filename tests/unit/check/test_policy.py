@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sexton.check.model import Evidence, Finding, FindingState, Listing, PreviousRun, Type
-from sexton.check.policy import judge, judged_until, old_enough, repairable, reports_loss_too_late, too_many
+from sexton.check.model import Evidence, Finding, FindingState, FindingType, Listing, PreviousRun
+from sexton.check.policy import judge, latest_judged_write, old_enough, repairable, reports_loss_too_late, too_many
 
 WHOLE = Evidence(
     cutoff=1_000,
@@ -18,7 +18,7 @@ WHOLE = Evidence(
     live=95,
 )
 BEFORE = PreviousRun(objects={"hot": 100, "cold": 20}, live={"hot": 100})
-ORPHAN = Finding(id=1, instance="shop", type=Type.ORPHAN, vault="hot", key="data/1", first_seen=0, proven_at=0)
+ORPHAN = Finding(id=1, instance="shop", type=FindingType.ORPHAN, vault="hot", key="data/1", first_seen=0, proven_at=0)
 
 
 def but(**changed: Any) -> Evidence:
@@ -55,7 +55,7 @@ def test_k06_k07_incomplete_run_confirms_nothing(evidence: Evidence, said: str) 
     verdict = judge(evidence, None)
 
     assert not verdict.whole
-    assert said in "; ".join(verdict.lacks)
+    assert said in "; ".join(verdict.missing_inputs)
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_run_with_far_fewer_entries_than_the_last_is_rejected(before: PreviousRu
 def test_k04_objects_younger_than_the_grace_are_not_judged(written: str, grace: int, judged: bool) -> None:
     cutoff = 1_767_312_000_999  # 2026-01-02T00:00:00 UTC, and a bit
 
-    assert old_enough(written, judged_until(cutoff, grace)) is judged
+    assert old_enough(written, latest_judged_write(cutoff, grace)) is judged
 
 
 @pytest.mark.parametrize(
     ("changed", "may"),
     [
         ({}, True),
-        ({"type": Type.LOST}, True),
+        ({"type": FindingType.LOST}, True),
         ({"confirmed_at": None}, False),
         ({"state": FindingState.ACCEPTED}, False),
         ({"state": FindingState.GONE}, False),
-        ({"type": Type.UNKNOWN_KIND}, False),
-        ({"type": Type.SIZE_MISMATCH}, False),
+        ({"type": FindingType.UNKNOWN_KIND}, False),
+        ({"type": FindingType.SIZE_MISMATCH}, False),
         ({"key": "_sexton/vault.json"}, False),
     ],
 )

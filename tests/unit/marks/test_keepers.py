@@ -21,7 +21,7 @@ from sexton.marks.keepers import (
     describe,
     way_out,
 )
-from sexton.recycle.model import RangeReceipt
+from sexton.recycle.pipeline.model import RangeReceipt
 
 ONE_OF_EACH = {reason: Kept(reason, "subject", "detail") for reason in KeepReason}
 

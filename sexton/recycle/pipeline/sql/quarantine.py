@@ -4,7 +4,7 @@ A round retries some without an operator: UNKNOWN_VAULT when the vault is added,
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, literal, select, update
 
@@ -39,6 +39,14 @@ class Quarantined(Message):
     bytes: int
 
 
+class _Discarded(NamedTuple):
+    """A discarded mark, and the files and bytes of it that rounds had deleted and not settled."""
+
+    ref: Ref
+    files: int = 0
+    bytes: int = 0
+
+
 class QuarantineStore:
     """Quarantined marks, as rows."""
 
@@ -60,12 +68,15 @@ class QuarantineStore:
         ) as tx:  # registering a vault frees the marks that wait for it, under the guard
             verify(db, tx, token)
             named = and_(mark.c.instance == token.instance, refs_in(db, mark, by_ref))
-            columns = (mark.c.kind, mark.c.id, mark.c.ages_from, mark.c.vault, mark.c.state)
+            columns = (mark.c.kind, mark.c.id, mark.c.retention_starts_at, mark.c.vault, mark.c.state)
             rows = tx.execute(select(*columns).where(named).with_for_update(skip_locked=True)).all()
             vaults = set(tx.execute(select(vault.c.name).where(vault.c.instance == token.instance)).scalars())
             for row in rows:
                 problem = by_ref[Ref(row.kind, row.id)]
-                unchanged = (row.ages_from, row.vault) == (problem.mark.ages_from, problem.mark.vault)
+                unchanged = (row.retention_starts_at, row.vault) == (
+                    problem.mark.retention_starts_at,
+                    problem.mark.vault,
+                )
                 if not unchanged or (problem.reason is Reason.UNKNOWN_VAULT and row.vault in vaults):
                     continue
                 this = and_(mark.c.instance == token.instance, mark.c.kind == row.kind, mark.c.id == row.id)
@@ -121,7 +132,7 @@ class QuarantineStore:
             # Their files were dropped: a second pass resolves them again.
             without_files = mark.c.quarantined_reason.in_([str(r) for r in RESOLVED_AGAIN])
             claimed = update(mark).where(chosen, without_files, mark.c.state == MarkState.CLAIMED)
-            retried = c.execute(claimed.values(**lifted, swept_at=now)).rowcount
+            retried = c.execute(claimed.values(**lifted, first_pass_at=now)).rowcount
             retried += c.execute(update(mark).where(chosen).values(**lifted)).rowcount
         if ref is not None and not retried:
             raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
@@ -144,14 +155,15 @@ class QuarantineStore:
             now = self._db.now(c)
             named = and_(mark.c.instance == instance, self._is(ref))
             locked = c.execute(select(mark).where(named).with_for_update()).one_or_none()
-            if locked is None or (locked.quarantined_reason is None and locked.swept_at is None):
+            if locked is None or (locked.quarantined_reason is None and locked.first_pass_at is None):
                 raise BadInput(f"{ref.kind} {ref.id} of {instance} is not quarantined; see: sexton why {ref.id}")
             of_mark = and_(file.c.instance == instance, file.c.kind == ref.kind, file.c.id == ref.id)
             sums = (func.count().label("files"), func.coalesce(func.sum(file.c.bytes), 0).label("bytes"))
             deleted = c.execute(select(*sums).where(of_mark, file.c.outcome.in_(DONE))).one()
             absorbed = [Ref(r[0], r[1]) for r in c.execute(self._absorbed(instance, ref))]
-            for each, files, size in [(ref, deleted.files, deleted.bytes), *((child, 0, 0) for child in absorbed)]:
-                self._move_to_history(c, instance, each, why, now, files, size)
+            history = [_Discarded(ref, deleted.files, deleted.bytes), *(_Discarded(child) for child in absorbed)]
+            for record in history:
+                self._move_to_history(c, instance, record, why, now)
             if deleted.files:  # counted in the round that deleted them, whose report is written
                 in_round = select(self._db.t.batch.c.round).where(self._db.t.batch.c.id == locked.batch)
                 counts = {"deleted": deleted.files, "bytes_freed": deleted.bytes}
@@ -160,19 +172,18 @@ class QuarantineStore:
                 )
         return _value(locked)
 
-    def _move_to_history(
-        self, c: Connection, instance: str, ref: Ref, why: str, now: int, files: int, size: int
-    ) -> None:
+    def _move_to_history(self, c: Connection, instance: str, record: _Discarded, why: str, now: int) -> None:
         """Move a record to history as discarded."""
+        ref = record.ref
         mark, history, file = self._db.t.mark, self._db.t.mark_history, self._db.t.mark_file
         copied = ("instance", "kind", "id", "parent_kind", "parent_id", "vault", "prefix", "keys", "marked_at")
         computed = {
             "claimed_at": func.coalesce(mark.c.claimed_at, literal(now, mark.c.claimed_at.type)),
             "gone_at": literal(now, mark.c.claimed_at.type),
-            "batch": func.coalesce(mark.c.claimed_in, mark.c.batch, 0),
+            "batch": func.coalesce(mark.c.claimed_batch, mark.c.batch, 0),
             "round": literal(0),
-            "objects": mark.c.objects_gone + files,
-            "bytes": mark.c.bytes_gone + size,
+            "objects": mark.c.objects_gone + record.files,
+            "bytes": mark.c.bytes_gone + record.bytes,
             "discarded": literal(why[:500]),
         }
         named = and_(mark.c.instance == instance, self._is(ref))

@@ -10,7 +10,9 @@ from sexton.kernel.errors import BadInput
 from sexton.kernel.message import Message
 from sexton.marks.keepers import count_faults
 from sexton.marks.model import DONE
-from sexton.recycle.model import CloseOrder, KindReport, KindVaultCounts, Plan, RoundReport
+from sexton.recycle.model import KindReport, KindVaultCounts, RoundReport
+from sexton.recycle.planning.model import Plan
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.storage.port import NOT_LISTED
 
 
@@ -75,7 +77,7 @@ def build(db: Database, c: Connection, order: CloseOrder) -> RoundReport:
         select(t.tally).where(t.tally.c.round == order.opened.round).order_by(t.tally.c.kind, t.tally.c.vault)
     )
     tallies = tuple(KindVaultCounts(**r._mapping) for r in rows)
-    left = and_(t.mark.c.instance == instance, t.mark.c.state == "CLAIMED", t.mark.c.swept_at.is_(None))
+    left = and_(t.mark.c.instance == instance, t.mark.c.state == "CLAIMED", t.mark.c.first_pass_at.is_(None))
     waiting = c.execute(select(func.count()).where(left, t.mark.c.quarantined_reason.is_(None))).scalar_one()
     file = t.mark_file
     ours = select(t.mark.c.batch).where(left, t.mark.c.quarantined_reason.is_(None))

@@ -9,9 +9,10 @@ from sexton.contract import NewMark
 from sexton.database.engine import Database
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.holds.store import Hold
-from sexton.recycle.model import KindPlan, OpenedRound, Plan
+from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.planning.policy import policy
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.model import OpenedRound
 from tests.support.planned import Limited, limited
 from tests.support.rig import GRACE, INTERVAL, RETENTION, Rig, put
 from tests.support.scrape import collector, scrape

@@ -14,12 +14,12 @@ from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
 from sexton.marks.model import LATE, Ref
 from sexton.operators.holds.store import Hold
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
-from sexton.recycle.model import KindPlan, Plan
 from sexton.recycle.pacing.store import PaceStore
+from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.support.claims import AGES, claim, token
 from tests.support.rig import INTERVAL, Rig, put
@@ -30,14 +30,14 @@ KEY = "data/9/a.dat"
 @pytest.fixture
 def worker(rig: Rig, tmp_path: Path) -> Iterator[Rig]:
     """A worker that writes its audit into vault ``disk``."""
-    made = Rig(rig.url, audit=ParquetAudit(Places(rig.vaults, rig.registry.vaults), 400))
+    made = Rig(rig.url, audit=ParquetAudit(AuditLocations(rig.vaults, rig.registry.vaults), 400))
     put(made.local(tmp_path / "v"), KEY)
     yield made
     made.db.close()
 
 
 def tell(rig: Rig, what: str) -> list[Story]:
-    audit = AuditReader(rig.db, Places(rig.vaults, rig.registry.vaults))
+    audit = AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults))
     turns = RoundSchedule(rig.db, rig.controls, INTERVAL, 16)
     return story(rig.db, what, None, WhyContext(rig.policy, rig.controls, turns, rig.owner, audit))
 
@@ -173,7 +173,7 @@ def test_of_a_file_that_went_with_its_marks_parent_it_tells_the_outcome(worker: 
         gone |= {"vault": "disk", "keys": [KEY], "objects": 0, "bytes": 0, "marked_at": at, "round": with_.round}
         c.execute(insert(worker.db.t.mark_history).values(**gone, claimed_at=at, gone_at=at, batch=late.batch))
     row = AuditRow(at, "shop", with_.round, with_.batch, 1, "tablet", "9", "disk", KEY, 10, "deleted", "")
-    ParquetAudit(Places(worker.vaults, worker.registry.vaults), 400).write([row])
+    ParquetAudit(AuditLocations(worker.vaults, worker.registry.vaults), 400).write([row])
 
     assert events(worker, KEY)["object_deleted"].startswith(f"gone: {KEY} in vault disk deleted")
 
@@ -216,7 +216,7 @@ def test_after_its_second_look_the_batch_and_the_plan_that_claimed_a_prefix_are_
     worker.later(3_601)
     worker.stores.batches.take_late(token(worker, LATE, run="dies"), Ref("", ""), 10)
 
-    looked_at, taken = events(worker, KEY), worker.row("dropped", "9").batch
+    checked_at, taken = events(worker, KEY), worker.row("dropped", "9").batch
     worker.later(61)
     last = worker.round()
     gone, late = events(worker, KEY), events(worker, "data/9/late.dat")
@@ -264,7 +264,7 @@ def test_what_history_has_forgotten_is_found_in_the_audit(worker: Rig) -> None:
     due(worker, prefix=None, keys=(KEY,))
     report = worker.round()
     worker.sql("DELETE FROM {}mark_history")
-    audit = AuditReader(worker.db, Places(worker.vaults, worker.registry.vaults))
+    audit = AuditReader(worker.db, AuditLocations(worker.vaults, worker.registry.vaults))
 
     by_sql = tell(worker, KEY)
     [one] = forgotten(audit, ["shop"], {KEY}, 0, AGES)

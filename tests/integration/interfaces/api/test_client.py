@@ -36,7 +36,7 @@ def client(api: Api) -> Iterator[Sexton]:
 
 def state(rig: Rig, job: str = "copy:1") -> ProtectionState | None:
     """Return a protection's state, None where there is none."""
-    return {p.job: p.state for p in rig.protections.all("shop")}.get(job)
+    return {p.job: p.state for p in rig.protections.list_protections("shop")}.get(job)
 
 
 def test_what_is_copied_stays_and_is_finished_at_the_end(client: Sexton, rig: Rig, root: Path) -> None:

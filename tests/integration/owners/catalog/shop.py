@@ -206,7 +206,7 @@ class Shop(Rig):
 
     def due(self) -> None:
         """Let the owner bring everything, whatever its age."""
-        self.words.due("shop", dict.fromkeys((*RETENTION, *OWN), EVER), still)
+        self.words.mark_due("shop", dict.fromkeys((*RETENTION, *OWN), EVER), still)
 
     def marked(self, kind: str) -> list[DueMark]:
         mark = self.db.t.mark

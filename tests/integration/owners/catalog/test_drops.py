@@ -113,9 +113,9 @@ def test_a_tablet_mark_says_what_it_is_part_of_and_where_it_is(shop: Shop) -> No
 def test_a_parent_that_is_not_due_is_not_expanded(shop: Shop) -> None:
     shop.table()
     shop.catalog.drop_table("t")
-    marked_at = shop.marked("table")[0].ages_from
+    marked_at = shop.marked("table")[0].retention_starts_at
 
-    shop.words.due("shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None)
+    shop.words.mark_due("shop", {"table": marked_at - 1, "partition": marked_at, "index": marked_at}, lambda: None)
 
     assert shop.refs() == {Ref("table", "t")}
 

@@ -84,7 +84,7 @@ def test_r19_without_its_schema_only_v1_index_files_cannot_be_named(shop: Shop) 
         ["0.dat", "0.idx", "delete_bitmap.db"],
     ]
     assert [a.lacking for a in answers] == [Reason.SCHEMA_MISSING, Reason.SCHEMA_MISSING, None]
-    assert shop.words.mended("shop", shop.marked("dropped")) == set()
+    assert shop.words.resolvable("shop", shop.marked("dropped")) == set()
 
 
 def test_a_schema_that_came_back_mends_its_rowsets(shop: Shop) -> None:
@@ -95,7 +95,7 @@ def test_a_schema_that_came_back_mends_its_rowsets(shop: Shop) -> None:
     with shop.db.write() as c:
         c.execute(delete(shop.t.schemas).where(shop.t.schemas.c.index_id == "i"))
 
-    mended = shop.words.mended("shop", shop.marked("dropped"))
+    mended = shop.words.resolvable("shop", shop.marked("dropped"))
 
     assert {shop.record(shop.t.rowsets, r.id).index_id for r in mended} == {"j"}
 

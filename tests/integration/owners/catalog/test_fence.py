@@ -88,7 +88,7 @@ def test_the_fence_answers_by_the_status_and_leaves_it(shop: Shop, status: str, 
     assert said is answer
     assert status in why or status == "ABORTED"
     assert shop.record(shop.t.txns, txn).status == status
-    mended = shop.words.mended("shop", shop.marked("prepared"))
+    mended = shop.words.resolvable("shop", shop.marked("prepared"))
     assert len(mended) == (0 if answer is Fenced.UNKNOWN else 1)
 
 

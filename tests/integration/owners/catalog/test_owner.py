@@ -87,7 +87,7 @@ def test_a_load_that_ran_out_of_time_is_aborted_and_others_are_left(shop: Shop) 
     running = shop.catalog.begin("running", 120)
     shop.later(61)
 
-    shop.words.time_out("shop", still)
+    shop.words.abort_expired("shop", still)
 
     assert {shop.record(shop.t.txns, t).status for t in (late, part)} == {"ABORTED"}
     assert [shop.record(shop.t.txns, t).status for t in kept.values()] == list(kept)
@@ -123,7 +123,7 @@ def test_another_instances_records_are_nobodys_business(shop: Shop) -> None:
     shop.catalog.drop_table("t")
     shop.registry.add_instance("other", "catalog")
 
-    shop.words.due("other", {"table": 10**14}, still)
+    shop.words.mark_due("other", {"table": 10**14}, still)
     shop.words.forget("other", 1, [Ref("table", "t")])
 
     assert shop.refs() == {Ref("table", "t")}
@@ -138,7 +138,7 @@ def test_a_catalog_without_its_tables_is_silent_and_no_crash(shop: Shop) -> None
         c.execute(text(f"ALTER TABLE {shop.t.txns.fullname} RENAME TO away"))
     try:
         with pytest.raises(OwnerSilent, match="catalog"):
-            shop.words.time_out("shop", still)
+            shop.words.abort_expired("shop", still)
         assert shop.words.live("shop", marks, still) == frozenset()
     finally:
         with shop.db.write() as c:

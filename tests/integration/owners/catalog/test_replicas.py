@@ -31,7 +31,7 @@ class Copies:
         for backend in backends:
             self._sequence += 1
             its = TabletReport(uid=f"u{backend}", ranges=((0, version),))
-            self.b.reports.hear("shop", backend, ReplicaReport(boot=1, sequence=self._sequence, tablets=(its,)))
+            self.b.reports.accept("shop", backend, ReplicaReport(boot=1, sequence=self._sequence, tablets=(its,)))
 
 
 def compacted(shop: Shop) -> tuple[str, list[str], set[str]]:

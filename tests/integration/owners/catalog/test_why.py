@@ -4,7 +4,7 @@ import pytest
 
 from sexton.insight.why.context import WhyContext
 from sexton.insight.why.story import story
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
@@ -14,7 +14,7 @@ from tests.support.rig import INTERVAL
 
 def events(shop: Shop, what: str) -> dict[tuple[str, str], dict[str, str]]:
     """Return every story: (kind, id) → its events by name."""
-    audit = AuditReader(shop.db, Places(shop.vaults, shop.registry.vaults))
+    audit = AuditReader(shop.db, AuditLocations(shop.vaults, shop.registry.vaults))
     turns = RoundSchedule(shop.db, shop.controls, INTERVAL, 16)
     given = WhyContext(shop.policy, shop.controls, turns, shop.owner, audit)
     return {(s.kind, s.id): {e.event: e.text for e in s.events} for s in story(shop.db, what, None, given)}
@@ -49,7 +49,7 @@ def test_of_a_file_of_a_dropped_table_it_tells_the_drop_and_when_it_is_due(
 
 def test_of_a_file_that_went_with_its_table_it_tells_the_outcome(shop: Shop, loaded: tuple[str, str, str]) -> None:
     tablet, _, key = loaded
-    worker = Shop(shop.url, audit=ParquetAudit(Places(shop.vaults, shop.registry.vaults), 400))
+    worker = Shop(shop.url, audit=ParquetAudit(AuditLocations(shop.vaults, shop.registry.vaults), 400))
     shop.catalog.drop_table("t")
     shop.later(RETAINED)
     report = worker.round()

@@ -7,7 +7,7 @@ import pytest
 
 from sexton.contract import NewMark
 from sexton.kernel import crash_points
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.naming import DAY_MS
 from sexton.recycle.audit.store import AuditReader
 from sexton.recycle.audit.writer import ParquetAudit
@@ -35,8 +35,8 @@ def again(rig: Rig, s3_server: RunningS3) -> Iterator[Callable[[], Rig]]:
         one.db.close()
 
 
-def _places(rig: Rig) -> Places:
-    return Places(rig.vaults, rig.registry.vaults)
+def _places(rig: Rig) -> AuditLocations:
+    return AuditLocations(rig.vaults, rig.registry.vaults)
 
 
 def told(rig: Rig, round_: int) -> list[tuple[str, str, str]]:

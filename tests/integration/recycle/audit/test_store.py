@@ -9,7 +9,7 @@ from sqlalchemy import insert
 
 from sexton.kernel.errors import BadInput
 from sexton.recycle.audit import naming, store, writer
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.model import AuditRow
 from sexton.recycle.audit.port import AuditUnreadable
 from sexton.recycle.audit.store import AuditReader
@@ -32,10 +32,12 @@ class Kept:
     tmp: Path
     url: str = ""
 
-    def places(self, deployment: str = DEPLOYMENT) -> Places:
+    def places(self, deployment: str = DEPLOYMENT) -> AuditLocations:
         rig = self.rig
         endpoint = rig.endpoint_url
-        return Places(rig.vaults, rig.registry.vaults, audit_url=self.url, deployment=deployment, endpoint_url=endpoint)
+        return AuditLocations(
+            rig.vaults, rig.registry.vaults, audit_url=self.url, deployment=deployment, endpoint_url=endpoint
+        )
 
     def audit(self, deployment: str = DEPLOYMENT) -> ParquetAudit:
         return ParquetAudit(self.places(deployment), DAYS)

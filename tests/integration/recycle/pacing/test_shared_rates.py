@@ -108,15 +108,15 @@ def test_an_exchange_is_as_many_statements_for_60_places_as_for_one(rig: Rig) ->
 def test_a_database_that_does_not_answer_costs_no_count_and_raises_nothing(rig: Rig) -> None:
     pacer, store = pacer_of(rig), PaceStore(rig.db)
     [place] = pacer.places("shop", "cold", ["data/1"])
-    pacer.ask({place: 1}, 0.0)
+    pacer.reserve({place: 1}, 0.0)
     pacer.report_result({place: 1}, Answer(0.0, 0.1, {place: 1}))
     there, away = ("pace_share", "away") if rig.db.dialect == "postgresql" else ("sexton_pace_share", "sexton_away")
 
     rig.sql(f"ALTER TABLE {{}}pace_share RENAME TO {away}")
     refused = store.exchange("a", [told(1_000)])
-    waits = pacer.ask({place: 1}, 5.0)
+    waits = pacer.reserve({place: 1}, 5.0)
     rig.sql(f"ALTER TABLE {{}}away RENAME TO {there}")
-    pacer.ask({place: 1}, 10.0)
+    pacer.reserve({place: 1}, 10.0)
 
     [found] = store.figures()
     assert (refused, waits) == (None, 0.0)
@@ -135,7 +135,7 @@ def test_a_cap_holds_over_all_workers_within_5_s_and_goes_as_quickly(rig: Rig, t
         for now in (n / 100 for n in range(begin * 100, end * 100)):
             for pacer in pacers:
                 page = pacer.page_keys(place)
-                if pacer.ask({place: page}, now) == 0:
+                if pacer.reserve({place: page}, now) == 0:
                     pacer.report_result({place: page}, Answer(now, 0.001))
                     keys += page
         return keys / (end - begin)
@@ -156,7 +156,7 @@ def test_the_first_request_to_a_place_is_as_small_as_the_next(rig: Rig) -> None:
     pacer = pacer_of(rig)
     [place] = pacer.places("shop", "cold", ["data/1"])
     first = pacer.page_keys(place)
-    pacer.ask({place: first}, 0.0)
+    pacer.reserve({place: first}, 0.0)
 
     assert (first, pacer.page_keys(place)) == (FIRST_PAGE, FIRST_PAGE)
 
@@ -165,11 +165,11 @@ def test_a_local_vault_is_paced_only_by_a_cap(rig: Rig, tmp_path: Path) -> None:
     rig.local(tmp_path / "v")
     pacer, store = SharedPacer(PaceStore(rig.db), rig.registry.vault), PaceStore(rig.db)
     [place] = set(pacer.places("shop", "disk", ["a/1", "b/1"]))
-    free = [pacer.ask({place: 1_000}, 0.0) for _ in range(100)]
+    free = [pacer.reserve({place: 1_000}, 0.0) for _ in range(100)]
 
     store.put_cap("disk", 100)
-    pacer.ask({place: 1}, 3.0)
-    first, then = pacer.ask({place: 1_000}, 6.0), pacer.ask({place: 1}, 6.0)
+    pacer.reserve({place: 1}, 3.0)
+    first, then = pacer.reserve({place: 1_000}, 6.0), pacer.reserve({place: 1}, 6.0)
 
     assert (set(free), pacer.page_keys(place)) == ({0.0}, 100)
     assert (first, then > 9.0) == (0.0, True)

@@ -14,9 +14,9 @@ from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import FilePage
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
-from sexton.recycle.model import RangeOrder, RangeProgress
 from sexton.recycle.pipeline import active_lease, delete_pages, ranges
 from sexton.recycle.pipeline import resolve as resolving
+from sexton.recycle.pipeline.model import RangeOrder, RangeProgress
 from sexton.recycle.pipeline.sql import files
 from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.recycle.rounds.ledger import Ledger

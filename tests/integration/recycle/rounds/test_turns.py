@@ -9,8 +9,8 @@ from sexton.marks.lease_port import NoFreeSlot
 from sexton.marks.sql.leases import LeaseStore
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted
-from sexton.recycle.model import CloseOrder
 from sexton.recycle.planning.policy import policy
+from sexton.recycle.rounds.model import CloseOrder
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
 from tests.support.rig import GRACE, INTERVAL, Rig, listing, put
 

@@ -18,7 +18,7 @@ from config.settings import load
 from sexton.kernel.errors import BadInput
 from sexton.replication.agent.model import SweepOrder, Swept
 from sexton.replication.agent.port import NoStore, OtherBackend
-from sexton.replication.agent.serving import ServedBackend, catching_up, opened, token
+from sexton.replication.agent.serving import ServedBackend, catching_up, open_sweeper, token
 from tests.integration.replication.agent.node import Node
 from tests.integration.replication.agent.test_http import TOKEN, Api
 from tests.servers.temporal import DevServer
@@ -83,7 +83,7 @@ async def test_a_backend_that_starts_is_caught_up(node: Node) -> None:
     node.binlog("a", 1)
     api = Api()
     api.answers = [{"cuts": [{"uid": "a", "tablet": "ta", "version": 1}], "next": ""}, {"taken": 1, "ignored": 0}]
-    with opened(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
+    with open_sweeper(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
             while len(api.asked) < 2:
                 await asyncio.sleep(0.01)
@@ -96,7 +96,7 @@ async def test_a_backend_that_starts_is_caught_up(node: Node) -> None:
 async def test_a_backend_starts_although_nobody_grants_cuts(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     api = Api()
     api.answers = [(401, {"detail": "this token is not known"})]
-    with opened(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
+    with open_sweeper(_backend(node, api.url), {"SEXTON_NODE_TOKEN": TOKEN}) as sweeper:
         async with catching_up(sweeper):
             while "this token is not known" not in caplog.text:
                 await asyncio.sleep(0.01)
@@ -107,13 +107,13 @@ async def test_a_backend_starts_although_nobody_grants_cuts(node: Node, caplog: 
 
 def test_a_backend_does_not_begin_without_its_own_directory(node: Node, tmp_path: Path) -> None:
     environment = {"SEXTON_NODE_TOKEN": TOKEN}
-    with pytest.raises(NoStore), opened(ServedBackend("7", tmp_path), environment):
+    with pytest.raises(NoStore), open_sweeper(ServedBackend("7", tmp_path), environment):
         pass
-    with pytest.raises(OtherBackend), opened(ServedBackend("8", node.directory), environment):
+    with pytest.raises(OtherBackend), open_sweeper(ServedBackend("8", node.directory), environment):
         pass
-    with pytest.raises(BadInput), opened(ServedBackend("a/b", node.directory), environment):
+    with pytest.raises(BadInput), open_sweeper(ServedBackend("a/b", node.directory), environment):
         pass
-    with pytest.raises(BadInput, match="SEXTON_NODE_TOKEN"), opened(ServedBackend("7", node.directory), {}):
+    with pytest.raises(BadInput, match="SEXTON_NODE_TOKEN"), open_sweeper(ServedBackend("7", node.directory), {}):
         pass
 
 

@@ -20,7 +20,7 @@ def waits(db: Database) -> World:
     world.commit(6, world.now - DAY * 1000 + 60_000)
     world.commit(7)
     world.look()
-    assert world.log().wants == 5
+    assert world.log().awaiting_seq == 5
     return world
 
 
@@ -29,7 +29,7 @@ def test_what_expires_after_the_approval_does_not_make_it_wait_again(waits: Worl
     waits.later(INTERVAL)
     waits.look()
 
-    assert (waits.log().watermark, waits.log().wants, waits.seqs()) == (5, None, [6, 7])
+    assert (waits.log().watermark, waits.log().awaiting_seq, waits.seqs()) == (5, None, [6, 7])
 
     waits.later(INTERVAL)
     waits.look()
@@ -46,7 +46,7 @@ def test_a_consumer_holds_what_is_approved_and_the_approval_stands(waits: World)
     waits.later(INTERVAL)
     waits.look()
 
-    assert (held.watermark, held.held, held.wants) == (3, {"lisbon": 3}, None)
+    assert (held.watermark, held.held, held.awaiting_seq) == (3, {"lisbon": 3}, None)
     assert waits.log().watermark >= 5
 
 
@@ -56,6 +56,6 @@ def test_only_what_was_seen_is_approved(waits: World) -> None:
 
     approved = waits.b.configs.approve(SHOP, DB, upto=5)
 
-    assert (approved.approved, approved.wants) == (5, None)
+    assert (approved.approved, approved.awaiting_seq) == (5, None)
     with pytest.raises(BadInput, match="waits for approval"):
         waits.b.configs.approve(SHOP, DB)

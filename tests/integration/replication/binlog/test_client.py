@@ -26,7 +26,7 @@ from sexton.client import (
     binlog_calls,
 )
 from sexton.protection.errors import ProtectionNotFound
-from sexton.replication.binlog.model import MOST
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ
 from tests.integration.replication.world import DB, SHOP, World, upsert
 from tests.servers.api import Api
 from tests.support.rig import Rig
@@ -60,12 +60,12 @@ class Served:
 
     def health(self) -> dict[tuple[str, str], tuple[bool, int]]:
         """What is wrong with replicas, by the database's rows."""
-        found, _ = self.world.b.replicas.unwell(SHOP, every=True)
+        found, _ = self.world.b.replicas.list_unhealthy(SHOP, every=True)
         return {(r.tablet, r.backend): (r.bad, r.failed) for r in found if r.bad or r.failed >= 0}
 
 
 def health(replica: FollowerState) -> dict[tuple[str, str], tuple[bool, int]]:
-    return {key: (its.bad, its.failed) for key, its in replica.unwell().items()}
+    return {key: (its.bad, its.failed) for key, its in replica.unhealthy().items()}
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_what_is_dropped_goes_everywhere(served: Served) -> None:
     served.commit(1)
 
     assert served.owner.drop_table(DB, "orders") == 2
-    assert [its.version for its in served.backend.cuts("b1").cuts] == [MOST]
+    assert [its.version for its in served.backend.cuts("b1").cuts] == [MAX_COMMIT_SEQ]
     assert served.owner.drop_database(DB) == 2
     with pytest.raises(RequestRefused, match="no binlog"):
         served.owner.read_records(DB)
@@ -276,7 +276,7 @@ def test_the_asynchronous_client_asks_the_same(served: Served) -> None:
             read = await client.read_records(DB, after=1)
             await client.remove_consumer("copy", DB)
             cuts = (await client.drop_table(DB, "orders"), len((await client.cuts("b1")).cuts))
-            taken = await client.acknowledge_cuts("b1", [CutDone(uid="t1.b1", version=MOST)])
+            taken = await client.acknowledge_cuts("b1", [CutDone(uid="t1.b1", version=MAX_COMMIT_SEQ)])
             return locals()
 
     its = asyncio.run(ask())

@@ -9,7 +9,7 @@ from sexton.database.guard import UnknownInstance
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import OutOfOrder, RecordsTrimmed, UnknownConsumer, UnknownLog
-from sexton.replication.binlog.model import Record, Stored
+from sexton.replication.binlog.model import Record, StoreResult
 from tests.integration.replication.world import DB, SHOP, STEP, TERMS, World
 
 DAY = 86_400
@@ -124,9 +124,9 @@ def test_reads_say_what_is_gone_what_is_not_there_yet_and_what_nobody_keeps(worl
 
 def test_records_come_in_order_and_again(world: World) -> None:
     again = [Record(commit_seq=seq, timestamp=1, type="ALTER") for seq in (10, 100, 110, 120)]
-    assert world.b.records.add(SHOP, DB, again) == Stored(stored=1, known=3)
+    assert world.b.records.add(SHOP, DB, again) == StoreResult(stored=1, known=3)
     world.look()
-    assert world.b.records.add(SHOP, DB, again) == Stored(known=2, old=2)
+    assert world.b.records.add(SHOP, DB, again) == StoreResult(known=2, old=2)
 
     with pytest.raises(OutOfOrder):
         world.commit(115)

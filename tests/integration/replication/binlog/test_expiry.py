@@ -5,8 +5,8 @@ import pytest
 from sexton.database.engine import Database
 from sexton.kernel.errors import BadInput
 from sexton.replication.binlog.errors import RecordsTrimmed, UnknownLog
-from sexton.replication.binlog.model import MOST, BinlogSettings
-from sexton.replication.binlog.policy import ttl
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, BinlogSettings
+from sexton.replication.binlog.policy import parse_ttl
 from sexton.replication.binlog.sql import cutting
 from sexton.replication.journal.model import Op
 from tests.integration.replication.world import DB, INTERVAL, SHOP, World
@@ -86,7 +86,7 @@ def test_b06_every_upsert_that_expired_counts(world: World) -> None:
 
 
 def test_b15_forever_is_forever_and_zero_is_now(world: World) -> None:
-    world.keep(ttl("forever"))
+    world.keep(parse_ttl("forever"))
     world.commit(1, world.now - 3_650 * DAY * 1000)
     world.commit(2, 1)
 
@@ -97,7 +97,7 @@ def test_b15_forever_is_forever_and_zero_is_now(world: World) -> None:
     world.look()
     assert (world.log().watermark, world.seqs()) == (2, [])
     with pytest.raises(BadInput, match="forever"):
-        ttl(-1)
+        parse_ttl(-1)
 
 
 def test_b17_history_and_bytes_are_limits(world: World) -> None:
@@ -149,12 +149,12 @@ def test_a_cut_of_very_much_waits_for_a_person_and_for_no_more_than_was_seen(db:
     world.commit(6)
 
     assert world.look().waiting == 1
-    assert (world.log().wants, len(world.seqs())) == (5, 6)
+    assert (world.log().awaiting_seq, len(world.seqs())) == (5, 6)
 
     assert world.b.configs.approve(SHOP, DB, upto=2**40).approved == 5
     world.later(INTERVAL)
     world.look()
-    assert (world.log().watermark, world.log().wants, world.seqs()) == (5, None, [6])
+    assert (world.log().watermark, world.log().awaiting_seq, world.seqs()) == (5, None, [6])
 
 
 def test_tables_of_which_one_has_very_much_are_all_cut_to_the_end(
@@ -201,6 +201,6 @@ def test_a_number_that_no_database_has_is_refused(world: World) -> None:
     world.keep(100)
 
     with pytest.raises(BadInput, match="commit_seq"):
-        world.commit(MOST)
+        world.commit(MAX_COMMIT_SEQ)
     with pytest.raises(BadInput, match="timestamp"):
         world.commit(1, 2**60)

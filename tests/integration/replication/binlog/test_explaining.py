@@ -5,9 +5,9 @@ import pytest
 from sexton.database.engine import Database
 from sexton.operators.registry.store import Registry
 from sexton.replication.binlog.errors import UnknownLog
-from sexton.replication.binlog.model import BinlogSettings, Config
+from sexton.replication.binlog.model import BinlogSettings, LogRetention
 from sexton.replication.binlog.sql.explain import LogExplanation, explain
-from sexton.replication.binlog.sql.figures import LogCounts, noted, tally
+from sexton.replication.binlog.sql.figures import LogCounts, count_logs, logs_with_blocker
 from sexton.replication.replicas.model import BackendStanding, RetainingReplica, TabletReport
 from sexton.replication.replicas.sql import figures as copies
 from tests.integration.replication.world import DB, SHOP, STEP, World
@@ -21,12 +21,12 @@ def told(world: World, table: str = "") -> LogExplanation:
 
 def standing(world: World, backend: str) -> BackendStanding:
     with world.db.read() as c:
-        return next(b for b in copies.standings(world.db, c, SHOP) if b.backend == backend)
+        return next(b for b in copies.backend_standings(world.db, c, SHOP) if b.backend == backend)
 
 
 def figures(world: World) -> LogCounts:
     with world.db.read() as c:
-        return tally(world.db, c, SHOP)
+        return count_logs(world.db, c, SHOP)
 
 
 def test_what_is_explained_is_what_a_cut_does(world: World) -> None:
@@ -92,11 +92,11 @@ def test_who_waits_who_halts_and_which_clock_are_named(db: Database) -> None:
     Registry(db).observe(SHOP)
     found = told(world)
 
-    assert (line.cut.wants, line.waits, line.goes, clock) == (5, 5, 0, "")
+    assert (line.cut.awaiting_seq, line.waits, line.goes, clock) == (5, 5, 0, "")
     assert "only observes" in found.halted
     assert "moved forward" in found.clock
     with db.read() as c:
-        assert [its.wants for its in noted(db, c, SHOP)] == [5]
+        assert [its.awaiting_seq for its in logs_with_blocker(db, c, SHOP)] == [5]
 
 
 def test_a_dropped_log_is_said_to_be_dropped(world: World) -> None:
@@ -172,8 +172,11 @@ def test_backends_are_counted_with_what_is_wrong(world: World) -> None:
     granted = world.cuts("b1")
     world.done("b1", t1_b1=2)
     with world.db.read() as c:
-        here = copies.standings(world.db, c, SHOP, DB, "users")
-        count = copies.copies(world.db, c, SHOP, DB), copies.copies(world.db, c, SHOP, DB, "users")
+        here = copies.backend_standings(world.db, c, SHOP, DB, "users")
+        count = (
+            copies.count_live_copies(world.db, c, SHOP, DB),
+            copies.count_live_copies(world.db, c, SHOP, DB, "users"),
+        )
 
     assert granted == {"t1.b1": 2}
     assert (standing(world, "b1").copies, standing(world, "b1").behind, standing(world, "b1").missing) == (2, 0, 0)
@@ -190,7 +193,7 @@ def test_a_holder_in_words_is_whole() -> None:
 
 def test_logs_are_counted_once_where_tables_are_in_their_databases(world: World) -> None:
     world.keep(100)
-    world.b.configs.put(SHOP, DB, "orders", Config())
+    world.b.configs.put(SHOP, DB, "orders", LogRetention())
     world.commit(1, orders={"p1": 1})
     world.commit(2, orders={"p1": 2}, users={"p2": 1})
     world.b.consumers.register(SHOP, "lisbon", DB)

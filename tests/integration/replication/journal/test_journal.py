@@ -53,7 +53,7 @@ def test_c13_what_is_unknown_is_skipped_and_the_rest_applies() -> None:
     old = {"backendId": 9, "bad": True, "tabletSchemaHash": [{"first": 1, "second": 5}, [77, 5], 4]}
     its.apply(JournalEntry(seq=2, op=46, body=old))
 
-    assert its.unwell() == {
+    assert its.unhealthy() == {
         ("2", "9"): ReplicaHealth(failed=11),
         ("3", "9"): ReplicaHealth(bad=True),
         ("1", "9"): ReplicaHealth(bad=True),
@@ -61,7 +61,7 @@ def test_c13_what_is_unknown_is_skipped_and_the_rest_applies() -> None:
     its.apply(
         JournalEntry(seq=3, op=48, body={"backendId": 9, "replicaReportInfos": [{"tabletId": "3", "type": "HEALTHY"}]})
     )
-    assert ("3", "9") not in its.unwell()
+    assert ("3", "9") not in its.unhealthy()
 
 
 def test_b30_a_follower_misses_nothing_of_two_writers(world: World) -> None:
@@ -150,12 +150,12 @@ def test_who_begins_anew_has_what_the_others_have(world: World) -> None:
         for backend in ("b1", "b2"):
             its.place("t1", backend)
 
-    new.begin(world.b.replicas.snapshot(SHOP))
+    new.load_snapshot(world.b.replicas.snapshot(SHOP))
     caught_up(world, old)
 
     assert new.applied == old.applied == world.b.journal.head(SHOP)
     assert new.logs() == old.logs() == {DB: {"": [4], "orders": [4]}}
-    assert new.unwell() == old.unwell() == {("t1", "b1"): ReplicaHealth(bad=True)}
+    assert new.unhealthy() == old.unhealthy() == {("t1", "b1"): ReplicaHealth(bad=True)}
 
 
 @pytest.mark.parametrize("point", ["binlog.written", "report.written"])

@@ -5,11 +5,11 @@ import pytest
 from sexton.kernel.crash_points import installed
 from sexton.kernel.errors import BadInput
 from sexton.operators.controls.model import ALL, ControlKind
-from sexton.replication.binlog.model import MOST, CutDone
+from sexton.replication.binlog.model import MAX_COMMIT_SEQ, CutDone
 from sexton.replication.journal.model import Op
 from sexton.replication.replicas.errors import LastCopy
 from sexton.replication.replicas.model import Copy, Placement, Tablet, TabletReport
-from sexton.replication.replicas.policy import lowest
+from sexton.replication.replicas.policy import lowest_needed_version
 from tests.integration.replication.world import DB, INTERVAL, REPLICA_TERMS, SHOP, World
 
 FRESH = REPLICA_TERMS.freshness_seconds
@@ -101,11 +101,11 @@ def test_c14_a_copy_with_a_gap_holds_the_cut_below_it(world: World) -> None:
 
     assert {world.cuts(b)[f"t3.{b}"] for b in ("b1", "b2", "b3")} == {14}
     found, now = world.b.replicas.tablet(SHOP, "t3")
-    least = lowest(found, now)
+    least = lowest_needed_version(found, now)
     assert least is not None
     assert least[1] is not None
     assert (least[0], least[1].backend) == (15, "b3")
-    assert [r.backend for r in world.b.replicas.unwell(SHOP)[0] if r.tablet == "t3"] == ["b3"]
+    assert [r.backend for r in world.b.replicas.list_unhealthy(SHOP)[0] if r.tablet == "t3"] == ["b3"]
 
     well(world, 20, "b3", tablet="t3")
     assert world.cuts("b1")["t3.b1"] == 18
@@ -166,10 +166,10 @@ def test_b29_a_dropped_table_is_not_frozen_by_a_dead_backend(world: World) -> No
 
     assert world.b.configs.drop(SHOP, DB, "orders") == 2
 
-    assert world.cuts("b1") == {"t1.b1": MOST}
-    world.done("b1", t1_b1=MOST)
+    assert world.cuts("b1") == {"t1.b1": MAX_COMMIT_SEQ}
+    world.done("b1", t1_b1=MAX_COMMIT_SEQ)
     assert world.cuts("b1") == {}
-    assert world.cuts("b2") == {"t1.b2": MOST}
+    assert world.cuts("b2") == {"t1.b2": MAX_COMMIT_SEQ}
 
 
 def test_b20_what_a_dropped_table_left_is_gone_with_the_next_look(world: World) -> None:

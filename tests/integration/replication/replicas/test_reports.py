@@ -148,6 +148,6 @@ def test_what_cannot_be_is_refused_and_nothing_of_it_is_taken(world: World) -> N
         with pytest.raises(BadInput):
             world.report("b1", *its)
     with pytest.raises(UnknownInstance):
-        world.b.reports.hear("nobody", "b1", ReplicaReport(boot=1, sequence=1))
+        world.b.reports.accept("nobody", "b1", ReplicaReport(boot=1, sequence=1))
 
     assert world.replica("t1", "b1").version == -1

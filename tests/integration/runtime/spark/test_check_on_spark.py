@@ -10,11 +10,11 @@ import pytest
 from sexton.check.model import CheckRequest, RunState
 from sexton.contract import NewMark
 from sexton.runtime.spark import compare, reconcile
-from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.compare import SparkComparison
 from tests.integration.check.conftest import Owned, names
 from tests.support.rig import Rig
 
-OnIt = Callable[[Rig], OnSpark]
+OnIt = Callable[[Rig], SparkComparison]
 ODD = [
     "data/ü/r1_0.dat",
     "data/t1/a b+c%20d_0.dat",
@@ -98,7 +98,7 @@ def test_k10_an_attempt_that_takes_over_lists_nothing_again(
     owned.old("data/t9/r7_0.dat")
     (owned.root / names(5, "t3")[2]).unlink()
     monkeypatch.setattr(compare, "PASS_PARTS", 3)
-    went_on, progress = owned.runs.went_on, []
+    went_on, progress = owned.runs.store_progress, []
 
     def dies(run: Any, told: Any) -> None:
         went_on(run, told)
@@ -134,7 +134,7 @@ def test_k06_a_vault_that_cannot_be_listed_concludes_nothing_on_spark_either(own
     report = owned.check(how)
 
     assert report.run.state is RunState.PARTIAL
-    assert any("NO_MARKER" in lack for lack in report.run.lacks)
+    assert any("NO_MARKER" in lack for lack in report.run.missing_inputs)
     assert "LOST" not in owned.found()
 
 
@@ -160,5 +160,5 @@ def test_what_is_cancelled_is_gone_before_it_returns(
     took = time.monotonic() - stopped[0]
     print(f"cancelled after {took:.2f} s")
 
-    assert owned.runs.last("shop") is None
+    assert owned.runs.last_ended("shop") is None
     assert not [t for t in threading.enumerate() if t.name.startswith("spark")]

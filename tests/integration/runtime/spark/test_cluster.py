@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from sexton.runtime.spark.compare import OnSpark
+from sexton.runtime.spark.compare import SparkComparison
 from sexton.runtime.spark.deleter import SparkDeleter
 from sexton.runtime.spark.deletion import Work
 from sexton.runtime.spark.locations import ConnectionTarget, without_password
@@ -108,7 +108,7 @@ def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
     )
     running = Sessions(cluster.remote, {}, tmp_path / "home")
     try:
-        how = OnSpark(
+        how = SparkComparison(
             running,
             where,
             shop.vaults,
@@ -120,7 +120,7 @@ def test_a_cluster_checks_and_deletes_with_code_that_came_with_the_session(
         with watched(shop) as most:
             report = shop.check(how)
 
-        assert (report.whole, report.run.lacks) == (True, ())
+        assert (report.whole, report.run.missing_inputs) == (True, ())
         assert shop.found() == {"LOST": {keys[0]}, "ORPHAN": {"data/t9/gone_0.dat"}}
         assert 1 <= most[0] <= CONNECTIONS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sexton.contract import NewMark
-from sexton.recycle.audit.locations import Places
+from sexton.recycle.audit.locations import AuditLocations
 from sexton.recycle.audit.store import AuditReader
 from tests.integration.runtime.spark.conftest import Deleting
 from tests.support.rig import RETENTION, Rig, listing, put
@@ -33,7 +33,7 @@ def test_a_round_on_spark_deletes_what_is_due_and_nothing_else(rig: Rig, deletin
     assert (report.claimed, report.removed, report.deleted, report.absent, report.failed) == (63, 62, 63, 1, 0)
     assert set(listing(root)) == {"data/t1/live_0.dat"}
     assert not listing(other)
-    told = list(AuditReader(rig.db, Places(rig.vaults, rig.registry.vaults, **rig.kept_in)).rows(report.round))
+    told = list(AuditReader(rig.db, AuditLocations(rig.vaults, rig.registry.vaults, **rig.kept_in)).rows(report.round))
     assert {r.key: r.outcome for r in told} == {
         **dict.fromkeys((*due, "data/p/a.dat", "data/p/in/b.dat", "data/o_0.dat"), "deleted"),
         "data/none_0.dat": "absent",

@@ -52,7 +52,7 @@ def test_days_run_from_one_instant_to_another_over_midnight() -> None:
     ],
 )
 def test_audit_url_has_a_folder_for_each_deployment(url: str, kind: str, location: str, prefix: str) -> None:
-    spec = naming.place(url, "d-1")
+    spec = naming.separate_location(url, "d-1")
 
     assert spec is not None
     assert (spec.kind, spec.location, spec.prefix) == (kind, location, prefix)
@@ -67,11 +67,11 @@ def test_audit_url_has_a_folder_for_each_deployment(url: str, kind: str, locatio
 )
 def test_malformed_audit_url_or_one_in_a_vault_is_refused(url: str) -> None:
     with pytest.raises(BadInput):
-        naming.place(url, "d-1")
+        naming.separate_location(url, "d-1")
 
 
 def test_empty_audit_url_names_no_place() -> None:
-    assert naming.place("", "d-1") is None
+    assert naming.separate_location("", "d-1") is None
 
 
 def test_file_returns_its_rows_unchanged() -> None:

@@ -140,8 +140,8 @@ def test_each_first_folder_is_a_place_up_to_a_maximum() -> None:
 def test_places_of_different_vaults_have_different_names() -> None:
     local = VaultSpec(instance="shop", name="disk", kind="local", location="/srv/v/")
 
-    assert policy.root(S3, "") == "aws/bucket/wh/"
-    assert policy.root(local, "") == "file:/srv/v/"
+    assert policy.vault_place(S3, "") == "aws/bucket/wh/"
+    assert policy.vault_place(local, "") == "file:/srv/v/"
 
 
 @pytest.mark.parametrize("text", ["0/s", "fast", "500", "500/m", "-5/s", "1.5/s", "5e3/s", "10000000/s", "500/s\n"])
@@ -185,13 +185,13 @@ def test_vault_without_success_or_answer_is_given_up() -> None:
 def test_without_a_pacer_only_refused_requests_wait() -> None:
     pacer = Unpaced()
     [place] = pacer.places("shop", "cold", ["a"])
-    free = [pacer.ask({place: 1_000}, 0.0) for _ in range(100)]
+    free = [pacer.reserve({place: 1_000}, 0.0) for _ in range(100)]
 
     for sent in (0.0, 0.05, 0.4):
         pacer.report_result({place: 1}, Answer(sent, 0.1, {place: 1}))
-    waits = pacer.ask({place: 1}, 0.5)
+    waits = pacer.reserve({place: 1}, 0.5)
     pacer.report_result({place: 1}, Answer(1.1, 0.1))
 
     assert set(free) == {0.0}
     assert waits == pytest.approx(0.5)
-    assert pacer.ask({place: 1}, 1.2) == 0.0
+    assert pacer.reserve({place: 1}, 1.2) == 0.0

@@ -13,7 +13,7 @@ from sexton.recycle.pipeline.decide import ChildMark, ClaimDecision, LockedMark,
 TOKEN = WriteToken(batch=1, round=1, lease=Lease(instance="shop", job="recycle", owner="run", epoch=1), attempt=1)
 CUTOFF = 100
 A, B, CHILD, OTHER_CHILD = (Ref("dropped", name) for name in ("a", "b", "child", "other"))
-MARKED = LockedMark("disk", MarkState.MARKED, quarantined=False, ages_from=CUTOFF)
+MARKED = LockedMark("disk", MarkState.MARKED, quarantined=False, retention_starts_at=CUTOFF)
 FENCED = MARKED._replace(state=MarkState.FENCED)
 
 
@@ -43,7 +43,7 @@ class TestOwnRow:
         assert decided(Candidate(A), locked={}) == ClaimDecision([], [], {})
 
     def test_a_mark_younger_than_the_cutoff_is_left_out(self) -> None:
-        young = MARKED._replace(ages_from=CUTOFF + 1)
+        young = MARKED._replace(retention_starts_at=CUTOFF + 1)
 
         assert decided(Candidate(A), locked={A: young}) == ClaimDecision([], [], {})
 
@@ -143,7 +143,7 @@ rows = st.builds(
     vault=st.just("disk"),
     state=st.sampled_from(MarkState),
     quarantined=st.booleans(),
-    ages_from=st.sampled_from((CUTOFF - 1, CUTOFF, CUTOFF + 1)),
+    retention_starts_at=st.sampled_from((CUTOFF - 1, CUTOFF, CUTOFF + 1)),
 )
 candidates = st.lists(
     st.builds(Candidate, ref=refs, files=st.integers(0, 5), must_be_fenced=st.booleans()),
@@ -171,11 +171,11 @@ def test_no_claim_breaks_a_rule(
     for candidate in decision.claimed:
         row = locked[candidate.ref]
         assert row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
-        assert (row.quarantined, row.ages_from <= CUTOFF, candidate.ref in blocked) == (False, True, False)
+        assert (row.quarantined, row.retention_starts_at <= CUTOFF, candidate.ref in blocked) == (False, True, False)
     if allowance is not None and decision.claimed:
         assert objects_claimed + decision.objects <= allowance
     for candidate in chosen:
         if candidate.ref in locked and candidate.ref not in claimed(decision) and candidate.ref not in decision.kept:
             row = locked[candidate.ref]
             unfenced = candidate.must_be_fenced and row.state is MarkState.MARKED
-            assert row.state is MarkState.CLAIMED or row.quarantined or row.ages_from > CUTOFF or unfenced
+            assert row.state is MarkState.CLAIMED or row.quarantined or row.retention_starts_at > CUTOFF or unfenced

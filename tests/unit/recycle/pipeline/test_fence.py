@@ -6,7 +6,7 @@ from sexton.recycle.pipeline.fence import candidate_of, spread_to_parents
 
 
 def mark(name: str) -> DueMark:
-    return DueMark(kind="dropped", id=name, ages_from=0, vault="disk", prefix=f"{name}/", keys=None, bytes=0)
+    return DueMark(kind="dropped", id=name, retention_starts_at=0, vault="disk", prefix=f"{name}/", keys=None, bytes=0)
 
 
 PARENT, CHILD, OTHER = mark("parent"), mark("child"), mark("other")

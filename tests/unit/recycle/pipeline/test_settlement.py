@@ -8,7 +8,7 @@ from sexton.marks.model import DeletionCounts, Settlement
 from sexton.marks.policy import settlement_of
 from sexton.recycle.pipeline.delete_pages import tried_up_to
 
-DONE = DeletionCounts(prefix=None, swept_at=None, files=3, done=3, failed=0)
+DONE = DeletionCounts(prefix=None, first_pass_at=None, files=3, done=3, failed=0)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ DONE = DeletionCounts(prefix=None, swept_at=None, files=3, done=3, failed=0)
         (DONE._replace(lacking="SCHEMA_MISSING"), Settlement.LACKING),
         (DONE._replace(lacking="SCHEMA_MISSING", done=2), Settlement.WAITING),
         (DONE._replace(prefix="data/"), Settlement.SWEPT),
-        (DONE._replace(prefix="data/", swept_at=1), Settlement.GONE),
+        (DONE._replace(prefix="data/", first_pass_at=1), Settlement.GONE),
         (DONE._replace(prefix="data/", lacking="SCHEMA_MISSING"), Settlement.LACKING),
     ],
 )

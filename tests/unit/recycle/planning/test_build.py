@@ -1,10 +1,9 @@
 """A round's plan has the kinds that need no approval, an operator's plan has everything."""
 
 from sexton.marks.keepers import KeepReason, Kept
-from sexton.recycle.model import KindPlan, Policy
 from sexton.recycle.planning.build import build_for_operator, build_for_round
 from sexton.recycle.planning.limits import Allowance
-from sexton.recycle.planning.model import DueKind, InstancePolicy, PlanFacts
+from sexton.recycle.planning.model import DueKind, InstancePolicy, KindPlan, PlanFacts, Policy
 
 POLICY = Policy(version="v", retention_seconds={"dropped": 600}, upload_grace_seconds=600, unlimited=("compacted",))
 TERMS = InstancePolicy("shop", enabled=True, policy=POLICY, agreed={"dropped": 600})

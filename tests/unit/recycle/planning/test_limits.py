@@ -3,7 +3,7 @@
 import pytest
 
 from config.settings import PricesSection
-from sexton.recycle.model import KindPlan, KindReport, Plan, Policy, RoundReport
+from sexton.recycle.model import KindReport, RoundReport
 from sexton.recycle.planning import limits
 from sexton.recycle.planning.estimate import ASSUMED_KEYS_PER_SECOND, estimate, rate
 from sexton.recycle.planning.limits import (
@@ -15,7 +15,7 @@ from sexton.recycle.planning.limits import (
     shortened,
     span,
 )
-from sexton.recycle.planning.model import DueKind
+from sexton.recycle.planning.model import DueKind, KindPlan, Plan, Policy
 
 POLICY = Policy(
     version="v",

@@ -2,8 +2,10 @@
 
 from sexton.marks.keepers import LIVE, KeepReason, Kept, by_hold
 from sexton.marks.lease import Lease
-from sexton.recycle.model import Cursor, KindPlan, OpenedRound, Plan, Policy, RangeReceipt
+from sexton.recycle.pipeline.model import Cursor, RangeReceipt
+from sexton.recycle.planning.model import KindPlan, Plan, Policy
 from sexton.recycle.rounds.ledger import Ledger
+from sexton.recycle.rounds.model import OpenedRound
 
 BAD_KEY = Kept(KeepReason.QUARANTINED, "BAD_KEY")
 POLICY = Policy(version="v", retention_seconds={"a": 600, "b": 600}, upload_grace_seconds=600, after={"b": ("a",)})
