@@ -1,4 +1,4 @@
-"""`sexton replica` as an operator types it, and what others tell of copies that keep something."""
+"""The command `sexton replica` lists, explains and decommissions replicas."""
 
 import json
 
@@ -26,10 +26,10 @@ def world(shop: Database) -> BinlogInstance:
     return world
 
 
-def test_unwell_copies_are_listed_and_explained(offline: Run, world: BinlogInstance) -> None:
+def test_unhealthy_replicas_are_listed_and_explained(offline: Run, world: BinlogInstance) -> None:
     listed, every = offline("replica", "list"), json.loads(offline("replica", "list", "--all", "--json").stdout)
     explained = offline("replica", "explain", "t1")
-    told = json.loads(offline("replica", "explain", "t1", "--json").stdout)
+    as_json = json.loads(offline("replica", "explain", "t1", "--json").stdout)
 
     assert "version 3 is missing" in listed.stdout
     assert "bad" in listed.stdout
@@ -38,10 +38,10 @@ def test_unwell_copies_are_listed_and_explained(offline: Run, world: BinlogInsta
     assert "the replica on b3 decides: bad; nothing may be deleted" in explained.stdout
     assert "cuts have reached version 5; 3 replicas wait until it has reported that it is healthy" in explained.stdout
     assert "sexton replica full-copy t1 b3 --reason" in explained.stdout
-    assert (told["need"], told["decides"], [c["need"] for c in told["copies"]]) == (0, "b3", [6, 3, 0])
+    assert (as_json["need"], as_json["decides"], [c["need"] for c in as_json["copies"]]) == (0, "b3", [6, 3, 0])
 
 
-def test_a_copy_that_counts_no_more_lets_others_go(offline: Run, shop: Database, world: BinlogInstance) -> None:
+def test_replica_marked_full_copy_blocks_no_deletion(offline: Run, shop: Database, world: BinlogInstance) -> None:
     given_up = offline("replica", "full-copy", "t1", "b3", "--reason", "its disk is gone")
     explained, listed = offline("replica", "explain", "t1"), offline("replica", "list")
     granted = world.granted_cuts("b1")
@@ -58,9 +58,7 @@ def test_a_copy_that_counts_no_more_lets_others_go(offline: Run, shop: Database,
     assert [(k["held_by"], k["what"]) for k in held if k["held_by"] == "replicas"] == [("replicas", "cuts of 1 tablet")]
 
 
-def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(
-    offline: Run, world: BinlogInstance
-) -> None:
+def test_blocking_replicas_are_grouped_by_backend(offline: Run, world: BinlogInstance) -> None:
     for n in range(2, 30):
         world.place(f"t{n}", "b1", "b3", part=f"p{n}")
     versions = {f"p{n}": 5 for n in range(2, 30)}
@@ -83,7 +81,7 @@ def test_copies_that_keep_something_are_held_by_backend_and_never_by_tablet(
     assert "versions are retained for 29 replicas on b3: 1 bad, 28 without a fresh report" in explained.stdout
 
 
-def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run, world: BinlogInstance) -> None:
+def test_backends_are_listed_and_decommissioned(offline: Run, world: BinlogInstance) -> None:
     world.place("t9", "b3", part="p9")
     listed = json.loads(offline("replica", "backends", "--json").stdout)
     shown = offline("replica", "backends")
@@ -91,7 +89,7 @@ def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run
     world.place("t9", "b1", part="p9")
     world.report_whole("t9", "b1", 0)
     world.report_whole("t1", "b1", 9)
-    asked = offline("replica", "decommission", "b3")
+    unconfirmed = offline("replica", "decommission", "b3")
     done = offline("replica", "decommission", "b3", "--yes")
     unknown = offline("replica", "decommission", "b3", "--yes")
 
@@ -102,22 +100,20 @@ def test_backends_are_listed_and_one_that_is_gone_is_decommissioned(offline: Run
     ]
     assert "1 missing versions" in shown.stdout
     assert (only.returncode, "no replica of tablet t9 on another backend" in only.stderr) == (1, True)
-    assert (asked.returncode, "1 replica, 1 of them with something to delete" in asked.stdout) == (1, True)
+    assert (unconfirmed.returncode, "1 replica, 1 of them with something to delete" in unconfirmed.stdout) == (1, True)
     assert (done.returncode, "is forgotten, with 1 replica" in done.stdout) == (0, True)
     assert (unknown.returncode, "there is no backend b3" in unknown.stderr) == (1, True)
 
 
-def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies(
-    offline: Run, world: BinlogInstance
-) -> None:
+def test_doctor_reports_silent_backends_and_bad_replicas(offline: Run, world: BinlogInstance) -> None:
     first = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
     world.later(1_000)
     world.report_whole("t1", "b1", 5)
     world.service.replicas.full_copy(SHOP, "t1", "b3", "hold limit")
     world.service.replicas.full_copy(SHOP, "t1", "b2", "its disk is gone")
     granted = world.granted_cuts("b1")
-    told = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
-    world.service.sender.acknowledge(SHOP, "b1", told)
+    done = [CutDone(uid="t1.b1", version=-1, outcome="quarantined", detail="a key that cannot be read")]
+    world.service.sender.acknowledge(SHOP, "b1", done)
     then = {f["about"]: f for f in json.loads(offline("doctor", "--json").stdout)}["replicas"]
 
     assert granted == {"t1.b1": 5}
@@ -142,7 +138,7 @@ def test_the_doctor_names_backends_that_are_silent_and_what_is_wrong_with_copies
         (["decommission", "b9", "--yes"], "there is no backend b9", 1),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_wrong_input_is_reported_in_one_line(
     offline: Run, world: BinlogInstance, words: list[str], said: str, code: int
 ) -> None:
     done = offline("replica", *words)

@@ -1,4 +1,4 @@
-"""Kafka, who purges and a region's node are killed during purges: what was acknowledged is readable or in a file."""
+"""A killed broker, purger or node loses no acknowledged entry."""
 
 import time
 from collections.abc import Callable, Iterator

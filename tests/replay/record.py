@@ -26,7 +26,7 @@ from tests.servers.temporal import DevServer, start_local
 from tests.support.rig import DEPLOYMENT, Rig, put
 from tests.workflows.conftest import Served
 from tests.workflows.test_binlog import Gc
-from tests.workflows.test_purge import Topics
+from tests.workflows.topics import Topics
 from workflows import ids, options
 
 HISTORIES = Path(__file__).parent / "histories"

@@ -17,7 +17,7 @@ from tests.support.leaks import record_secret
 
 @cache
 def client(endpoint_url: str, access_key: str, secret_key: str) -> S3Client:
-    """Make a client once for each server: that costs more than what most tests ask of it."""
+    """Return the client of a server, created once, because its creation costs more than most tests."""
     return boto3.client(
         "s3",
         endpoint_url=endpoint_url,
@@ -41,11 +41,11 @@ class RunningS3:
         return self.server.endpoint_url
 
     def client(self) -> S3Client:
-        """An S3 client of this server."""
+        """Return an S3 client of this server."""
         return client(self.endpoint_url, self.access_key, self.secret_key)
 
     def create_bucket(self) -> str:
-        """A fresh bucket; its name."""
+        """Create a bucket; return its name."""
         name = f"b-{secrets.token_hex(6)}"
         self.client().create_bucket(Bucket=name)
         return name

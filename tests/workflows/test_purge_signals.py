@@ -1,4 +1,4 @@
-"""Purges that are signalled at an inconvenient moment, and reports of topics with very many regions."""
+"""A purge obeys signals that arrive at an inconvenient moment."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from sexton.wal.orders import MapOrder, RegionMapping
 from sexton.wal.rounds import PurgeRounds
 from sexton.wal.sql import schedule as turns_
 from tests.support.rig import DEPLOYMENT
-from tests.workflows.test_purge import Topics, rig, settings, topics
+from tests.workflows.topics import Topics, rig, settings, topics
 from workflows import ids
 
 __all__ = ["rig", "settings", "topics"]

@@ -1,7 +1,7 @@
-"""Doris #22174: "for ever" was the largest number there is; multiplied by 1,000 it overflowed, and everything expired.
+"""Doris #22174: "forever" was the largest number; multiplied by 1,000 it overflowed, and everything expired.
 
-Here "for ever" is a value of its own, a TTL has a ceiling above which it is a typing error, and a log that would lose
-very much at once waits for a person.
+In Sexton "forever" is a value of its own, a TTL above a maximum is refused, and a cut of a whole log needs an
+approval.
 """
 
 from collections.abc import Iterator
@@ -29,19 +29,19 @@ def db(clean_url: str) -> Iterator[Database]:
     database.close()
 
 
-def test_doris_22174_the_largest_number_is_refused_and_what_to_write_instead_is_said(db: Database) -> None:
-    for given in LARGEST:
+def test_doris_22174_largest_ttl_is_refused_naming_forever(db: Database) -> None:
+    for value in LARGEST:
         with pytest.raises(BadInput, match="'forever'"):
-            parse_ttl(given)
+            parse_ttl(value)
 
     assert parse_ttl(FOREVER) is None
     assert parse_ttl(LONGEST_TTL) == LONGEST_TTL
 
 
-def test_doris_22174_nothing_of_a_log_that_is_kept_for_ever_or_for_long_expires(db: Database) -> None:
+def test_doris_22174_log_with_long_or_no_ttl_does_not_expire(db: Database) -> None:
     world = BinlogInstance(db)
-    for name, its in (("ever", None), ("long", LONGEST_TTL)):
-        world.service.configs.put(SHOP, name, "", LogRetention(ttl_seconds=its))
+    for name, ttl_seconds in (("ever", None), ("long", LONGEST_TTL)):
+        world.service.configs.put(SHOP, name, "", LogRetention(ttl_seconds=ttl_seconds))
         for seq, at in enumerate((1, world.now - 86_400_000, world.now, world.now + 1, 2**53), 1):
             world.service.records.add(SHOP, name, [Record(commit_seq=seq, timestamp=at, type="ALTER")])
 
@@ -52,7 +52,7 @@ def test_doris_22174_nothing_of_a_log_that_is_kept_for_ever_or_for_long_expires(
     assert report.records == 1
 
 
-def test_doris_22174_a_log_that_would_lose_everything_at_once_waits_for_a_person(db: Database) -> None:
+def test_doris_22174_cut_of_a_whole_log_waits_for_approval(db: Database) -> None:
     world = BinlogInstance(db, BinlogSettings(free_records=10))
     world.configure_log(LONGEST_TTL)
     records = [Record(commit_seq=n, timestamp=world.now - 86_400_000, type="ALTER") for n in range(1, 21)]

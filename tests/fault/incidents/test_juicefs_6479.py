@@ -1,6 +1,6 @@
-"""JuiceFS #6479: the listing of referenced slices swallowed an error, and what it had not read was deleted as unused.
+"""JuiceFS #6479: a listing ignored an error, and slices that it had not read were deleted as unused.
 
-Here a live side that is not read to its end proves nothing: no orphan is confirmed, nothing is marked.
+A live view that Sexton could not read to its end confirms no orphan, so that nothing is marked.
 """
 
 import pytest
@@ -14,7 +14,7 @@ __all__ = ["owned"]
 BROKEN = {"sqlite": "json('{')", "postgresql": "(1 / (length(id) - length(id)))::text"}
 
 
-def test_juicefs_6479_an_error_in_the_middle_of_the_references_is_no_end_of_them(owned: Owned) -> None:
+def test_juicefs_6479_unread_references_confirm_no_orphan(owned: Owned) -> None:
     owned.write_live(*file_keys(400))
     owned.write_old("data/t9/gone_0.dat")
     owned.check()

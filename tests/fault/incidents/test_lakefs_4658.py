@@ -1,6 +1,7 @@
 """lakeFS #4658: the collector did not know relative paths, nor some kinds of files, and took them for garbage.
 
-Here what nobody names is a candidate only if its key has the form of the owner's own files; all else is shown, no more.
+In Sexton an unreferenced object is a candidate only if its key has the form of the owner's files; others are only
+shown.
 """
 
 import pytest
@@ -13,7 +14,7 @@ STRANGE = ["_lakefs/x.json", "data/t1/r1_0.parquet", "r1_0.dat", "data/t1/sub/r1
 
 
 @pytest.mark.parametrize("pattern", [None, ""])
-def test_lakefs_4658_files_of_a_kind_nobody_knows_are_never_candidates(owned: Owned, pattern: str | None) -> None:
+def test_lakefs_4658_file_of_an_unknown_kind_is_no_orphan(owned: Owned, pattern: str | None) -> None:
     owned.write_live(*file_keys(400))
     if pattern is not None:  # nobody said what keys look like: then nothing is known
         owned.registry.set_key_pattern("shop", pattern)

@@ -1,7 +1,7 @@
 """Loki #8359: a change of the configuration reclassified everything, and the next run deleted it.
 
-Here what is due only because a retention was shortened waits in a plan of its own until a person applies it, and a plan
-is never applied under settings other than those it was made with.
+In Sexton marks that are due only because a retention was shortened wait in a plan of their own for an approval, and a
+plan is never applied under other settings than those it was made with.
 """
 
 import json
@@ -15,7 +15,7 @@ from sexton.contract import NewMark
 from sexton.kernel import crash_points
 from sexton.recycle.errors import PlanRefused
 from sexton.recycle.planning.model import Policy
-from tests.fault.incidents.books import check_sums, gone, marks
+from tests.fault.incidents.tables import check_sums, deleted_ids, marks
 from tests.integration.owners.catalog.shop import HOUR, Shop
 from tests.support.command import run
 from tests.support.kept import kept_texts
@@ -36,10 +36,10 @@ def settings(retention: int) -> Policy:
 
 @pytest.fixture
 def shop(clean_url: str) -> Iterator[Limited]:
-    made = Limited(clean_url).instance()
-    made.policy = settings(LONG)
-    yield made
-    made.db.close()
+    rig = Limited(clean_url).instance()
+    rig.policy = settings(LONG)
+    yield rig
+    rig.db.close()
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def files(*groups: set[str]) -> set[str]:
     return {"live/a.dat", *(f"data/{i}.dat" for ids in groups for i in ids)}
 
 
-def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_a_person_agrees(
+def test_loki_8359_shortened_retention_waits_for_approval(
     shop: Limited, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = listing(root)
@@ -86,9 +86,7 @@ def test_loki_8359_a_retention_of_1_h_in_place_of_72_deletes_nothing_more_until_
 
 
 @pytest.mark.parametrize("point", ["round.opened", "claim.committed", "files.deleted", "round.closed"])
-def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing_of_that(
-    shop: Limited, root: Path, point: str
-) -> None:
+def test_loki_8359_approval_survives_a_killed_worker(shop: Limited, root: Path, point: str) -> None:
     shop.policy = settings(SHORT)
 
     def dies(name: str) -> None:
@@ -103,11 +101,11 @@ def test_loki_8359_a_worker_killed_in_the_round_after_the_change_changes_nothing
     [number] = waiting_plans(shop)
     assert set(listing(root)) == files(YOUNG)
     assert marks_by_kind(shop.rounds.find_plan(number)) == {"compacted": 2, "dropped": 6}
-    assert gone(shop) == OLD
+    assert deleted_ids(shop) == OLD
     assert [r.state for r in rounds] == ["SUCCEEDED"] * 2
 
 
-def test_loki_8359_what_was_changed_back_in_time_has_cost_nothing(shop: Limited, root: Path) -> None:
+def test_loki_8359_retention_changed_back_deletes_nothing(shop: Limited, root: Path) -> None:
     shop.policy = settings(SHORT)
     shop.round()
     [number] = waiting_plans(shop)
@@ -121,7 +119,7 @@ def test_loki_8359_what_was_changed_back_in_time_has_cost_nothing(shop: Limited,
     assert waiting_plans(shop) == []
 
 
-def test_loki_8359_a_plan_of_other_settings_is_refused_at_the_command_line_and_nothing_goes(
+def test_loki_8359_cli_refuses_a_plan_of_other_settings(
     shop: Limited, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (*NAMES, "retention_seconds"):
@@ -137,7 +135,7 @@ def test_loki_8359_a_plan_of_other_settings_is_refused_at_the_command_line_and_n
     assert listing(root) == before
 
 
-def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop: Limited, root: Path) -> None:
+def test_loki_8359_kind_without_retention_is_kept(shop: Limited, root: Path) -> None:
     rest = {kind: s for kind, s in shop.policy.retention_seconds.items() if kind != "dropped"}
     shop.policy = shop.policy.model_copy(update={"retention_seconds": rest, "version": "without"})
     shop.later(100 * LONG)
@@ -150,9 +148,7 @@ def test_loki_8359_a_kind_that_lost_its_retention_is_kept_not_taken_for_due(shop
     assert kept_texts(report) == {"kind dropped has no retention": 8}
 
 
-def test_loki_8359_a_dropped_partition_of_the_catalog_is_not_taken_apart_before_a_person_agrees(
-    clean_url: str, tmp_path: Path
-) -> None:
+def test_loki_8359_dropped_partition_waits_for_approval(clean_url: str, tmp_path: Path) -> None:
     shop = Shop(clean_url).register()
     shop.local(tmp_path / "disk")
     shop.policy = settings(LONG)

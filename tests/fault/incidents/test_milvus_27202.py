@@ -1,7 +1,7 @@
-"""Milvus #27202: a listing took longer than the tolerance for young files: those written meanwhile looked old enough.
+"""Milvus #27202: a listing took longer than the grace of young files, and files written meanwhile seemed old.
 
-Here the cutoff is fixed before the listing begins, references are read after it has ended, and what is marked is looked
-at again before it goes.
+Sexton fixes the cutoff before the listing begins, reads references after it ended, and checks a mark again before
+deletion.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.rig import DAY
 __all__ = ["owned"]
 
 
-def test_milvus_27202_a_listing_slower_than_the_grace_judges_nothing_written_meanwhile(owned: Owned) -> None:
+def test_milvus_27202_slow_listing_judges_no_newer_object(owned: Owned) -> None:
     owned.write_live(*keys(200))
     listing, during = owned.direct._list, []
 

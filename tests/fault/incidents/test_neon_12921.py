@@ -1,6 +1,6 @@
-"""Neon #12921: a scan of references saw only a part of the timelines, and the layers of the others were garbage to it.
+"""Neon #12921: a scan covered only a part of the timelines, and the layers of the others seemed to be garbage.
 
-Here a live side that is empty, or far smaller than the last whole one, is not believed.
+Sexton rejects a live view that is empty, or far smaller than the last complete one.
 """
 
 import pytest
@@ -14,7 +14,7 @@ __all__ = ["owned"]
 
 
 @pytest.mark.parametrize("left", [0, 1, 40])
-def test_neon_12921_a_live_side_that_came_out_short_condemns_nothing(owned: Owned, left: int) -> None:
+def test_neon_12921_incomplete_live_view_confirms_no_orphan(owned: Owned, left: int) -> None:
     keys = file_keys(100)
     owned.write_live(*keys)
     owned.check()

@@ -1,7 +1,7 @@
-"""Thanos #8182: a block that was still being uploaded looked incomplete, hence garbage, and was deleted.
+"""Thanos #8182: a block that was still being uploaded seemed incomplete, hence garbage, and was deleted.
 
-Here nothing younger than the grace is judged, an orphan takes two checks a day apart and a person's repair, and until
-the claim a commit takes it back.
+Sexton judges no object younger than the grace, an orphan needs two checks a day apart and an operator's repair, and a
+commit before the claim takes it back.
 """
 
 from tests.integration.check.conftest import Owned, file_keys, owned
@@ -21,7 +21,7 @@ def test_thanos_8182_an_upload_in_progress_is_not_judged(owned: Owned) -> None:
     assert owned.check().found == {}
 
 
-def test_thanos_8182_an_upload_slower_than_everything_still_comes_back_with_its_commit(owned: Owned) -> None:
+def test_thanos_8182_late_commit_brings_back_its_upload(owned: Owned) -> None:
     owned.write_live(*file_keys(400))
     owned.write_old("data/up/slow_0.dat")
     owned.check()

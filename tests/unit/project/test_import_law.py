@@ -1,4 +1,4 @@
-"""The import law of docs/architecture.md can fail: planted imports break the contracts of pyproject.toml."""
+"""The import contracts of pyproject.toml can fail, and files, folders and classes are named by the rules."""
 
 import ast
 import os
@@ -69,7 +69,7 @@ def test_pure_modules_call_no_clock() -> None:
     assert calls == []
 
 
-def test_every_folder_with_code_says_what_it_promises() -> None:
+def test_every_folder_with_code_has_a_docstring() -> None:
     silent = []
     for folder in sorted({p.parent for tree in TREES for p in (ROOT / tree).rglob("*.py")}):
         if folder.name == "versions":
@@ -81,7 +81,7 @@ def test_every_folder_with_code_says_what_it_promises() -> None:
     assert silent == []
 
 
-def test_no_file_has_a_name_that_says_nothing() -> None:
+def test_no_file_has_a_meaningless_name() -> None:
     nameless = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
     trees = (*TREES, "tests", "examples")
 

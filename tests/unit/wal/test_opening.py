@@ -1,4 +1,4 @@
-"""Where a region that is opened begins to read, or why it must not open."""
+"""A region that is opened begins at the right entry, or is refused."""
 
 from typing import Any
 
@@ -146,9 +146,7 @@ ORDERS = st.builds(
 
 
 @given(REGIONS, TOPICS, ORDERS)
-def test_an_open_region_misses_no_entry_and_retains_what_it_reads(
-    stored: Region, topic: Topic, order: OpenRegionOrder
-) -> None:
+def test_open_region_lacks_no_entry_and_retains_its_reads(stored: Region, topic: Topic, order: OpenRegionOrder) -> None:
     decision = decide_opening(stored, topic, order)
 
     if isinstance(decision, SextonError):
@@ -164,9 +162,7 @@ def test_an_open_region_misses_no_entry_and_retains_what_it_reads(
 
 
 @given(REGIONS, TOPICS, ORDERS)
-def test_a_region_begins_above_its_manifest_only_if_that_is_proved(
-    stored: Region, topic: Topic, order: OpenRegionOrder
-) -> None:
+def test_region_begins_above_its_manifest_only_with_proof(stored: Region, topic: Topic, order: OpenRegionOrder) -> None:
     decision = decide_opening(stored, topic, order)
 
     if isinstance(decision, SextonError) or stored.source is KeepFromSource.RESET:

@@ -1,4 +1,4 @@
-"""How far a topic may be purged, and which regions flush first: cases W01 to W28."""
+"""A topic is purged up to the right entry, and the right regions flush first: cases W01 to W28."""
 
 import pytest
 from hypothesis import given

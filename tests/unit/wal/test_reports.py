@@ -1,4 +1,4 @@
-"""What the report of a leader changes in a region's row: the truth table of ``reports.merge``."""
+"""A leader's report changes its region's row by the truth table of ``reports.merge``."""
 
 from typing import Any
 

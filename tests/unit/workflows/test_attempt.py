@@ -1,4 +1,4 @@
-"""What an attempt of a round means for the round."""
+"""The ending of an attempt decides whether its round ends, fails or is retried."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the doctor calls wrong with binlogs and replicas, given the figures of one instance."""
+"""The doctor reports problems of binlogs and replicas from the figures of one instance."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_a_run_is_late_after_three_intervals(checked_at: int | None, is_stopped:
     assert list(log_problems(late, INTERVAL_MS)) == problems
 
 
-def test_no_run_is_expected_where_no_log_is_kept() -> None:
+def test_no_run_is_expected_without_an_enabled_log() -> None:
     assert list(log_problems(facts(counts=LogCounts(databases=1), last_run=LastRun()), INTERVAL_MS)) == []
 
 

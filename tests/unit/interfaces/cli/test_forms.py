@@ -1,4 +1,4 @@
-"""How the command line reads and prints durations, quantities, sizes and instants."""
+"""The command line reads and prints durations, quantities, sizes and times in one form."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a claim decides: each rule alone, then all together against a plain restatement of them."""
+"""A claim follows each of its rules, and all rules together."""
 
 from collections.abc import Mapping, Sequence
 
@@ -64,12 +64,12 @@ class TestOwnRow:
 
 
 class TestKeepers:
-    def test_a_blocked_mark_is_kept_with_the_answer(self) -> None:
+    def test_blocked_mark_is_kept_with_the_reason(self) -> None:
         decision = decided(Candidate(A), Candidate(B), blocked={A: by_hold(7)})
 
         assert (claimed(decision), decision.kept) == ([B], {A: by_hold(7)})
 
-    def test_the_answer_about_the_mark_comes_before_its_childs(self) -> None:
+    def test_reason_of_the_mark_precedes_that_of_its_child(self) -> None:
         parent = Candidate(A, children=frozenset({CHILD}))
         child = ChildMark(CHILD, A, MarkState.MARKED)
 
@@ -86,37 +86,37 @@ class TestChildren:
 
         assert (claimed(decision), decision.absorbed) == ([A], [CHILD])
 
-    def test_a_blocked_child_keeps_its_parent(self) -> None:
+    def test_blocked_child_blocks_its_parent(self) -> None:
         decision = decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.MARKED)], blocked={CHILD: by_hold(3)})
 
         assert (claimed(decision), decision.absorbed, decision.kept) == ([], [], {A: by_hold(3)})
 
-    def test_a_child_that_another_transaction_locks_keeps_its_parent(self) -> None:
+    def test_locked_child_blocks_its_parent(self) -> None:
         assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).kept == {A: WAITS_FOR_CHILD}
 
-    def test_a_child_that_another_batch_claimed_keeps_its_parent(self) -> None:
+    def test_child_claimed_by_another_batch_blocks_its_parent(self) -> None:
         assert decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.CLAIMED)]).kept == {A: WAITS_FOR_CHILD}
 
-    def test_a_child_that_came_after_the_resolve_keeps_its_parent(self) -> None:
+    def test_child_added_after_the_resolve_blocks_its_parent(self) -> None:
         late = ChildMark(OTHER_CHILD, A, MarkState.MARKED)
 
         assert decided(self.PARENT, children=[late]).kept == {A: WAITS_FOR_CHILD}
 
-    def test_a_child_that_must_be_fenced_keeps_its_parent_until_it_is(self) -> None:
+    def test_unfenced_child_blocks_its_parent(self) -> None:
         resolved = {CHILD: Candidate(CHILD, must_be_fenced=True)}
         unfenced, fenced = ChildMark(CHILD, A, MarkState.MARKED), ChildMark(CHILD, A, MarkState.FENCED)
 
         assert decided(self.PARENT, children=[unfenced], resolved_children=resolved).kept == {A: WAITS_FOR_CHILD}
         assert claimed(decided(self.PARENT, children=[fenced], resolved_children=resolved)) == [A]
 
-    def test_children_of_a_mark_that_absorbs_none_do_not_matter(self) -> None:
+    def test_children_of_a_mark_that_absorbs_none_are_ignored(self) -> None:
         decision = decided(Candidate(A), children=[ChildMark(CHILD, A, None)])
 
         assert (claimed(decision), decision.absorbed) == ([A], [])
 
 
 class TestLimit:
-    def test_what_exceeds_the_limit_is_kept(self) -> None:
+    def test_mark_over_the_limit_is_kept(self) -> None:
         decision = decided(Candidate(A, files=6), Candidate(B, files=5), allowance=10)
 
         assert (claimed(decision), decision.kept, decision.objects) == ([A], {B: BY_LIMIT}, 6)
@@ -128,7 +128,7 @@ class TestLimit:
     def test_a_smaller_mark_may_fit_behind_a_larger_one(self) -> None:
         assert claimed(decided(Candidate(A, files=11), Candidate(B, files=1), allowance=10)) == [B]
 
-    def test_a_kept_mark_uses_no_room(self) -> None:
+    def test_kept_mark_does_not_count_against_the_limit(self) -> None:
         decision = decided(Candidate(A, files=9), Candidate(B, files=9), blocked={A: LIVE}, allowance=10)
 
         assert claimed(decision) == [B]

@@ -1,4 +1,4 @@
-"""How a claimed mark is settled, and up to where a deletion has come. Pure decisions."""
+"""The outcomes of the files decide how a claimed mark is settled."""
 
 import pytest
 from hypothesis import given

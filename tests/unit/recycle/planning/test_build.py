@@ -1,4 +1,4 @@
-"""Plans are built from what is due: a round gets what needs no approval, an operator sees everything."""
+"""A round's plan has the kinds that need no approval, an operator's plan has everything."""
 
 from sexton.marks.keepers import KeepReason, Kept
 from sexton.recycle.planning.build import build_for_operator, build_for_round
@@ -22,7 +22,7 @@ def facts(*due: KindPlan, instance_policy: InstancePolicy = TERMS, used: int = 0
     )
 
 
-def test_a_round_applies_what_fits_into_the_limit() -> None:
+def test_round_applies_the_kinds_within_the_limit() -> None:
     plan, awaiting = build_for_round(facts(kind("dropped", 100), kind("compacted", 10**6)), LIMIT)
 
     assert ({k.kind for k in plan.kinds}, awaiting.kinds) == ({"dropped", "compacted"}, ())
@@ -30,7 +30,7 @@ def test_a_round_applies_what_fits_into_the_limit() -> None:
     assert (plan.kept, plan.whole) == ({QUARANTINED: 1}, False)
 
 
-def test_what_exceeds_the_limit_awaits_approval() -> None:
+def test_kind_over_the_limit_awaits_approval() -> None:
     plan, awaiting = build_for_round(facts(kind("dropped", 101), kind("compacted", 5)), LIMIT)
 
     assert [k.kind for k in plan.kinds] == ["compacted"]

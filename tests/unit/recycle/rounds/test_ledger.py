@@ -1,4 +1,4 @@
-"""A round's books: sums over ranges, what is held counted once, and a long round's next run goes on with them."""
+"""A round's ledger sums its ranges, counts kept marks once, and continues in the next run."""
 
 from sexton.marks.keepers import LIVE, KeepReason, Kept, by_hold
 from sexton.marks.lease import Lease
@@ -32,7 +32,7 @@ def begun() -> Ledger:
     return ledger
 
 
-def test_ranges_add_up_and_the_next_one_begins_where_the_last_ended() -> None:
+def test_ledger_sums_ranges_and_continues_at_the_cursor() -> None:
     ledger = begun()
     ledger.done("a", receipt(kept={LIVE: 1}), 100)
     ledger.done("a", receipt(kept={LIVE: 1}, removed=6), 50)
@@ -44,7 +44,7 @@ def test_ranges_add_up_and_the_next_one_begins_where_the_last_ended() -> None:
     assert (a.scanned, a.claimed, a.removed, a.elapsed_ms, a.kept) == (8, 6, 6, 150, {LIVE: 2})
 
 
-def test_what_adopting_holds_is_as_it_was_told_last() -> None:
+def test_ledger_has_the_last_kept_counts_of_adoption() -> None:
     ledger = begun()
     ledger.adopted(receipt(kept={by_hold(1): 2}, quarantined=1))
     ledger.adopted(receipt(kept={by_hold(1): 2}))
@@ -56,7 +56,7 @@ def test_what_adopting_holds_is_as_it_was_told_last() -> None:
     assert (closed.quarantined, closed.due) == (1, 15)
 
 
-def test_a_kind_waits_for_what_goes_before_it_and_says_so() -> None:
+def test_kind_waits_for_its_predecessors_and_reports_it() -> None:
     ledger = begun()
 
     assert ledger.waits_for(PLAN, "b") == ["a"]
@@ -66,7 +66,7 @@ def test_a_kind_waits_for_what_goes_before_it_and_says_so() -> None:
     assert (ledger.waits_for(PLAN, "b"), ledger.errors, ledger.unfinished) == ([], [], True)
 
 
-def test_the_next_run_goes_on_with_the_same_books() -> None:
+def test_next_run_continues_with_the_same_ledger() -> None:
     ledger = begun()
     ledger.leases, ledger.lost, ledger.tries = 2, 1, 3
     ledger.done("a", receipt(faults={"cold": "UNREACHABLE"}), 10)

@@ -1,4 +1,4 @@
-"""Numbering of new records, and the judgement of records that are sent again."""
+"""New records are numbered without holes, and resent records are recognised or refused."""
 
 from collections.abc import Mapping, Sequence
 

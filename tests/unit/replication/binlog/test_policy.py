@@ -1,4 +1,4 @@
-"""Decisions of binlog GC: what has expired, how far a log is cut, and when the clock forbids a cut."""
+"""Binlog GC decides which records have expired, how far a log is cut, and when the clock forbids a cut."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The state of a replica after a report, and the versions that a tablet's replicas still need."""
+"""A report determines the state of a replica, and the replicas of a tablet the versions it still needs."""
 
 import pytest
 
@@ -44,7 +44,7 @@ class TestReportedVersions:
 
 
 class TestApplyReport:
-    def test_new_version_is_taken(self) -> None:
+    def test_new_version_is_accepted(self) -> None:
         judged = report(make_replica(version=3, succeeded=3), version=5)
         assert (judged.replica.version, judged.replica.needs, judged.outcomes) == (5, 6, ())
 
@@ -58,7 +58,7 @@ class TestApplyReport:
         assert (judged.replica.gap_since, judged.replica.failed) == (PERSISTED, 5)
         assert judged.outcomes == (ReplicaOutcome(tablet="t1", kind=ReportKind.MISSING_VERSION, failed=5),)
 
-    def test_another_gap_begins_again(self) -> None:
+    def test_another_gap_restarts_its_time(self) -> None:
         before = make_replica(version=3, needs=4, gap_since=PERSISTED)
         assert report(before, ranges=((0, 4), (6, 9))).replica.gap_since == NOW
 

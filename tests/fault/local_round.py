@@ -1,6 +1,6 @@
-"""The recycle workflow without Temporal: its state survives the crash of a worker, its activities are tried again.
+"""The recycle workflow without Temporal: its state survives the crash of a worker, and its activities are retried.
 
-One activity, one attempt at a time; what a worker that was given up still reports is ignored, as Temporal does.
+One attempt of one activity runs at a time; the result of a superseded attempt is ignored, as in Temporal.
 """
 
 from collections import Counter
@@ -27,14 +27,14 @@ START = Cursor()
 
 
 class Crash(BaseException):
-    """A process ends here; nobody may catch it."""
+    """The process dies here; no product code may catch this."""
 
 
 class Process(Rig):
-    """One worker process: once it is dead nothing more of it reaches the database."""
+    """One worker process: once it is dead, it begins no transaction."""
 
     def __init__(self, url: str, *, barrier: bool = False) -> None:
-        super().__init__(url, threads=1, beside=False)  # so that an example is the same each time
+        super().__init__(url, threads=1, beside=False)  # which makes an example reproducible
         if barrier:
             self.owner = Barrier(self.db)
             self.recycler = self.recycler_of(self.owner)
@@ -47,8 +47,8 @@ class Process(Rig):
 
 
 @dataclass(frozen=True)
-class Place:
-    """How far one kind is."""
+class KindProgress:
+    """The progress of one kind."""
 
     number: int = 0
     claimed: int = 0
@@ -57,10 +57,10 @@ class Place:
 
 
 class Superseded(Exception):
-    """Another attempt of this activity has been started elsewhere; whatever this one says does not count."""
+    """Another attempt of this activity was started, so that the result of this one does not count."""
 
 
-class Flow:
+class LocalRound:
     """One run of the workflow."""
 
     def __init__(self, run: str) -> None:
@@ -72,11 +72,11 @@ class Flow:
         self._ready = False
         self._adopted = False
         self._plan: Plan | None = None
-        self._kinds: dict[str, Place] = {}
+        self._kinds: dict[str, KindProgress] = {}
         self._kept: Counter[Kept] = Counter()
 
-    def go(self, rig: Rig) -> None:
-        """Do what is left to do; ends when the round is closed, or cannot have its lease."""
+    def run_to_end(self, rig: Rig) -> None:
+        """Do the remaining work; return when the round is closed or its lease is busy."""
         for _ in range(MAX_LEASES):
             try:
                 self._work(rig)
@@ -94,35 +94,39 @@ class Flow:
             except NotEnabled:
                 self._close(rig, "FAILED")
                 return
-            except RoundEnded:  # whoever took the lease over has ended it with what it had done
+            except RoundEnded:  # the round that took the lease over has closed this one with its counts
                 self.ended = "CUT_OFF"
                 return
         self._close(rig, "FAILED")
 
     def kinds_left(self) -> list[KindPlan]:
-        """Return the kinds that are not through."""
+        """Return the kinds that are not finished."""
         if self._plan is None or self.opened is None or not self.opened.may_delete:
             return []
-        return [k for k in self._plan.kinds if not self._kinds.get(k.kind, Place()).finished]
+        return [k for k in self._plan.kinds if not self._kinds.get(k.kind, KindProgress()).finished]
 
-    def range(self, rig: Rig, kind: KindPlan) -> None:
+    def work_range(self, rig: Rig, kind: KindPlan) -> None:
         """Work on the next range of one kind."""
         assert self.opened is not None
-        opened, at = self.opened, self._kinds.get(kind.kind, Place())
+        opened, progress = self.opened, self._kinds.get(kind.kind, KindProgress())
         order = RangeOrder(
             round=opened.round,
-            number=at.number,
+            number=progress.number,
             lease=opened.lease,
             kind=kind.kind,
             cutoff=kind.cutoff,
-            limit=kind.marks - at.claimed,
-            after=at.after,
+            limit=kind.marks - progress.claimed,
+            after=progress.after,
             upload_grace_seconds=GRACE,
         )
-        told = self._step(lambda attempt: rig.recycler.recycle(order, attempt, lambda: None))
-        self._kept += Counter(told.kept)
+        receipt = self._step(lambda attempt: rig.recycler.recycle(order, attempt, lambda: None))
+        self._kept += Counter(receipt.kept)
         self._kinds[kind.kind] = replace(
-            at, number=at.number + 1, claimed=at.claimed + told.claimed, after=told.last, finished=told.finished
+            progress,
+            number=progress.number + 1,
+            claimed=progress.claimed + receipt.claimed,
+            after=receipt.last,
+            finished=receipt.finished,
         )
 
     def _work(self, rig: Rig) -> None:
@@ -133,13 +137,13 @@ class Flow:
         opened = self.opened
         if opened.may_delete and not self._adopted:
             order = AdoptOrder(round=opened.round, lease=opened.lease, upload_grace_seconds=GRACE)
-            told = self._step(lambda attempt: rig.recycler.adopt(order, attempt, lambda: None))
+            receipt = self._step(lambda attempt: rig.recycler.adopt(order, attempt, lambda: None))
             self._adopted = True
-            self._kept += Counter(told.kept)
+            self._kept += Counter(receipt.kept)
         if self._plan is None:
             self._plan = self._step(lambda _: rig.plan(INSTANCE))
         while left := self.kinds_left():
-            self.range(rig, left[0])
+            self.work_range(rig, left[0])
         self._close(rig, SUCCEEDED)
 
     def _open(self, rig: Rig) -> OpenedRound:
@@ -155,25 +159,25 @@ class Flow:
                 self._step(lambda _: rig.rounds.close(order))
         self.ended = outcome
 
-    def beside(self, rig: Rig, kind: KindPlan) -> None:
-        """Work on a range of another kind at the same time, as a round does; what ends it ends only itself."""
+    def work_other_kind(self, rig: Rig, kind: KindPlan) -> None:
+        """Work on a range of another kind at the same time, as a round does; an error ends only this range."""
         step, attempt = self._steps, self.attempt
         self.attempt = 1
         with suppress(LeaseLost, LeaseBusy, Halted, NotEnabled):
-            self.range(rig, kind)
+            self.work_range(rig, kind)
         self._steps, self.attempt = step, attempt
 
     def _step(self, activity: Callable[[int], Any]) -> Any:
         """Run one activity; its result or error counts only while no other attempt was begun."""
         self._steps += 1
-        mine = self._steps
+        own_step = self._steps
         try:
-            told = activity(self.attempt)
+            result = activity(self.attempt)
         except (LeaseLost, LeaseBusy, Halted) as e:
-            if self._steps != mine:
+            if self._steps != own_step:
                 raise Superseded from e
             raise
-        if self._steps != mine:
+        if self._steps != own_step:
             raise Superseded
         self.attempt = 1
-        return told
+        return result

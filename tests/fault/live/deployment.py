@@ -1,4 +1,4 @@
-"""One deployment under real conditions: a database, a Temporal namespace of its own, and workers that are processes."""
+"""A deployment under real conditions: a database, a Temporal namespace of its own, and worker processes."""
 
 import asyncio
 import os
@@ -30,25 +30,25 @@ SHOP = "shop"
 """The one instance of a rig."""
 
 
-async def until(what: str, happened: Callable[[], object], seconds: float = 60) -> float:
-    """Wait for something; return the seconds it took, or fail saying what did not happen."""
+async def until(condition: str, holds: Callable[[], object], seconds: float = 60) -> float:
+    """Wait until a condition holds; return the seconds that took, or fail and name the condition."""
     began = time.monotonic()
-    while not happened():
-        assert time.monotonic() - began < seconds, f"{what}: not within {seconds} s"
+    while not holds():
+        assert time.monotonic() - began < seconds, f"{condition}: not within {seconds} s"
         await asyncio.sleep(0.1)
     return time.monotonic() - began
 
 
 class WorkerProcess(Forked):
-    """``python -m worker`` of one deployment, or the one that dies at a crash point."""
+    """A process of ``python -m worker``, or of the worker that dies at a crash point."""
 
     def __init__(self, name: str, home: Path, env: dict[str, str], dies_at: str | None, role: str) -> None:
-        usual = ("worker", "--role", role)
-        module, *arguments = ("tests.fault.live.dying_worker", dies_at) if dies_at else usual
+        command = ("worker", "--role", role)
+        module, *arguments = ("tests.fault.live.dying_worker", dies_at) if dies_at else command
         super().__init__(name, module, arguments, home, env)
 
     async def serve(self) -> None:
-        """Start it and wait until it polls."""
+        """Start the process and wait until it polls."""
         await asyncio.to_thread(self.start, lambda: "is polling" in self.log.read_text(), 60)
 
     def freeze(self) -> None:
@@ -58,8 +58,8 @@ class WorkerProcess(Forked):
         self.signal(signal.SIGCONT)
 
 
-class Scene:
-    """A rig, a client, a store that can fail, and whoever works for them. Its processes end with it."""
+class Deployment:
+    """A rig, a Temporal client, a store that can fail, and worker processes, which end with it."""
 
     def __init__(
         self, rig: Rig, client: Client, home: Path, cold: Bucket, proxy: FaultProxy, starts: asyncio.Semaphore
@@ -70,30 +70,30 @@ class Scene:
 
     @classmethod
     async def open(cls, address: str, namespace: str, *parts: Any) -> Self:
-        """Without a name a namespace is registered: deployments of one name do not meet in it."""
-        made = namespace or uuid.uuid4().hex
-        client = await Client.connect(address, namespace=made, data_converter=pydantic_data_converter)
+        """Connect to a namespace; without a name, register a new one, so that deployments of one name never meet."""
+        name = namespace or uuid.uuid4().hex
+        client = await Client.connect(address, namespace=name, data_converter=pydantic_data_converter)
         if not namespace:
-            kept = Duration(seconds=86_400)
+            retention = Duration(seconds=86_400)
             await client.workflow_service.register_namespace(
-                RegisterNamespaceRequest(namespace=made, workflow_execution_retention_period=kept)
+                RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=retention)
             )
         rig, *rest = parts
         return cls(rig, client, *rest)
 
     def close(self) -> list[str]:
-        """End every process; return what each said last."""
-        said = []
+        """Kill every process; return the last lines of each log."""
+        lines = []
         for process in self._workers:
             process.kill()
-            said += [f"── {process.name}, exit code {process.exit_code()}", *process.tail(40)]
+            lines += [f"── {process.name}, exit code {process.exit_code()}", *process.tail(40)]
         self.rig.db.close()
-        return said
+        return lines
 
     async def worker(
         self, name: str, *, dies_at: str | None = None, role: str = "control", **settings: object
     ) -> WorkerProcess:
-        """Start a worker process that polls; settings as in ``RECYCLE__RECYCLE_CONCURRENCY=1``."""
+        """Start a worker process that polls, with settings such as ``RECYCLE__RECYCLE_CONCURRENCY=1``."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("SEXTON_")}
         env |= {
             "PYTHONPATH": str(ROOT),
@@ -103,7 +103,7 @@ class Scene:
             "SEXTON_TEMPORAL__ADDRESS": self.client.service_client.config.target_host,
             "SEXTON_TEMPORAL__NAMESPACE": self.client.namespace,
             "SEXTON_S3__ENDPOINT_URL": self.rig.endpoint_url,
-            # One page at a time: a test can say where it struck, and the store is not flooded by those beside it.
+            # One page at a time: a test knows the page of its fault, and concurrent tests do not flood the store.
             "SEXTON_RECYCLE__INSTANCE_RECYCLER_WORKER_POOL_SIZE": "1",
         }
         env |= {f"SEXTON_{k}": str(v) for k, v in settings.items()}
@@ -113,13 +113,13 @@ class Scene:
             await process.serve()
         return process
 
-    async def worker_here(self) -> Worker:
-        """A worker in this process, not yet running: as healthy as any, and cheaper."""
+    async def worker_in_process(self) -> Worker:
+        """Return a worker of this process that does not run yet; it is cheaper than another process."""
         settings = Settings(deployment=DEPLOYMENT, database_url=self.rig.url)
         return await composition.build(self.client, settings, self.rig.db)
 
     async def start(self, instance: str = SHOP) -> WorkflowHandle[object, RoundReport]:
-        """Ask for a round."""
+        """Start a round."""
         return await self.client.start_workflow(
             ids.RECYCLE,
             RecycleRequest(instance=instance, requested_by="test"),
@@ -129,9 +129,9 @@ class Scene:
         )
 
     async def round(self, instance: str = SHOP) -> RoundReport:
-        """Ask for a round and wait for its report."""
+        """Start a round and return its report."""
         return await (await self.start(instance)).result()
 
     def reports(self) -> list[RoundReport]:
-        """Every stored report, newest first."""
+        """Return every stored report, newest first."""
         return list(self.rig.rounds.reports.find_round(SHOP, last=100))

@@ -1,4 +1,4 @@
-"""Signals and restarts at bad moments, as a saboteur found them: each once ended a round wrongly."""
+"""A round obeys signals that arrive within a page, while it waits for its lease and while it backs off."""
 
 import asyncio
 import time
@@ -10,18 +10,12 @@ from temporalio.client import WorkflowFailureError
 
 from sexton.kernel.errors import BadInput
 from sexton.marks.sql.leases import LeaseStore
-from sexton.recycle.pipeline import ranges
-from sexton.recycle.pipeline.sql.batches import BatchStore
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from tests.support.rig import listing
-from tests.workflows.conftest import Served, fill
-from tests.workflows.test_rounds_in_full import short_histories
-from tests.workflows.test_signals import slow, small_ranges
-
-__all__ = ["short_histories", "small_ranges"]  # fixtures
+from tests.workflows.conftest import Served, fill, slow
 
 
-async def test_a_pause_that_is_taken_back_within_a_page_only_costs_a_lease(
+async def test_pause_and_resume_within_a_page_costs_only_a_lease(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -40,7 +34,7 @@ async def test_a_pause_that_is_taken_back_within_a_page_only_costs_a_lease(
 
 
 @pytest.mark.parametrize("signal", ["pause", "cancel"])
-async def test_a_signal_while_an_attempt_for_the_lease_is_refused_is_heeded(
+async def test_signal_during_a_refused_lease_attempt_is_obeyed(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -54,7 +48,7 @@ async def test_a_signal_while_an_attempt_for_the_lease_is_refused_is_heeded(
 
     monkeypatch.setattr(LeaseStore, "acquire", slowly)
     handle = await served.start(shop)
-    await served.waits(shop)
+    await served.waiting_reason(shop)
     await handle.signal(signal)
     if signal == "pause":
         await served.until(handle, lambda p: p.doing == "PAUSED")
@@ -67,30 +61,7 @@ async def test_a_signal_while_an_attempt_for_the_lease_is_refused_is_heeded(
     assert served.rig.count("round", state="RUNNING") == 0
 
 
-async def test_a_retried_activity_before_a_new_run_costs_a_lease_and_not_the_round(
-    short_histories: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("RANGE_OBJECTS", "GROUP_FILES", "CHUNK_MARKS"):
-        monkeypatch.setattr(ranges, name, 20)
-    rig = short_histories.rig.instance(shop)
-    root = rig.local(tmp_path / "v", instance=shop)
-    fill(rig, root, shop, 400)
-    take_late, once = BatchStore.take_late, iter([True])
-
-    def away(self: BatchStore, *given: Any) -> Any:
-        if next(once, False):
-            raise RuntimeError("the database was away for a moment")
-        return take_late(self, *given)
-
-    monkeypatch.setattr(BatchStore, "take_late", away)
-    handle = await short_histories.start(shop)
-    report = await handle.result()
-
-    assert (report.state, report.removed, report.error) == ("SUCCEEDED", 400, "")
-    assert listing(root) == {}
-
-
-async def test_a_round_set_to_observe_while_it_was_paused_is_no_success(
+async def test_round_set_to_observe_while_paused_fails(
     served: Served, shop: str, tmp_path: Path, small_ranges: None
 ) -> None:
     rig = served.rig.instance(shop)
@@ -114,7 +85,7 @@ async def test_a_round_set_to_observe_while_it_was_paused_is_no_success(
     assert rig.count("counter", instance=shop, name="removed", value=report.removed) == 1
 
 
-async def test_a_round_paused_while_it_backs_off_says_that_it_is_paused(
+async def test_round_paused_during_a_backoff_reports_the_pause(
     served: Served, shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = served.rig.instance(shop).local(tmp_path / "v", instance=shop)
@@ -126,9 +97,9 @@ async def test_a_round_paused_while_it_backs_off_says_that_it_is_paused(
     monkeypatch.setattr(ClaimStore, "claim", broken)
     handle = await served.start(shop)
     await served.until(handle, lambda p: p.doing == "BACKING_OFF")
-    before = await served.waits(shop)
+    before = await served.waiting_reason(shop)
     await handle.signal("pause")
-    while (paused := await served.waits(shop)) == before:
+    while (paused := await served.waiting_reason(shop)) == before:
         await asyncio.sleep(0.05)
     await handle.signal("cancel")
     report = await handle.result()

@@ -1,4 +1,4 @@
-"""Two topics, a node of minidb that appends to them, and Sexton, which purges them over its real API."""
+"""Two topics, a node of minidb that appends to them, and Sexton, which purges them over entries real API."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,30 +17,30 @@ from tests.support.rig import Rig
 A, B = "wal-a", "wal-b"
 
 
-class Watched(EmbeddedLog):
-    """The log, and what happens where nobody looks: before it says what there is, after it has appended."""
+class HookedLog(EmbeddedLog):
+    """The embedded log with two hooks, which run once: before it returns facts, and after it appended."""
 
     before_facts: Callable[[], object] | None = None
     appended: Callable[[], object] | None = None
 
     def append(self, topic: str, payloads: Sequence[bytes]) -> int:
-        first, do, self.appended = super().append(topic, payloads), self.appended, None
-        if do is not None:
-            do()
+        first, hook, self.appended = super().append(topic, payloads), self.appended, None
+        if hook is not None:
+            hook()
         return first
 
     def facts(self, topics: Sequence[str]) -> Mapping[str, Facts | LogFault]:
-        do, self.before_facts = self.before_facts, None
-        if do is not None:
-            do()
+        hook, self.before_facts = self.before_facts, None
+        if hook is not None:
+            hook()
         return super().facts(topics)
 
 
-class Field:
-    """Two topics, a node, and Sexton, which purges."""
+class Regions:
+    """Two topics, a node with regions, and Sexton, which purges."""
 
     def __init__(self, rig: Rig, api: Api, directory: Path) -> None:
-        self.log, self.wal = Watched(rig.db), WalService(rig.db, WalSettings(flush_entries=10))
+        self.log, self.wal = HookedLog(rig.db), WalService(rig.db, WalSettings(flush_entries=10))
         for topic in (A, B):
             self.log.create(topic)
             self.wal.store.enable(topic, Mode.DELETE)
@@ -50,36 +50,36 @@ class Field:
         self.acknowledged: dict[str, Rows] = {}
 
     def append(self, region: str, count: int = 1, topic: str = A) -> int:
-        """Append rows; return the last one's entry."""
+        """Append rows; return the entry id of the last one."""
         rows = [f"{region} {n}" for n in range(count)]
         last = self.node.append(region, *rows)
-        its = {(topic, last - count + 1 + n): row for n, row in enumerate(rows)}
-        self.acknowledged[region] = self.acknowledged.get(region, {}) | its
+        entries = {(topic, last - count + 1 + n): row for n, row in enumerate(rows)}
+        self.acknowledged[region] = self.acknowledged.get(region, {}) | entries
         return last
 
     def purge(self, topic: str = A) -> int:
-        """Let the node say how far it is, and purge; return the floor."""
+        """Send the node's heartbeat and purge; return the floor."""
         self.node.heartbeat()
-        self.wal.purger.preview([topic])  # Sexton did not know how far the topic goes
+        self.wal.purger.preview([topic])  # Sexton did not know the end of the topic
         self.node.heartbeat()
         return self.wal.purger.purge([topic])[topic].floor or 0
 
     def reopen(self, *regions: str, epoch: int = 2) -> None:
-        """Crash, and open again."""
+        """Crash the node, and open regions again."""
         self.node.crash()
         for region in regions:
             self.node.open(region, epoch)
 
-    def whole(self, *regions: str) -> bool:
-        """Tell whether regions have exactly what was acknowledged."""
+    def are_complete(self, *regions: str) -> bool:
+        """Return whether regions have exactly the acknowledged rows."""
         return all(self.node.rows(r) == self.acknowledged.get(r, {}) for r in regions)
 
-    def there(self, topic: str = A) -> list[int]:
+    def readable_entries(self, topic: str = A) -> list[int]:
         """Return the entries that a plain reader finds."""
-        found = self.log.facts([topic])[topic]
-        assert isinstance(found, Facts)
-        return [id_ for id_, _ in self.log.read(topic, found.start)]
+        facts = self.log.facts([topic])[topic]
+        assert isinstance(facts, Facts)
+        return [id_ for id_, _ in self.log.read(topic, facts.start)]
 
-    def names(self, topic: str) -> list[str]:
-        """Return the regions that hold a topic."""
+    def mapped(self, topic: str) -> list[str]:
+        """Return the regions that are mapped to a topic."""
         return [r.region for r in self.wal.store.regions(topic)]
