@@ -11,6 +11,8 @@ from sexton.recycle.planning.limits import (
     allowance,
     divide,
     explain_difference,
+    explain_early,
+    is_limited,
     kinds_over_limit,
     shortened,
     span,
@@ -58,6 +60,18 @@ def test_an_owner_that_cannot_count_leaves_1000_and_an_old_policy_has_no_limits(
     assert silent is not None
     assert (silent.objects, "no answer" in silent.reason) == (1_000, True)
     assert allowance(POLICY.model_copy(update={"unlimited": None}), 10) is None
+
+
+def test_kinds_count_unless_the_policy_names_them_unlimited() -> None:
+    assert (is_limited("dropped", POLICY), is_limited("compacted", POLICY)) == (True, False)
+    assert not is_limited("dropped", POLICY.model_copy(update={"unlimited": None}))
+
+
+def test_a_shortened_retention_is_explained_with_both_spans() -> None:
+    assert explain_early("d", 1, 172_800, 3_600) == (
+        "d: 1 mark is due only because its retention was shortened from 2 d to 1 h"
+    )
+    assert explain_early("d", 2_000, 60, 0).startswith("d: 2,000 marks are due only because")
 
 
 def test_the_smallest_kinds_go_while_they_fit_and_the_others_wait_whole() -> None:
