@@ -8,9 +8,17 @@ AGES = 10**13
 """A cutoff in milliseconds after everything that a test marks."""
 
 
-def token(rig: Rig, kind: str = "dropped", *, run: str = "run", number: int = 0, attempt: int = 1) -> WriteToken:
+def token(
+    rig: Rig,
+    kind: str = "dropped",
+    *,
+    run: str = "run",
+    number: int = 0,
+    attempt: int = 1,
+    instance: str = "shop",
+) -> WriteToken:
     """Open a round as ``run`` and in it one batch."""
-    opened = rig.rounds.open("shop", run, None, rig.policy)
+    opened = rig.rounds.open(instance, run, None, rig.policy)
     order = RangeOrder(
         round=opened.round,
         number=number,
