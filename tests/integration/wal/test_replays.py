@@ -6,6 +6,7 @@ from sexton.wal.model import KeepFromSource
 from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, Stream
 from sexton.wal.port import OldEpoch, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
 from tests.integration.wal.field import Field
+from tests.support.transactions import recorded_transactions
 
 
 def test_w10_entries_deleted_by_kafka_are_a_loss(field: Field, topic: str) -> None:
@@ -48,6 +49,16 @@ def test_w16_dead_reader_blocks_until_its_pin_expires(field: Field, topic: str) 
     assert field.purge(topic).floor == 121
     with pytest.raises(PinEnded):
         field.replays.renew(pin.id)
+
+
+def test_open_and_renew_lock_the_topic_before_they_check(field: Field, topic: str) -> None:
+    with recorded_transactions(field.db) as transactions:
+        pin = field.open(topic, "r1", 49)
+        field.replays.renew(pin.id)
+
+    writing = [t for t in transactions if any("UPDATE" in statement for statement in t)]
+    assert len(writing) == 2
+    assert all(t[0].startswith("UPDATE") and "wal_topic" in t[0] and "seq" in t[0] for t in writing)
 
 
 def test_pin_is_not_renewed_beyond_its_maximum_age(field: Field, topic: str) -> None:
