@@ -9,12 +9,10 @@ from sqlalchemy import Connection, select
 from sexton import contract
 from sexton.contract import NewMark
 from sexton.marks.keepers import BY_LIMIT, LIVE, WAITS_FOR_CHILD, Kept, by_hold
-from sexton.marks.lease_port import LeaseLost
 from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, FilePage, MarkState, Reason, Ref, WriteToken
 from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
-from sexton.recycle.pipeline.sql.write_token import verify
 from sexton.storage.model import KeyOutcome, KeyResult
 from tests.support.claims import AGES, claim, token
 from tests.support.rig import DAY, Rig
@@ -298,18 +296,3 @@ class TestWhoMayClaim:
             claim(rig, with_, "dropped", "a")
 
         assert rig.row("dropped", "a").state == MarkState.MARKED
-
-    def test_a_claim_at_the_instant_of_expiry_is_refused(self, rig: Rig) -> None:
-        with_ = token(rig)
-        with rig.db.read() as c:
-            expires_at = c.execute(select(rig.db.t.lease.c.expires_at)).scalar_one()
-
-        verify_at(rig, with_, expires_at - 1)
-        with pytest.raises(LeaseLost):
-            verify_at(rig, with_, expires_at)
-
-
-def verify_at(rig: Rig, with_: WriteToken, now: int) -> None:
-    """Verify a token as a claim does at an instant."""
-    with rig.db.write() as c:
-        verify(rig.db, c, with_, now=now)
