@@ -8,9 +8,17 @@ FAR_CUTOFF_MS = 10**13
 """A cutoff in milliseconds after everything that a test marks."""
 
 
-def token(rig: Rig, kind: str = "dropped", *, run: str = "run", number: int = 0, attempt: int = 1) -> WriteToken:
-    """Open a round as ``run`` with one batch; return the batch's write token."""
-    opened = rig.rounds.open("shop", run, None, rig.policy)
+def token(
+    rig: Rig,
+    kind: str = "dropped",
+    *,
+    run: str = "run",
+    number: int = 0,
+    attempt: int = 1,
+    instance: str = "shop",
+) -> WriteToken:
+    """Open a round as ``run`` and in it one batch."""
+    opened = rig.rounds.open(instance, run, None, rig.policy)
     order = RangeOrder(
         round=opened.round,
         number=number,

@@ -6,6 +6,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sexton import contract
 from sexton.contract import Collected, ContractError, Gone, InstanceNotRegistered, NewMark, Refused
+from sexton.marks.model import Ref
 from tests.support.claims import claim, finish, token
 from tests.support.rig import Rig
 
@@ -164,6 +165,77 @@ def test_undrop_finds_a_deleted_descendant(rig: Rig) -> None:
 
     with pytest.raises(Refused, match="table: its descendant tablet leaf is gone"):
         undrop(rig, "table")
+
+
+def test_undrop_is_refused_while_a_child_is_claimed(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
+    rig.mark("part", NewMark(id="p", vault="disk", prefix="t/p/", parent=("dropped", "table")))
+    claim(rig, token(rig, "part"), "part", "p")
+
+    with pytest.raises(Refused, match="table: its descendant part p is claimed"):
+        undrop(rig, "table")
+
+    assert rig.row("dropped", "table").state == "MARKED"
+
+
+def test_a_parent_and_its_child_are_undropped_together(rig: Rig) -> None:
+    rig.mark("dropped", NewMark(id="table", vault="disk", prefix="t/"))
+    rig.mark("dropped", NewMark(id="part", vault="disk", prefix="t/p/", parent=("dropped", "table")))
+
+    assert undrop(rig, "table", "part") == 2
+
+    assert rig.count("mark") == 0
+
+
+def test_a_fenced_mark_is_neither_committed_nor_undropped(rig: Rig) -> None:
+    prepare(rig, "r1")
+    rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)))
+    rig.stores.fences.fence(token(rig), [Ref("prepared", "r1"), Ref("dropped", "t1")])
+
+    with pytest.raises(Collected, match="r1 is fenced"):
+        load(rig, "r1")
+    with pytest.raises(Refused, match="t1 is fenced"):
+        undrop(rig, "t1")
+
+    assert (visible(rig), rig.count("mark", state="FENCED")) == ([], 2)
+
+
+def test_a_commit_cancels_the_orphan_marks_of_its_files(rig: Rig) -> None:
+    prepare(rig, "r1")
+    rig.mark("orphan", NewMark(id="o1", vault="disk", keys=("data/r1/a.dat",), parent=("rowset", "r1")))
+
+    load(rig, "r1")
+
+    assert (visible(rig), rig.count("mark")) == (["r1"], 0)
+
+
+def test_a_commit_that_lost_a_file_as_an_orphan_is_refused(rig: Rig) -> None:
+    prepare(rig, "r1")
+    rig.mark("orphan", NewMark(id="o1", vault="disk", keys=("data/r1/a.dat",), parent=("rowset", "r1")))
+    taken = token(rig, "orphan")
+    claim(rig, taken, "orphan", "o1")
+
+    with pytest.raises(Collected, match="r1 lost a file as orphan o1"):
+        load(rig, "r1")
+    finish(rig, taken, "orphan", "o1")
+    with pytest.raises(Collected, match="r1 lost a file as orphan o1"):
+        load(rig, "r1")
+
+    assert (visible(rig), rig.row("prepared", "r1").state) == ([], "MARKED")
+
+
+def test_an_owner_changes_no_marks_of_other_instances(rig: Rig) -> None:
+    rig.instance("zoo")
+    prepare(rig, "r1")
+    with rig.db.write() as c:
+        contract.prepare(c, "zoo", "load-1", ["r1"], "disk", ["data/r1/"], 60)
+    for instance in ("shop", "zoo"):
+        rig.mark("dropped", NewMark(id="t1", vault="disk", keys=("x",)), instance=instance)
+
+    load(rig, "r1")
+    undrop(rig, "t1")
+
+    assert (rig.count("mark", instance="shop"), rig.count("mark", instance="zoo", state="MARKED")) == (0, 2)
 
 
 def test_a_prepared_mark_is_never_undropped(rig: Rig) -> None:

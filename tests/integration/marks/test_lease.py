@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from sexton.database.guard import UnknownInstance
 from sexton.marks.lease import Lease
-from sexton.marks.lease_port import LeaseBusy, LeaseLost
+from sexton.marks.lease_port import LeaseBusy, LeaseLost, NoFreeSlot
 from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage, Reason, Ref, Unresolvable, WriteToken
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
@@ -234,15 +234,65 @@ def test_a_freed_lease_writes_nothing(rig: Rig, holder: WriteToken) -> None:
     assert_nothing_is_written(rig, holder)
 
 
-DAY = 86_400
+def test_freeing_one_jobs_lease_leaves_the_others_busy(rig: Rig) -> None:
+    recycling, checking = (rig.leases.acquire("shop", job, "a") for job in ("recycle", "check"))
+    assert (recycling.epoch, checking.epoch) == (1, 1)
+
+    rig.leases.free(recycling)
+
+    rig.leases.renew(checking)
+    with pytest.raises(LeaseLost):
+        rig.leases.renew(recycling)
 
 
-def test_a_lease_from_the_future_blocks_no_instance_or_slot(rig: Rig) -> None:
-    leases = LeaseStore(rig.db, at_once=1)
-    rig.instance("a")
-    leases.acquire("shop", "recycle", "killed")
-    rig.set_year_ahead("lease", "expires_at")
+def test_another_owner_neither_renews_nor_frees_a_lease(rig: Rig) -> None:
+    lease = acquire(rig, "a")
+    stranger = lease.model_copy(update={"owner": "b"})
 
-    assert leases.acquire("a", "recycle", "next").epoch == 1
-    leases.free(leases.acquire("a", "recycle", "next"))
-    assert leases.acquire("shop", "recycle", "next").epoch == 2
+    with pytest.raises(LeaseLost):
+        rig.leases.renew(stranger)
+    rig.leases.free(stranger)
+
+    rig.leases.renew(lease)
+
+
+def test_a_renewal_moves_the_end_forward(rig: Rig) -> None:
+    lease = acquire(rig, "a")
+    ends = row(rig).expires_at
+    rig.later(TTL_SECONDS - 20)
+
+    rig.leases.renew(lease)
+
+    assert row(rig).expires_at - ends >= (TTL_SECONDS - 20) * 1000
+
+
+class TestSlots:
+    @pytest.fixture
+    def slots(self, rig: Rig) -> LeaseStore:
+        """Two leases at a time, of three instances."""
+        rig.instance("bank").instance("zoo")
+        return LeaseStore(rig.db, at_once=2)
+
+    def test_a_full_deployment_refuses_one_more(self, rig: Rig, slots: LeaseStore) -> None:
+        held = [slots.acquire(instance, "recycle", "a") for instance in ("shop", "bank")]
+        with pytest.raises(NoFreeSlot, match="2 rounds run already, recycle_concurrency allows 2; zoo waits"):
+            slots.acquire("zoo", "recycle", "a")
+
+        slots.free(held[0])
+
+        assert slots.acquire("zoo", "recycle", "a").epoch == 1
+
+    def test_a_running_round_keeps_its_slot_at_a_retry(self, rig: Rig, slots: LeaseStore) -> None:
+        lease = slots.acquire("shop", "recycle", "a")
+        slots.acquire("bank", "recycle", "a")
+
+        assert slots.acquire("shop", "recycle", "a") == lease
+
+    def test_expired_leases_and_other_jobs_use_no_slot(self, rig: Rig, slots: LeaseStore) -> None:
+        slots.acquire("shop", "recycle", "a")
+        slots.acquire("bank", "recycle", "a")
+        rig.later(TTL_SECONDS)
+        for instance in ("shop", "bank"):
+            rig.leases.acquire(instance, "check", "a")
+
+        assert slots.acquire("zoo", "recycle", "a").epoch == 1

@@ -99,6 +99,12 @@ def test_a_start_above_the_known_end_waits() -> None:
     assert pending == {"pending_keep_from": 150, "pending_flushed": (150,), "pending_total": 150}
 
 
+def test_a_start_at_the_known_end_counts_at_once() -> None:
+    opening = opened(region(None), 99)
+
+    assert (opening.start, opening.columns["keep_from"], opening.columns["waits"]) == (100, 100, None)
+
+
 @pytest.mark.parametrize(
     ("stored", "flushed", "log_end", "start"),
     [
@@ -106,6 +112,7 @@ def test_a_start_above_the_known_end_waits() -> None:
         (region(None, pending_keep_from=12), (None,), None, 0),
         (region(None, first=5), (2,), None, 5),
         (region(None, first=5), (2,), 4, 3),
+        (region(None, first=5), (2,), 5, 5),  # mapped at the end as last seen
         (region(None), (None,), None, None),
         (region(31, flushed=(21,)), (20, 20), None, 21),  # another number of streams than was reported
         (region(31, flushed=(21,), pending_flushed=(25,), pending_keep_from=40), (22,), None, 23),

@@ -178,4 +178,60 @@ def test_no_claim_breaks_a_rule(
         if candidate.ref in locked and candidate.ref not in claimed(decision) and candidate.ref not in decision.kept:
             row = locked[candidate.ref]
             unfenced = candidate.must_be_fenced and row.state is MarkState.MARKED
-            assert row.state is MarkState.CLAIMED or row.quarantined or row.retention_starts_at > CUTOFF or unfenced
+            assert row.state is MarkState.CLAIMED or row.quarantined or row.ages_from > CUTOFF or unfenced
+
+
+@st.composite
+def parents_and_children(draw: st.DrawFn) -> tuple[list[Candidate], list[ChildMark], dict[Ref, Candidate]]:
+    """Draw candidates that may absorb children, the children's rows, and the children as they were resolved."""
+    parents = draw(candidates)
+    names = [Ref("tablet", str(n)) for n in range(4)]
+    rows, resolved = [], {}
+    for name in names if parents else []:
+        parent = draw(st.sampled_from(parents)).ref
+        rows.append(ChildMark(name, parent, draw(st.none() | st.sampled_from((MarkState.MARKED, *MarkState)))))
+        if draw(st.booleans()):
+            resolved[name] = Candidate(name, must_be_fenced=draw(st.booleans()))
+    absorbing = st.none() | st.frozensets(st.sampled_from(names), min_size=3)
+    return [parent._replace(children=draw(absorbing)) for parent in parents], rows, resolved
+
+
+def may_join(child: ChildMark, parent: Candidate, resolved: Mapping[Ref, Candidate]) -> bool:
+    """Restate when a child may be claimed with its parent."""
+    fence = child.ref in resolved and resolved[child.ref].must_be_fenced
+    states = {MarkState.FENCED} if fence else {MarkState.FENCED, MarkState.MARKED}
+    return child.state in states and child.ref in (parent.children or ())
+
+
+@given(
+    parents_and_children(),
+    st.dictionaries(st.sampled_from([Ref("tablet", str(n)) for n in range(4)]), st.just(by_hold(1)), max_size=1),
+    st.none() | st.integers(0, 12),
+)
+def test_a_parent_is_claimed_with_all_its_children(
+    family: tuple[list[Candidate], list[ChildMark], dict[Ref, Candidate]],
+    blocked: dict[Ref, Kept],
+    allowance: int | None,
+) -> None:
+    parents, children, resolved = family
+    locked = {parent.ref: FENCED for parent in parents}
+
+    decision = decided(
+        *parents,
+        locked=locked,
+        children=children,
+        resolved_children=resolved,
+        blocked=blocked,
+        allowance=allowance,
+    )
+
+    used, expected, absorbed = 0, [], []
+    for parent in parents:
+        own = [c for c in children if c.parent == parent.ref and parent.children is not None]
+        joined = all(may_join(child, parent, resolved) and child.ref not in blocked for child in own)
+        if joined and (allowance is None or used + parent.files <= allowance):
+            used += parent.files
+            expected.append(parent.ref)
+            absorbed += [child.ref for child in own]
+    assert (claimed(decision), decision.absorbed, decision.objects) == (expected, absorbed, used)
+    assert decision.kept.keys() == locked.keys() - set(expected)

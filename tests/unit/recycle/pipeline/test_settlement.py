@@ -39,6 +39,26 @@ def test_no_record_is_removed_before_its_files(counts: DeletionCounts) -> None:
         assert (counts.done >= counts.files, counts.failed, counts.changed) == (True, 0, 0)
 
 
+@given(
+    st.builds(
+        DeletionCounts,
+        prefix=st.none() | st.just("p/"),
+        swept_at=st.none() | st.just(1),
+        files=st.integers(0, 3),
+        done=st.integers(0, 3),
+        failed=st.integers(0, 1),
+        changed=st.integers(0, 1),
+        lacking=st.none() | st.just("SCHEMA_MISSING"),
+    )
+)
+def test_a_record_is_removed_only_if_all_is_confirmed(counts: DeletionCounts) -> None:
+    confirmed = counts.done >= counts.files and not counts.failed and not counts.changed
+    seen_twice = counts.prefix is None or counts.swept_at is not None
+
+    assert (settlement_of(counts) is Settlement.GONE) == (confirmed and not counts.lacking and seen_twice)
+    assert (settlement_of(counts) is Settlement.SWEPT) == (confirmed and not counts.lacking and not seen_twice)
+
+
 def test_a_deletion_has_tried_all_files_below_the_first_untried() -> None:
     assert tried_up_to([], read_to=9) == 9
     assert tried_up_to([7, 3, 5], read_to=9) == 2

@@ -11,6 +11,8 @@ from sexton.recycle.planning.limits import (
     allowance,
     divide,
     explain_difference,
+    explain_early,
+    is_limited,
     kinds_over_limit,
     shortened,
     span,
@@ -58,7 +60,19 @@ def test_uncounted_owner_allows_1000_and_old_policy_everything() -> None:
     assert allowance(POLICY.model_copy(update={"unlimited": None}), 10) is None
 
 
-def test_smallest_kinds_are_deleted_first_within_the_limit() -> None:
+def test_kinds_count_unless_the_policy_names_them_unlimited() -> None:
+    assert (is_limited("dropped", POLICY), is_limited("compacted", POLICY)) == (True, False)
+    assert not is_limited("dropped", POLICY.model_copy(update={"unlimited": None}))
+
+
+def test_a_shortened_retention_is_explained_with_both_spans() -> None:
+    assert explain_early("d", 1, 172_800, 3_600) == (
+        "d: 1 mark is due only because its retention was shortened from 2 d to 1 h"
+    )
+    assert explain_early("d", 2_000, 60, 0).startswith("d: 2,000 marks are due only because")
+
+
+def test_the_smallest_kinds_go_while_they_fit_and_the_others_wait_whole() -> None:
     kinds = [kind("big", 900), kind("small", 100), kind("free", 10_000, limited=False), kind("middle", 300)]
 
     assert kinds_over_limit(kinds, 1_000, 0) == {"big"}
