@@ -4,7 +4,7 @@ from sexton.marks.model import Candidate, ClaimRequest, ClaimResult, File, Ref, 
 from sexton.recycle.pipeline.model import RangeOrder
 from tests.support.rig import Rig
 
-FAR_CUTOFF_MS = 10**13
+FAR_MS = 10**13
 """A cutoff in milliseconds after everything that a test marks."""
 
 
@@ -24,7 +24,7 @@ def token(
         number=number,
         lease=opened.lease,
         kind=kind,
-        cutoff=FAR_CUTOFF_MS,
+        cutoff=FAR_MS,
         limit=1_000,
         upload_grace_seconds=600,
     )
@@ -34,7 +34,7 @@ def token(
 def claim(rig: Rig, write_token: WriteToken, kind: str, *ids: str) -> ClaimResult:
     """Resolve each mark to one file of its own, and claim; return the result of the claim."""
     rig.stores.files.store(write_token, [File(kind, i, "disk", f"data/{i}.dat", 1) for i in ids])
-    return rig.stores.claims.claim(ClaimRequest(write_token, [Candidate(Ref(kind, i)) for i in ids], FAR_CUTOFF_MS))
+    return rig.stores.claims.claim(ClaimRequest(write_token, [Candidate(Ref(kind, i)) for i in ids], FAR_MS))
 
 
 def finish(rig: Rig, write_token: WriteToken, kind: str, *ids: str) -> None:

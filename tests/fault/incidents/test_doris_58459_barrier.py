@@ -16,7 +16,7 @@ from sqlalchemy import event
 from sexton.contract import Collected
 from sexton.owners.catalog.errors import CatalogError
 from tests.fault.incidents.tables import deleted_ids, marks
-from tests.integration.owners.catalog.shop import FAR_CUTOFF_MS, HOUR, PREPARED, Shop
+from tests.integration.owners.catalog.shop import FAR_MS, HOUR, PREPARED, Shop
 from tests.support.rig import GRACE, listing
 
 STATEMENTS = 90
@@ -82,7 +82,7 @@ def race(shop: Shop, tablet: str, n: int, *, precommitted: bool = False) -> tupl
     [output] = shop.catalog.prepare_rowsets(txn, [tablet], "disk")
     shop.write(output)
     with shop.db.read() as c:
-        ends = shop.db.now(c) + FAR_CUTOFF_MS
+        ends = shop.db.now(c) + FAR_MS
     shop.change(shop.t.txns, txn, timeout_at=ends)  # not timed out: the barrier must end it
     if precommitted:
         shop.catalog.precommit(txn)

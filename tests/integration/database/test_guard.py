@@ -16,7 +16,7 @@ from sexton.marks.model import Candidate, ClaimRequest, DueMark, Reason, Ref, Un
 from sexton.operators.holds.store import Hold
 from sexton.protection.model import Protection
 from sexton.storage.model import VaultSpec
-from tests.support.claims import AGES, claim, token
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.rig import Rig
 from tests.support.transactions import recorded_transactions
 
@@ -37,7 +37,7 @@ def add_vault(rig: Rig, root: Path) -> object:
 
 
 def quarantine(rig: Rig, root: Path) -> object:
-    mark = DueMark(kind="dropped", id="u", ages_from=0, vault="disk", prefix=None, keys=("u.dat",), bytes=0)
+    mark = DueMark(kind="dropped", id="u", retention_starts_at=0, vault="disk", prefix=None, keys=("u.dat",), bytes=0)
     return rig.stores.quarantine.quarantine(token(rig, run="other"), [Unresolvable(mark, Reason.NO_VAULT, "")])
 
 
@@ -46,12 +46,12 @@ def set_hold(rig: Rig, root: Path) -> object:
 
 
 DECISIONS: dict[str, Callable[[Rig, Path], object]] = {
-    "claim": lambda rig, _: rig.stores.claims.claim(ClaimRequest(token(rig, run="other"), [Candidate(T)], AGES)),
+    "claim": lambda rig, _: rig.stores.claims.claim(ClaimRequest(token(rig, run="other"), [Candidate(T)], FAR_MS)),
     "second listing": lambda rig, _: rig.stores.claims.blocked(token(rig, run="other"), [Candidate(T)]),
     "quarantine": quarantine,
     "retry": lambda rig, _: rig.stores.quarantine.retry("shop"),
     "discard": discard,
-    "take back": lambda rig, _: rig.stores.owner_marks.take_back("shop", {"dropped": ["table"]}, {"table": AGES}),
+    "take back": lambda rig, _: rig.stores.owner_marks.take_back("shop", {"dropped": ["table"]}, {"table": FAR_MS}),
     "hold": set_hold,
     "register": open_protection,
     "wait for claims": lambda rig, _: rig.protections.wait_for_claims("shop"),

@@ -16,7 +16,7 @@ from sexton.marks.model import Candidate, ClaimRequest, DueMark, File, FilePage,
 from sexton.marks.sql.leases import TTL_SECONDS, LeaseStore
 from sexton.recycle.pipeline.model import Cursor, RangeReceipt
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import FAR_CUTOFF_MS, claim, token
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.rig import Rig
 
 
@@ -130,12 +130,12 @@ def test_one_of_many_concurrent_acquisitions_wins(rig: Rig, expired: bool) -> No
 
 def new(rig: Rig) -> DueMark:
     """The mark ``new`` as a round would see it."""
-    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", FAR_CUTOFF_MS, Cursor(), 10) if m.id == "new"]
+    [mark] = [m for m in rig.stores.batches.select_due("shop", "dropped", FAR_MS, Cursor(), 10) if m.id == "new"]
     return mark
 
 
 WRITES: dict[str, Callable[[Rig, WriteToken], object]] = {
-    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], FAR_CUTOFF_MS)),
+    "claim": lambda rig, h: rig.stores.claims.claim(ClaimRequest(h, [Candidate(Ref("dropped", "new"))], FAR_MS)),
     "store": lambda rig, h: rig.stores.files.store(h, [File("dropped", "new", "disk", "data/x", 1)]),
     "record": lambda rig, h: rig.stores.outcomes.record(
         h, FilePage("disk", [1], ["data/old.dat"]), [KeyResult(key="data/old.dat", outcome=KeyOutcome.DELETED, bytes=1)]
@@ -162,7 +162,7 @@ def holder(rig: Rig) -> WriteToken:
         )
     made = token(rig, run="first")
     claim(rig, made, "dropped", "old")
-    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], FAR_CUTOFF_MS))
+    rig.stores.claims.claim(ClaimRequest(made, [Candidate(Ref("dropped", "empty"))], FAR_MS))
     return made
 
 

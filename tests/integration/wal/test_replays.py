@@ -5,7 +5,7 @@ import pytest
 from sexton.wal.model import KeepFromSource
 from sexton.wal.orders import LeaderReport, OpenRegionOrder, RegionMapping, Stream
 from sexton.wal.port import OldEpoch, PinEnded, ReplayRefused, UnknownRegion, UnknownTopic
-from tests.integration.wal.field import Field
+from tests.integration.wal.topic_stores import TopicStores
 from tests.support.transactions import recorded_transactions
 
 
@@ -51,18 +51,18 @@ def test_w16_dead_reader_blocks_until_its_pin_expires(topics: TopicStores, topic
         topics.replays.renew(pin.id)
 
 
-def test_open_and_renew_lock_the_topic_before_they_check(field: Field, topic: str) -> None:
-    with recorded_transactions(field.db) as transactions:
-        pin = field.open(topic, "r1", 49)
-        field.replays.renew(pin.id)
+def test_open_and_renew_lock_the_topic_before_they_check(topics: TopicStores, topic: str) -> None:
+    with recorded_transactions(topics.db) as transactions:
+        pin = topics.open(topic, "r1", 49)
+        topics.replays.renew(pin.id)
 
     writing = [t for t in transactions if any("UPDATE" in statement for statement in t)]
     assert len(writing) == 2
     assert all(t[0].startswith("UPDATE") and "wal_topic" in t[0] and "seq" in t[0] for t in writing)
 
 
-def test_pin_is_not_renewed_beyond_its_maximum_age(field: Field, topic: str) -> None:
-    pin = field.open(topic, "r1", 49)
+def test_pin_is_not_renewed_beyond_its_maximum_age(topics: TopicStores, topic: str) -> None:
+    pin = topics.open(topic, "r1", 49)
     for _ in range(4):
         topics.wait(249)
         pin = topics.replays.renew(pin.id)

@@ -10,7 +10,7 @@ from sexton.marks.policy import Unplaced, covering_prefixes, places
 
 def make_mark(**columns: Any) -> DueMark:
     """Return a due mark of a prefix in vault ``disk``."""
-    row: dict[str, Any] = {"kind": "dropped", "id": "t", "ages_from": 0, "vault": "disk", "bytes": 0}
+    row: dict[str, Any] = {"kind": "dropped", "id": "t", "retention_starts_at": 0, "vault": "disk", "bytes": 0}
     return DueMark.model_validate(row | {"prefix": "data/t/", "keys": None} | columns)
 
 

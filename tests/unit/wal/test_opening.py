@@ -102,7 +102,7 @@ def test_a_start_above_the_known_end_waits() -> None:
 def test_a_start_at_the_known_end_counts_at_once() -> None:
     opening = opened(region(None), 99)
 
-    assert (opening.start, opening.columns["keep_from"], opening.columns["waits"]) == (100, 100, None)
+    assert (opening.start, opening.columns["keep_from"], opening.columns["pending_keep_from"]) == (100, 100, None)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from sexton.recycle.audit.writer import ParquetAudit
 from sexton.recycle.pacing.store import PaceStore
 from sexton.recycle.planning.model import KindPlan, Plan
 from sexton.recycle.rounds.sql.schedule import RoundSchedule
-from tests.support.claims import FAR_CUTOFF_MS, claim, token
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.rig import INTERVAL, Rig, put
 
 KEY = "data/9/a.dat"
@@ -53,7 +53,7 @@ def due(rig: Rig, **more: object) -> None:
     rig.later(10_801)
 
 
-def awaiting(rig: Rig, *, since: int = 0, cutoff: int = FAR_CUTOFF_MS, lasts_ms: int = 86_400_000) -> int:
+def awaiting(rig: Rig, *, since: int = 0, cutoff: int = FAR_MS, lasts_ms: int = 86_400_000) -> int:
     """Store a plan for what is dropped that waits for a person."""
     with rig.db.write() as c:
         now = rig.db.now(c)
@@ -123,7 +123,7 @@ def test_a_mark_awaiting_approval_shows_its_plan(worker: Rig) -> None:
     assert "next_round" not in found
 
 
-@pytest.mark.parametrize("plan", [{"since": FAR_CUTOFF_MS - 1}, {"cutoff": 1}, {"lasts_ms": 0}], ids=str)
+@pytest.mark.parametrize("plan", [{"since": FAR_MS - 1}, {"cutoff": 1}, {"lasts_ms": 0}], ids=str)
 def test_a_plan_that_is_over_or_lacks_the_mark_is_not_named(worker: Rig, plan: dict[str, int]) -> None:
     due(worker)
     awaiting(worker, **plan)
@@ -263,8 +263,8 @@ def test_objects_missing_in_history_are_found_in_the_audit(worker: Rig) -> None:
     audit = AuditReader(worker.db, AuditLocations(worker.vaults, worker.registry.vaults))
 
     by_sql = tell(worker, KEY)
-    [one] = forgotten(audit, ["shop"], {KEY}, 0, FAR_CUTOFF_MS)
-    [by_id] = forgotten(audit, ["shop"], {"9"}, 0, FAR_CUTOFF_MS)
+    [one] = forgotten(audit, ["shop"], {KEY}, 0, FAR_MS)
+    [by_id] = forgotten(audit, ["shop"], {"9"}, 0, FAR_MS)
 
     assert by_sql == []
     assert (one.kind, one.id, by_id) == ("dropped", "9", one)

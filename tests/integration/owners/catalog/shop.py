@@ -30,7 +30,7 @@ RETAINED = 10_800 + 1
 PREPARED = 259_200 + 1
 """Seconds after the end of its transaction at which a prepared rowset is due."""
 HOUR = 3_600
-FAR_CUTOFF_MS = 10**14
+FAR_MS = 10**14
 """A cutoff in milliseconds after everything that a test marks."""
 
 SCHEMAS = {
@@ -218,7 +218,7 @@ class Shop(Rig):
 
     def expand_all(self) -> None:
         """Let the owner expand every mark, whatever its age."""
-        self.catalog_owner.mark_due("shop", dict.fromkeys((*RETENTION, *OWN), FAR_CUTOFF_MS), no_heartbeat)
+        self.catalog_owner.mark_due("shop", dict.fromkeys((*RETENTION, *OWN), FAR_MS), no_heartbeat)
 
     def marked(self, kind: str) -> list[DueMark]:
         """Return the marks of a kind, by id."""

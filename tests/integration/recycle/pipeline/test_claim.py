@@ -14,7 +14,7 @@ from sexton.operators.controls.model import ControlKind
 from sexton.operators.controls.port import Halted, NotEnabled
 from sexton.recycle.pipeline.sql.claim import ClaimStore
 from sexton.storage.model import KeyOutcome, KeyResult
-from tests.support.claims import AGES, claim, token
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.rig import DAY, Rig
 
 TABLE, TABLET = Ref("dropped", "t"), Ref("tablet", "c")
@@ -60,13 +60,13 @@ def mark_family(rig: Rig, instance: str = "shop") -> None:
 def claim_family(rig: Rig, with_: WriteToken) -> ClaimResult:
     """Claim the table together with its tablet."""
     rig.stores.files.store(with_, [File("dropped", "t", "disk", "data/t/a.dat", 1)])
-    return rig.stores.claims.claim(ClaimRequest(with_, [FAMILY], AGES, {TABLET: Candidate(TABLET, parent=TABLE)}))
+    return rig.stores.claims.claim(ClaimRequest(with_, [FAMILY], FAR_MS, {TABLET: Candidate(TABLET, parent=TABLE)}))
 
 
 def claim_objects(rig: Rig, with_: WriteToken, name: str, objects: int) -> ClaimResult:
     """Claim a mark of so many objects, at most 10 within 24 hours."""
     mark_keys(rig, name)
-    request = ClaimRequest(with_, [Candidate(Ref("dropped", name), files=objects)], AGES, allowance=10)
+    request = ClaimRequest(with_, [Candidate(Ref("dropped", name), files=objects)], FAR_MS, allowance=10)
     return rig.stores.claims.claim(request)
 
 
@@ -95,7 +95,7 @@ class TestKeepers:
     def test_the_first_keeper_that_answers_counts(self, rig: Rig) -> None:
         mark_keys(rig, "a", "b")
         first, second = FakeKeeper({Ref("dropped", "a"): by_hold(1)}), FakeKeeper({Ref("dropped", "a"): LIVE})
-        request = ClaimRequest(token(rig), [Candidate(Ref("dropped", "a")), Candidate(Ref("dropped", "b"))], AGES)
+        request = ClaimRequest(token(rig), [Candidate(Ref("dropped", "a")), Candidate(Ref("dropped", "b"))], FAR_MS)
 
         result = claim_store(rig, first, second).claim(request)
 
@@ -105,7 +105,7 @@ class TestKeepers:
         mark_family(rig)
         keeper = FakeKeeper({})
 
-        claim_store(rig, keeper).claim(ClaimRequest(token(rig), [FAMILY], AGES))
+        claim_store(rig, keeper).claim(ClaimRequest(token(rig), [FAMILY], FAR_MS))
 
         assert keeper.judged == [(TABLE, None), (TABLET, TABLE)]
         assert keeper.claimed == [TABLE]
@@ -113,7 +113,7 @@ class TestKeepers:
     def test_a_blocked_child_keeps_its_parent_unclaimed(self, rig: Rig) -> None:
         mark_family(rig)
 
-        result = claim_store(rig, FakeKeeper({TABLET: by_hold(1)})).claim(ClaimRequest(token(rig), [FAMILY], AGES))
+        result = claim_store(rig, FakeKeeper({TABLET: by_hold(1)})).claim(ClaimRequest(token(rig), [FAMILY], FAR_MS))
 
         assert (result.claimed, result.kept) == (set(), {TABLE: by_hold(1)})
         assert rig.count("mark", state="MARKED") == 2
@@ -188,7 +188,7 @@ class TestChildren:
 
         with rig.db.engine.connect() as owner:
             contract.commit(owner, "shop", ["r1"])
-            result = rig.stores.claims.claim(ClaimRequest(with_, [parent], AGES))  # does not wait for the owner
+            result = rig.stores.claims.claim(ClaimRequest(with_, [parent], FAR_MS))  # does not wait for the owner
             owner.rollback()
 
         assert (result.claimed, result.kept) == (set(), {TABLE: WAITS_FOR_CHILD})
@@ -206,7 +206,10 @@ class TestLimit:
         rig.instance("zoo")
         rig.mark("dropped", NewMark(id="m0", vault="disk", keys=("m0.dat",)), instance="zoo")
         full = ClaimRequest(
-            token(rig, run="zoo", instance="zoo"), [Candidate(Ref("dropped", "m0"), files=10)], AGES, allowance=10
+            token(rig, run="zoo", instance="zoo"),
+            [Candidate(Ref("dropped", "m0"), files=10)],
+            FAR_MS,
+            allowance=10,
         )
         assert rig.stores.claims.claim(full).kept == {}
         first = token(rig, run="first")

@@ -18,7 +18,7 @@ from sexton.interfaces.selftest import race
 from sexton.kernel import crash_points
 from sexton.marks.keepers import OWNER_BUSY
 from sexton.marks.model import Candidate, ClaimRequest, Ref
-from tests.support.claims import FAR_CUTOFF_MS, claim, token
+from tests.support.claims import FAR_MS, claim, token
 from tests.support.kept import kept_texts
 from tests.support.rig import Rig, listing, put
 
@@ -213,9 +213,7 @@ def test_a_commit_that_waited_for_a_claim_sees_it(
     write_token = token(rig, kind)
 
     with paused(point) as (reached, resume), ThreadPoolExecutor(2) as pool:
-        claimer = pool.submit(
-            rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref(kind, "t"))], FAR_CUTOFF_MS)
-        )
+        claimer = pool.submit(rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref(kind, "t"))], FAR_MS))
         assert reached.wait(10)
         owner = pool.submit(act, rig)
         owner_waited = is_waiting(rig, owner)
@@ -235,7 +233,7 @@ def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
     with rig.db.write() as owner, ThreadPoolExecutor(1) as pool:
         contract.undrop(owner, "shop", "dropped", ["t"])
         claimer = pool.submit(
-            rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref("dropped", "t"))], FAR_CUTOFF_MS)
+            rig.stores.claims.claim, ClaimRequest(write_token, [Candidate(Ref("dropped", "t"))], FAR_MS)
         )
         claimer_waited = is_waiting(rig, claimer)
         owner.commit()

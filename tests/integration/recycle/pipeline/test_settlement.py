@@ -74,7 +74,7 @@ def test_a_prefix_is_listed_again_after_the_upload_grace(rig: Rig) -> None:
     assert settle(rig, with_) is Settlement.SWEPT
 
     row = rig.row(*T)
-    assert (row.state, row.next_try_at - row.swept_at) == (MarkState.CLAIMED, GRACE * 1000)
+    assert (row.state, row.next_try_at - row.first_pass_at) == (MarkState.CLAIMED, GRACE * 1000)
     assert rig.count("mark_file") == 0
     assert rig.stores.batches.take_late(with_, Ref("", ""), 10) == []
     rig.later(GRACE)

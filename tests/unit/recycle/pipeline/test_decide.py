@@ -178,7 +178,7 @@ def test_no_claim_breaks_a_rule(
         if candidate.ref in locked and candidate.ref not in claimed(decision) and candidate.ref not in decision.kept:
             row = locked[candidate.ref]
             unfenced = candidate.must_be_fenced and row.state is MarkState.MARKED
-            assert row.state is MarkState.CLAIMED or row.quarantined or row.ages_from > CUTOFF or unfenced
+            assert row.state is MarkState.CLAIMED or row.quarantined or row.retention_starts_at > CUTOFF or unfenced
 
 
 @st.composite

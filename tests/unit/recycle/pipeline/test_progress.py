@@ -14,7 +14,7 @@ from sexton.storage.model import KeyOutcome
 def make_mark(**columns: Any) -> Any:
     """Return the row of a mark of keys in vault ``disk``."""
     row = {"kind": "dropped", "id": "t", "vault": "disk", "prefix": None, "bytes": 70}
-    return SimpleNamespace(**row | {"swept_at": None, "failures": 0, "lacking": None} | columns)
+    return SimpleNamespace(**row | {"first_pass_at": None, "failures": 0, "lacking": None} | columns)
 
 
 def make_files(
@@ -76,8 +76,10 @@ FILES = st.builds(make_files, OUTCOMES, st.integers(1, 3), st.integers(0, 9), va
 
 
 @given(st.lists(FILES, max_size=5), st.none() | st.just("data/"), st.none() | st.just(1))
-def test_a_record_goes_only_when_each_file_is_gone(files: list[Any], prefix: str | None, swept_at: int | None) -> None:
-    progress = DeletionProgress.of(make_mark(prefix=prefix, swept_at=swept_at), files)
+def test_a_record_goes_only_when_each_file_is_gone(
+    files: list[Any], prefix: str | None, first_pass_at: int | None
+) -> None:
+    progress = DeletionProgress.of(make_mark(prefix=prefix, first_pass_at=first_pass_at), files)
 
     gone = {KeyOutcome.DELETED, KeyOutcome.ABSENT, KeyOutcome.HIDDEN}
     finished = progress.settlement in (Settlement.GONE, Settlement.SWEPT)

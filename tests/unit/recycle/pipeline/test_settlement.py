@@ -43,7 +43,7 @@ def test_no_record_is_removed_before_its_files(counts: DeletionCounts) -> None:
     st.builds(
         DeletionCounts,
         prefix=st.none() | st.just("p/"),
-        swept_at=st.none() | st.just(1),
+        first_pass_at=st.none() | st.just(1),
         files=st.integers(0, 3),
         done=st.integers(0, 3),
         failed=st.integers(0, 1),
@@ -53,7 +53,7 @@ def test_no_record_is_removed_before_its_files(counts: DeletionCounts) -> None:
 )
 def test_a_record_is_removed_only_if_all_is_confirmed(counts: DeletionCounts) -> None:
     confirmed = counts.done >= counts.files and not counts.failed and not counts.changed
-    seen_twice = counts.prefix is None or counts.swept_at is not None
+    seen_twice = counts.prefix is None or counts.first_pass_at is not None
 
     assert (settlement_of(counts) is Settlement.GONE) == (confirmed and not counts.lacking and seen_twice)
     assert (settlement_of(counts) is Settlement.SWEPT) == (confirmed and not counts.lacking and not seen_twice)

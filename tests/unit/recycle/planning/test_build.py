@@ -133,5 +133,5 @@ def test_an_operator_sees_every_due_kind_once(due_facts: PlanFacts, limit: Allow
     assert [(k.kind, k.marks) for k in plan.kinds] == [
         (due.whole.kind, due.whole.marks) for due in due_facts.due if due.whole.marks
     ]
-    waits = {k.kind for k in awaiting.kinds} if due_facts.terms.enabled else set()
+    waits = {k.kind for k in awaiting.kinds} if due_facts.instance_policy.enabled else set()
     assert {k.kind for k in plan.kinds if k.awaits} == waits
