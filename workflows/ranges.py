@@ -9,10 +9,9 @@ with workflow.unsafe.imports_passed_through():
     from sexton.recycle.model import KindPlan, OpenedRound, RangeOrder, RangeReceipt
     from sexton.recycle.rounds.ledger import Ledger
     from workflows import ids, options
-    from workflows.attempt import error_type
+    from workflows.errors import error_message, error_type
     from workflows.options import BATCH_DELETE, CATALOG_READ, MOST_SPARK_ATTEMPTS
     from workflows.spark import on_spark, was_not_taken
-    from workflows.words import words
 
 NO_SPARK = "no Spark worker polls: deleted by a control worker"
 SPARK_BROKEN = "{why}: a control worker deleted the rest"
@@ -40,7 +39,7 @@ async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, 
                 if not why:
                     raise
                 ledger.without_spark(kind.kind, why, again=False)
-                # Spark's workers may have begun; what they do late is refused as an older attempt's.
+                # Spark's workers may have begun: their late writes are refused, because they are of an older attempt.
                 order = order.model_copy(update={"attempts": MOST_SPARK_ATTEMPTS})
         else:
             ledger.without_spark(kind.kind, NO_SPARK, again=True)
@@ -50,9 +49,9 @@ async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, 
 
 
 def _spark_failure(error: ActivityError) -> str:
-    """Return why Spark did not delete a range; empty where the error is not Spark's."""
+    """Return why Spark did not delete a range; empty if the error has another cause."""
     if was_not_taken(error):
         return SPARK_BUSY.format(seconds=options.SPARK_WAIT.total_seconds())
     if error_type(error) == ids.SPARK_FAILED:
-        return SPARK_BROKEN.format(why=words(error))
+        return SPARK_BROKEN.format(why=error_message(error))
     return ""
