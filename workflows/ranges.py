@@ -38,11 +38,11 @@ async def recycle_range(opened: OpenedRound, kind: KindPlan, order: RangeOrder, 
                 why = _spark_failure(e)
                 if not why:
                     raise
-                ledger.without_spark(kind.kind, why, again=False)
+                ledger.note_no_spark(kind.kind, why, again=False)
                 # Spark's workers may have begun: their late writes are refused, because they are of an older attempt.
                 order = order.model_copy(update={"attempts": MOST_SPARK_ATTEMPTS})
         else:
-            ledger.without_spark(kind.kind, NO_SPARK, again=True)
+            ledger.note_no_spark(kind.kind, NO_SPARK, again=True)
     return await workflow.execute_activity_method(
         RecycleActivities.recycle_range, order, **BATCH_DELETE, summary=summary
     )

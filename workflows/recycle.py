@@ -170,7 +170,7 @@ class RecycleInstance(Controls):
             if is_cancelled_exception(e) or failed_attempt(e).stops_every_kind:
                 raise
             return error_message(e)
-        self._ledger.adopted(receipt)
+        self._ledger.add_adoption(receipt)
         stop_if_cancelled()
         return ""
 
@@ -216,7 +216,7 @@ class RecycleInstance(Controls):
         failures: list[AttemptResult] = []
         for kind, error in zip(kinds, errors, strict=True):
             if isinstance(error, ActivityError) and not is_cancelled_exception(error):
-                self._ledger.error(kind.kind, error_message(error))
+                self._ledger.set_error(kind.kind, error_message(error))
                 failures.append(failed_attempt(error))
             elif error is not None:
                 raise error
@@ -225,16 +225,16 @@ class RecycleInstance(Controls):
     async def _recycle_kind(self, opened: OpenedRound, plan: Plan, kind: KindPlan, slots: asyncio.Semaphore) -> None:
         """Delete one kind range by range, until it is finished or the history is full."""
         name, ledger = kind.kind, self._ledger
-        ledger.error(name, "")
+        ledger.set_error(name, "")
         while not ledger.kinds[name].finished and not workflow.info().is_continue_as_new_suggested():
             async with slots:
                 order, began = ledger.next_range(opened, plan, kind), workflow.now()
                 try:
                     receipt = await recycle_range(opened, kind, order, ledger)
                 except (ActivityError, asyncio.CancelledError):
-                    ledger.cut_short(name, _milliseconds_since(began))
+                    ledger.add_elapsed(name, _milliseconds_since(began))
                     raise
-            ledger.done(name, receipt, _milliseconds_since(began))
+            ledger.add_range(name, receipt, _milliseconds_since(began))
             self._show("RECYCLING")
             stop_if_cancelled()
 

@@ -179,7 +179,7 @@ def create_client(kind: Callable[[dict[str, Any]], T], settings: Mapping[str, An
 
 
 def _facts(name: str, identities: tuple[Any, Any], start: Any, end: Any) -> Facts | LogFault:
-    """Combine the answers of the requests about a topic, or return the first fault; ``identities``: before and after."""
+    """Combine the answers of the requests about a topic, or return the first fault. ``identities``: before, after."""
     identity, identity_after = identities
     for answer in (identity, identity_after, start, end):
         if isinstance(answer, LogFault):

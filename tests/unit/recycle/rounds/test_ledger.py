@@ -32,8 +32,8 @@ def begun() -> Ledger:
 
 def test_ranges_add_up_and_the_next_one_begins_where_the_last_ended() -> None:
     ledger = begun()
-    ledger.done("a", receipt(kept={LIVE: 1}), 100)
-    ledger.done("a", receipt(kept={LIVE: 1}, removed=6), 50)
+    ledger.add_range("a", receipt(kept={LIVE: 1}), 100)
+    ledger.add_range("a", receipt(kept={LIVE: 1}, removed=6), 50)
 
     order = ledger.next_range(OPENED, PLAN, PLAN.kinds[0])
 
@@ -44,8 +44,8 @@ def test_ranges_add_up_and_the_next_one_begins_where_the_last_ended() -> None:
 
 def test_what_adopting_holds_is_as_it_was_told_last() -> None:
     ledger = begun()
-    ledger.adopted(receipt(kept={by_hold(1): 2}, quarantined=1))
-    ledger.adopted(receipt(kept={by_hold(1): 2}))
+    ledger.add_adoption(receipt(kept={by_hold(1): 2}, quarantined=1))
+    ledger.add_adoption(receipt(kept={by_hold(1): 2}))
 
     closed = ledger.close_order(OPENED, 7, PLAN, "SUCCEEDED", "")
 
@@ -59,15 +59,15 @@ def test_a_kind_waits_for_what_goes_before_it_and_says_so() -> None:
 
     assert ledger.waits_for(PLAN, "b") == ["a"]
     assert ledger.errors == ["b: waits for a"]
-    ledger.done("a", receipt(finished=True), 1)
-    ledger.error("b", "")
+    ledger.add_range("a", receipt(finished=True), 1)
+    ledger.set_error("b", "")
     assert (ledger.waits_for(PLAN, "b"), ledger.errors, ledger.unfinished) == ([], [], True)
 
 
 def test_the_next_run_goes_on_with_the_same_books() -> None:
     ledger = begun()
     ledger.leases, ledger.lost, ledger.tries = 2, 1, 3
-    ledger.done("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
+    ledger.add_range("a", receipt(faults={"cold": "UNREACHABLE"}), 10)
 
     carried = ledger.carried("run", OPENED, 7)
     again = Ledger(carried)
