@@ -84,5 +84,5 @@ class Recycler:
         return self._adopter.adopt(order, attempt, self._parts.leases, self._parts.gate, heartbeat)
 
     def trim_log(self, instance: str, now: int, heartbeat: Callable[[], None]) -> None:
-        """Delete expired parts of the log of deletions; parts that cannot be deleted now are tried again another day."""
+        """Delete expired parts of the log of deletions; parts that cannot be deleted now are retried another day."""
         self._parts.log.forget(instance, now, heartbeat)

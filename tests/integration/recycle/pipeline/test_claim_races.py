@@ -239,4 +239,4 @@ def test_a_claim_behind_an_open_undrop_finds_nothing(rig: Rig) -> None:
         result = claimer.result(10)
 
     assert waits
-    assert (result.claimed, result.kept, rig.count("mark")) == (frozenset(), {}, 0)
+    assert (result.claimed, result.keep_reasons, rig.count("mark")) == (frozenset(), {}, 0)

@@ -67,7 +67,7 @@ class TestKeepers:
     def test_a_blocked_mark_is_kept_with_the_answer(self) -> None:
         decision = decided(Candidate(A), Candidate(B), blocked={A: by_hold(7)})
 
-        assert (claimed(decision), decision.kept) == ([B], {A: by_hold(7)})
+        assert (claimed(decision), decision.keep_reasons) == ([B], {A: by_hold(7)})
 
     def test_the_answer_about_the_mark_comes_before_its_childs(self) -> None:
         parent = Candidate(A, children=frozenset({CHILD}))
@@ -75,7 +75,7 @@ class TestKeepers:
 
         decision = decided(parent, children=[child], blocked={CHILD: LIVE, A: by_hold(1)})
 
-        assert decision.kept == {A: by_hold(1)}
+        assert decision.keep_reasons == {A: by_hold(1)}
 
 
 class TestChildren:
@@ -89,7 +89,7 @@ class TestChildren:
     def test_a_blocked_child_keeps_its_parent(self) -> None:
         decision = decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.MARKED)], blocked={CHILD: by_hold(3)})
 
-        assert (claimed(decision), decision.absorbed, decision.kept) == ([], [], {A: by_hold(3)})
+        assert (claimed(decision), decision.absorbed, decision.keep_reasons) == ([], [], {A: by_hold(3)})
 
     def test_a_child_that_another_transaction_locks_keeps_its_parent(self) -> None:
         assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).kept == {A: WAITS_FOR_CHILD}
@@ -119,7 +119,7 @@ class TestLimit:
     def test_what_exceeds_the_limit_is_kept(self) -> None:
         decision = decided(Candidate(A, files=6), Candidate(B, files=5), allowance=10)
 
-        assert (claimed(decision), decision.kept, decision.objects) == ([A], {B: BY_LIMIT}, 6)
+        assert (claimed(decision), decision.keep_reasons, decision.objects) == ([A], {B: BY_LIMIT}, 6)
 
     def test_the_limit_is_reached_exactly(self) -> None:
         assert claimed(decided(Candidate(A, files=4), allowance=10, objects_claimed=6)) == [A]
@@ -167,7 +167,7 @@ def test_no_claim_breaks_a_rule(
 ) -> None:
     decision = decided(*chosen, locked=locked, blocked=blocked, allowance=allowance, objects_claimed=objects_claimed)
 
-    assert not set(claimed(decision)) & decision.kept.keys()
+    assert not set(claimed(decision)) & decision.keep_reasons.keys()
     for candidate in decision.claimed:
         row = locked[candidate.ref]
         assert row.state is MarkState.FENCED or (row.state is MarkState.MARKED and not candidate.must_be_fenced)
@@ -175,7 +175,11 @@ def test_no_claim_breaks_a_rule(
     if allowance is not None and decision.claimed:
         assert objects_claimed + decision.objects <= allowance
     for candidate in chosen:
-        if candidate.ref in locked and candidate.ref not in claimed(decision) and candidate.ref not in decision.kept:
+        if (
+            candidate.ref in locked
+            and candidate.ref not in claimed(decision)
+            and candidate.ref not in decision.keep_reasons
+        ):
             row = locked[candidate.ref]
             unfenced = candidate.must_be_fenced and row.state is MarkState.MARKED
             assert row.state is MarkState.CLAIMED or row.quarantined or row.ages_from > CUTOFF or unfenced
