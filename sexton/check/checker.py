@@ -1,12 +1,14 @@
-"""The steps of one check run. Each may be repeated; only the last one confirms findings or sets them to GONE."""
+"""Run the steps of a check. Each may be repeated; only the last one confirms findings or sets them to GONE."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from sexton.check.model import (
     CheckOrder,
     CheckReport,
     CheckRequest,
+    CheckSettings,
     ConcludeOrder,
     Discrepancy,
     Evidence,
@@ -30,43 +32,30 @@ STALE_UPLOAD_SECONDS = 86_400
 """An unfinished upload older than this will hardly ever be finished."""
 
 
+class CheckPorts(NamedTuple):
+    """The collaborators of a checker."""
+
+    runs: CheckRuns
+    live: Live
+    vaults: Vaults
+    registered: Callable[[str], Sequence[VaultSpec]]
+    """Returns the vaults of an instance."""
+    records: Callable[[str], Iterator[Discrepancy]]
+    """Yields the records of an instance that contradict each other."""
+    take_back: Callable[[Run], int]
+    """Removes the marks of orphans that a whole run did not find again."""
+    expected: Callable[[str], int | None] = lambda _: None
+    """Returns how many live objects an instance has; None: not known quickly."""
+
+
 class Checker:
-    """Does the steps of checks in a worker. Safe for several instances at once."""
+    """Runs the steps of checks in a worker. Safe for several instances at once."""
 
-    def __init__(
-        self,
-        runs: CheckRuns,
-        live: Live,
-        vaults: Vaults,
-        registered: Callable[[str], Sequence[VaultSpec]],
-        records: Callable[[str], Iterator[Discrepancy]],
-        take_back: Callable[[Run], int],
-        *,
-        grace_seconds: int,
-        inverted: bool = True,
-        expected: Callable[[str], int | None] = lambda _: None,
-        heavy_objects: int = 250_000,
-        interval_seconds: int = 43_200,
-    ) -> None:
-        """Store the collaborators and settings.
-
-        Args:
-            runs: the store of runs and findings.
-            live: the live side.
-            vaults: the deployment's vaults.
-            registered: returns the vaults of an instance.
-            records: yields the records of an instance that contradict each other.
-            take_back: removes the marks of orphans that a whole run did not find again.
-            grace_seconds: younger objects are not judged (``check_grace_seconds``).
-            inverted: whether unknown objects are reported too (``enable_inverted_check``).
-            expected: returns how many live objects an instance has, None where that is not known quickly.
-            heavy_objects: from this many objects on, Spark compares (``spark_threshold_objects``).
-            interval_seconds: from one check to the next (``check_object_interval_seconds``).
-        """
-        self._runs, self._live, self._vaults = runs, live, vaults
-        self._registered, self._records, self._take_back = registered, records, take_back
-        self._grace, self._inverted = grace_seconds, inverted
-        self._expected, self._heavy, self._interval = expected, heavy_objects, interval_seconds
+    def __init__(self, ports: CheckPorts, settings: CheckSettings) -> None:
+        self._runs, self._live, self._vaults = ports.runs, ports.live, ports.vaults
+        self._registered, self._records = ports.registered, ports.records
+        self._take_back, self._expected = ports.take_back, ports.expected
+        self._settings = settings
 
     def begin(self, request: CheckRequest, run: str) -> OpenedCheck:
         """Begin a run; a repeated attempt continues the same one.
@@ -85,10 +74,10 @@ class Checker:
         order = CheckOrder(
             instance=request.instance,
             run=self._runs.begin(request.instance, run, request.by),
-            grace_seconds=self._grace,
-            inverted=self._inverted,
+            grace_seconds=self._settings.grace_seconds,
+            inverted=self._settings.inverted,
         )
-        return OpenedCheck(order=order, heavy=objects >= self._heavy)
+        return OpenedCheck(order=order, heavy=objects >= self._settings.heavy_objects)
 
     def compare(self, how: Compare, order: CheckOrder, heartbeat: Heartbeat) -> Evidence:
         """Compare objects with records in the given way; return what was seen."""
@@ -130,7 +119,7 @@ class Checker:
         try:
             return self._expected(instance) or 0
         except OwnerSilent:
-            return 0  # the run will report that itself
+            return 0  # the run itself will report that
 
     def _verify_findings(self, run: Run, heartbeat: Heartbeat) -> None:
         """Read the record and the object of each LOST or SIZE_MISMATCH finding again; confirm or refute it."""
@@ -161,9 +150,9 @@ class Checker:
             except (VaultFault, UnknownVault) as e:
                 notes.append(f"it is unknown how long object versions are kept: {e}")
                 continue
-            if days is not None and reports_loss_too_late(self._interval, days):
+            if days is not None and reports_loss_too_late(self._settings.interval_seconds, days):
                 too_late.append(spec.name)
-                hours = self._interval / 3600
+                hours = self._settings.interval_seconds / 3600
                 notes.append(
                     f"vault {spec.name} keeps versions for {days} days: with a check every {hours:g} h a loss may be "
                     "reported too late to undo it; keep versions longer, or lower check_object_interval_seconds"

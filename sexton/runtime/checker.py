@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from sexton.check.checker import Checker
+from sexton.check.checker import Checker, CheckPorts
 from sexton.check.model import CheckSettings, Discrepancy
 from sexton.check.sources import catalog_integrity
 from sexton.check.sources.live_side import LiveSide
@@ -39,16 +39,13 @@ def checker(
             with db.snapshot() as c:
                 yield from catalog_integrity.records(CatalogTransaction(db, c, instance))
 
-    return Checker(
-        check_runs,
-        live_side,
-        vaults,
-        registry.vaults,
-        record_problems,
-        Orphans(db).take_back,
-        grace_seconds=settings.grace_seconds,
-        inverted=settings.inverted,
+    ports = CheckPorts(
+        runs=check_runs,
+        live=live_side,
+        vaults=vaults,
+        registered=registry.vaults,
+        records=record_problems,
+        take_back=Orphans(db).take_back,
         expected=live_objects,
-        heavy_objects=settings.heavy_objects,
-        interval_seconds=settings.interval_seconds,
     )
+    return Checker(ports, settings)

@@ -172,7 +172,10 @@ def test_p10_an_overdue_one_keeps_as_long_as_no_round_has_reaped_it(rig: Rig, ro
     claimed = claim(rig, at_work, "dropped", "late")
 
     assert before == ["j"]
-    assert (claimed.claimed, claimed.kept) == (frozenset(), {Ref("dropped", "late"): Kept(KeepReason.PROTECTION, "j")})
+    assert (claimed.claimed, claimed.keep_reasons) == (
+        frozenset(),
+        {Ref("dropped", "late"): Kept(KeepReason.PROTECTION, "j")},
+    )
 
 
 def test_p09_an_overdue_one_is_reaped_by_the_next_round_with_a_warning(

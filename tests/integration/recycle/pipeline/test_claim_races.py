@@ -112,12 +112,12 @@ def test_an_owner_in_the_middle_of_its_commit_is_not_waited_for(postgres_rig: Ri
 
         first = claim(rig, taken, "prepared", "r1", "r2")  # waiting would end with GuardBusy
 
-        assert (first.claimed, first.kept) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
+        assert (first.claimed, first.keep_reasons) == ({Ref("prepared", "r2")}, {Ref("prepared", "r1"): OWNER_BUSY})
         assert rig.count("mark_file", id="r1") == 0
         owner.rollback()
     second = claim(rig, taken, "prepared", "r1")
 
-    assert (second.claimed, second.kept) == ({Ref("prepared", "r1")}, {})
+    assert (second.claimed, second.keep_reasons) == ({Ref("prepared", "r1")}, {})
 
 
 def test_an_owner_that_commits_while_the_claimer_passes_by_keeps_its_files(postgres_rig: Rig, tmp_path: Path) -> None:

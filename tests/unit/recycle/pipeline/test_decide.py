@@ -92,21 +92,25 @@ class TestChildren:
         assert (claimed(decision), decision.absorbed, decision.keep_reasons) == ([], [], {A: by_hold(3)})
 
     def test_a_child_that_another_transaction_locks_keeps_its_parent(self) -> None:
-        assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).kept == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[ChildMark(CHILD, A, None)]).keep_reasons == {A: WAITS_FOR_CHILD}
 
     def test_a_child_that_another_batch_claimed_keeps_its_parent(self) -> None:
-        assert decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.CLAIMED)]).kept == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[ChildMark(CHILD, A, MarkState.CLAIMED)]).keep_reasons == {
+            A: WAITS_FOR_CHILD
+        }
 
     def test_a_child_that_came_after_the_resolve_keeps_its_parent(self) -> None:
         late = ChildMark(OTHER_CHILD, A, MarkState.MARKED)
 
-        assert decided(self.PARENT, children=[late]).kept == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[late]).keep_reasons == {A: WAITS_FOR_CHILD}
 
     def test_a_child_that_must_be_fenced_keeps_its_parent_until_it_is(self) -> None:
         resolved = {CHILD: Candidate(CHILD, must_be_fenced=True)}
         unfenced, fenced = ChildMark(CHILD, A, MarkState.MARKED), ChildMark(CHILD, A, MarkState.FENCED)
 
-        assert decided(self.PARENT, children=[unfenced], resolved_children=resolved).kept == {A: WAITS_FOR_CHILD}
+        assert decided(self.PARENT, children=[unfenced], resolved_children=resolved).keep_reasons == {
+            A: WAITS_FOR_CHILD
+        }
         assert claimed(decided(self.PARENT, children=[fenced], resolved_children=resolved)) == [A]
 
     def test_children_of_a_mark_that_absorbs_none_do_not_matter(self) -> None:
