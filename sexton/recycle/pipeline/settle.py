@@ -48,9 +48,9 @@ class Settler:
     def _settle_chunk(self, work: BatchWork, refs: Sequence[Ref], upload_grace_seconds: int) -> None:
         """Delete the owner's records, then the marks; the files are deleted already."""
         marks = self._stores.settlements.progress(work.token, refs)
-        gone = [ref for m in marks if m.settlement is Settlement.GONE for ref in (m.ref, *m.absorbed)]
-        if gone:
-            self._owner.forget(work.instance, work.token.batch, gone)
+        finished = [ref for m in marks if m.settlement is Settlement.GONE for ref in (m.ref, *m.absorbed)]
+        if finished:
+            self._owner.forget(work.instance, work.token.batch, finished)
             reached("owner.forgot")
         self._stores.settlements.settle(work.token, marks, upload_grace_seconds)
 

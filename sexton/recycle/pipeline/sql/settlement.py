@@ -173,7 +173,7 @@ class SettlementStore:
         self._drop_files(tx, token, marks)
 
     def _quarantine(self, tx: Connection, token: WriteToken, marks: Sequence[DeletionProgress]) -> None:
-        """Quarantine marks of which not all files are gone: the owner could not name some, or one has changed."""
+        """Quarantine marks that still have files: the owner could not name some, or one has changed."""
         mark = self._db.t.mark
         for m in marks:
             objects, size = m.gone
