@@ -24,7 +24,7 @@ Heartbeat = Callable[[], None]
 
 
 class NoLiveSide(SextonError):
-    """No source says which objects are live, so none can be called lost or an orphan."""
+    """No source names the live objects, so no object can be called lost or an orphan."""
 
 
 class UnknownCheck(SextonError):
@@ -39,7 +39,7 @@ class Live(Protocol):
         ...
 
     def check(self, instance: str) -> None:
-        """Raise ``NoLiveSide`` if no source says which objects are live: a listing would be useless."""
+        """Raise ``NoLiveSide`` if no source names the live objects: a listing would be useless."""
         ...
 
     def read(self, instance: str, moment: str, part: Part) -> Iterator[Sequence[LiveEntry]]:
