@@ -141,7 +141,7 @@ async def record_binlogs(scratch: Path) -> dict[str, str]:
     client = await DevServer(environment).connect()
     settings = Settings(deployment=DEPLOYMENT, database_url=rig.url)
     gc = Gc(Served(rig, client), settings, scratch)
-    gc.disks["b2"].deleter().sweep(lambda: None)
+    gc.disks["b2"].sweeper().sweep(lambda: None)
     async with await worker.build(client, settings, rig.db), gc.worker("b1"):
         gc.commit(1, 2)
         with mock.patch.dict(options.BACKEND_SWEEP, {"schedule_to_start_timeout": dt.timedelta(seconds=1)}):

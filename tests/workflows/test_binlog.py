@@ -47,7 +47,7 @@ class Gc:
 
     def worker(self, backend: str) -> Any:
         """Return the worker beside a backend, to be run."""
-        sweeper = self.disks[backend].deleter()
+        sweeper = self.disks[backend].sweeper()
         sweeper.sweep(lambda: None)  # as at its start
         return worker.build_backend(self.served.client, self.settings, backend, sweeper)
 
@@ -96,7 +96,7 @@ async def test_a_backend_that_is_away_keeps_nobody_waiting_and_is_caught_up_when
     gc: Gc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(options.BACKEND_SWEEP, "schedule_to_start_timeout", dt.timedelta(seconds=1))
-    gc.disks["b2"].deleter().sweep(lambda: None)  # it is known, and then it dies
+    gc.disks["b2"].sweeper().sweep(lambda: None)  # it is known, and then it dies
     async with gc.worker("b1"):
         gc.commit(1, 2)
         report = await (await gc.start()).result()
